@@ -1,0 +1,37 @@
+"""Durations as queues write them: `3d12h`, `1h20m15s`, `0` (the grammar of Prometheus durations, integers only)."""
+
+import re
+from datetime import timedelta
+from typing import Final
+
+DURATION_PATTERN: Final = (
+    r"^(0|(([0-9]+)y)?(([0-9]+)w)?(([0-9]+)d)?(([0-9]+)h)?(([0-9]+)m)?(([0-9]+)s)?(([0-9]+)ms)?)$"
+)
+_FIELDS: Final = re.compile(r"(\d+)(ms|[ywdhms])")
+_MILLISECONDS: Final = {
+    "y": 365 * 86_400_000,
+    "w": 7 * 86_400_000,
+    "d": 86_400_000,
+    "h": 3_600_000,
+    "m": 60_000,
+    "s": 1000,
+    "ms": 1,
+}
+
+
+def parse_duration(text: str) -> timedelta | None:
+    """The length of time, or None for no limit (`0` and the empty text).
+
+    Raises:
+        ValueError: the text does not follow the grammar.
+    """
+    if not re.match(DURATION_PATTERN, text) or text.endswith("\n"):
+        raise ValueError(
+            f"{text!r} is not a duration: write whole numbers with the units y w d h m s ms in this order,"
+            " each at most once, such as 3d12h or 2h45m"
+        )
+    total = sum(int(number) * _MILLISECONDS[unit] for number, unit in _FIELDS.findall(text))
+    try:
+        return timedelta(milliseconds=total) if total else None
+    except OverflowError:
+        raise ValueError(f"{text!r} is longer than this program can count (about 2.7 million years)") from None

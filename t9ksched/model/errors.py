@@ -1,0 +1,35 @@
+"""How bad input is reported: every fault with the path of its field, all faults of a document at once."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """One fault: `path` as a user would write it (`spec.quota.requests.cpu`), `message` what is wrong and what to do."""
+
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+
+class Invalid(ValueError):
+    """A document that cannot be accepted; `errors` names each faulty field."""
+
+    def __init__(self, errors: Iterable[FieldError]) -> None:
+        self.errors = tuple(errors)
+        super().__init__("; ".join(map(str, self.errors)) or "invalid")
+
+    @classmethod
+    def at(cls, path: str, message: str) -> "Invalid":
+        """An error with a single fault."""
+        return cls([FieldError(path, message)])
+
+
+def child(path: str, key: str) -> str:
+    """The path of a field below `path`; keys with dots or slashes are put in brackets, as in `limits[nvidia.com/gpu]`."""
+    if "." in key or "/" in key:
+        return f"{path}[{key}]"
+    return f"{path}.{key}" if path else key

@@ -1,0 +1,52 @@
+"""The fixed names that users, manifests and other programs rely on.
+
+They are part of the public interface: rows may be added, none renamed.
+"""
+
+from typing import Final
+
+SCHEDULER_NAME: Final = "t9k-scheduler"
+SYSTEM_NAMESPACE: Final = "t9k-system"
+DEFAULT_QUEUE: Final = "default"
+
+SCHEDULER_GROUP: Final = "scheduler.tensorstack.dev"
+SCHEDULER_API: Final = f"{SCHEDULER_GROUP}/v1beta1"
+BATCH_GROUP: Final = "batch.tensorstack.dev"
+BATCH_API: Final = f"{BATCH_GROUP}/v1beta1"
+PLATFORM_GROUP: Final = "tensorstack.dev"
+PLATFORM_API: Final = f"{PLATFORM_GROUP}/v1beta1"
+
+QUEUE_LABEL: Final = f"{SCHEDULER_GROUP}/queue"
+GROUP_LABEL: Final = f"{SCHEDULER_GROUP}/group-name"
+ROLE_LABEL: Final = f"{SCHEDULER_GROUP}/role"
+
+GPU_INDEX_PREFIX: Final = f"{SCHEDULER_GROUP}/gpu-index-container-"
+"""Annotation of a bound pod, one a container with cards: the indices, `"0,3"`."""
+TIME_LIMIT_ANNOTATION: Final = f"{SCHEDULER_GROUP}/time-limit"
+START_AFTER_ANNOTATION: Final = f"{SCHEDULER_GROUP}/start-after"
+TOPOLOGY_KEY_ANNOTATION: Final = f"{SCHEDULER_GROUP}/topology-key"
+SUBMITTED_BY_ANNOTATION: Final = f"{SCHEDULER_GROUP}/submitted-by"
+"""Shown to people, never trusted."""
+
+CARD_MODE_ANNOTATION: Final = f"{SCHEDULER_GROUP}/card-mode"
+"""Annotation of a node: does it give a container the cards that our annotation names?"""
+HONOURS_INDEX: Final = "honours-index"
+PLUGIN_CHOOSES: Final = "plugin-chooses"
+CORDONED_CARDS_ANNOTATION: Final = f"{SCHEDULER_GROUP}/cordoned-cards"
+"""Annotation of a node: card indices that take no new work, `"1,5"`."""
+
+MAX_CARD_CONTAINER_NAME: Final = 43
+"""A key's name part has 63 characters, of which `gpu-index-container-` takes 20 (OQ-42)."""
+
+# Reasons of the events that people read with `kubectl describe`.
+EVENT_SCHEDULED: Final = "Scheduled"
+EVENT_WAITING: Final = "Waiting"
+EVENT_PREEMPTED: Final = "Preempted"
+EVENT_GANG_TAKEN_BACK: Final = "GangTakenBack"
+EVENT_QUEUE_EDITED_OUTSIDE: Final = "QueueEditedOutside"
+EVENT_MAX_DURATION_EXCEEDED: Final = "MaxDurationExceeded"
+EVENT_CARD_DRIFT: Final = "CardDrift"
+EVENT_REFUSED: Final = "Refused"
+
+RUN_SECONDS_ANNOTATION: Final = "devcluster.tensorstack.dev/run-seconds"
+EXIT_CODE_ANNOTATION: Final = "devcluster.tensorstack.dev/exit-code"

@@ -1,0 +1,95 @@
+"""Kubernetes quantities as whole numbers.
+
+CPU is counted in millicores, memory and storage in bytes, everything else in its own unit; a fraction of a unit is
+rounded up, as Kubernetes does for requests. Arithmetic is exact: no quantity ever passes through a float.
+"""
+
+import re
+from fractions import Fraction
+from functools import lru_cache
+from typing import Final
+
+_PATTERN: Final = re.compile(
+    r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?\d{1,3}))?"
+)
+_BINARY: Final = {f"{unit}i": Fraction(1024) ** power for power, unit in enumerate("KMGTPE", start=1)}
+_DECIMAL: Final = {
+    "n": Fraction(1, 10**9),
+    "u": Fraction(1, 10**6),
+    "m": Fraction(1, 1000),
+    "": Fraction(1),
+    **{unit: Fraction(1000) ** power for power, unit in enumerate("kMGTPE", start=1)},
+}
+_SUFFIXES: Final = _DECIMAL | _BINARY
+_NATIVE: Final = frozenset({"cpu", "memory", "ephemeral-storage", "storage", "pods"})
+_BYTES: Final = frozenset({"memory", "ephemeral-storage", "storage"})
+
+
+class QuantityError(ValueError):
+    """A text that is no Kubernetes quantity."""
+
+
+@lru_cache(maxsize=4096)
+def _parse_text(text: str) -> Fraction:
+    match = _PATTERN.fullmatch(text)
+    if match is None:
+        raise QuantityError(
+            f"{text!r} is not a quantity: write a number with an optional unit, such as 4, 500m, 1.5, 16Gi or 1e3"
+        )
+    number, suffix, exponent = match.groups()
+    if exponent is not None:
+        return Fraction(number) * Fraction(10) ** int(exponent)
+    return Fraction(number) * _SUFFIXES[suffix or ""]
+
+
+def parse(value: object) -> Fraction:
+    """The exact value of a quantity given as text or as a JSON number.
+
+    Raises:
+        QuantityError: it is neither.
+    """
+    if isinstance(value, str):
+        return _parse_text(value.strip())
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise QuantityError(f"{value!r} is not a quantity: write a number or a text such as 500m or 16Gi")
+    return _parse_text(repr(value))
+
+
+@lru_cache(maxsize=8192)
+def _text_to_units(is_cpu: bool, text: str) -> int:
+    scaled = _parse_text(text) * (1000 if is_cpu else 1)
+    return -((-scaled.numerator) // scaled.denominator)
+
+
+def to_units(resource: str, value: object) -> int:
+    """A quantity in the units we count in: millicores for `cpu`, whole units (bytes, cards, pods) otherwise, rounded up.
+
+    Raises:
+        QuantityError: the value is no quantity.
+    """
+    if isinstance(value, str):
+        return _text_to_units(resource == "cpu", value.strip())
+    scaled = parse(value) * (1000 if resource == "cpu" else 1)
+    return -((-scaled.numerator) // scaled.denominator)
+
+
+def from_units(resource: str, units: int) -> str:
+    """The canonical text: `1500m` or `2` for cpu, the largest binary unit that divides for bytes, else the number."""
+    if resource == "cpu":
+        return str(units // 1000) if units % 1000 == 0 else f"{units}m"
+    if (resource in _BYTES or resource.startswith("hugepages-")) and units:
+        for suffix in reversed(list(_BINARY)):
+            size = int(_BINARY[suffix])
+            if units % size == 0:
+                return f"{units // size}{suffix}"
+    return str(units)
+
+
+def is_extended(resource: str) -> bool:
+    """Whether a resource is an extended one (`nvidia.com/gpu`): counted in whole units, request equal to limit."""
+    return "/" in resource and not resource.startswith("kubernetes.io/")
+
+
+def is_native(resource: str) -> bool:
+    """Whether Kubernetes itself knows the resource."""
+    return resource in _NATIVE or resource.startswith("hugepages-")
