@@ -4,9 +4,7 @@ import re
 from datetime import timedelta
 from typing import Final
 
-DURATION_PATTERN: Final = (
-    r"^(0|(([0-9]+)y)?(([0-9]+)w)?(([0-9]+)d)?(([0-9]+)h)?(([0-9]+)m)?(([0-9]+)s)?(([0-9]+)ms)?)$"
-)
+DURATION_PATTERN: Final = r"^(0|(([0-9]+)y)?(([0-9]+)w)?(([0-9]+)d)?(([0-9]+)h)?(([0-9]+)m)?(([0-9]+)s)?(([0-9]+)ms)?)$"
 _FIELDS: Final = re.compile(r"(\d+)(ms|[ywdhms])")
 _MILLISECONDS: Final = {
     "y": 365 * 86_400_000,

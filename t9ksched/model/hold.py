@@ -1,0 +1,34 @@
+"""Room that is promised but not used yet.
+
+One notion for a binding in flight, a gang being refilled, a preemptor waiting for its victims, a planned start. A hold
+ends by use, by its owner's end, by the node's loss or at its time limit; nothing but its owner takes its room.
+"""
+
+from dataclasses import dataclass
+
+from t9ksched.model.podclass import PodClass
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Room for pods of one class on one node.
+
+    Attributes:
+        owner: uid of the gang that may use it.
+        node: name of the node.
+        pod_class: what the room is for; `cards` are free-card masks by resource, empty when any card will do.
+        rank: owner's queue priority, for those who may displace it.
+        since, until: nanoseconds since the epoch; `until` 0 means no time limit.
+        firm: a promise with a time, never moved later by a job that came later.
+        why: for people: `binding`, `refill`, `victims`, `planned`.
+    """
+
+    owner: str
+    node: str
+    pod_class: PodClass
+    cards: tuple[tuple[str, int], ...] = ()
+    rank: int = 0
+    since: int = 0
+    until: int = 0
+    firm: bool = False
+    why: str = ""

@@ -1,0 +1,263 @@
+"""Labels and what selects by them.
+
+`LabelSelector` is the object form of Kubernetes (`matchLabels`, `matchExpressions`) and the text form of `kubectl -l`;
+`NodeSelector` is the required node affinity with its extra operators `Gt` and `Lt` and with `matchFields`. All are frozen,
+hashable values, so that whatever depends on a selector can be cached by it.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from t9ksched.model.errors import FieldError, Invalid, child
+
+Operator = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
+
+_SET_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
+_NODE_OPERATORS: Final = (*_SET_OPERATORS, "Gt", "Lt")
+_NAME: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_PREFIX: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_INTEGER: Final = re.compile(r"[+-]?\d+")
+
+
+def key_fault(key: str) -> str:
+    """Why a label or annotation key is not valid, or an empty text."""
+    prefix, slash, name = key.rpartition("/")
+    if not _NAME.fullmatch(name):
+        return f"{key!r} is not a label key: the name part takes 1 to 63 letters, digits, '-', '_' or '.'"
+    if slash and (len(prefix) > 253 or not _PREFIX.fullmatch(prefix)):
+        return f"{key!r} is not a label key: the part before '/' must be a DNS name"
+    return ""
+
+
+def value_fault(value: str) -> str:
+    """Why a label value is not valid, or an empty text."""
+    if value and not _NAME.fullmatch(value):
+        return f"{value!r} is not a label value: use at most 63 letters, digits, '-', '_' or '.'"
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One expression about one key. `values` are sorted; they are empty for Exists and DoesNotExist."""
+
+    key: str
+    operator: Operator
+    values: tuple[str, ...] = ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether the labels satisfy it. An absent key satisfies NotIn and DoesNotExist, as in Kubernetes."""
+        value = labels.get(self.key)
+        match self.operator:
+            case "In":
+                return value is not None and value in self.values
+            case "NotIn":
+                return value is None or value not in self.values
+            case "Exists":
+                return value is not None
+            case "DoesNotExist":
+                return value is None
+        if value is None or not _INTEGER.fullmatch(value):
+            return False
+        bound = int(self.values[0])
+        return int(value) > bound if self.operator == "Gt" else int(value) < bound
+
+    def __str__(self) -> str:
+        match self.operator:
+            case "Exists":
+                return self.key
+            case "DoesNotExist":
+                return f"!{self.key}"
+            case "Gt" | "Lt":
+                return f"{self.key} {'>' if self.operator == 'Gt' else '<'} {self.values[0]}"
+        if self.operator == "In" and len(self.values) == 1:
+            return f"{self.key}={self.values[0]}"
+        return f"{self.key} {self.operator.lower()} ({','.join(self.values)})"
+
+
+def _expression(raw: object, path: str, operators: tuple[str, ...], faults: list[FieldError]) -> Requirement | None:
+    if not isinstance(raw, Mapping):
+        faults.append(FieldError(path, "must be a mapping with key, operator and values"))
+        return None
+    before = len(faults)
+    key, operator, values = raw.get("key"), raw.get("operator"), raw.get("values") or []
+    if not isinstance(key, str) or not key:
+        faults.append(FieldError(child(path, "key"), "is required and must be a label key"))
+    elif operators is not _FIELD_OPERATORS and (fault := key_fault(key)):
+        faults.append(FieldError(child(path, "key"), fault))
+    if operator not in operators:
+        faults.append(
+            FieldError(child(path, "operator"), f"{operator!r} is unknown: use one of {', '.join(operators)}")
+        )
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        faults.append(FieldError(child(path, "values"), "must be a list of texts"))
+    elif operator in ("In", "NotIn") and not values:
+        faults.append(FieldError(child(path, "values"), f"{operator} needs at least one value"))
+    elif operator in ("Exists", "DoesNotExist") and values:
+        faults.append(FieldError(child(path, "values"), f"{operator} takes no values"))
+    elif operator in ("Gt", "Lt") and not (len(values) == 1 and _INTEGER.fullmatch(values[0])):
+        faults.append(FieldError(child(path, "values"), f"{operator} needs exactly one whole number"))
+    if len(faults) > before:
+        return None
+    assert isinstance(key, str)
+    return Requirement(key, operator, tuple(sorted(values)))
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSelector:
+    """All requirements must hold. Without any it matches everything; callers decide what an absent selector means."""
+
+    requirements: tuple[Requirement, ...] = ()
+
+    @classmethod
+    def parse(cls, raw: object, path: str = "") -> "LabelSelector":
+        """From the object form.
+
+        Raises:
+            Invalid: naming every faulty field below `path`.
+        """
+        if not isinstance(raw, Mapping):
+            raise Invalid.at(path, "must be a mapping with matchLabels and matchExpressions")
+        faults = [
+            FieldError(child(path, str(key)), "is unknown: use matchLabels or matchExpressions")
+            for key in raw
+            if key not in ("matchLabels", "matchExpressions")
+        ]
+        found: list[Requirement] = []
+        labels = raw.get("matchLabels") or {}
+        if not isinstance(labels, Mapping):
+            faults.append(FieldError(child(path, "matchLabels"), "must be a mapping of label keys to texts"))
+            labels = {}
+        for key, value in labels.items():
+            fault = key_fault(str(key)) or ("must be a text" if not isinstance(value, str) else value_fault(value))
+            if fault:
+                faults.append(FieldError(child(child(path, "matchLabels"), str(key)), fault))
+            else:
+                found.append(Requirement(key, "In", (value,)))
+        expressions = raw.get("matchExpressions") or []
+        if not isinstance(expressions, list):
+            faults.append(FieldError(child(path, "matchExpressions"), "must be a list"))
+            expressions = []
+        for index, expression in enumerate(expressions):
+            place = f"{child(path, 'matchExpressions')}[{index}]"
+            if (requirement := _expression(expression, place, _SET_OPERATORS, faults)) is not None:
+                found.append(requirement)
+        if faults:
+            raise Invalid(faults)
+        return cls(tuple(sorted(found, key=lambda r: (r.key, r.operator, r.values))))
+
+    @classmethod
+    def from_string(cls, text: str) -> "LabelSelector":
+        """From the text form: `a=b,c!=d,e in (f,g),h notin (i),j,!k`.
+
+        Raises:
+            Invalid: with the part that cannot be read.
+        """
+        return cls(tuple(_read_part(part.strip()) for part in _split(text) if part.strip()))
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether labels satisfy every requirement."""
+        return all(requirement.matches(labels) for requirement in self.requirements)
+
+    def __str__(self) -> str:
+        return ",".join(map(str, self.requirements)) or "everything"
+
+
+_SET_PART: Final = re.compile(r"(\S+)\s+(in|notin)\s*\(([^()]*)\)")
+_EQUAL_PART: Final = re.compile(r"([^=!\s]+)\s*(==|=|!=)\s*([^=!\s]*)")
+_NUMBER_PART: Final = re.compile(r"([^<>\s]+)\s*([<>])\s*(-?\d+)")
+
+
+def _split(text: str) -> list[str]:
+    """Split at the commas outside parentheses."""
+    return re.split(r",(?![^()]*\))", text)
+
+
+def _read_part(part: str) -> Requirement:
+    requirement: Requirement
+    if match := _SET_PART.fullmatch(part):
+        values = tuple(sorted(value.strip() for value in match[3].split(",")))
+        requirement = Requirement(match[1], "In" if match[2] == "in" else "NotIn", values)
+    elif match := _EQUAL_PART.fullmatch(part):
+        requirement = Requirement(match[1], "NotIn" if match[2] == "!=" else "In", (match[3],))
+    elif match := _NUMBER_PART.fullmatch(part):
+        requirement = Requirement(match[1], "Gt" if match[2] == ">" else "Lt", (match[3],))
+    elif part.startswith("!"):
+        requirement = Requirement(part[1:].strip(), "DoesNotExist")
+    else:
+        requirement = Requirement(part, "Exists")
+    fault = key_fault(requirement.key)
+    if not fault and requirement.operator in ("In", "NotIn"):
+        fault = next(filter(None, map(value_fault, requirement.values)), "")
+    if fault:
+        raise Invalid.at("", f"cannot read the selector at {part!r}: {fault}")
+    return requirement
+
+
+_FIELD_OPERATORS: Final = ("In", "NotIn")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSelectorTerm:
+    """One alternative of a node selector: all label and field requirements hold."""
+
+    labels: tuple[Requirement, ...] = ()
+    fields: tuple[Requirement, ...] = ()
+
+    def matches(self, labels: Mapping[str, str], name: str) -> bool:
+        """Whether a node of these labels and this name fits; a term without requirements fits none (Kubernetes API)."""
+        if not self.labels and not self.fields:
+            return False
+        own = {"metadata.name": name}
+        return all(r.matches(labels) for r in self.labels) and all(r.matches(own) for r in self.fields)
+
+    def __str__(self) -> str:
+        return ",".join(map(str, (*self.labels, *self.fields)))
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSelector:
+    """Required node affinity: one of the terms must hold (Kubernetes `NodeSelector`)."""
+
+    terms: tuple[NodeSelectorTerm, ...]
+
+    @classmethod
+    def parse(cls, raw: object, path: str = "nodeSelectorTerms") -> "NodeSelector":
+        """From the list `nodeSelectorTerms`.
+
+        Raises:
+            Invalid: naming every faulty field below `path`.
+        """
+        if not isinstance(raw, list):
+            raise Invalid.at(path, "must be a list of terms")
+        faults: list[FieldError] = []
+        terms = tuple(_node_term(term, f"{path}[{index}]", faults) for index, term in enumerate(raw))
+        if faults:
+            raise Invalid(faults)
+        return cls(terms)
+
+    def matches(self, labels: Mapping[str, str], name: str) -> bool:
+        """Whether a node of these labels and this name satisfies one of the terms."""
+        return any(term.matches(labels, name) for term in self.terms)
+
+    def __str__(self) -> str:
+        return " or ".join(map(str, self.terms))
+
+
+def _node_term(raw: Any, path: str, faults: list[FieldError]) -> NodeSelectorTerm:
+    if not isinstance(raw, Mapping):
+        faults.append(FieldError(path, "must be a mapping with matchExpressions or matchFields"))
+        return NodeSelectorTerm()
+    parts: list[tuple[Requirement, ...]] = []
+    for name, operators in (("matchExpressions", _NODE_OPERATORS), ("matchFields", _FIELD_OPERATORS)):
+        expressions = raw.get(name) or []
+        if not isinstance(expressions, list):
+            faults.append(FieldError(child(path, name), "must be a list"))
+            expressions = []
+        found = (
+            _expression(expression, f"{child(path, name)}[{index}]", operators, faults)
+            for index, expression in enumerate(expressions)
+        )
+        parts.append(tuple(requirement for requirement in found if requirement is not None))
+    return NodeSelectorTerm(parts[0], parts[1])

@@ -1,0 +1,104 @@
+"""A pod class: everything about a pod that decides where it may run.
+
+Replicas of a job are mostly alike. Pods with equal requests and constraints are one class and are placed together; the
+class is the key of every cache of the engine. `intern` keeps one object a class, so that 100,000 pods share a few.
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from t9ksched.model.labels import NodeSelector
+from t9ksched.model.taints import Toleration
+
+CardKind = Literal["main", "init", "sidecar"]
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerCards:
+    """How many whole cards of one resource a container asks for.
+
+    Main containers and sidecars hold cards of their own; an init container runs before them and reuses theirs.
+    """
+
+    container: str
+    resource: str
+    count: int
+    kind: CardKind = "main"
+
+
+@dataclass(frozen=True, slots=True)
+class HostPort:
+    """A port of the node that a pod takes. `ip` empty or 0.0.0.0 stands for all addresses."""
+
+    port: int
+    protocol: str = "TCP"
+    ip: str = ""
+
+    def conflicts(self, other: "HostPort") -> bool:
+        """Whether both cannot be open on one node (the rule of kube-scheduler's NodePorts)."""
+        if (self.port, self.protocol) != (other.port, other.protocol):
+            return False
+        everywhere = ("", "0.0.0.0")
+        return self.ip in everywhere or other.ip in everywhere or self.ip == other.ip
+
+
+@dataclass(frozen=True)
+class PodClass:
+    """Requests and hard constraints of a pod.
+
+    Attributes:
+        requests: effective requests in units (millicores, bytes, counts), sorted by resource, zeros left out, with
+            `pods: 1`; card resources are in here too, by number.
+        cards: the same cards by container, in the order containers get their indices.
+        node_selector: `spec.nodeSelector`, sorted.
+        node_affinity: required node affinity.
+        tolerations, host_ports: as in the pod, sorted.
+        volume_affinity: node affinities of the bound persistent volumes; every one must hold.
+    """
+
+    requests: tuple[tuple[str, int], ...] = (("pods", 1),)
+    cards: tuple[ContainerCards, ...] = ()
+    node_selector: tuple[tuple[str, str], ...] = ()
+    node_affinity: NodeSelector | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    host_ports: tuple[HostPort, ...] = ()
+    volume_affinity: tuple[NodeSelector, ...] = ()
+    _hash: int = field(init=False, repr=False, compare=False, default=0)
+
+    def __post_init__(self) -> None:
+        values = (
+            self.requests,
+            self.cards,
+            self.node_selector,
+            self.node_affinity,
+            self.tolerations,
+            self.host_ports,
+            self.volume_affinity,
+        )
+        object.__setattr__(self, "_hash", hash(values))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @property
+    def constraints(self) -> tuple[object, ...]:
+        """What decides which nodes are allowed at all, apart from their free room: the key of a feasibility mask."""
+        return (self.node_selector, self.node_affinity, self.tolerations, self.volume_affinity)
+
+    @property
+    def card_counts(self) -> dict[str, int]:
+        """Cards the pod holds while it runs, by resource: the larger of main containers with sidecars, and init."""
+        wanted = {resource for resource in (cards.resource for cards in self.cards)}
+        requests = dict(self.requests)
+        return {resource: requests[resource] for resource in sorted(wanted)}
+
+
+class ClassTable:
+    """Interns pod classes. It never forgets: a cluster has few classes."""
+
+    def __init__(self) -> None:
+        self._known: dict[PodClass, PodClass] = {}
+
+    def intern(self, pod_class: PodClass) -> PodClass:
+        """The one object that stands for this class."""
+        return self._known.setdefault(pod_class, pod_class)

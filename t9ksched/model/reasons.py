@@ -1,0 +1,53 @@
+"""Why something waits or is refused, as values. Text for people is made from them at the edge."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Code(StrEnum):
+    """Stable codes of waiting reasons, as users see them."""
+
+    QUOTA_EXCEEDED = "QuotaExceeded"
+    INSUFFICIENT_RESOURCES = "InsufficientResources"
+    NO_NODE_MATCHES = "NoNodeMatches"
+    GANG_INCOMPLETE = "GangIncomplete"
+    QUEUE_CLOSED = "QueueClosed"
+    QUEUE_NOT_FOUND = "QueueNotFound"
+    NOT_PERMITTED = "NotPermitted"
+    SUBMITTER_UNKNOWN = "SubmitterUnknown"
+    BEHIND = "Behind"
+    HELD_FOR_OTHER = "HeldForOther"
+    WAITING_FOR_VICTIMS = "WaitingForVictims"
+    PLANNED_START = "PlannedStart"
+    START_TIME_NOT_REACHED = "StartTimeNotReached"
+    VOLUME_NOT_BOUND = "VolumeNotBound"
+    TOPOLOGY_NOT_SATISFIED = "TopologyNotSatisfied"
+    SCHEDULING_GATED = "SchedulingGated"
+    UNSUPPORTED_CLAIM = "UnsupportedClaim"
+    NEVER_FITS = "NeverFits"
+    INVALID_POD = "InvalidPod"
+    """A pod that could not be bound cleanly whatever room there is, such as a container name too long (OQ-42)."""
+    BIND_REFUSED = "BindRefused"
+    """The API server or the kubelet refused the last binding; tried again after a pause."""
+
+
+@dataclass(frozen=True)
+class Reason:
+    """One failed check with its numbers.
+
+    Attributes:
+        code: what failed.
+        message: one sentence for people, with the numbers.
+        needs: amounts asked for, by resource (in units) or by what is counted (`members`, `role:worker`).
+        has: what there is of the same.
+        nodes: how many nodes per cause, such as `{"match": 14, "fit": 0}`.
+        unblocks: what would help, one sentence each.
+    """
+
+    code: Code
+    message: str
+    needs: Mapping[str, int] = field(default_factory=dict)
+    has: Mapping[str, int] = field(default_factory=dict)
+    nodes: Mapping[str, int] = field(default_factory=dict)
+    unblocks: tuple[str, ...] = ()
