@@ -8,7 +8,7 @@ hashable values, so that whatever depends on a selector can be cached by it.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
 from t9ksched.model.errors import FieldError, Invalid, child
 
@@ -100,8 +100,7 @@ def _expression(raw: object, path: str, operators: tuple[str, ...], faults: list
         faults.append(FieldError(child(path, "values"), f"{operator} needs exactly one whole number"))
     if len(faults) > before:
         return None
-    assert isinstance(key, str)
-    return Requirement(key, operator, tuple(sorted(values)))
+    return Requirement(str(key), cast(Operator, operator), tuple(sorted(values)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,7 @@ class PodClass:
     @property
     def card_counts(self) -> dict[str, int]:
         """Cards the pod holds while it runs, by resource: the larger of main containers with sidecars, and init."""
-        wanted = {resource for resource in (cards.resource for cards in self.cards)}
+        wanted = {cards.resource for cards in self.cards}
         requests = dict(self.requests)
         return {resource: requests[resource] for resource in sorted(wanted)}
 

@@ -60,7 +60,7 @@ def _text_to_units(is_cpu: bool, text: str) -> int:
 
 
 def to_units(resource: str, value: object) -> int:
-    """A quantity in the units we count in: millicores for `cpu`, whole units (bytes, cards, pods) otherwise, rounded up.
+    """A quantity in the units we count in, rounded up: millicores for `cpu`, else whole units (bytes, cards, pods).
 
     Raises:
         QuantityError: the value is no quantity.

@@ -2,7 +2,7 @@
 
 A vendor's device plugin names its resource freely. Whole accelerators follow a few habits: `<vendor>/gpu`, `/npu`,
 `/mlu` and the like; those are cards and get indices. Slices of cards (`.shared`, MIG profiles, memory, cores), network
-devices and anything unknown are counted as plain numbers. Administrators can name further card resources in the settings.
+devices and anything unknown are counted as plain numbers. Administrators can name more card resources in the settings.
 """
 
 import re

@@ -1,0 +1,123 @@
+"""Nodes as far as scheduling reads them, with the cards they carry."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from t9ksched.model.names import CARD_MODE_ANNOTATION, CORDONED_CARDS_ANNOTATION, HONOURS_INDEX, PLUGIN_CHOOSES
+from t9ksched.model.pod import Metadata, Quantities
+from t9ksched.model.quantity import QuantityError, to_units
+from t9ksched.model.resources import MAX_CARDS_PER_NODE, is_card_resource
+from t9ksched.model.taints import Taint
+
+
+class TaintField(msgspec.Struct, gc=False):
+    """A taint as Kubernetes writes it."""
+
+    key: str = ""
+    value: str | None = None
+    effect: str = "NoSchedule"
+
+
+class Condition(msgspec.Struct, gc=False):
+    """A condition's type and status."""
+
+    type: str = ""
+    status: str = ""
+
+
+class NodeSpec(msgspec.Struct, gc=False):
+    """The part of a node's spec that is read."""
+
+    unschedulable: bool | None = None
+    taints: list[TaintField] | None = None
+
+
+class NodeStatus(msgspec.Struct, gc=False):
+    """The part of a node's status that is read."""
+
+    allocatable: Quantities | None = None
+    conditions: list[Condition] | None = None
+
+
+class Node(msgspec.Struct, gc=False):
+    """A node object as far as scheduling reads it."""
+
+    metadata: Metadata
+    spec: NodeSpec = msgspec.field(default_factory=NodeSpec)
+    status: NodeStatus = msgspec.field(default_factory=NodeStatus)
+
+
+@dataclass(frozen=True)
+class NodeFacts:
+    """What does not change by placing pods.
+
+    Attributes:
+        allocatable: in units by resource.
+        cards: how many cards there are, by card resource; indices count from 0.
+        unusable: masks of card indices that take no work (cordoned or unhealthy), by card resource.
+        card_mode: `honours-index` when the node gives a container the cards we name, else `plugin-chooses`.
+    """
+
+    name: str
+    uid: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+    ready: bool = True
+    deleting: bool = False
+    allocatable: Mapping[str, int] = field(default_factory=dict)
+    cards: Mapping[str, int] = field(default_factory=dict)
+    unusable: Mapping[str, int] = field(default_factory=dict)
+    card_mode: str = PLUGIN_CHOOSES
+
+
+_decoder = msgspec.json.Decoder(Node)
+
+
+def decode_node(raw: bytes | Mapping[str, Any]) -> Node:
+    """A node from its JSON text or from a plain dict.
+
+    Raises:
+        msgspec.ValidationError: a field that is read has the wrong type.
+    """
+    if isinstance(raw, bytes):
+        return _decoder.decode(raw)
+    return msgspec.convert(raw, Node)
+
+
+def _cordoned(text: str, cards: Mapping[str, int]) -> dict[str, int]:
+    """Masks from the annotation `"1,5"`; it names cards of every card resource of the node."""
+    indices = [int(part) for part in text.split(",") if part.strip().isdigit()]
+    mask = sum(1 << index for index in set(indices) if index < MAX_CARDS_PER_NODE)
+    return {resource: mask & ((1 << count) - 1) for resource, count in cards.items()} if mask else {}
+
+
+def node_facts(node: Node) -> NodeFacts:
+    """What the engine needs to know of a node. An allocatable amount that is no quantity counts as absent."""
+    allocatable: dict[str, int] = {}
+    for name, value in (node.status.allocatable or {}).items():
+        try:
+            allocatable[name] = max(0, to_units(name, value))
+        except QuantityError:
+            continue
+    annotations = node.metadata.annotations or {}
+    cards = {
+        name: min(count, MAX_CARDS_PER_NODE) for name, count in allocatable.items() if is_card_resource(name) and count
+    }
+    honours = annotations.get(CARD_MODE_ANNOTATION) == HONOURS_INDEX
+    return NodeFacts(
+        name=node.metadata.name,
+        uid=node.metadata.uid,
+        labels=node.metadata.labels or {},
+        taints=tuple(Taint(t.key, t.value or "", t.effect) for t in node.spec.taints or ()),
+        unschedulable=bool(node.spec.unschedulable),
+        ready=any(c.type == "Ready" and c.status == "True" for c in node.status.conditions or ()),
+        deleting=node.metadata.deletion_timestamp is not None,
+        allocatable=allocatable,
+        cards=cards,
+        unusable=_cordoned(annotations.get(CORDONED_CARDS_ANNOTATION, ""), cards),
+        card_mode=HONOURS_INDEX if honours else PLUGIN_CHOOSES,
+    )

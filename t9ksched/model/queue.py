@@ -1,0 +1,241 @@
+"""Queues: a named slice of the cluster with its policy (which nodes, how much, how important, for how long).
+
+`parse_queue_spec` is the one place where a queue's spec is read, whether it comes by REST, from a Queue object or from SQL.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Final, Literal, cast
+
+from t9ksched.model.duration import parse_duration
+from t9ksched.model.errors import FieldError, Invalid, child
+from t9ksched.model.labels import LabelSelector, key_fault, value_fault
+from t9ksched.model.quantity import QuantityError, from_units, parse, to_units
+
+Ordering = Literal["BestEffort", "Strict", "Backfill"]
+OverQuota = Literal["Wait", "Reject"]
+DurationFrom = Literal["Start", "Creation"]
+
+ORDERINGS: Final = ("BestEffort", "Strict", "Backfill")
+MAX_PRIORITY: Final = 100
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSpec:
+    """A queue's policy.
+
+    Attributes:
+        quota: ceiling on the sum of requests, in units by resource; resources not named are not limited.
+        priority: 0 to 100, larger is served first.
+        preemptible: its pods may be chosen as victims.
+        closed: takes no new workloads.
+        max_duration: text as written; `max_duration_from` says from when it counts.
+        resource_shape_profile: name of the profile that caps one workload, empty for none.
+        node_selector: which nodes may host its pods; None or without requirements means all.
+        namespace_selector: which namespaces may use it; None or without requirements means none.
+        over_quota: what submission does with a workload that fits the quota but not what is left of it.
+        ordering: who may pass a blocked gang.
+    """
+
+    quota: Mapping[str, int] = field(default_factory=dict)
+    priority: int = 0
+    preemptible: bool = True
+    closed: bool = False
+    max_duration: str = ""
+    max_duration_from: DurationFrom = "Start"
+    resource_shape_profile: str = ""
+    node_selector: LabelSelector | None = None
+    namespace_selector: LabelSelector | None = None
+    over_quota: OverQuota = "Wait"
+    ordering: Ordering = "BestEffort"
+    source: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def duration(self) -> timedelta | None:
+        """The longest a pod may run, None without a limit."""
+        return parse_duration(self.max_duration)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The spec as it was written, with quantities in their canonical form; defaults that were not written stay out."""
+        spec = dict(self.source)
+        if self.quota:
+            spec["quota"] = {"requests": {name: from_units(name, units) for name, units in self.quota.items()}}
+        return spec
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """A queue by name, with the labels administrators filter by."""
+
+    name: str
+    spec: QueueSpec
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+def validate_queue_name(name: object, path: str = "name") -> str:
+    """The name itself when it is a DNS label of at most 63 characters.
+
+    Raises:
+        Invalid: it is not.
+    """
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise Invalid.at(path, f"{name!r} is not a queue name: use 1 to 63 lower-case letters, digits and '-'")
+    return name
+
+
+def parse_labels(raw: object, path: str = "labels") -> dict[str, str]:
+    """Labels of an object.
+
+    Raises:
+        Invalid: naming every faulty key.
+    """
+    if raw is None:
+        return {}
+    if not isinstance(raw, Mapping):
+        raise Invalid.at(path, "must be a mapping of label keys to texts")
+    faults = []
+    for key, value in raw.items():
+        fault = key_fault(str(key)) or ("must be a text" if not isinstance(value, str) else value_fault(value))
+        if fault:
+            faults.append(FieldError(child(path, str(key)), fault))
+    if faults:
+        raise Invalid(faults)
+    return dict(raw)
+
+
+class _Reader:
+    """Takes fields out of a raw spec and collects every fault."""
+
+    def __init__(self, raw: Mapping[str, Any], path: str) -> None:
+        self.raw, self.path, self.faults = raw, path, list[FieldError]()
+
+    def fail(self, key: str, message: str) -> None:
+        self.faults.append(FieldError(child(self.path, key), message))
+
+    def text(self, key: str) -> str:
+        value = self.raw.get(key)
+        if value is None:
+            return ""
+        if not isinstance(value, str):
+            self.fail(key, f"must be a text, not {value!r}")
+            return ""
+        return value
+
+    def flag(self, key: str, default: bool) -> bool:
+        value = self.raw.get(key)
+        if value is None:
+            return default
+        if not isinstance(value, bool):
+            self.fail(key, f"must be true or false, not {value!r}")
+            return default
+        return value
+
+    def choice(self, key: str, options: tuple[str, ...], default: str) -> str:
+        value = self.raw.get(key)
+        if value is None:
+            return default
+        if value not in options:
+            self.fail(key, f"{value!r} is unknown: use one of {', '.join(options)}")
+            return default
+        return str(value)
+
+    def selector(self, key: str) -> LabelSelector | None:
+        value = self.raw.get(key)
+        if value is None:
+            return None
+        try:
+            return LabelSelector.parse(value, child(self.path, key))
+        except Invalid as error:
+            self.faults.extend(error.errors)
+            return None
+
+    def quota(self) -> dict[str, int]:
+        outer = self.raw.get("quota")
+        if outer is None:
+            return {}
+        if not isinstance(outer, Mapping) or not isinstance(outer.get("requests") or {}, Mapping):
+            self.fail("quota", "must be written as {requests: {resource: quantity}}")
+            return {}
+        path = f"{child(self.path, 'quota')}.requests"
+        self.faults.extend(
+            FieldError(f"{child(self.path, 'quota')}.{key}", "is unknown: only requests can be limited")
+            for key in outer
+            if key != "requests"
+        )
+        quota: dict[str, int] = {}
+        for name, value in (outer.get("requests") or {}).items():
+            place = child(path, str(name))
+            if fault := key_fault(str(name)):
+                self.faults.append(FieldError(place, fault.replace("label key", "resource name")))
+                continue
+            try:
+                if parse(value) < 0:
+                    self.faults.append(FieldError(place, f"{value!r} is negative: a quota is 0 or more"))
+                else:
+                    quota[name] = to_units(name, value)
+            except QuantityError as error:
+                self.faults.append(FieldError(place, str(error)))
+        return dict(sorted(quota.items()))
+
+
+_FIELDS: Final = (
+    "quota",
+    "priority",
+    "preemptible",
+    "closed",
+    "maxDuration",
+    "maxDurationFrom",
+    "resourceShapeProfile",
+    "nodeSelector",
+    "namespaceSelector",
+    "overQuota",
+    "ordering",
+)
+
+
+def parse_queue_spec(raw: object, path: str = "spec") -> QueueSpec:
+    """Read and check a queue's spec as users write it.
+
+    Raises:
+        Invalid: naming every faulty field below `path`.
+    """
+    if raw is None:
+        raw = {}
+    if not isinstance(raw, Mapping):
+        raise Invalid.at(path, "must be a mapping")
+    reader = _Reader(raw, path)
+    for key in raw:
+        if key not in _FIELDS:
+            hint = "write quota.requests" if key == "requests" else f"the fields are {', '.join(_FIELDS)}"
+            reader.fail(str(key), f"is unknown: {hint}")
+    priority = raw.get("priority", 0)
+    if priority is None:
+        priority = 0
+    if isinstance(priority, bool) or not isinstance(priority, int) or not 0 <= priority <= MAX_PRIORITY:
+        reader.fail("priority", f"{priority!r} is out of range: use a whole number from 0 to {MAX_PRIORITY}")
+        priority = 0
+    max_duration = reader.text("maxDuration")
+    try:
+        parse_duration(max_duration)
+    except ValueError as error:
+        reader.fail("maxDuration", str(error))
+    spec = QueueSpec(
+        quota=reader.quota(),
+        priority=priority,
+        preemptible=reader.flag("preemptible", True),
+        closed=reader.flag("closed", False),
+        max_duration=max_duration,
+        max_duration_from=cast(DurationFrom, reader.choice("maxDurationFrom", ("Start", "Creation"), "Start")),
+        resource_shape_profile=reader.text("resourceShapeProfile"),
+        node_selector=reader.selector("nodeSelector"),
+        namespace_selector=reader.selector("namespaceSelector"),
+        over_quota=cast(OverQuota, reader.choice("overQuota", ("Wait", "Reject"), "Wait")),
+        ordering=cast(Ordering, reader.choice("ordering", ORDERINGS, "BestEffort")),
+        source={key: value for key, value in raw.items() if value is not None},
+    )
+    if reader.faults:
+        raise Invalid(reader.faults)
+    return spec
