@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One fault: `path` as a user would write it (`spec.quota.requests.cpu`), `message` what is wrong and what to do."""
+    """One fault: `path` as users write it (`spec.quota.requests.cpu`), `message` what is wrong and what to do."""
 
     path: str
     message: str
@@ -29,7 +29,7 @@ class Invalid(ValueError):
 
 
 def child(path: str, key: str) -> str:
-    """The path of a field below `path`; keys with dots or slashes are put in brackets, as in `limits[nvidia.com/gpu]`."""
+    """The path of a field below `path`; keys with dots or slashes go into brackets: `limits[nvidia.com/gpu]`."""
     if "." in key or "/" in key:
         return f"{path}[{key}]"
     return f"{path}.{key}" if path else key

@@ -1,8 +1,8 @@
 """Labels and what selects by them.
 
-`LabelSelector` is the object form of Kubernetes (`matchLabels`, `matchExpressions`) and the text form of `kubectl -l`;
-`NodeSelector` is the required node affinity with its extra operators `Gt` and `Lt` and with `matchFields`. All are frozen,
-hashable values, so that whatever depends on a selector can be cached by it.
+`LabelSelector` is the object form of Kubernetes (`matchLabels`, `matchExpressions`) and the text form of `kubectl -l`.
+`NodeSelector` is required node affinity with its further operators `Gt` and `Lt` and with `matchFields`. All are
+frozen, hashable values, so that whatever depends on a selector can be cached by it.
 """
 
 import re

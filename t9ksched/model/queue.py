@@ -1,6 +1,6 @@
 """Queues: a named slice of the cluster with its policy (which nodes, how much, how important, for how long).
 
-`parse_queue_spec` is the one place where a queue's spec is read, whether it comes by REST, from a Queue object or from SQL.
+`parse_queue_spec` is the one place where a queue's spec is read, whether it comes by REST, as an object or from SQL.
 """
 
 import re
@@ -59,7 +59,7 @@ class QueueSpec:
         return parse_duration(self.max_duration)
 
     def to_dict(self) -> dict[str, Any]:
-        """The spec as it was written, with quantities in their canonical form; defaults that were not written stay out."""
+        """The spec as it was written, with canonical quantities; defaults that were not written stay out."""
         spec = dict(self.source)
         if self.quota:
             spec["quota"] = {"requests": {name: from_units(name, units) for name, units in self.quota.items()}}
