@@ -1,0 +1,186 @@
+"""The one way the rest of the house speaks to a cluster: a protocol that `kube.client.Client` and the dev cluster's
+own storage offer.
+
+Objects are plain dicts as Kubernetes writes them. Every method raises only `kube.errors.ApiError` and its subclasses.
+A watch yields `WatchEvent`s in the server's order, bookmarks included; it ends quietly when its time is over, raises
+`Expired` when its version is too old, and another `ApiError` when the stream breaks. Whoever follows objects for long
+uses `kube.reflector` on top.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import msgspec
+
+from t9ksched.kube.resources import Resource
+
+Object = dict[str, Any]
+Payload = bytes | Object
+"""An object in JSON as it came, or decoded: what a reflector's `decode` takes."""
+
+ADDED, MODIFIED, DELETED, BOOKMARK, ERROR = "ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectList:
+    """A whole list and the version it was read at, from which a watch may go on."""
+
+    items: list[Object]
+    resource_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of a list, objects left undecoded; `last` on the final one."""
+
+    items: list[Payload]
+    resource_version: str
+    last: bool
+
+
+class WatchEvent:
+    """One change: `type` is ADDED, MODIFIED, DELETED or BOOKMARK; the object is decoded only when asked for.
+
+    `payload` is the undecoded JSON where there is one (`raw`), else the dict: cheap to hand to a typed decoder.
+    """
+
+    __slots__ = ("_object", "raw", "type")
+
+    def __init__(self, type: str, object: Object | None = None, *, raw: bytes | None = None) -> None:
+        self.type = type
+        self.raw = raw
+        self._object = object
+
+    @property
+    def object(self) -> Object:
+        if self._object is None:
+            self._object = msgspec.json.decode(self.raw or b"{}")
+        return self._object
+
+    @property
+    def payload(self) -> Payload:
+        return self.raw if self.raw is not None else self.object
+
+    def __repr__(self) -> str:
+        metadata = self.object.get("metadata", {})
+        name = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
+        return f"WatchEvent({self.type} {name} {metadata.get('resourceVersion', '')})"
+
+
+@runtime_checkable
+class ClusterPort(Protocol):
+    """Read and write Kubernetes objects. `namespace=None` means all namespaces for `list` and `watch`, and none for
+    cluster-wide kinds.
+    """
+
+    async def get(self, res: Resource, name: str, namespace: str | None = None) -> Object: ...
+
+    async def list(
+        self,
+        res: Resource,
+        namespace: str | None = None,
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 500,
+    ) -> ObjectList:
+        """The whole list, read in pages of `limit` objects."""
+        ...
+
+    async def create(
+        self, res: Resource, obj: Object, namespace: str | None = None, *, dry_run: bool = False
+    ) -> Object:
+        """Create; the namespace is `namespace`, else the object's own. Raises AlreadyExists."""
+        ...
+
+    async def replace(self, res: Resource, obj: Object) -> Object:
+        """PUT; a resourceVersion in the object is a precondition (Conflict)."""
+        ...
+
+    async def replace_status(self, res: Resource, obj: Object) -> Object: ...
+
+    async def patch(
+        self,
+        res: Resource,
+        name: str,
+        namespace: str | None,
+        body: Any,
+        *,
+        content_type: str = "application/merge-patch+json",
+        subresource: str = "",
+    ) -> Object: ...
+
+    async def delete(
+        self,
+        res: Resource,
+        name: str,
+        namespace: str | None = None,
+        *,
+        uid: str | None = None,
+        grace: int | None = None,
+        propagation: str | None = None,
+    ) -> Object:
+        """Delete; `uid` is a precondition (Conflict), `grace` in seconds, `propagation` Background, Foreground or
+        Orphan.
+        """
+        ...
+
+    async def bind(self, namespace: str, name: str, binding: Object) -> None:
+        """POST the Binding `binding` to the pod's subresource of that name."""
+        ...
+
+    async def evict(self, namespace: str, name: str, *, uid: str | None = None, grace: int | None = None) -> None:
+        """POST an Eviction: a delete that disruption budgets may refuse (TooManyRequests)."""
+        ...
+
+    def watch(
+        self,
+        res: Resource,
+        namespace: str | None = None,
+        *,
+        resource_version: str,
+        label_selector: str = "",
+        field_selector: str = "",
+        timeout: float = 300,
+    ) -> AsyncIterator[WatchEvent]:
+        """Changes after `resource_version`, for at most about `timeout` seconds, with bookmarks."""
+        ...
+
+
+@runtime_checkable
+class PagedPort(ClusterPort, Protocol):
+    """A port that also hands out a list page by page without decoding it, so that 100,000 pods never stand in
+    memory twice.
+    """
+
+    def pages(
+        self,
+        res: Resource,
+        namespace: str | None = None,
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 500,
+    ) -> AsyncIterator[Page]: ...
+
+
+Decode = Callable[[Payload], Any]
+
+
+async def pages_of(
+    port: ClusterPort, res: Resource, namespace: str | None, *, label_selector: str, field_selector: str, limit: int
+) -> AsyncIterator[Page]:
+    """The list of any port as pages: undecoded where it offers that, else one page of dicts."""
+    if isinstance(port, PagedPort):
+        async for page in port.pages(
+            res, namespace, label_selector=label_selector, field_selector=field_selector, limit=limit
+        ):
+            yield page
+    else:
+        whole = await port.list(
+            res, namespace, label_selector=label_selector, field_selector=field_selector, limit=limit
+        )
+        yield Page(list(whole.items), whole.resource_version, True)
