@@ -1,0 +1,92 @@
+"""What was true when a job was accepted, by the object's UID.
+
+Labels and annotations can be edited by their owners afterwards; these rows cannot, so the scheduler believes them:
+who submitted, into which queue and group, with which priority, time limit and cards.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import delete, select
+from sqlalchemy.engine import RowMapping
+
+from t9ksched.store import changes
+from t9ksched.store.database import Database
+from t9ksched.store.rows import BATCH, batches, insert_missing
+from t9ksched.store.tables import acceptance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acceptance:
+    """One accepted object; `cards` and `requests` are the whole job's totals by resource (millicores, bytes, units)."""
+
+    uid: str
+    kind: str
+    namespace: str
+    name: str
+    group_uid: str | None = None
+    group_name: str | None = None
+    submitter: str | None = None
+    queue: str | None = None
+    priority: int = 0
+    time_limit: timedelta | None = None
+    cards: dict[str, int] = field(default_factory=dict)
+    requests: dict[str, int] = field(default_factory=dict)
+    accepted_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+
+class Acceptances:
+    """The repository of acceptances. The first acceptance of a UID stands; later ones are ignored."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def put_many(self, accepted: Sequence[Acceptance]) -> None:
+        """Record acceptances, all or none of a thousand."""
+        for batch in batches([_row(one) for one in accepted]):
+            async with self._database.write() as connection:
+                await changes.append(connection, "acceptance", *(str(row["uid"]) for row in batch))
+                await insert_missing(connection, acceptance, batch)
+
+    async def get(self, uid: str) -> Acceptance | None:
+        """The acceptance of one object."""
+        return (await self.of([uid])).get(uid)
+
+    async def of(self, uids: Iterable[str]) -> dict[str, Acceptance]:
+        """The acceptances of these objects, by UID; unknown ones are left out."""
+        wanted, found = list(uids), {}
+        for start in range(0, len(wanted), BATCH):
+            query = select(acceptance).where(acceptance.c.uid.in_(wanted[start : start + BATCH]))
+            async with self._database.read() as connection:
+                for row in (await connection.execute(query)).mappings():
+                    found[row["uid"]] = _acceptance(row)
+        return found
+
+    async def all(self) -> list[Acceptance]:
+        """Every acceptance, oldest first: what a scheduler reads when it starts."""
+        async with self._database.read() as connection:
+            query = select(acceptance).order_by(acceptance.c.accepted_at, acceptance.c.uid)
+            return [_acceptance(row) for row in (await connection.execute(query)).mappings()]
+
+    async def forget(self, uids: Iterable[str]) -> int:
+        """Remove the acceptances of objects that are gone; how many there were. History keeps what happened."""
+        gone, count = list(uids), 0
+        for start in range(0, len(gone), BATCH):
+            async with self._database.write() as connection:
+                statement = delete(acceptance).where(acceptance.c.uid.in_(gone[start : start + BATCH]))
+                count += int((await connection.execute(statement)).rowcount)
+        return count
+
+
+def _row(one: Acceptance) -> dict[str, Any]:
+    row = {name: getattr(one, name) for name in Acceptance.__slots__ if name != "time_limit"}
+    row["time_limit_seconds"] = None if one.time_limit is None else int(one.time_limit.total_seconds())
+    return row
+
+
+def _acceptance(row: RowMapping) -> Acceptance:
+    values = dict(row)
+    seconds = values.pop("time_limit_seconds")
+    return Acceptance(**values, time_limit=None if seconds is None else timedelta(seconds=seconds))

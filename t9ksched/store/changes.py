@@ -1,0 +1,119 @@
+"""The change log: what changed, in the order of commits, and a way to wait for more.
+
+`append` takes the lock of one counter row, so a revision becomes visible only after every smaller one: a reader who
+asks `since(r)` misses nothing. Waking is a courtesy (LISTEN/NOTIFY on PostgreSQL, an event in the process on SQLite);
+asking once a second is the truth.
+"""
+
+import asyncio
+import contextlib
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import psycopg
+from sqlalchemy import delete, func, insert, select, text, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from t9ksched.store.database import Database
+from t9ksched.store.tables import change_log, revision_counter
+
+POLL_SECONDS = 1.0
+_CHANNEL = "t9ksched_changes"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Row `key` of `table` was created, changed or deleted; reading it tells which."""
+
+    revision: int
+    table: str
+    key: str
+    at: datetime
+
+
+async def append(connection: AsyncConnection, table: str, *keys: str) -> int:
+    """Record changes of rows within the caller's transaction; the last of their revisions.
+
+    Call it before the change itself, so that the writer holds the order's lock from its first step.
+    """
+    taken = (
+        update(revision_counter).values(value=revision_counter.c.value + len(keys)).returning(revision_counter.c.value)
+    )
+    last = int((await connection.execute(taken)).scalar_one())
+    if keys:
+        at, first = datetime.now(UTC), last - len(keys) + 1
+        rows = [{"revision": first + i, "table_name": table, "key": key, "at": at} for i, key in enumerate(keys)]
+        await connection.execute(insert(change_log), rows)
+        if connection.dialect.name == "postgresql":
+            await connection.execute(text(f"NOTIFY {_CHANNEL}"))
+    return last
+
+
+class Changes:
+    """The log's readers. `close()` ends the listener."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._woken = asyncio.Event()
+        self._listener: asyncio.Task[None] | None = None
+        database.after_write(self._wake)
+
+    async def head(self) -> int:
+        """The newest revision; 0 in an empty database."""
+        async with self._database.read() as connection:
+            return int((await connection.execute(select(func.max(revision_counter.c.value)))).scalar_one() or 0)
+
+    async def since(self, revision: int, limit: int = 1000) -> list[Change]:
+        """The changes after `revision`, oldest first."""
+        query = select(change_log).where(change_log.c.revision > revision).order_by(change_log.c.revision).limit(limit)
+        async with self._database.read() as connection:
+            return [Change(*row) for row in (await connection.execute(query)).all()]
+
+    async def wait(self, revision: int, timeout: float | None = None) -> bool:
+        """Return True once there is something after `revision`, False when `timeout` seconds passed without."""
+        self._listen()
+        clock = asyncio.get_running_loop().time
+        end = None if timeout is None else clock() + timeout
+        while True:
+            self._woken.clear()
+            if await self.head() > revision:
+                return True
+            pause = POLL_SECONDS if end is None else min(POLL_SECONDS, end - clock())
+            if pause <= 0:
+                return False
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._woken.wait(), pause)
+
+    async def purge(self, before: datetime) -> int:
+        """Forget changes older than `before`; how many. Readers that far behind must read everything again."""
+        async with self._database.write() as connection:
+            return int((await connection.execute(delete(change_log).where(change_log.c.at < before))).rowcount)
+
+    async def close(self) -> None:
+        """Stop listening."""
+        if self._listener is not None:
+            self._listener.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._listener
+            self._listener = None
+
+    def _wake(self) -> None:
+        self._woken.set()
+
+    def _listen(self) -> None:
+        if not self._database.is_sqlite and self._listener is None:
+            self._listener = asyncio.create_task(self._notifications(), name="store-changes-listener")
+
+    async def _notifications(self) -> None:
+        """Wake on what other processes committed. A lost connection costs only promptness, never truth."""
+        address = self._database.url.render_as_string(hide_password=False)
+        while True:
+            with contextlib.suppress(psycopg.Error, OSError):
+                async with await psycopg.AsyncConnection.connect(
+                    address, autocommit=True, connect_timeout=5
+                ) as connection:
+                    await connection.execute(f"LISTEN {_CHANNEL}")
+                    self._wake()
+                    async for _ in connection.notifies():
+                        self._wake()
+            await asyncio.sleep(POLL_SECONDS)

@@ -1,0 +1,109 @@
+"""The latest known state of each job, kept after the job itself is gone.
+
+Lists come from here when the leader is away, and after the fact. The leader writes in batches when something changed;
+`shape` is the job's JSON as REST shows it.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import Select, delete, func, select, update
+from sqlalchemy.engine import RowMapping
+
+from t9ksched.store.database import Database
+from t9ksched.store.rows import BATCH, batches, insert_missing, upsert
+from t9ksched.store.tables import job
+
+PENDING = "Pending"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRecord:
+    """A job as last seen at `updated_at`. `deleted_at` is set once its object is gone."""
+
+    uid: str
+    kind: str
+    namespace: str
+    name: str
+    queue: str | None = None
+    phase: str = PENDING
+    submitted_at: datetime
+    updated_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    finished_at: datetime | None = None
+    deleted_at: datetime | None = None
+    shape: dict[str, Any]
+
+
+class Jobs:
+    """The repository of last known job states."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def put_many(self, records: Sequence[JobRecord]) -> None:
+        """Write what is known now; the time of submission stays as first written."""
+        for batch in batches([_row(one) for one in records]):
+            async with self._database.write() as connection:
+                await upsert(connection, job, batch, keep=["submitted_at"])
+
+    async def put_new(self, records: Sequence[JobRecord]) -> None:
+        """Write jobs just accepted, unless the leader was faster: its word is newer."""
+        for batch in batches([_row(one) for one in records]):
+            async with self._database.write() as connection:
+                await insert_missing(connection, job, batch)
+
+    async def mark_deleted(self, uids: Iterable[str], at: datetime) -> None:
+        """Note that these jobs' objects are gone."""
+        gone = list(uids)
+        for start in range(0, len(gone), BATCH):
+            chosen = job.c.uid.in_(gone[start : start + BATCH]) & job.c.deleted_at.is_(None)
+            async with self._database.write() as connection:
+                await connection.execute(update(job).where(chosen).values(deleted_at=at, updated_at=at))
+
+    async def find(self, namespace: str, kind: str, name: str) -> JobRecord | None:
+        """The latest job of that name, deleted or not; the kind in any case."""
+        chosen = (job.c.namespace == namespace) & (job.c.name == name) & (func.lower(job.c.kind) == kind.lower())
+        query = select(job).where(chosen).order_by(job.c.deleted_at.is_not(None), job.c.submitted_at.desc()).limit(1)
+        async with self._database.read() as connection:
+            row = (await connection.execute(query)).mappings().one_or_none()
+        return None if row is None else _record(row)
+
+    async def list(
+        self,
+        *,
+        namespace: str | None = None,
+        queue: str | None = None,
+        phase: str | None = None,
+        deleted: bool = False,
+        limit: int = 10_000,
+    ) -> list[JobRecord]:
+        """Jobs that match every filter given, oldest first; those whose objects are gone only if `deleted`."""
+        query: Select[Any] = select(job).order_by(job.c.submitted_at, job.c.uid).limit(limit)
+        for column, value in (("namespace", namespace), ("queue", queue), ("phase", phase)):
+            if value is not None:
+                query = query.where(job.c[column] == value)
+        if not deleted:
+            query = query.where(job.c.deleted_at.is_(None))
+        async with self._database.read() as connection:
+            return [_record(row) for row in (await connection.execute(query)).mappings()]
+
+    async def unfinished(self, queue: str) -> int:
+        """How many jobs of the queue are neither finished nor deleted."""
+        chosen = (job.c.queue == queue) & job.c.finished_at.is_(None) & job.c.deleted_at.is_(None)
+        async with self._database.read() as connection:
+            return int((await connection.execute(select(func.count()).select_from(job).where(chosen))).scalar_one())
+
+    async def purge(self, before: datetime) -> int:
+        """Drop jobs whose objects were gone before that time; how many."""
+        async with self._database.write() as connection:
+            return int((await connection.execute(delete(job).where(job.c.deleted_at < before))).rowcount)
+
+
+def _row(record: JobRecord) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in JobRecord.__slots__}
+
+
+def _record(row: RowMapping) -> JobRecord:
+    return JobRecord(**row)

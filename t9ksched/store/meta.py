@@ -1,0 +1,33 @@
+"""Small facts about the installation, by key: JSON values that fit nowhere else."""
+
+from typing import Any
+
+from sqlalchemy import select
+
+from t9ksched.store.database import Database
+from t9ksched.store.rows import insert_new, upsert
+from t9ksched.store.tables import meta
+
+
+class Meta:
+    """A dictionary that outlives the process."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def get(self, key: str, default: Any = None) -> Any:
+        """The value of a key, or `default`."""
+        async with self._database.read() as connection:
+            row = (await connection.execute(select(meta.c.value).where(meta.c.key == key))).one_or_none()
+        return default if row is None else row[0]
+
+    async def set(self, key: str, value: Any) -> None:
+        """Write a value over whatever was there."""
+        async with self._database.write() as connection:
+            await upsert(connection, meta, [{"key": key, "value": value}])
+
+    async def set_once(self, key: str, value: Any) -> Any:
+        """Write a value unless there is one; the value that stands, whoever wrote it."""
+        async with self._database.write() as connection:
+            await insert_new(connection, meta, {"key": key, "value": value})
+        return await self.get(key)

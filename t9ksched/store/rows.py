@@ -1,0 +1,46 @@
+"""Small SQL that several repositories share: inserting what may exist already, on both databases."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sqlalchemy import Table
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+BATCH = 1000
+"""Rows a statement; keeps one transaction's memory and one lock's time small."""
+
+
+def _insert(connection: AsyncConnection, table: Table) -> Any:
+    return sqlite.insert(table) if connection.dialect.name == "sqlite" else postgresql.insert(table)
+
+
+async def insert_missing(connection: AsyncConnection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
+    """Insert the rows whose key is new, leave the others as they are."""
+    if rows:
+        await connection.execute(_insert(connection, table).on_conflict_do_nothing(), list(rows))
+
+
+async def insert_new(connection: AsyncConnection, table: Table, row: dict[str, Any]) -> bool:
+    """Insert one row; False, with nothing written, if its key is taken."""
+    statement = _insert(connection, table).values(row).on_conflict_do_nothing().returning(*table.primary_key)
+    return (await connection.execute(statement)).first() is not None
+
+
+async def upsert(
+    connection: AsyncConnection, table: Table, rows: Sequence[dict[str, Any]], *, keep: Iterable[str] = ()
+) -> None:
+    """Insert rows, or write over those of the same primary key; columns in `keep` stay as first written."""
+    if not rows:
+        return
+    statement = _insert(connection, table)
+    fixed = {column.name for column in table.primary_key} | set(keep)
+    changed = {name: statement.excluded[name] for name in rows[0] if name not in fixed}
+    await connection.execute(
+        statement.on_conflict_do_update(index_elements=list(table.primary_key), set_=changed), list(rows)
+    )
+
+
+def batches(rows: Sequence[dict[str, Any]]) -> Iterable[Sequence[dict[str, Any]]]:
+    """The rows in slices of `BATCH`."""
+    return (rows[start : start + BATCH] for start in range(0, len(rows), BATCH))

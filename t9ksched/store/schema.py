@@ -1,0 +1,127 @@
+"""The tables' versions: up, down, and whether this program and the database agree.
+
+Migrations are Alembic's, found in the package; no ini file is needed. They run synchronously, one process at a time.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from alembic.util import CommandError
+from sqlalchemy import create_engine, text
+from sqlalchemy.engine import Connection
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.pool import NullPool
+
+from t9ksched.packaged import folder
+from t9ksched.store import urls
+from t9ksched.store.database import engine_options, prepare_sqlite
+from t9ksched.store.errors import DatabaseUnreachable, SchemaMismatch, translate
+
+_LOCK = 0x7439_6B73
+"""Advisory lock of PostgreSQL that lets one process migrate at a time ("t9ks")."""
+
+
+def upgrade(address: str, revision: str = "head") -> str:
+    """Bring the tables to `revision` (the newest by default); the revision reached.
+
+    Raises:
+        StoreError: the database is out of reach, or newer than this program.
+    """
+    with _connect(address) as connection:
+        check(connection)
+        command.upgrade(_config(connection), revision)
+        return _revision(connection) or "base"
+
+
+def downgrade(address: str, revision: str) -> str:
+    """Take the tables back to `revision` (`base`: none at all); the revision reached.
+
+    Raises:
+        StoreError: as `upgrade`; also for a revision nobody knows.
+    """
+    with _connect(address) as connection:
+        check(connection)
+        try:
+            command.downgrade(_config(connection), revision)
+        except CommandError as error:
+            raise SchemaMismatch(
+                f"cannot go down to {revision!r} ({error}): known are base, {', '.join(revisions())}"
+            ) from error
+        return _revision(connection) or "base"
+
+
+def current(address: str) -> str | None:
+    """The revision of the tables there are; None for an empty database."""
+    with _connect(address) as connection:
+        return _revision(connection)
+
+
+def newest() -> str:
+    """The revision this program was made for."""
+    head = _scripts().get_current_head()
+    assert head is not None, "migrations without a head"
+    return head
+
+
+def revisions() -> list[str]:
+    """All revisions this program knows, oldest first."""
+    return [script.revision for script in reversed(list(_scripts().walk_revisions()))]
+
+
+def check(connection: Connection) -> None:
+    """See that the database is not newer than this program.
+
+    Raises:
+        SchemaMismatch: it is.
+    """
+    found = _revision(connection)
+    if found is not None and found not in revisions():
+        raise SchemaMismatch(
+            f"the database has revision {found}, which this program (made for {newest()}) does not know:"
+            " it was written by a newer t9ksched; install that version,"
+            " or go down with its `t9ksched db downgrade` first"
+        )
+
+
+def _revision(connection: Connection) -> str | None:
+    return MigrationContext.configure(connection).get_current_revision()
+
+
+def _scripts() -> ScriptDirectory:
+    return ScriptDirectory(str(folder("migrations")))
+
+
+def _config(connection: Connection) -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(folder("migrations")).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    return config
+
+
+@contextmanager
+def _connect(address: str) -> Iterator[Connection]:
+    """One transaction that holds the right to migrate; SQLite's write lock, or an advisory lock of PostgreSQL."""
+    url = urls.parse(address)
+    if urls.is_sqlite(url) and url.database is not None:
+        parent = Path(url.database).expanduser().parent
+        if not parent.is_dir():
+            raise DatabaseUnreachable(
+                f"the folder {parent} of the database file does not exist: create it, or choose another file"
+            )
+    engine = create_engine(urls.for_sync(url), poolclass=NullPool, **engine_options(url))
+    if urls.is_sqlite(url):
+        prepare_sqlite(engine)
+    try:
+        with engine.execution_options(t9k_begin="BEGIN IMMEDIATE").begin() as connection:
+            if not urls.is_sqlite(url):
+                connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+            yield connection
+    except SQLAlchemyError as error:
+        raise translate(error, urls.shown(url)) from error
+    finally:
+        engine.dispose()

@@ -1,0 +1,69 @@
+"""The store: one database and its repositories, opened and closed together."""
+
+import asyncio
+
+from t9ksched.store import schema
+from t9ksched.store.acceptances import Acceptances
+from t9ksched.store.changes import Changes
+from t9ksched.store.database import Database
+from t9ksched.store.errors import SchemaMismatch
+from t9ksched.store.history import History
+from t9ksched.store.instance import Instances
+from t9ksched.store.jobs import Jobs
+from t9ksched.store.meta import Meta
+from t9ksched.store.queues import Queues
+from t9ksched.store.tokens import Tokens
+
+
+class Store:
+    """Everything remembered. Open with `await Store.open(address)`, close with `await close()`, or use `async with`."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.queues = Queues(database)
+        self.tokens = Tokens(database)
+        self.acceptances = Acceptances(database)
+        self.history = History(database)
+        self.jobs = Jobs(database)
+        self.changes = Changes(database)
+        self.instances = Instances(database)
+        self.meta = Meta(database)
+
+    @classmethod
+    async def open(cls, address: str, *, migrate: bool = True) -> "Store":
+        """Connect, and bring the tables up to date (or, without `migrate`, insist that they are).
+
+        Raises:
+            StoreError: the database is out of reach, locked, or of a version this program cannot serve.
+        """
+        if migrate:
+            await asyncio.to_thread(schema.upgrade, address)
+        else:
+            found = await asyncio.to_thread(schema.current, address)
+            if found != schema.newest():
+                raise SchemaMismatch(
+                    f"the database is at revision {found or 'none'}, this program needs {schema.newest()}:"
+                    " run `t9ksched db upgrade` first"
+                )
+        store = cls(Database(address))
+        await store.queues.ensure_default()
+        return store
+
+    async def ping(self) -> None:
+        """Ask the database for a sign of life.
+
+        Raises:
+            StoreError: there is none.
+        """
+        await self.database.ping()
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self.changes.close()
+        await self.database.close()
+
+    async def __aenter__(self) -> "Store":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()

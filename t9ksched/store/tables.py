@@ -1,0 +1,161 @@
+"""The tables, as SQLAlchemy Core knows them; `migrations/` creates them, and a test keeps the two equal.
+
+Times are UTC and aware on both databases. JSON columns keep the order in which users wrote their keys. A `revision` is
+the number of a row in `change_log`: it grows by every change of anything, in the order of commits.
+"""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import JSON, BigInteger, Column, DateTime, Index, Integer, MetaData, String, Table, Text
+from sqlalchemy.engine import Dialect
+from sqlalchemy.types import TypeDecorator
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+Serial = BigInteger().with_variant(Integer, "sqlite")
+"""SQLite counts rows by itself only in a column declared INTEGER."""
+
+
+class Moment(TypeDecorator[datetime]):
+    """An aware UTC time; SQLite, which has no zones, stores it as text in UTC."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """To the database. A naive time is a programmer's mistake."""
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError("times in the database carry a zone: use datetime.now(UTC)")
+        value = value.astimezone(UTC)
+        return value.replace(tzinfo=None) if dialect.name == "sqlite" else value
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
+        """From the database, always aware and in UTC."""
+        if value is None:
+            return None
+        at: datetime = value
+        return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+
+
+queue = Table(
+    "queue",
+    metadata,
+    Column("name", String(63), primary_key=True),
+    Column("uid", String(36), nullable=False, unique=True),
+    Column("labels", JSON, nullable=False),
+    Column("spec", JSON, nullable=False),
+    Column("revision", BigInteger, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Column("updated_at", Moment, nullable=False),
+)
+
+api_token = Table(
+    "api_token",
+    metadata,
+    Column("name", String(63), primary_key=True),
+    Column("sha256", String(64), nullable=False, unique=True),
+    Column("role", String(20), nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Column("last_used_at", Moment),
+)
+
+acceptance = Table(
+    "acceptance",
+    metadata,
+    Column("uid", String(36), primary_key=True),
+    Column("kind", String(63), nullable=False),
+    Column("namespace", String(63), nullable=False),
+    Column("name", String(253), nullable=False),
+    Column("group_uid", String(36)),
+    Column("group_name", String(253)),
+    Column("submitter", String(253)),
+    Column("queue", String(63)),
+    Column("priority", Integer, nullable=False),
+    Column("time_limit_seconds", BigInteger),
+    Column("cards", JSON, nullable=False),
+    Column("requests", JSON, nullable=False),
+    Column("accepted_at", Moment, nullable=False, index=True),
+    Index(None, "namespace", "name"),
+)
+
+history = Table(
+    "history",
+    metadata,
+    Column("id", Serial, primary_key=True, autoincrement=True),
+    Column("at", Moment, nullable=False, index=True),
+    Column("event", String(40), nullable=False),
+    Column("kind", String(63)),
+    Column("namespace", String(63)),
+    Column("name", String(253)),
+    Column("uid", String(36), index=True),
+    Column("queue", String(63)),
+    Column("actor", String(253)),
+    Column("detail", JSON, nullable=False),
+    Index(None, "queue", "id"),
+    Index(None, "namespace", "name", "id"),
+)
+
+job = Table(
+    "job",
+    metadata,
+    Column("uid", String(36), primary_key=True),
+    Column("kind", String(63), nullable=False),
+    Column("namespace", String(63), nullable=False),
+    Column("name", String(253), nullable=False),
+    Column("queue", String(63)),
+    Column("phase", String(20), nullable=False),
+    Column("submitted_at", Moment, nullable=False),
+    Column("updated_at", Moment, nullable=False),
+    Column("finished_at", Moment),
+    Column("deleted_at", Moment),
+    Column("shape", JSON, nullable=False),
+    Index(None, "namespace", "kind", "name"),
+    Index(None, "queue", "phase"),
+    Index(None, "submitted_at", "uid"),
+)
+
+change_log = Table(
+    "change_log",
+    metadata,
+    Column("revision", BigInteger, primary_key=True, autoincrement=False),
+    Column("table_name", String(40), nullable=False),
+    Column("key", Text, nullable=False),
+    Column("at", Moment, nullable=False, index=True),
+)
+
+revision_counter = Table(
+    "revision_counter",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("value", BigInteger, nullable=False),
+)
+"""One row; its lock is what makes revisions commit in order."""
+
+scheduler_instance = Table(
+    "scheduler_instance",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("address", String(253), nullable=False),
+    Column("identity", String(253), nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("started_at", Moment, nullable=False),
+    Column("heartbeat_at", Moment, nullable=False),
+)
+
+meta = Table(
+    "meta",
+    metadata,
+    Column("key", String(63), primary_key=True),
+    Column("value", JSON, nullable=False),
+)

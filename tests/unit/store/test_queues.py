@@ -1,0 +1,105 @@
+"""Queues: every change has its revision, and nobody's edit is lost."""
+
+import asyncio
+
+import pytest
+
+from t9ksched.store import Store
+from t9ksched.store.errors import RevisionChanged, RowExists, RowMissing
+from t9ksched.store.queues import QueueRecord
+
+
+def set_priority(value: int):
+    return lambda old: (old.labels, old.spec | {"priority": value})
+
+
+async def test_default_queue_is_there_and_is_made_once(store: Store, address: str) -> None:
+    first = await store.queues.get("default")
+    assert first is not None
+    assert (first.labels, first.spec) == ({}, {})
+    async with await Store.open(address) as again:
+        assert await again.queues.get("default") == first
+
+
+async def test_create_get_list(store: Store) -> None:
+    spec = {"quota": {"requests": {"nvidia.com/gpu": "8", "cpu": "64"}}, "priority": 10}
+    made = await store.queues.create("a100", {"team": "ml"}, spec)
+    assert await store.queues.get("a100") == made
+    assert list(made.spec["quota"]["requests"]) == ["nvidia.com/gpu", "cpu"], "keys keep the order they were written in"
+    assert [queue.name for queue in await store.queues.list()] == ["a100", "default"]
+    assert made.created_at.tzinfo is not None
+    assert await store.queues.get("other") is None
+
+
+async def test_a_name_is_taken_once(store: Store) -> None:
+    await store.queues.create("q", {}, {})
+    head = await store.changes.head()
+    with pytest.raises(RowExists, match="'q' exists"):
+        await store.queues.create("q", {}, {"priority": 3})
+    assert await store.changes.head() == head, "a refused change takes no revision"
+
+
+async def test_edit_grows_the_revision_and_keeps_identity(store: Store) -> None:
+    made = await store.queues.create("q", {}, {"priority": 1})
+    edited = await store.queues.edit("q", set_priority(2), expected=made.revision)
+    assert edited.spec == {"priority": 2}
+    assert edited.revision > made.revision
+    assert (edited.uid, edited.created_at) == (made.uid, made.created_at)
+    assert await store.queues.get("q") == edited
+
+
+async def test_edit_without_change_keeps_the_revision(store: Store) -> None:
+    made = await store.queues.create("q", {}, {"priority": 1})
+    head = await store.changes.head()
+    assert await store.queues.edit("q", set_priority(1)) == made
+    assert await store.changes.head() == head
+
+
+async def test_a_stale_revision_is_refused(store: Store) -> None:
+    made = await store.queues.create("q", {}, {})
+    now = await store.queues.edit("q", set_priority(2))
+    with pytest.raises(RevisionChanged) as refused:
+        await store.queues.edit("q", set_priority(3), expected=made.revision)
+    assert refused.value.current == now.revision
+    with pytest.raises(RevisionChanged):
+        await store.queues.delete("q", expected=made.revision)
+    assert await store.queues.get("q") == now
+
+
+async def test_an_edit_that_raises_changes_nothing(store: Store) -> None:
+    made = await store.queues.create("q", {}, {"priority": 1})
+
+    def refuse(_: QueueRecord) -> tuple[dict[str, str], dict[str, object]]:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        await store.queues.edit("q", refuse)
+    assert await store.queues.get("q") == made
+
+
+async def test_delete(store: Store) -> None:
+    made = await store.queues.create("q", {}, {})
+    assert await store.queues.delete("q", expected=made.revision) == made
+    assert await store.queues.get("q") is None
+    for missing in (store.queues.delete("q"), store.queues.edit("q", set_priority(1))):
+        with pytest.raises(RowMissing, match="no queue 'q'"):
+            await missing
+
+
+async def test_concurrent_edits_are_all_kept(store: Store) -> None:
+    await store.queues.create("q", {}, {"priority": 0})
+
+    def one_more(old: QueueRecord) -> tuple[dict[str, str], dict[str, int]]:
+        return old.labels, {"priority": old.spec["priority"] + 1}
+
+    edits = await asyncio.gather(*(store.queues.edit("q", one_more) for _ in range(20)))
+    final = await store.queues.get("q")
+    assert final is not None
+    assert final.spec == {"priority": 20}
+    assert len({edit.revision for edit in edits}) == 20
+
+
+async def test_of_concurrent_creators_one_wins(store: Store) -> None:
+    results = await asyncio.gather(*(store.queues.create("q", {}, {}) for _ in range(8)), return_exceptions=True)
+    assert sum(isinstance(result, QueueRecord) for result in results) == 1
+    assert sum(isinstance(result, RowExists) for result in results) == 7

@@ -1,0 +1,157 @@
+"""Acceptances, history, jobs, the leader's row and small facts: what goes in comes out, on both databases."""
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from t9ksched.store import Store
+from t9ksched.store.acceptances import Acceptance
+from t9ksched.store.history import Event
+from t9ksched.store.instance import LeadershipLost
+from t9ksched.store.jobs import JobRecord
+
+NOW = datetime(2031, 5, 6, 7, 8, 9, 123456, tzinfo=UTC)
+
+
+def acceptance(uid: str, **fields) -> Acceptance:
+    return Acceptance(
+        **{"uid": uid, "kind": "MPIJob", "namespace": "ml", "name": f"job-{uid}", "accepted_at": NOW} | fields
+    )
+
+
+def job(uid: str, **fields) -> JobRecord:
+    known = {"kind": "MPIJob", "namespace": "ml", "name": f"job-{uid}", "queue": "q", "shape": {"name": uid}}
+    return JobRecord(uid=uid, **known | {"submitted_at": NOW, "updated_at": NOW} | fields)
+
+
+class TestAcceptances:
+    async def test_round_trip(self, store: Store) -> None:
+        full = acceptance(
+            "u1",
+            group_uid="g",
+            group_name="group",
+            submitter="ann",
+            queue="a100",
+            priority=40,
+            time_limit=timedelta(days=40_000),
+            cards={"nvidia.com/gpu": 16},
+            requests={"cpu": 4000, "memory": 2**50},
+            accepted_at=NOW.astimezone(timezone(timedelta(hours=8))),
+        )
+        bare = acceptance("u2", accepted_at=NOW + timedelta(seconds=1))
+        await store.acceptances.put_many([full, bare])
+        assert await store.acceptances.all() == [full, bare]
+        assert await store.acceptances.get("u1") == full
+        assert await store.acceptances.of(["u2", "u3"]) == {"u2": bare}
+
+    async def test_the_first_word_stands(self, store: Store) -> None:
+        await store.acceptances.put_many([acceptance("u", priority=1)])
+        await store.acceptances.put_many([acceptance("u", priority=99), acceptance("v")])
+        kept = await store.acceptances.get("u")
+        assert kept is not None
+        assert kept.priority == 1
+        assert await store.acceptances.get("v") is not None
+
+    async def test_many_rows_and_forgetting(self, store: Store) -> None:
+        await store.acceptances.put_many([acceptance(f"u{i}") for i in range(2500)])
+        assert len(await store.acceptances.of(f"u{i}" for i in range(2500))) == 2500
+        assert await store.acceptances.forget([f"u{i}" for i in range(1, 3000)]) == 2499
+        assert [one.uid for one in await store.acceptances.all()] == ["u0"]
+
+    async def test_a_time_without_zone_is_refused(self, store: Store) -> None:
+        with pytest.raises(Exception, match="zone"):
+            await store.acceptances.put_many([acceptance("u", accepted_at=NOW.replace(tzinfo=None))])
+
+
+class TestHistory:
+    async def test_order_filters_and_pages(self, store: Store) -> None:
+        events = [
+            Event(event="submitted", at=NOW, kind="Pod", namespace="ml", name=f"p{i % 2}", uid=f"u{i % 2}", queue="q")
+            for i in range(6)
+        ]
+        await store.history.append_many(events)
+        await store.history.append(
+            Event(event="refused", at=NOW, actor="ann", detail={"code": "OverQuota", "needs": 5})
+        )
+        found = await store.history.list()
+        assert [one.id for one in found] == sorted(one.id for one in found)
+        assert found[-1].detail == {"code": "OverQuota", "needs": 5}
+        assert found[0].at == NOW
+        assert len(await store.history.list(uid="u0")) == 3
+        assert len(await store.history.list(namespace="ml", name="p1", kind="Pod", queue="q", event="submitted")) == 3
+        assert [one.event for one in await store.history.list(event="refused")] == ["refused"]
+        page = await store.history.list(limit=4)
+        assert [*page, *await store.history.list(after=page[-1].id)] == found
+
+    async def test_purge_by_age(self, store: Store) -> None:
+        await store.history.append_many([Event(event="bound", at=NOW - timedelta(days=i % 2)) for i in range(2400)])
+        assert await store.history.purge(NOW) == 1200
+        assert await store.history.purge(NOW) == 0
+        assert len(await store.history.list(limit=5000)) == 1200
+
+
+class TestJobs:
+    async def test_latest_state_and_first_submission(self, store: Store) -> None:
+        await store.jobs.put_many([job("u", phase="Pending")])
+        later = job("u", phase="Running", submitted_at=NOW + timedelta(days=1), updated_at=NOW + timedelta(days=1))
+        await store.jobs.put_many([later])
+        found = await store.jobs.find("ml", "mpijob", "job-u")
+        assert found is not None
+        assert (found.phase, found.submitted_at, found.updated_at) == ("Running", NOW, later.updated_at)
+
+    async def test_new_jobs_do_not_overwrite_the_leaders_word(self, store: Store) -> None:
+        await store.jobs.put_many([job("u", phase="Running")])
+        await store.jobs.put_new([job("u"), job("v")])
+        assert [(one.uid, one.phase) for one in await store.jobs.list()] == [("u", "Running"), ("v", "Pending")]
+
+    async def test_filters_and_deletion(self, store: Store) -> None:
+        await store.jobs.put_many(
+            [job("a"), job("b", queue="r"), job("c", namespace="nlp", phase="Succeeded", finished_at=NOW)]
+        )
+        assert [one.uid for one in await store.jobs.list(queue="q")] == ["a", "c"]
+        assert [one.uid for one in await store.jobs.list(namespace="ml")] == ["a", "b"]
+        assert [one.uid for one in await store.jobs.list(phase="Succeeded")] == ["c"]
+        assert await store.jobs.unfinished("q") == 1
+        await store.jobs.mark_deleted(["a"], NOW)
+        assert await store.jobs.unfinished("q") == 0
+        assert [one.uid for one in await store.jobs.list()] == ["b", "c"]
+        assert [one.uid for one in await store.jobs.list(deleted=True)] == ["a", "b", "c"]
+        assert await store.jobs.purge(NOW + timedelta(seconds=1)) == 1
+
+    async def test_find_prefers_the_living(self, store: Store) -> None:
+        await store.jobs.put_many([job("old", name="x", submitted_at=NOW), job("new", name="x", submitted_at=NOW)])
+        await store.jobs.mark_deleted(["old"], NOW)
+        found = await store.jobs.find("ml", "MPIJob", "x")
+        assert found is not None
+        assert found.uid == "new"
+        assert await store.jobs.find("ml", "MPIJob", "y") is None
+
+
+class TestLeader:
+    async def test_epochs_grow_and_fence(self, store: Store) -> None:
+        assert await store.instances.current() is None
+        first = await store.instances.lead("http://127.0.0.1:1", "one")
+        await store.instances.beat(first)
+        second = await store.instances.lead("http://127.0.0.1:2", "two")
+        assert second == first + 1
+        with pytest.raises(LeadershipLost):
+            await store.instances.beat(first)
+        await store.instances.resign(first)
+        leader = await store.instances.current()
+        assert leader is not None
+        assert (leader.address, leader.identity, leader.epoch) == ("http://127.0.0.1:2", "two", second)
+        await store.instances.resign(second)
+        leader = await store.instances.current()
+        assert leader is not None
+        assert (leader.address, leader.epoch) == ("", second)
+        assert await store.instances.lead("http://127.0.0.1:3", "three") == second + 1
+
+
+class TestMeta:
+    async def test_values(self, store: Store) -> None:
+        assert await store.meta.get("k") is None
+        await store.meta.set("k", {"a": [1, None]})
+        await store.meta.set("k", {"b": 2})
+        assert await store.meta.get("k") == {"b": 2}
+        assert await store.meta.set_once("id", "first") == "first"
+        assert await store.meta.set_once("id", "second") == "first"

@@ -1,0 +1,154 @@
+"""Migrations: up, down and up again with rows inside; the tables are those the program knows; errors say what to do."""
+
+import socket
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import create_engine, inspect, text
+from sqlalchemy.engine import Connection
+
+from t9ksched.store import Store, schema, urls
+from t9ksched.store.errors import DatabaseBusy, DatabaseUnreachable, SchemaMismatch, StoreError
+from t9ksched.store.history import Event
+from t9ksched.store.tables import metadata
+
+
+@contextmanager
+def connect(address: str) -> Iterator[Connection]:
+    engine = create_engine(urls.for_sync(urls.parse(address)))
+    with engine.begin() as connection:
+        yield connection
+    engine.dispose()
+
+
+def test_up_down_up(address: str) -> None:
+    assert schema.current(address) is None
+    assert schema.upgrade(address) == schema.newest()
+    assert schema.upgrade(address) == schema.current(address) == schema.newest()
+    assert schema.downgrade(address, "base") == "base"
+    with connect(address) as connection:
+        assert set(inspect(connection).get_table_names()) <= {"alembic_version"}
+    assert schema.upgrade(address) == schema.newest()
+
+
+async def test_rows_survive_an_upgrade_and_do_not_block_the_way_down(address: str) -> None:
+    async with await Store.open(address) as store:
+        await store.queues.create("q", {}, {"priority": 5})
+        await store.history.append(Event(event="bound"))
+        await store.tokens.ensure_admin()
+    schema.upgrade(address)
+    async with await Store.open(address) as store:
+        kept = await store.queues.get("q")
+        assert kept is not None
+        assert kept.spec == {"priority": 5}
+    schema.downgrade(address, "base")
+    async with await Store.open(address) as store:
+        assert [queue.name for queue in await store.queues.list()] == ["default"]
+
+
+def test_every_step_goes_down_and_up(address: str) -> None:
+    schema.upgrade(address)
+    for revision in reversed(["base", *schema.revisions()[:-1]]):
+        schema.downgrade(address, revision)
+        schema.upgrade(address)
+        assert schema.current(address) == schema.newest()
+
+
+def test_tables_are_those_the_program_knows(address: str) -> None:
+    schema.upgrade(address)
+    with connect(address) as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, metadata) == []
+
+
+async def test_a_newer_database_is_left_alone(address: str) -> None:
+    schema.upgrade(address)
+    with connect(address) as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    with pytest.raises(SchemaMismatch, match="newer t9ksched"):
+        await Store.open(address)
+    with pytest.raises(SchemaMismatch, match="9999"):
+        schema.downgrade(address, "base")
+
+
+async def test_without_migration_an_empty_database_is_refused(address: str) -> None:
+    with pytest.raises(SchemaMismatch, match="db upgrade"):
+        await Store.open(address, migrate=False)
+    schema.upgrade(address)
+    await (await Store.open(address, migrate=False)).close()
+
+
+def test_unknown_target(address: str) -> None:
+    schema.upgrade(address)
+    with pytest.raises(SchemaMismatch, match="nonsense"):
+        schema.downgrade(address, "nonsense")
+
+
+async def test_missing_tables_are_named_with_the_remedy(store: Store) -> None:
+    async with store.database.write() as connection:
+        await connection.execute(text("DROP TABLE queue"))
+    with pytest.raises(SchemaMismatch, match="db upgrade"):
+        await store.queues.list()
+
+
+async def test_a_locked_file_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("t9ksched.store.database._BUSY_TIMEOUT_MS", 10)
+    address = f"sqlite:///{tmp_path / 'store.db'}"
+    async with await Store.open(address) as store:
+        other = sqlite3.connect(tmp_path / "store.db", isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(DatabaseBusy, match="another process"):
+            await store.queues.create("q", {}, {})
+        other.execute("ROLLBACK")
+        other.close()
+        await store.queues.create("q", {}, {})
+
+
+@pytest.mark.parametrize(
+    ("address", "kind", "message"),
+    [
+        ("mysql://h/db", StoreError, "'mysql' are not supported"),
+        ("", StoreError, "is empty"),
+        ("sqlite://", StoreError, "needs a file"),
+        ("sqlite:///:memory:", StoreError, "needs a file"),
+        ("sqlite:////nonexistent/folder/x.db", DatabaseUnreachable, "/nonexistent/folder"),
+        ("://", StoreError, "cannot be read"),
+    ],
+)
+async def test_bad_addresses(address: str, kind: type[StoreError], message: str) -> None:
+    with pytest.raises(kind, match=message):
+        await Store.open(address)
+
+
+async def test_unreachable_server_is_named_without_its_password() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound but not listening: connections are refused
+        address = f"postgresql://me:topsecret@127.0.0.1:{taken.getsockname()[1]}/db"
+        with pytest.raises(DatabaseUnreachable) as refused:
+            await Store.open(address)
+    assert "topsecret" not in str(refused.value)
+    assert "127.0.0.1" in str(refused.value)
+
+
+async def test_not_a_database(tmp_path: Path) -> None:
+    (tmp_path / "x.db").write_text("this is a text file, long enough to have a header of its own" * 10)
+    with pytest.raises(DatabaseUnreachable, match="not a database"):
+        await Store.open(f"sqlite:///{tmp_path / 'x.db'}")
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("sqlite:////var/lib/x.db", "sqlite:////var/lib/x.db"),
+        ("/var/lib/x.db", "sqlite:////var/lib/x.db"),
+        ("postgres://u:p@h:5/d", "postgresql://u:***@h:5/d"),
+        ("postgresql+asyncpg://u@h/d?password=p", "postgresql://u@h/d"),
+    ],
+)
+def test_addresses_are_normalised_and_shown_without_secrets(address: str, shown: str) -> None:
+    assert urls.shown(urls.parse(address)) == shown
