@@ -1,0 +1,134 @@
+"""Who holds what: one charge a pod, on its node and on its queue.
+
+A charge is made when a decision is taken (assumed) or when a bound pod is seen (observed), and taken back when the pod
+ends, when it goes away, or when its binding is refused. Because each pod has at most one charge, replaying an event is
+harmless. Charges on a node that is not known yet wait for it.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from t9ksched.engine.nodes import NodeTable
+from t9ksched.model.names import GPU_INDEX_PREFIX
+from t9ksched.model.podclass import PodClass
+
+
+@dataclass(slots=True)
+class Charge:
+    """What one pod holds: `cards` are masks of card indices by resource; `queue` is empty for foreign pods."""
+
+    uid: str
+    node: str
+    pod_class: PodClass
+    cards: dict[str, int]
+    queue: str = ""
+    applied: bool = False
+
+
+class Charges:
+    """The book of charges over the live node table. It is the only writer of a node's used amounts."""
+
+    def __init__(self, nodes: NodeTable) -> None:
+        self._nodes = nodes
+        self._by_pod: dict[str, Charge] = {}
+        self._by_node: defaultdict[str, dict[str, Charge]] = defaultdict(dict)
+        self.queue_used: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
+
+    def get(self, uid: str) -> Charge | None:
+        """The charge of a pod."""
+        return self._by_pod.get(uid)
+
+    def on_node(self, node: str) -> Iterator[Charge]:
+        """All charges of a node."""
+        return iter(self._by_node.get(node, {}).values())
+
+    def charge(self, uid: str, node: str, pod_class: PodClass, queue: str, cards: Mapping[str, int] | None) -> None:
+        """Charge a pod; an equal charge stays as it is, another one of the same pod is replaced.
+
+        `cards` None means that nobody said which ones: free cards are taken from the highest index down, which is
+        where pods of other schedulers are least in the way of ours.
+        """
+        known = self._by_pod.get(uid)
+        if known is not None:
+            same = (known.node, known.pod_class, known.queue) == (node, pod_class, queue)
+            if same and (cards is None or known.cards == dict(cards)):
+                return
+            self.release(uid)
+        charge = Charge(uid, node, pod_class, dict(cards or {}), queue)
+        self._by_pod[uid] = charge
+        self._by_node[node][uid] = charge
+        if queue:
+            used = self.queue_used[queue]
+            for resource, amount in pod_class.requests:
+                used[resource] += amount
+        self._apply(charge, guess=cards is None)
+
+    def release(self, uid: str) -> Charge | None:
+        """Take a pod's charge back; None when it has none."""
+        charge = self._by_pod.pop(uid, None)
+        if charge is None:
+            return None
+        on_node = self._by_node[charge.node]
+        del on_node[uid]
+        if not on_node:
+            del self._by_node[charge.node]
+        if charge.queue:
+            used = self.queue_used[charge.queue]
+            for resource, amount in charge.pod_class.requests:
+                used[resource] -= amount
+        row = self._nodes.row(charge.node)
+        if charge.applied and row is not None:
+            self._nodes.discharge(row, charge.pod_class, charge.cards)
+        return charge
+
+    def node_appeared(self, node: str) -> None:
+        """Apply what waited for this node."""
+        for charge in list(self.on_node(node)):
+            self._apply(charge, guess=not charge.cards)
+
+    def node_gone(self, node: str) -> None:
+        """The node's columns are gone; its charges wait in case it comes back."""
+        for charge in self.on_node(node):
+            charge.applied = False
+
+    def _apply(self, charge: Charge, *, guess: bool) -> None:
+        row = self._nodes.row(charge.node)
+        if charge.applied or row is None:
+            return
+        if guess:
+            charge.cards = {
+                resource: highest(self._nodes.free_cards(row, resource), count)
+                for resource, count in charge.pod_class.card_counts.items()
+            }
+        self._nodes.charge(row, charge.pod_class, charge.cards)
+        charge.applied = True
+
+
+def highest(mask: int, count: int) -> int:
+    """The `count` highest bits of a mask, fewer when it has fewer."""
+    chosen = 0
+    while mask and count:
+        bit = 1 << (mask.bit_length() - 1)
+        chosen |= bit
+        mask ^= bit
+        count -= 1
+    return chosen
+
+
+def indices(mask: int) -> tuple[int, ...]:
+    """The indices of a mask's bits, ascending."""
+    return tuple(index for index in range(mask.bit_length()) if mask >> index & 1)
+
+
+def annotated_cards(pod_class: PodClass, annotations: Mapping[str, str]) -> dict[str, int] | None:
+    """Masks by resource from a bound pod's index annotations; None when one is missing or wrong."""
+    masks: dict[str, int] = defaultdict(int)
+    for cards in pod_class.cards:
+        text = annotations.get(GPU_INDEX_PREFIX + cards.container, "")
+        parts = text.split(",") if text else []
+        if len(parts) != cards.count or not all(part.isdigit() and int(part) < 64 for part in parts):
+            return None
+        for part in parts:
+            masks[cards.resource] |= 1 << int(part)
+    return dict(masks)

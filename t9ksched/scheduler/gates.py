@@ -1,0 +1,74 @@
+"""What keeps a pod from being placed whatever room there is.
+
+Gates open by themselves (`schedulingGates`), or never in this version: what we cannot honour we refuse with a reason
+instead of placing it wrongly.
+"""
+
+from typing import Any
+
+from t9ksched.model.names import MAX_CARD_CONTAINER_NAME
+from t9ksched.model.pod import Pod, container_cards
+from t9ksched.model.quantity import QuantityError
+from t9ksched.model.reasons import Code, Reason
+
+
+def gates(pod: Pod) -> tuple[Reason, ...]:
+    """The reasons that lie in the pod itself; empty for a pod that may be placed."""
+    spec = pod.spec
+    found: list[Reason] = []
+    if spec.scheduling_gates:
+        closed = ", ".join(sorted(str(gate.get("name", "?")) for gate in spec.scheduling_gates))
+        found.append(
+            Reason(
+                Code.SCHEDULING_GATED,
+                f"pod {pod.metadata.name} has closed scheduling gates: {closed}",
+                unblocks=(f"whoever set the gates ({closed}) removes them",),
+            )
+        )
+    if spec.resource_claims:
+        found.append(
+            Reason(
+                Code.UNSUPPORTED_CLAIM,
+                f"pod {pod.metadata.name} uses resource claims, which this scheduler does not allocate",
+                unblocks=("ask for devices by resource name, such as nvidia.com/gpu",),
+            )
+        )
+    if unsupported := _unsupported(spec.affinity or {}, spec.topology_spread_constraints or []):
+        found.append(
+            Reason(
+                Code.TOPOLOGY_NOT_SATISFIED,
+                f"pod {pod.metadata.name} has {unsupported}, which this version does not evaluate yet",
+                unblocks=(f"remove {unsupported}, or make it a preference",),
+            )
+        )
+    found.extend(_long_names(pod))
+    return tuple(found)
+
+
+def _unsupported(affinity: dict[str, Any], spread: list[dict[str, Any]]) -> str:
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    parts = [
+        words
+        for key, words in (("podAffinity", "required pod affinity"), ("podAntiAffinity", "required pod anti-affinity"))
+        if (affinity.get(key) or {}).get(required)
+    ]
+    if any(constraint.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule" for constraint in spread):
+        parts.append("a hard topology spread constraint")
+    return " and ".join(parts)
+
+
+def _long_names(pod: Pod) -> list[Reason]:
+    try:
+        cards = container_cards(pod.spec)
+    except QuantityError:
+        return []  # reported with the pod's class
+    return [
+        Reason(
+            Code.INVALID_POD,
+            f"container {container!r} of pod {pod.metadata.name} asks for cards and its name has {len(container)}"
+            f" characters: at most {MAX_CARD_CONTAINER_NAME} fit into the annotation that names its cards",
+            unblocks=(f"give the container a name of at most {MAX_CARD_CONTAINER_NAME} characters",),
+        )
+        for container in dict.fromkeys(card.container for card in cards)
+        if len(container) > MAX_CARD_CONTAINER_NAME
+    ]

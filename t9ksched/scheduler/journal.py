@@ -1,0 +1,116 @@
+"""What the scheduler writes into SQL: acceptances, history, and each job's latest state.
+
+Writes are collected and flushed in batches by one task. With the database away they wait here, newest state only for
+jobs, and scheduling goes on with what is known; `behind` says since when.
+"""
+
+import asyncio
+import contextlib
+from collections import deque
+from datetime import UTC, datetime
+
+import structlog
+
+from t9ksched.store.acceptances import Acceptance
+from t9ksched.store.errors import StoreError
+from t9ksched.store.history import Event
+from t9ksched.store.jobs import JobRecord as StoredJob
+from t9ksched.store.store import Store
+
+log = structlog.get_logger(__name__)
+
+MAX_WAITING = 200_000
+"""Events kept while the database is away; beyond that the oldest are dropped and counted."""
+_PAUSE = 0.05
+
+
+class Journal:
+    """Collects rows and writes them in the order they came."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._acceptances: deque[Acceptance] = deque()
+        self._events: deque[Event] = deque(maxlen=MAX_WAITING)
+        self._jobs: dict[str, StoredJob] = {}
+        self._gone: dict[str, datetime] = {}
+        self._work = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self.behind: datetime | None = None
+
+    def accepted(self, acceptances: list[Acceptance]) -> None:
+        """Remember what was agreed with these groups."""
+        self._acceptances.extend(acceptances)
+        self._wake()
+
+    def event(self, event: Event) -> None:
+        """Append to history."""
+        self._events.append(event)
+        self._wake()
+
+    def job(self, job: StoredJob) -> None:
+        """The job's latest state; an older one that is not written yet is replaced."""
+        self._jobs[job.uid] = job
+        self._wake()
+
+    def gone(self, uid: str, at: datetime) -> None:
+        """The job's object was deleted."""
+        self._gone[uid] = at
+        self._wake()
+
+    def _wake(self) -> None:
+        self._idle.clear()
+        self._work.set()
+
+    async def run(self) -> None:
+        """Write until cancelled; what is left is written on the way out when the database answers."""
+        pause = _PAUSE
+        try:
+            while True:
+                await self._work.wait()
+                self._work.clear()
+                try:
+                    await self._flush()
+                    pause, self.behind = _PAUSE, None
+                    self._idle.set()
+                except StoreError as error:
+                    self.behind = self.behind or datetime.now(UTC)
+                    pause = min(5.0, pause * 2)
+                    self._work.set()
+                    log.warning("database is away, history waits", error=str(error), since=str(self.behind))
+                await asyncio.sleep(pause)
+        finally:
+            with contextlib.suppress(StoreError, TimeoutError):
+                await asyncio.wait_for(self._flush(), 2)
+
+    async def flushed(self) -> None:
+        """Return once everything collected so far has been written."""
+        await self._idle.wait()
+
+    async def _flush(self) -> None:
+        if self._acceptances:
+            batch = list(self._acceptances)
+            await self._store.acceptances.put_many(batch)
+            for _ in batch:
+                self._acceptances.popleft()
+        if self._events:
+            events = list(self._events)
+            self._events.clear()
+            try:
+                await self._store.history.append_many(events)
+            except StoreError:
+                self._events.extendleft(reversed(events))
+                raise
+        if self._jobs:
+            jobs, self._jobs = self._jobs, {}
+            try:
+                await self._store.jobs.put_many(list(jobs.values()))
+            except StoreError:
+                self._jobs = jobs | self._jobs
+                raise
+        while self._gone:
+            uid, at = next(iter(self._gone.items()))
+            batch_uids = [other for other, when in self._gone.items() if when == at]
+            await self._store.jobs.mark_deleted(batch_uids or [uid], at)
+            for done in batch_uids:
+                self._gone.pop(done, None)

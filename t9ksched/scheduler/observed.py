@@ -1,0 +1,351 @@
+"""The cluster as the watches show it, kept event by event.
+
+`Observed` is fed by reflectors (`upsert_*`, `remove_*`) and by SQL (`set_queues`, `accept`). Each event may come
+twice or late without harm. Whatever could let something start calls `on_change`: an idle cluster costs nothing.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+import structlog
+
+from t9ksched.engine.nodes import NodeTable
+from t9ksched.model import names
+from t9ksched.model.errors import Invalid
+from t9ksched.model.hold import Hold
+from t9ksched.model.node import Node, NodeFacts, node_facts
+from t9ksched.model.pod import Pod, pod_class
+from t9ksched.model.podclass import ClassTable
+from t9ksched.model.podgroup import PodGroupSpec
+from t9ksched.model.quantity import QuantityError
+from t9ksched.model.queue import Queue
+from t9ksched.model.reasons import Code, Reason
+from t9ksched.scheduler.charges import Charges, annotated_cards
+from t9ksched.scheduler.claims import Claim, Claims, PersistentVolume, claim_names
+from t9ksched.scheduler.counts import Counts
+from t9ksched.scheduler.gates import gates
+from t9ksched.scheduler.records import (
+    GangRecord,
+    JobRecord,
+    PodGroupObject,
+    PodRecord,
+    nanoseconds,
+)
+from t9ksched.store.acceptances import Acceptance
+
+log = structlog.get_logger(__name__)
+
+
+class Observed:
+    """Nodes, pods, groups, queues, jobs and who holds what. Times are nanoseconds since the epoch."""
+
+    def __init__(self, on_change: Callable[[], None] = lambda: None) -> None:
+        self.nodes = NodeTable()
+        self.node_objects: dict[str, tuple[Node, NodeFacts]] = {}
+        self.charges = Charges(self.nodes)
+        self.claims = Claims()
+        self.pods: dict[str, PodRecord] = {}
+        self.gangs: dict[tuple[str, str], GangRecord] = {}
+        self.gangs_by_uid: dict[str, GangRecord] = {}
+        self.queues: dict[str, Queue] = {}
+        self.jobs: dict[str, JobRecord] = {}
+        self.acceptances: dict[str, Acceptance] = {}
+        self.new_acceptances: list[Acceptance] = []
+        self.holds: dict[str, Hold] = {}
+        self.counts = Counts()
+        self.changed_gangs: set[GangRecord] = set()
+        self.changed_queues: set[str] = set()
+        self._pods_by_name: dict[tuple[str, str], str] = {}
+        self.pending: dict[GangRecord, None] = {}
+        self._by_owner: defaultdict[str, dict[GangRecord, None]] = defaultdict(dict)
+        self._with_claims: defaultdict[str, set[str]] = defaultdict(set)
+        self._resting: set[PodRecord] = set()
+        self._classes = ClassTable()
+        self._on_change = on_change
+
+    # Nodes
+
+    def upsert_node(self, node: Node) -> None:
+        """A node appeared or changed."""
+        facts = node_facts(node)
+        name = facts.name
+        known = self.node_objects.get(name)
+        self.node_objects[name] = (node, facts)
+        if known is not None and known[1] == facts:
+            return
+        if known is not None and known[1].uid != facts.uid:
+            self._drop_node(name)
+        self.nodes.upsert(facts)
+        self.charges.node_appeared(name)
+        self._on_change()
+
+    def remove_node(self, name: str) -> None:
+        """A node is gone, its columns with it; the pods on it are charged until they go too."""
+        if self.node_objects.pop(name, None) is not None:
+            self._drop_node(name)
+            self._on_change()
+
+    def _drop_node(self, name: str) -> None:
+        self.charges.node_gone(name)
+        self.nodes.remove(name)
+        for uid in [uid for uid, hold in self.holds.items() if hold.node == name]:
+            del self.holds[uid]
+
+    # Volumes
+
+    def upsert_claim(self, claim: Claim) -> None:
+        """A PersistentVolumeClaim appeared or changed."""
+        self.claims.claims[claim.metadata.namespace, claim.metadata.name] = claim
+        self._claims_changed(claim.metadata.namespace)
+
+    def remove_claim(self, claim: Claim) -> None:
+        """A PersistentVolumeClaim is gone."""
+        self.claims.claims.pop((claim.metadata.namespace, claim.metadata.name), None)
+        self._claims_changed(claim.metadata.namespace)
+
+    def upsert_volume(self, volume: PersistentVolume) -> None:
+        """A PersistentVolume appeared or changed."""
+        self.claims.volumes[volume.metadata.name] = volume
+        for namespace in list(self._with_claims):
+            self._claims_changed(namespace)
+
+    def remove_volume(self, volume: PersistentVolume) -> None:
+        """A PersistentVolume is gone."""
+        self.claims.volumes.pop(volume.metadata.name, None)
+
+    def _claims_changed(self, namespace: str) -> None:
+        for uid in tuple(self._with_claims.get(namespace, ())):
+            record = self.pods[uid]
+            if record.waiting and record.pod_class is not None:
+                affinity, reasons = self.claims.resolve(namespace, record.claims)
+                record.pod_class = self._classes.intern(replace(record.pod_class, volume_affinity=affinity))
+                record.unbound = reasons
+                self._gang_changed(record.gang)
+                self._on_change()
+
+    # Pods
+
+    def upsert_pod(self, pod: Pod) -> None:
+        """A pod appeared or changed. Where it is bound is what the API server says, whoever bound it."""
+        uid = pod.metadata.uid
+        record = self.pods.get(uid)
+        if record is None:
+            record = self._new_pod(pod)
+        was = (record.phase, record.node, record.deleting, record.gates)
+        record.phase = pod.status.phase or "Pending"
+        record.deleting = pod.metadata.deletion_timestamp is not None
+        record.started = nanoseconds(pod.status.start_time or "")
+        record.annotations = pod.metadata.annotations or {}
+        if pod.spec.node_name and not record.node:
+            record.node = pod.spec.node_name
+            if record.assumed and record.assumed != record.node:
+                log.warning("bound elsewhere", pod=record.key, assumed=record.assumed, bound=record.node)
+            record.assumed = ""
+            self.holds.pop(uid, None)
+        record.gates = gates(pod) if record.ours and not record.node else ()
+        self._recharge(record)
+        self.counts.pod(record)
+        if was != (record.phase, record.node, record.deleting, record.gates):
+            self._gang_changed(record.gang)
+            self._on_change()
+
+    def remove_pod(self, uid: str) -> None:
+        """A pod is gone and holds nothing any more."""
+        record = self.pods.pop(uid, None)
+        if record is None:
+            return
+        if self._pods_by_name.get((record.namespace, record.name)) == uid:
+            del self._pods_by_name[record.namespace, record.name]
+        self._with_claims[record.namespace].discard(uid)
+        self.counts.pod_gone(record)
+        self.charges.release(uid)
+        self.holds.pop(uid, None)
+        gang = record.gang
+        if gang is not None:
+            del gang.members[uid]
+            self._gang_changed(gang)
+            if not gang.members and (gang.virtual or not gang.uid):
+                self._forget_gang(gang)
+        self._on_change()
+
+    def _new_pod(self, pod: Pod) -> PodRecord:
+        meta = pod.metadata
+        stale = self._pods_by_name.get((meta.namespace, meta.name))
+        if stale is not None:  # its deletion was missed: the name is in use by another pod now
+            self.remove_pod(stale)
+        labels = meta.labels or {}
+        ours = pod.spec.scheduler_name == names.SCHEDULER_NAME
+        record = PodRecord(
+            uid=meta.uid,
+            namespace=meta.namespace,
+            name=meta.name,
+            ours=ours,
+            pod_class=None,
+            role=labels.get(names.ROLE_LABEL, ""),
+            created=nanoseconds(meta.creation_timestamp),
+            owner=meta.controller,
+            claims=claim_names(meta.name, pod.spec) if ours else (),
+            labels=labels,
+        )
+        self.pods[meta.uid] = record
+        self._pods_by_name[meta.namespace, meta.name] = meta.uid
+        affinity, reasons = self.claims.resolve(meta.namespace, record.claims)
+        try:
+            record.pod_class = self._classes.intern(pod_class(pod.spec, affinity))
+        except (QuantityError, Invalid) as error:
+            reasons = (*reasons, Reason(Code.INVALID_POD, f"pod {record.key} cannot be read: {error}"))
+        record.unbound = reasons
+        if record.claims:
+            self._with_claims[meta.namespace].add(meta.uid)
+        if ours:
+            self._join(record)
+        return record
+
+    def _recharge(self, record: PodRecord) -> None:
+        """Bring the pod's charge in line with where it is."""
+        if record.pod_class is None:
+            return
+        if record.finished:
+            self.charges.release(record.uid)
+            record.assumed = ""
+        elif record.node:
+            known = self.charges.get(record.uid)
+            cards = annotated_cards(record.pod_class, record.annotations) if record.ours else None
+            if known is None or known.node != record.node:
+                queue = record.gang.queue if record.gang else ""
+                self.charges.charge(record.uid, record.node, record.pod_class, queue, cards)
+                if record.gang is not None:
+                    self.changed_queues.add(record.gang.queue)
+        elif record.deleting:
+            self.charges.release(record.uid)
+            record.assumed = ""
+
+    # Groups
+
+    def upsert_group(self, group: PodGroupObject) -> None:
+        """A PodGroup appeared or changed. What was accepted by its UID stays as it was accepted."""
+        meta = group.metadata
+        key = (meta.namespace, meta.name)
+        gang = self.gangs.get(key)
+        if gang is None:
+            gang = self.gangs[key] = GangRecord(meta.namespace, meta.name)
+        if gang.uid != meta.uid:
+            self.gangs_by_uid.pop(gang.uid, None)
+            gang.uid, gang.acceptance, gang.ran = meta.uid, self.acceptances.get(meta.uid), False
+            gang.first_bound = gang.admitted = 0
+            self.gangs_by_uid[meta.uid] = gang
+        gang.created = nanoseconds(meta.creation_timestamp)
+        gang.owner = meta.controller
+        gang.status = group.status
+        gang.ran = gang.ran or _condition(group.status, "GroupScheduled")
+        try:
+            spec, faults = PodGroupSpec.parse(group.spec), ""
+        except Invalid as error:
+            spec, faults = gang.spec, str(error)
+        if (spec, faults) != (gang.spec, gang.spec_faults) or gang.stale:
+            gang.spec, gang.spec_faults = spec, faults
+            self._gang_changed(gang)
+            self._on_change()
+
+    def remove_group(self, group: PodGroupObject) -> None:
+        """A PodGroup is gone; members that are left wait for it to appear again."""
+        gang = self.gangs.get((group.metadata.namespace, group.metadata.name))
+        if gang is None or gang.uid != group.metadata.uid:
+            return
+        self.gangs_by_uid.pop(gang.uid, None)
+        self._drop_holds(gang.uid)
+        gang.uid, gang.acceptance = "", None
+        self._gang_changed(gang)
+        if not gang.members:
+            self._forget_gang(gang)
+
+    def _join(self, record: PodRecord) -> None:
+        group = record.labels.get(names.GROUP_LABEL, "")
+        if group:
+            key = (record.namespace, group)
+            gang = self.gangs.get(key)
+            if gang is None:
+                gang = self.gangs[key] = GangRecord(record.namespace, group)
+        else:
+            job = self.jobs.get(record.owner.uid) if record.owner else None
+            spec = PodGroupSpec(
+                queue=record.labels.get(names.QUEUE_LABEL, "") or names.DEFAULT_QUEUE,
+                priority=job.priority if job else 0,
+            )
+            gang = GangRecord(
+                record.namespace, record.name, record.uid, True, spec, created=record.created, owner=record.owner
+            )
+            gang.acceptance = self.acceptances.get(record.uid)
+            self.gangs[record.namespace, f"pod:{record.uid}"] = gang
+            self.gangs_by_uid[record.uid] = gang
+        gang.members[record.uid] = record
+        record.gang = gang
+        if gang.owner is not None:
+            self._by_owner[gang.owner.uid][gang] = None
+        self._gang_changed(gang)
+        self._on_change()
+
+    def _forget_gang(self, gang: GangRecord) -> None:
+        self.gangs.pop((gang.namespace, f"pod:{gang.uid}" if gang.virtual else gang.name), None)
+        self.gangs_by_uid.pop(gang.uid, None)
+        self.pending.pop(gang, None)
+        self.counts.group_gone(gang)
+        if gang.owner is not None:
+            self._by_owner[gang.owner.uid].pop(gang, None)
+            if not self._by_owner[gang.owner.uid]:
+                del self._by_owner[gang.owner.uid]
+        self._drop_holds(gang.uid)
+        self.changed_gangs.discard(gang)
+        self.changed_queues.add(gang.queue)
+
+    def _drop_holds(self, gang_uid: str) -> None:
+        for uid in [uid for uid, hold in self.holds.items() if hold.owner == gang_uid]:
+            del self.holds[uid]
+
+    def _gang_changed(self, gang: GangRecord | None) -> None:
+        if gang is None:
+            return
+        gang.stale = True
+        self.counts.group(gang)
+        if gang.uid and gang.complete():
+            gang.ran = True
+        if any(pod.waiting for pod in gang.members.values()):
+            self.pending[gang] = None
+        else:
+            self.pending.pop(gang, None)
+            gang.reasons, gang.position = (), None
+        self.changed_gangs.add(gang)
+        self.changed_queues.add(gang.queue)
+
+    def gangs_of_owner(self, uid: str) -> list[GangRecord]:
+        """The groups whose controlling owner has this UID."""
+        return list(self._by_owner.get(uid, ()))
+
+    # Queues and jobs
+
+    def set_queues(self, queues: Iterable[Queue]) -> None:
+        """The queues as SQL has them now."""
+        fresh = {queue.name: queue for queue in queues}
+        if fresh == self.queues:
+            return
+        self.changed_queues |= {
+            name for name in fresh.keys() | self.queues.keys() if fresh.get(name) != self.queues.get(name)
+        }
+        self.queues = fresh
+        self._on_change()
+
+    def accept(self, acceptance: Acceptance) -> None:
+        """An acceptance read from SQL: at start, or because the service recorded one."""
+        self.acceptances[acceptance.uid] = acceptance
+        gang = self.gangs_by_uid.get(acceptance.uid)
+        if gang is not None and gang.acceptance is None:
+            gang.acceptance = acceptance
+            self._gang_changed(gang)
+
+
+def _condition(status: Mapping[str, object], kind: str) -> bool:
+    conditions = status.get("conditions")
+    if not isinstance(conditions, list):
+        return False
+    return any(c.get("type") == kind and c.get("status") == "True" for c in conditions if isinstance(c, dict))

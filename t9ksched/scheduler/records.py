@@ -1,0 +1,231 @@
+"""What the scheduler remembers of each pod, group and job it sees.
+
+The records are the live, mutable side of the model: small, slotted, changed only by `ClusterState`. A `GangRecord` is a
+PodGroup with its members, or the virtual group of a single pod; it knows when its snapshot for the engine is stale.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+
+from t9ksched.model.gang import Gang, Member
+from t9ksched.model.pod import Metadata, OwnerReference
+from t9ksched.model.podclass import PodClass
+from t9ksched.model.podgroup import PodGroupSpec
+from t9ksched.model.reasons import Reason
+from t9ksched.store.acceptances import Acceptance
+
+FINISHED: Final = ("Succeeded", "Failed")
+_DIGITS: Final = re.compile(r"(\d+)")
+
+
+def nanoseconds(timestamp: str) -> int:
+    """A Kubernetes timestamp as nanoseconds since the epoch; 0 for an empty one."""
+    if not timestamp:
+        return 0
+    return int(datetime.fromisoformat(timestamp).timestamp()) * 1_000_000_000
+
+
+def timestamp(ns: int) -> str | None:
+    """Nanoseconds since the epoch as a Kubernetes timestamp; None for 0."""
+    return datetime.fromtimestamp(ns / 1e9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if ns else None
+
+
+def natural(name: str) -> tuple[object, ...]:
+    """Sorts `worker-10` behind `worker-2`."""
+    return tuple((0, int(part)) if part.isdigit() else (1, part) for part in _DIGITS.split(name) if part)
+
+
+class ObjectHead(msgspec.Struct, gc=False, rename="camel"):
+    """Any object by its metadata, for those of which nothing else is read."""
+
+    metadata: Metadata
+
+
+class PodGroupObject(msgspec.Struct, gc=False, rename="camel"):
+    """A PodGroup as the API server has it; spec and status stay plain."""
+
+    metadata: Metadata
+    spec: dict[str, Any] = msgspec.field(default_factory=dict)
+    status: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class JobObject(msgspec.Struct, gc=False, rename="camel"):
+    """A job of any kind, as far as lists of jobs show it."""
+
+    metadata: Metadata
+    api_version: str = ""
+    kind: str = ""
+    spec: dict[str, Any] = msgspec.field(default_factory=dict)
+    status: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class PodRecord:
+    """A pod. `node` is where it is bound as the API server says; `assumed` where we have decided to bind it."""
+
+    uid: str
+    namespace: str
+    name: str
+    ours: bool
+    pod_class: PodClass | None
+    role: str = ""
+    phase: str = "Pending"
+    node: str = ""
+    assumed: str = ""
+    deleting: bool = False
+    created: int = 0
+    started: int = 0
+    owner: OwnerReference | None = None
+    claims: tuple[str, ...] = ()
+    gates: tuple[Reason, ...] = ()
+    unbound: tuple[Reason, ...] = ()
+    annotations: dict[str, str] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
+    gang: "GangRecord | None" = None
+    retry_at: int = 0
+
+    @property
+    def blocked(self) -> tuple[Reason, ...]:
+        """Why it cannot be placed whatever room there is: its own gates, then its volume claims."""
+        return self.gates + self.unbound
+
+    @property
+    def key(self) -> str:
+        """For people: `namespace/name`."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def finished(self) -> bool:
+        """Whether it has ended and holds nothing."""
+        return self.phase in FINISHED
+
+    @property
+    def placed(self) -> bool:
+        """Whether it counts towards its gang's minimum: it has a place, or it had one and succeeded (OQ-14)."""
+        return self.phase == "Succeeded" or (self.phase != "Failed" and bool(self.node or self.assumed))
+
+    @property
+    def waiting(self) -> bool:
+        """Whether it needs a place."""
+        return not (self.node or self.assumed or self.finished or self.deleting)
+
+
+@dataclass(slots=True, eq=False)
+class GangRecord:
+    """A PodGroup with its members, or the virtual group of one pod (`virtual`).
+
+    `uid` is empty while members name a PodGroup that does not exist yet.
+    """
+
+    namespace: str
+    name: str
+    uid: str = ""
+    virtual: bool = False
+    spec: PodGroupSpec = field(default_factory=PodGroupSpec)
+    spec_faults: str = ""
+    created: int = 0
+    owner: OwnerReference | None = None
+    acceptance: Acceptance | None = None
+    status: dict[str, Any] = field(default_factory=dict)
+    members: dict[str, PodRecord] = field(default_factory=dict)
+    ran: bool = False
+    first_bound: int = 0
+    admitted: int = 0
+    reasons: tuple[Reason, ...] = ()
+    position: int | None = None
+    stale: bool = True
+    _snapshot: Gang | None = None
+
+    @property
+    def key(self) -> str:
+        """For people: `namespace/name`."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def queue(self) -> str:
+        """The queue that pays: the one recorded at acceptance, else the one asked for."""
+        return (self.acceptance and self.acceptance.queue) or self.spec.queue
+
+    @property
+    def priority(self) -> int:
+        """Order within the queue, as recorded at acceptance."""
+        return self.acceptance.priority if self.acceptance else self.spec.priority
+
+    def living(self) -> Iterable[PodRecord]:
+        """Members that count: not failed, and not going away without a place."""
+        return (pod for pod in self.members.values() if pod.phase != "Failed" and not pod.deleting)
+
+    def placed_count(self) -> int:
+        """Members that hold a place or succeeded."""
+        return sum(pod.placed and not pod.deleting for pod in self.members.values())
+
+    def complete(self) -> bool:
+        """Whether the minimum, roles included, holds a place."""
+        placed = _count_roles(pod for pod in self.members.values() if pod.placed and not pod.deleting)
+        enough = sum(placed.values()) >= self.spec.min_member
+        return enough and all(placed.get(role, 0) >= minimum for role, minimum in self.spec.roles)
+
+    def snapshot(self) -> Gang | None:
+        """The gang for the engine, None when no member needs a place. Built again only when something changed."""
+        if self.stale:
+            self._snapshot = self._build()
+            self.stale = False
+        return self._snapshot
+
+    def _build(self) -> Gang | None:
+        pending = sorted((pod for pod in self.members.values() if pod.waiting), key=lambda pod: natural(pod.name))
+        if not pending:
+            return None
+        waiting = [
+            Member(pod.uid, pod.key, pod.role, pod.pod_class)
+            for pod in pending
+            if pod.pod_class is not None and not pod.blocked
+        ]
+        blocked = {(reason.code, reason.message): reason for pod in pending for reason in pod.blocked}
+        living = list(self.living())
+        placed = _count_roles(pod for pod in living if pod.placed)
+        return Gang(
+            uid=self.uid,
+            name=self.key,
+            queue=self.queue,
+            priority=self.priority,
+            created=self.created,
+            min_member=self.spec.min_member,
+            roles=self.spec.roles,
+            waiting=tuple(waiting),
+            placed=tuple(sorted(placed.items())),
+            total=len(living),
+            total_roles=tuple(sorted(_count_roles(living).items())),
+            ran=self.ran,
+            accepted=self.acceptance is not None,
+            blocked=tuple(blocked.values()),
+        )
+
+
+def _count_roles(pods: Iterable[PodRecord]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for pod in pods:
+        counts[pod.role] = counts.get(pod.role, 0) + 1
+    return counts
+
+
+@dataclass(slots=True, eq=False)
+class JobRecord:
+    """The object a user knows: a job of a kind we control, a batch Job, a PodGroup by hand, a plain pod."""
+
+    uid: str
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    created: int
+    queue: str | None
+    priority: int
+    phase: str
+    message: str = ""
+    finished: int = 0

@@ -1,0 +1,207 @@
+"""What only the leader knows, as the JSON that users see: jobs, and nodes with their cards.
+
+A job is what the user made: an object of a kind we control, a batch Job, a PodGroup by hand or a plain pod. The groups
+and pods below it are found by their controlling owner.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from t9ksched.model import names
+from t9ksched.model.quantity import from_units
+from t9ksched.scheduler.charges import Charge, indices
+from t9ksched.scheduler.records import GangRecord, JobRecord, PodRecord, timestamp
+from t9ksched.scheduler.state import ClusterState
+
+Json = dict[str, Any]
+
+
+@dataclass(slots=True)
+class JobView:
+    """A job with the groups and pods that belong to it."""
+
+    uid: str
+    kind: str
+    api_version: str
+    namespace: str
+    name: str
+    created: int
+    record: JobRecord | None = None
+    gangs: list[GangRecord] = field(default_factory=list)
+
+    @property
+    def pods(self) -> list[PodRecord]:
+        """Members of all its groups."""
+        return [pod for gang in self.gangs for pod in gang.members.values()]
+
+
+def identity(gang: GangRecord) -> tuple[str, str, str, str]:
+    """`(uid, kind, apiVersion, name)` of the job a group belongs to."""
+    if gang.owner is not None:
+        return gang.owner.uid, gang.owner.kind, gang.owner.api_version, gang.owner.name
+    if gang.virtual:
+        return gang.uid, "Pod", "v1", gang.name
+    return gang.uid or f"{gang.namespace}/{gang.name}", "PodGroup", names.SCHEDULER_API, gang.name
+
+
+def job_views(state: ClusterState) -> dict[str, JobView]:
+    """Every job the scheduler has to do with, by UID."""
+    views = {
+        job.uid: JobView(job.uid, job.kind, job.api_version, job.namespace, job.name, job.created, job)
+        for job in state.jobs.values()
+    }
+    for gang in state.gangs.values():
+        uid, kind, api_version, name = identity(gang)
+        view = views.get(uid)
+        if view is None:
+            view = views[uid] = JobView(uid, kind, api_version, gang.namespace, name, gang.created)
+        view.gangs.append(gang)
+    return views
+
+
+def job_view(state: ClusterState, gang: GangRecord) -> JobView:
+    """The job of one group, with all its groups."""
+    uid, kind, api_version, name = identity(gang)
+    record = state.jobs.get(uid)
+    created = record.created if record else gang.created
+    gangs = [gang]
+    if gang.virtual and gang.owner is not None:
+        gangs = state.gangs_of_owner(uid)
+    return JobView(uid, kind, api_version, gang.namespace, name, created, record, gangs)
+
+
+def find_job(state: ClusterState, namespace: str, kind: str, name: str) -> JobView | None:
+    """The job of that name, the kind in any case."""
+    for view in job_views(state).values():
+        if (view.namespace, view.name) == (namespace, name) and view.kind.lower() == kind.lower():
+            return view
+    return None
+
+
+def phase(view: JobView) -> str:
+    """The job's own phase where its controller keeps one, else what its pods say."""
+    if view.record is not None and view.record.phase:
+        return view.record.phase
+    pods = view.pods
+    phases = {pod.phase for pod in pods}
+    if "Running" in phases:
+        return "Running"
+    if pods and phases <= {"Succeeded"}:
+        return "Succeeded"
+    if "Failed" in phases and phases <= {"Failed", "Succeeded"}:
+        return "Failed"
+    return "Pending"
+
+
+def job_shape(view: JobView, state: ClusterState) -> Json:
+    """A job as REST and CLI show it."""
+    gangs, pods = view.gangs, view.pods
+    first = gangs[0] if gangs else None
+    waiting = next((gang for gang in gangs if gang.reasons), None)
+    acceptance = state.acceptances.get(view.uid) or (first.acceptance if first else None)
+    record = view.record
+    started = [pod.started for pod in pods if pod.started]
+    cards = sum(
+        count for pod in pods if pod.pod_class for count in pod.pod_class.card_counts.values() if pod.phase != "Failed"
+    )
+    return {
+        "apiVersion": view.api_version,
+        "namespace": view.namespace,
+        "kind": view.kind,
+        "name": view.name,
+        "uid": view.uid,
+        "group": next((gang.name for gang in gangs if not gang.virtual), None),
+        "queue": first.queue if first else (record.queue if record else None),
+        "priority": first.priority if first else (record.priority if record else 0),
+        "submitter": acceptance.submitter if acceptance else None,
+        "phase": phase(view),
+        "members": {
+            "min": sum(gang.spec.min_member for gang in gangs),
+            "total": len(pods),
+            "bound": sum(bool(pod.node) and not pod.finished for pod in pods),
+            "running": sum(pod.phase == "Running" for pod in pods),
+            "succeeded": sum(pod.phase == "Succeeded" for pod in pods),
+            "failed": sum(pod.phase == "Failed" for pod in pods),
+        },
+        "gpus": cards,
+        "submittedAt": timestamp(view.created),
+        "startedAt": timestamp(min(started, default=0)),
+        "finishedAt": timestamp(record.finished) if record else None,
+        "position": waiting.position if waiting else None,
+        "reason": ({"code": str(waiting.reasons[0].code), "message": waiting.reasons[0].message} if waiting else None),
+        "expectedStart": None,
+    }
+
+
+def quantities(amounts: Iterable[tuple[str, int]]) -> Json:
+    """Amounts in units as Kubernetes writes them."""
+    return {name: from_units(name, amount) for name, amount in sorted(amounts)}
+
+
+def node_shape(state: ClusterState, name: str) -> Json | None:
+    """A node with its cards and whose they are; None when there is no such node."""
+    known = state.node_objects.get(name)
+    if known is None:
+        return None
+    node, facts = known
+    used: defaultdict[str, int] = defaultdict(int)
+    holders: defaultdict[tuple[str, int], list[Json]] = defaultdict(list)
+    for charge in state.charges.on_node(name):
+        for resource, amount in charge.pod_class.requests:
+            used[resource] += amount
+        pod = state.pods.get(charge.uid)
+        if pod is not None:
+            for resource, index, container in container_cards(charge):
+                holders[resource, index].append(_holder(pod, container))
+    product = facts.labels.get("nvidia.com/gpu.product") or facts.labels.get("amd.com/gpu.product-name")
+    memory = facts.labels.get("nvidia.com/gpu.memory", "")
+    return {
+        "name": name,
+        "ready": facts.ready,
+        "schedulable": not facts.unschedulable,
+        "labels": dict(facts.labels),
+        "allocatable": quantities(facts.allocatable.items()),
+        "allocated": quantities((resource, used[resource]) for resource in facts.allocatable),
+        "cardMode": facts.card_mode,
+        "gpus": [
+            {
+                "index": index,
+                "resource": resource,
+                "model": product or resource,
+                "memoryMiB": int(memory) if memory.isdigit() else None,
+                "cordoned": bool(facts.unusable.get(resource, 0) >> index & 1),
+                "healthy": True,
+                "holders": holders[resource, index],
+            }
+            for resource, count in sorted(facts.cards.items())
+            for index in range(count)
+        ],
+    }
+
+
+def _holder(pod: PodRecord, container: str) -> Json:
+    return {
+        "namespace": pod.namespace,
+        "pod": pod.name,
+        "container": container,
+        "whole": True,
+        "cores": 100,
+        "memoryMiB": None,
+        "job": "/".join(identity(pod.gang)[1::2]) if pod.gang else None,
+        "queue": pod.gang.queue if pod.gang else None,
+    }
+
+
+def container_cards(charge: Charge) -> list[tuple[str, int, str]]:
+    """`(resource, index, container)` for every card a pod holds; main containers and sidecars first to last."""
+    left = {resource: list(indices(mask)) for resource, mask in charge.cards.items()}
+    found = []
+    for cards in charge.pod_class.cards:
+        if cards.kind == "init":
+            continue
+        free = left.get(cards.resource, [])
+        found.extend((cards.resource, index, cards.container) for index in free[: cards.count])
+        left[cards.resource] = free[cards.count :]
+    return found

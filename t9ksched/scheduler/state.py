@@ -1,0 +1,143 @@
+"""The scheduler's state: what is observed, what is assumed, and what is promised.
+
+The loop takes frozen views and tells what was decided (`assume`); the executor tells what was refused (`refuse`).
+Decisions are charged here before they are carried out, and taken back on refusal.
+"""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from t9ksched.engine.plan import Assignment
+from t9ksched.engine.view import QueueState, View
+from t9ksched.model.gang import Gang
+from t9ksched.model.hold import Hold
+from t9ksched.model.reasons import Reason
+from t9ksched.scheduler.observed import Observed
+from t9ksched.scheduler.records import GangRecord, PodRecord
+from t9ksched.store.acceptances import Acceptance
+
+REFILL_HOLD_NS = 60 * 1_000_000_000
+"""How long the place of a refused member is kept for its gang."""
+RETRY_AFTER_REFUSAL_NS = 1_000_000_000
+"""How long a refused pod rests before it is tried again."""
+
+
+class ClusterState(Observed):
+    """Observed and assumed. All times are nanoseconds since the epoch, passed in."""
+
+    def view(self, now: int) -> View:
+        """A frozen view of everything a plan needs; groups in an open queue are accepted on their first view."""
+        gangs: list[Gang] = []
+        self._resting = {pod for pod in self._resting if pod.waiting and pod.retry_at > now}
+        resting = {pod.gang for pod in self._resting}
+        for record in list(self.pending):
+            if not record.uid or record in resting:
+                continue
+            if record.acceptance is None:
+                self._accept_new(record, now)
+            snapshot = record.snapshot()
+            if snapshot is not None:
+                gangs.append(snapshot)
+        queues = {
+            name: QueueState(queue.spec, dict(self.charges.queue_used.get(name, {})))
+            for name, queue in self.queues.items()
+        }
+        return View(self.nodes.freeze(), queues, tuple(gangs), tuple(self.holds.values()))
+
+    def _accept_new(self, gang: GangRecord, now: int) -> None:
+        queue = self.queues.get(gang.spec.queue)
+        if queue is None or queue.spec.closed or gang.spec_faults:
+            return
+        root = self.acceptances.get(gang.owner.uid) if gang.owner else None
+        acceptance = Acceptance(
+            uid=gang.uid,
+            kind="Pod" if gang.virtual else "PodGroup",
+            namespace=gang.namespace,
+            name=gang.name,
+            queue=gang.spec.queue,
+            priority=gang.spec.priority,
+            submitter=root.submitter if root else None,
+            group_uid=None if gang.virtual else gang.uid,
+            group_name=None if gang.virtual else gang.name,
+            accepted_at=datetime.fromtimestamp(now / 1e9, UTC),
+        )
+        gang.acceptance = self.acceptances[gang.uid] = acceptance
+        gang.stale = True
+        self.new_acceptances.append(acceptance)
+
+    def assume(self, gang_uid: str, assignments: Iterable[Assignment], now: int) -> list[Assignment]:
+        """Charge what a plan decided for one gang, if the cluster is still as the plan saw it.
+
+        Returns:
+            The assignments to carry out; none at all when one of them no longer holds.
+        """
+        gang = self.gangs_by_uid.get(gang_uid)
+        decided = list(assignments)
+        if gang is None:
+            return []
+        done: list[PodRecord] = []
+        for assignment in decided:
+            record = gang.members.get(assignment.pod)
+            if record is None or not record.waiting or not self._still_fits(record, assignment):
+                for earlier in done:
+                    self._unassume(earlier)
+                self._on_change()
+                return []
+            assert record.pod_class is not None
+            record.assumed = assignment.node
+            self.charges.charge(record.uid, assignment.node, record.pod_class, gang.queue, assignment.masks())
+            self.holds.pop(record.uid, None)
+            done.append(record)
+        gang.first_bound = gang.first_bound or now
+        self._gang_changed(gang)
+        return decided
+
+    def _still_fits(self, record: PodRecord, assignment: Assignment) -> bool:
+        row = self.nodes.row(assignment.node)
+        if row is None or self.nodes.generation[row] != assignment.generation or record.pod_class is None:
+            return False
+        return self.nodes.fits(row, record.pod_class, assignment.masks())
+
+    def _unassume(self, record: PodRecord) -> None:
+        record.assumed = ""
+        self.charges.release(record.uid)
+        self._gang_changed(record.gang)
+
+    def refuse(self, pod_uid: str, reason: Reason, now: int, *, keep_place: bool) -> None:
+        """A binding did not happen: take the assumption back; its place may be kept for the gang."""
+        record = self.pods.get(pod_uid)
+        if record is None or not record.assumed:
+            return
+        node, charge = record.assumed, self.charges.get(pod_uid)
+        self._unassume(record)
+        record.retry_at = now + RETRY_AFTER_REFUSAL_NS
+        self._resting.add(record)
+        gang = record.gang
+        if gang is None:
+            return
+        gang.reasons = (reason,)
+        if keep_place and charge is not None and record.pod_class is not None and gang.placed_count():
+            self.holds[pod_uid] = Hold(
+                owner=gang.uid,
+                node=node,
+                pod_class=record.pod_class,
+                cards=tuple(sorted(charge.cards.items())),
+                since=now,
+                until=now + REFILL_HOLD_NS,
+                why="refill",
+            )
+        if not gang.placed_count():
+            gang.first_bound = 0
+
+    def sweep_holds(self, now: int) -> int:
+        """End the holds whose time is over; the number of those."""
+        over = [uid for uid, hold in self.holds.items() if hold.until and hold.until <= now]
+        for uid in over:
+            del self.holds[uid]
+        if over:
+            self._on_change()
+        return len(over)
+
+    def next_retry(self) -> int | None:
+        """When the next refused pod may be tried again; None when none waits for that."""
+        return min((pod.retry_at for pod in self._resting if pod.waiting), default=None)
