@@ -1,0 +1,46 @@
+# Everything from a fresh clone: Python 3.11 or later (with venv), make, git and a package index are enough.
+# uv is put into .venv and installs exactly what uv.lock names; it runs again only when the lock changes.
+
+PYTHON ?= python3
+BIN    := .venv/bin
+READY  := .venv/.ready
+
+.PHONY: help demo up test check soak reference clean
+.DEFAULT_GOAL := help
+
+help:  ## show these targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|' 2>/dev/null || grep '##' $(MAKEFILE_LIST)
+
+demo: $(READY)  ## watch gangs wait, start and run on named GPU cards (one minute)
+	@$(BIN)/t9ksched demo
+
+up: $(READY)  ## everything in one process, with a simulated GPU cluster
+	@$(BIN)/t9ksched up
+
+test: $(READY)  ## every test but the long ones
+	@$(BIN)/python -m pytest -m "not soak"
+
+check: $(READY)  ## formatting, lint, types and who may import whom
+	@$(BIN)/ruff format --check --quiet . || { echo "Not formatted: run '$(BIN)/ruff format .'"; exit 1; }
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/lint-imports --no-cache >.venv/imports.log 2>&1 || { cat .venv/imports.log; exit 1; }
+	@echo "check: format, lint, types and imports are in order"
+
+soak: $(READY)  ## the long tests
+	@$(BIN)/python -m pytest -m soak
+
+reference: $(READY)  ## write docs/reference/cli.md anew from the commands themselves
+	@$(BIN)/python -m t9ksched.cli.reference > docs/reference/cli.md
+
+clean:  ## remove the environment and every cache
+	@rm -rf .venv dist build .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): uv.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "t9ksched needs Python 3.11 or later; '$(PYTHON)' is $$($(PYTHON) -V 2>&1)."; \
+	  echo "Name a newer one: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@test -x $(BIN)/uv || { echo "Preparing .venv (once) ..."; $(PYTHON) -m venv .venv && $(BIN)/python -m pip install --quiet --disable-pip-version-check uv; }
+	@env -u VIRTUAL_ENV $(BIN)/uv sync --frozen --inexact --quiet
+	@touch $@

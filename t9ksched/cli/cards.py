@@ -1,0 +1,93 @@
+"""GPU cards as people see them: one block a card, one colour an owner, and a legend that says who is who.
+
+Works without colour too: every owner then has a letter, and a free card is a dot.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+# Told apart on dark and light backgrounds alike; neighbours differ much, so that the first jobs are easy to tell.
+COLOURS = (
+    "dodger_blue1",
+    "dark_orange",
+    "green3",
+    "medium_orchid",
+    "gold3",
+    "deep_pink2",
+    "dark_cyan",
+    "indian_red",
+    "yellow4",
+    "slate_blue1",
+    "spring_green4",
+    "light_coral",
+)
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+
+class Palette:
+    """Gives each owner a colour and a letter, in order of appearance, and keeps them."""
+
+    def __init__(self, coloured: bool) -> None:
+        self.coloured = coloured
+        self._order: dict[str, int] = {}
+
+    def _index(self, owner: str) -> int:
+        return self._order.setdefault(owner, len(self._order))
+
+    def style(self, owner: str) -> str:
+        """The owner's colour, empty when there are none."""
+        return COLOURS[self._index(owner) % len(COLOURS)] if self.coloured else ""
+
+    def mark(self, owner: str) -> Text:
+        """One card of the owner: a coloured block, or his letter where there is no colour."""
+        if self.coloured:
+            return Text("■", style=self.style(owner))
+        return Text(LETTERS[self._index(owner) % len(LETTERS)])
+
+    def free(self) -> Text:
+        """One card that nobody holds."""
+        return Text("□", style="bright_black") if self.coloured else Text(".")
+
+    def broken(self) -> Text:
+        """One card that takes no work: unhealthy or cordoned."""
+        return Text("×", style="red") if self.coloured else Text("x")
+
+
+def coloured(console: Console) -> bool:
+    """Whether the console shows colours at all."""
+    return console.color_system is not None and not console.no_color
+
+
+def owner_of(holder: Mapping[str, Any]) -> str:
+    """Whose card it is: the job of the holder's pod where the service knows it, else the pod."""
+    namespace = holder.get("namespace") or ""
+    return f"{namespace}/{holder.get('job') or holder.get('pod')}"
+
+
+def draw(gpus: Iterable[Mapping[str, Any]], palette: Palette) -> Text:
+    """The cards of one node, in order of their index."""
+    blocks = []
+    for card in sorted(gpus, key=lambda item: item["index"]):
+        holders = card.get("holders") or ()
+        if holders:
+            blocks.append(palette.mark(owner_of(holders[0])))
+        elif card.get("healthy") is False or card.get("cordoned"):
+            blocks.append(palette.broken())
+        else:
+            blocks.append(palette.free())
+    return Text(" ").join(blocks)
+
+
+def legend(nodes: Iterable[Mapping[str, Any]], palette: Palette) -> list[Text]:
+    """One entry an owner, with the number of cards he holds, largest first."""
+    held: dict[str, int] = {}
+    for node in nodes:
+        for card in node.get("gpus") or ():
+            for holder in (card.get("holders") or ())[:1]:
+                owner = owner_of(holder)
+                held[owner] = held.get(owner, 0) + 1
+    ordered = sorted(held.items(), key=lambda item: (-item[1], item[0]))
+    return [Text.assemble(palette.mark(owner), f" {owner} ", (f"×{count}", "dim")) for owner, count in ordered]

@@ -1,0 +1,70 @@
+"""`t9ksched db`: bring a database's tables to this release, or back, and say where they are."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from t9ksched.cli.datadir import database_url, default_data_dir
+from t9ksched.cli.foreign import failures
+from t9ksched.cli.options import DataDirOption
+from t9ksched.cli.output import console
+
+app = typer.Typer(no_args_is_help=True, help="Upgrade, downgrade and inspect the database.")
+UrlOption = Annotated[
+    str | None,
+    typer.Option(
+        "--db", envvar="T9KSCHED_DB", metavar="URL", help="The database (default: SQLite in the data directory)."
+    ),
+]
+
+
+@app.command("upgrade")
+def upgrade(
+    revision: Annotated[str, typer.Argument(metavar="REVISION")] = "head",
+    db: UrlOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Bring the tables to a revision (default: the newest)."""
+    from t9ksched.store import schema
+
+    address = _address(db, data_dir)
+    with failures():
+        schema.upgrade(address, revision)
+    _tell(address)
+
+
+@app.command("downgrade")
+def downgrade(
+    revision: Annotated[str, typer.Argument(metavar="REVISION", help="Such as 0001; 'base' for no tables at all.")],
+    db: UrlOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Take the tables back to a revision. What newer tables held is lost."""
+    from t9ksched.store import schema
+
+    address = _address(db, data_dir)
+    with failures():
+        schema.downgrade(address, revision)
+    _tell(address)
+
+
+@app.command("current")
+def current(db: UrlOption = None, data_dir: DataDirOption = None) -> None:
+    """Say at which revision the tables are, and which one this release needs."""
+    _tell(_address(db, data_dir))
+
+
+def _address(db: str | None, data_dir: Path | None) -> str:
+    directory = data_dir or default_data_dir()
+    if db is None:
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return db or database_url(directory)
+
+
+def _tell(address: str) -> None:
+    from t9ksched.store import schema
+
+    with failures():
+        found, needed = schema.current(address), schema.newest()
+    console().print(f"The database is at revision {found or 'none'}; this release needs {needed}.")

@@ -1,0 +1,18 @@
+"""`t9ksched demo`: a minute in which gangs wait, start and run on named cards."""
+
+from typing import Annotated
+
+import typer
+
+from t9ksched.cli.options import OutputOption
+from t9ksched.cli.output import Output
+
+
+def demo(
+    keep: Annotated[bool, typer.Option("--keep", help="Leave everything running at the end, until Ctrl-C.")] = False,
+    output: OutputOption = Output.table,
+) -> None:
+    """Play the demo: a GPU cluster, queues, and jobs that wait with a reason, start whole and run on named cards."""
+    from t9ksched.cli.demo.play import play
+
+    raise typer.Exit(play(keep=keep, output=output))

@@ -1,0 +1,89 @@
+"""`t9ksched explain`: why a job waits, who holds what it needs, and what would let it start."""
+
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from t9ksched.cli.commands.jobs import PHASE_STYLES
+from t9ksched.cli.kinds import parse_target
+from t9ksched.cli.options import DataDirOption, NamespaceOption, OutputOption, ServerOption, TokenOption, connect
+from t9ksched.cli.output import Output, console, print_json, table
+
+VERDICT_STYLES = {"Waiting": "yellow", "Placed": "green", "Refused": "red", "Finished": "blue"}
+
+
+def explain(
+    target: Annotated[str, typer.Argument(metavar="KIND/NAME", help="Such as ptj/resnet, mj/walk or nb/lab.")],
+    namespace: NamespaceOption = "default",
+    output: OutputOption = Output.table,
+    server: ServerOption = None,
+    token: TokenOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Say why a job is where it is, with the numbers, and what would unblock it."""
+    wanted = parse_target(target, namespace)
+    answer = connect(server, token, data_dir).get(f"{wanted.path}/explanation")
+    if output is Output.json:
+        print_json(answer)
+    else:
+        show(answer, console())
+
+
+def show(answer: dict[str, Any], out: Console) -> None:
+    """Print an explanation shape as paragraphs."""
+    job = answer.get("job") or {}
+    verdict = str(answer.get("verdict") or "–")
+    members = job.get("members") or {}
+    phase = str(job.get("phase") or "")
+    out.print(
+        Text.assemble(
+            (f"{job.get('kind')}/{job.get('name')}", "bold"),
+            f" in {job.get('namespace')}, queue {job.get('queue') or '–'}: ",
+            (verdict, VERDICT_STYLES.get(verdict, "")),
+            f" ({members.get('running', 0)} of {members.get('total', 0)} members running, "
+            f"{job.get('gpus') or 0} GPUs, ",
+            (phase, PHASE_STYLES.get(phase, "")),
+            ")",
+        )
+    )
+    if (position := answer.get("position")) is not None and verdict == "Waiting":
+        out.print(f"Place in its queue: {position}")
+    for reason in answer.get("reasons") or ():
+        out.print(
+            Text.assemble("\n", (f"{reason.get('code')}", "yellow"), f": {reason.get('message')}"), soft_wrap=True
+        )
+        for label, key in (("needs", "needs"), ("has", "has")):
+            if reason.get(key):
+                out.print(f"  {label:<6} {_amount(reason[key])}")
+        if nodes := reason.get("nodes"):
+            out.print(f"  nodes  {_amount(nodes)}", soft_wrap=True)
+    if holders := answer.get("holders"):
+        out.print("\nWho holds what it needs:")
+        rows = [
+            [
+                str(h.get("queue") or "–"),
+                str(h.get("job") or "–"),
+                str(h.get("gpus") or 0),
+                str(h.get("until") or "unknown"),
+            ]
+            for h in holders
+        ]
+        out.print(table(("QUEUE", "JOB", "GPUS", "UNTIL"), rows, right=("GPUS",)))
+    if unblocks := answer.get("unblocks"):
+        out.print("\nWhat would let it start:")
+        for line in unblocks:
+            out.print(Text.assemble(("  → ", "bold"), _sentence(line)), soft_wrap=True)
+
+
+def _amount(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{_amount(item)} {key}" for key, item in value.items())
+    if isinstance(value, list):
+        return ", ".join(_amount(item) for item in value)
+    return str(value)
+
+
+def _sentence(value: Any) -> str:
+    return str(value.get("message") or _amount(value)) if isinstance(value, dict) else str(value)

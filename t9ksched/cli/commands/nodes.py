@@ -1,0 +1,100 @@
+"""`t9ksched nodes`: every node with its cards drawn as blocks, and whose they are."""
+
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from t9ksched.cli.cards import Palette, coloured, draw, legend
+from t9ksched.cli.options import DataDirOption, OutputOption, ServerOption, TokenOption, connect
+from t9ksched.cli.output import Output, console, print_json, table
+
+
+def nodes(
+    name: Annotated[str | None, typer.Argument(metavar="NODE", help="One node, card by card.")] = None,
+    output: OutputOption = Output.table,
+    server: ServerOption = None,
+    token: TokenOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Draw the nodes: one block a card, one colour a job, and a legend that says who holds how many."""
+    client = connect(server, token, data_dir)
+    if name is not None:
+        node = client.get(f"/apis/v1/nodes/{name}")
+        print_json(node) if output is Output.json else show_one(node, console())
+        return
+    items = list(client.get("/apis/v1/nodes")["items"])
+    if output is Output.json:
+        print_json(items)
+    else:
+        show_all(items, console())
+
+
+def show_all(items: list[dict[str, Any]], out: Console) -> None:
+    """Print the map of node shapes with its legend."""
+    palette = Palette(coloured(out))
+    rows = [_row(node, palette) for node in items]
+    out.print(table(("NODE", "STATE", "CARDS", "HELD", "MODEL", "CPU", "MEMORY"), rows, right=("HELD",)))
+    if entries := legend(items, palette):
+        out.print()
+        for entry in entries:
+            out.print(Text("  ").append_text(entry))
+
+
+def _row(node: dict[str, Any], palette: Palette) -> list[str | Text]:
+    gpus = node.get("gpus") or []
+    held = sum(1 for card in gpus if card.get("holders"))
+    return [
+        str(node.get("name")),
+        state(node),
+        draw(gpus, palette),
+        f"{held}/{len(gpus)}" if gpus else "–",
+        str(gpus[0].get("model") or "–") if gpus else "–",
+        _of(node, "cpu"),
+        _of(node, "memory"),
+    ]
+
+
+def state(node: dict[str, Any]) -> Text:
+    """Ready, NotReady or Cordoned."""
+    if not node.get("ready"):
+        return Text("NotReady", style="red")
+    return Text("Ready", style="green") if node.get("schedulable", True) else Text("Cordoned", style="yellow")
+
+
+def _of(node: dict[str, Any], resource: str) -> str:
+    used = (node.get("allocated") or {}).get(resource) or "0"
+    return f"{used} of {(node.get('allocatable') or {}).get(resource, '–')}"
+
+
+def show_one(node: dict[str, Any], out: Console) -> None:
+    """Print one node shape: its resources, then card by card."""
+    palette = Palette(coloured(out))
+    out.print(
+        Text.assemble((str(node.get("name")), "bold"), "  ", state(node), f"  cards: {node.get('cardMode') or '–'}")
+    )
+    resources = [
+        [key, str((node.get("allocated") or {}).get(key, "0")), str(value)]
+        for key, value in (node.get("allocatable") or {}).items()
+    ]
+    out.print(table(("RESOURCE", "ALLOCATED", "ALLOCATABLE"), resources, right=("ALLOCATED", "ALLOCATABLE")))
+    if gpus := node.get("gpus"):
+        out.print()
+        rows = [_card(card, palette) for card in sorted(gpus, key=lambda item: item["index"])]
+        out.print(table(("CARD", "", "MODEL", "MEMORY", "HOLDER", "CONTAINER"), rows, right=("CARD",)))
+
+
+def _card(card: dict[str, Any], palette: Palette) -> list[str | Text]:
+    holders = card.get("holders") or []
+    memory = f"{card['memoryMiB'] // 1024} GiB" if card.get("memoryMiB") else "–"
+    who = ", ".join(f"{holder.get('namespace')}/{holder.get('pod')}" for holder in holders)
+    idle = "free" if card.get("healthy", True) and not card.get("cordoned") else "out of service"
+    return [
+        str(card["index"]),
+        draw([card], palette),
+        str(card.get("model") or "–"),
+        memory,
+        who or Text(idle, style="dim"),
+        ", ".join(str(holder.get("container")) for holder in holders),
+    ]

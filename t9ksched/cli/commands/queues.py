@@ -1,0 +1,249 @@
+"""`t9ksched queues`: an administrator's queues, and for everybody what they hold."""
+
+import os
+import shlex
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from t9ksched.cli.commands.cancel import confirm
+from t9ksched.cli.failure import BAD_USAGE, Failure
+from t9ksched.cli.options import DataDirOption, OutputOption, ServerOption, TokenOption, connect
+from t9ksched.cli.output import Output, console, print_json, table
+
+ADMIN = "/apis/v1/admin/queues"
+
+app = typer.Typer(no_args_is_help=True, help="List, make, change, close and open queues.")
+
+NameArgument = Annotated[str, typer.Argument(metavar="QUEUE", help="The queue's name.")]
+QuotaOption = Annotated[
+    list[str] | None,
+    typer.Option("--quota", metavar="RESOURCE=QUANTITY", help="Such as nvidia.com/gpu=8; may be given repeatedly."),
+]
+PriorityOption = Annotated[int | None, typer.Option("--priority", help="0 to 100, larger is served first.")]
+NodeSelectorOption = Annotated[
+    list[str] | None,
+    typer.Option("--node-label", metavar="KEY=VALUE", help="Only nodes with this label; may be given repeatedly."),
+]
+NamespacesOption = Annotated[
+    list[str] | None,
+    typer.Option("--for-namespace", metavar="NS", help="A namespace that may use it; may be given repeatedly."),
+]
+FileOption = Annotated[
+    Path | None, typer.Option("-f", "--file", metavar="FILE", help="{name, labels, spec} as YAML or JSON, - for stdin.")
+]
+
+
+@app.command("list")
+def list_(
+    output: OutputOption = Output.table,
+    server: ServerOption = None,
+    token: TokenOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """List the queues with what they hold of their quota."""
+    items = connect(server, token, data_dir).get("/apis/v1/queues")["items"]
+    if output is Output.json:
+        print_json(items)
+        return
+    columns = ("QUEUE", "PRIORITY", "STATE", "HELD OF QUOTA", "PODS", "GROUPS")
+    console().print(table(columns, [_row(queue) for queue in items], right=("PRIORITY", "PODS", "GROUPS")))
+
+
+@app.command("get")
+def get(
+    name: NameArgument,
+    output: OutputOption = Output.table,
+    server: ServerOption = None,
+    token: TokenOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Show one queue: its spec as YAML, and what it holds."""
+    queue = connect(server, token, data_dir).get(f"{ADMIN}/{name}")
+    if output is Output.json:
+        print_json(queue)
+        return
+    import yaml
+
+    console().print(yaml.safe_dump(queue, sort_keys=False).rstrip(), soft_wrap=True, markup=False)
+
+
+@app.command("create")
+def create(
+    name: Annotated[str | None, typer.Argument(metavar="QUEUE", help="The name, unless the file has it.")] = None,
+    file: FileOption = None,
+    quota: QuotaOption = None,
+    priority: PriorityOption = None,
+    node_label: NodeSelectorOption = None,
+    for_namespace: NamespacesOption = None,
+    output: OutputOption = Output.table,
+    server: ServerOption = None,
+    token: TokenOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Make a queue from a file, from options, or both (options win)."""
+    body = _read(file) if file else {}
+    if name:
+        body["name"] = name
+    if not body.get("name"):
+        raise Failure("The queue has no name.", remedy="Write t9ksched queues create NAME …", code=BAD_USAGE)
+    body["spec"] = (body.get("spec") or {}) | _spec(body.get("spec"), quota, priority, node_label, for_namespace)
+    made = connect(server, token, data_dir).post(ADMIN, body)
+    print_json(made) if output is Output.json else console().print(f"Queue {made['name']} is made")
+
+
+@app.command("edit")
+def edit(
+    name: NameArgument,
+    file: FileOption = None,
+    quota: QuotaOption = None,
+    priority: PriorityOption = None,
+    node_label: NodeSelectorOption = None,
+    for_namespace: NamespacesOption = None,
+    output: OutputOption = Output.table,
+    server: ServerOption = None,
+    token: TokenOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Change a queue: from a file, by options, or in $EDITOR when neither is given."""
+    client = connect(server, token, data_dir)
+    before = client.call("GET", f"{ADMIN}/{name}")
+    current = {"labels": before.body.get("labels") or {}, "spec": before.body.get("spec") or {}}
+    if file:
+        current |= {key: value for key, value in _read(file).items() if key in current}
+    changes = _spec(current["spec"], quota, priority, node_label, for_namespace)
+    if not file and not changes:
+        current = _in_editor(current, name)
+    current["spec"] = current["spec"] | changes
+    headers = {"If-Match": before.headers["etag"]} if "etag" in before.headers else {}
+    changed = client.call("PUT", f"{ADMIN}/{name}", body={"name": name, **current}, headers=headers).body
+    print_json(changed) if output is Output.json else console().print(f"Queue {name} is changed")
+
+
+@app.command("close")
+def close(
+    name: NameArgument, server: ServerOption = None, token: TokenOption = None, data_dir: DataDirOption = None
+) -> None:
+    """Take no new jobs into a queue; those already in it go on."""
+    connect(server, token, data_dir).post(f"{ADMIN}/{name}/actions/close")
+    console().print(f"Queue {name} is closed")
+
+
+@app.command("open")
+def open_(
+    name: NameArgument, server: ServerOption = None, token: TokenOption = None, data_dir: DataDirOption = None
+) -> None:
+    """Take new jobs into a queue again."""
+    connect(server, token, data_dir).post(f"{ADMIN}/{name}/actions/open")
+    console().print(f"Queue {name} is open")
+
+
+@app.command("delete")
+def delete(
+    name: NameArgument,
+    yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")] = False,
+    server: ServerOption = None,
+    token: TokenOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Delete a queue."""
+    client = connect(server, token, data_dir)
+    client.get(f"{ADMIN}/{name}")
+    if not yes:
+        confirm(f"Delete the queue {name}?")
+    client.delete(f"{ADMIN}/{name}")
+    console().print(f"Queue {name} is deleted")
+
+
+def _row(queue: dict[str, Any]) -> list[str | Text]:
+    spec, status = queue.get("spec") or {}, queue.get("status") or {}
+    allocated = status.get("allocated") or {}
+    quota = (spec.get("quota") or {}).get("requests") or {}
+    held = [f"{name} {allocated.get(name, 0)}/{limit}" for name, limit in quota.items()]
+    held += [f"{name} {amount}" for name, amount in allocated.items() if name not in quota]
+    return [
+        str(queue.get("name")),
+        str(spec.get("priority") or 0),
+        Text("closed", style="yellow") if spec.get("closed") else Text("open", style="green"),
+        ", ".join(held) or "–",
+        str(sum((status.get("pods") or {}).values())),
+        str((status.get("podGroups") or {}).get("total", 0)),
+    ]
+
+
+def _read(file: Path) -> dict[str, Any]:
+    """A queue from a file: `{name, labels, spec}`, or a Queue object as Kubernetes writes it."""
+    import sys
+
+    import yaml
+
+    try:
+        content = sys.stdin.read() if str(file) == "-" else file.read_text()
+        value = yaml.safe_load(content)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise Failure(f"{file} cannot be read: {' '.join(str(error).split())}") from error
+    if not isinstance(value, dict):
+        raise Failure(f"{file} holds no queue.", remedy="Write {name: …, spec: {priority: …, quota: {requests: …}}}.")
+    if value.get("kind") == "Queue":
+        metadata = value.get("metadata") or {}
+        value = {"name": metadata.get("name"), "labels": metadata.get("labels") or {}, "spec": value.get("spec") or {}}
+    return value
+
+
+def _spec(
+    before: dict[str, Any] | None,
+    quota: list[str] | None,
+    priority: int | None,
+    node_label: list[str] | None,
+    for_namespace: list[str] | None,
+) -> dict[str, Any]:
+    """The fields of a spec that the options name."""
+    spec: dict[str, Any] = {}
+    if quota:
+        known = ((before or {}).get("quota") or {}).get("requests") or {}
+        spec["quota"] = {"requests": known | _pairs(quota, "--quota nvidia.com/gpu=8")}
+    if priority is not None:
+        spec["priority"] = priority
+    if node_label:
+        spec["nodeSelector"] = {"matchLabels": _pairs(node_label, "--node-label pool=a100")}
+    if for_namespace:
+        values = [name for text in for_namespace for name in text.split(",")]
+        spec["namespaceSelector"] = {
+            "matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "In", "values": values}]
+        }
+    return spec
+
+
+def _pairs(texts: list[str], example: str) -> dict[str, str]:
+    pairs = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise Failure(f"'{text}' is not KEY=VALUE.", remedy=f"Write it like {example}.", code=BAD_USAGE)
+        pairs[key] = value
+    return pairs
+
+
+def _in_editor(current: dict[str, Any], name: str) -> dict[str, Any]:
+    """`current` after the user changed it in his editor."""
+    import sys
+
+    import yaml
+
+    if not sys.stdin.isatty():
+        raise Failure(
+            "Nothing to change.", remedy="Name a file with -f, or options such as --priority 10.", code=BAD_USAGE
+        )
+    editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
+    with tempfile.TemporaryDirectory(prefix="t9ksched-") as folder:
+        draft = Path(folder) / f"{name}.yaml"
+        draft.write_text(yaml.safe_dump(current, sort_keys=False))
+        try:
+            subprocess.run([*editor, str(draft)], check=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise Failure(f"The editor {editor[0]} did not work: {error}", remedy="Set $EDITOR.") from error
+        return {"labels": {}, "spec": {}} | _read(draft)

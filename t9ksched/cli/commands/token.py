@@ -1,0 +1,62 @@
+"""`t9ksched token`: API tokens. A token is shown once, when it is made; the service keeps only its hash."""
+
+from typing import Annotated
+
+import typer
+
+from t9ksched.cli.options import DataDirOption, OutputOption, ServerOption, TokenOption, connect
+from t9ksched.cli.output import Output, age, console, print_json, table
+
+app = typer.Typer(no_args_is_help=True, help="Make, list and revoke API tokens.")
+
+
+@app.command("create")
+def create(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What it is for, such as ci or alice.")],
+    admin: Annotated[bool, typer.Option("--admin", help="It may manage queues and tokens too.")] = False,
+    user: Annotated[
+        str | None, typer.Option("--user", metavar="USER", help="Whom it speaks for (default: NAME).")
+    ] = None,
+    output: OutputOption = Output.table,
+    server: ServerOption = None,
+    token: TokenOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Make a token and print it, once."""
+    body = {"name": name, "user": user or name, "admin": admin}
+    made = connect(server, token, data_dir).post("/apis/v1/admin/tokens", body)
+    if output is Output.json:
+        print_json(made)
+    else:
+        typer.echo(made["token"])
+
+
+@app.command("list")
+def list_(
+    output: OutputOption = Output.table,
+    server: ServerOption = None,
+    token: TokenOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """List the tokens, without what is secret about them."""
+    items = connect(server, token, data_dir).get("/apis/v1/admin/tokens")["items"]
+    if output is Output.json:
+        print_json(items)
+        return
+    rows = [
+        [str(t.get("name")), str(t.get("user") or "–"), "admin" if t.get("admin") else "user", age(t.get("createdAt"))]
+        for t in items
+    ]
+    console().print(table(("NAME", "USER", "ROLE", "AGE"), rows))
+
+
+@app.command("revoke")
+def revoke(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name, as `token list` shows it.")],
+    server: ServerOption = None,
+    token: TokenOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Make a token worthless from now on."""
+    connect(server, token, data_dir).delete(f"/apis/v1/admin/tokens/{name}")
+    console().print(f"Token {name} is revoked")

@@ -1,0 +1,98 @@
+"""`t9ksched wait`: come back when a job has got as far as asked; exit code 1 when it cannot, or does not in time."""
+
+import time
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from t9ksched.cli.failure import BAD_USAGE, Failure
+from t9ksched.cli.kinds import parse_target
+from t9ksched.cli.options import DataDirOption, NamespaceOption, OutputOption, ServerOption, TokenOption, connect
+from t9ksched.cli.output import Output, console, print_json
+from t9ksched.model.duration import parse_duration
+
+POLL_SECONDS = 0.25
+FINISHED = frozenset({"Succeeded", "Failed"})
+
+
+class Goal(StrEnum):
+    """How far a job must have got."""
+
+    running = "running"
+    succeeded = "succeeded"
+    failed = "failed"
+    finished = "finished"
+    deleted = "deleted"
+
+
+def wait(
+    target: Annotated[str, typer.Argument(metavar="KIND/NAME", help="Such as ptj/resnet.")],
+    goal: Annotated[Goal, typer.Option("--for", help="What to wait for.")] = Goal.finished,
+    timeout: Annotated[str, typer.Option("--timeout", metavar="DURATION", help="Such as 90s, 10m or 1h.")] = "1h",
+    namespace: NamespaceOption = "default",
+    output: OutputOption = Output.table,
+    server: ServerOption = None,
+    token: TokenOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Wait for a job. `running` is also reached by a job that has already succeeded."""
+    wanted = parse_target(target, namespace)
+    client = connect(server, token, data_dir)
+    end = time.monotonic() + _seconds(timeout)
+    job: dict[str, Any] | None = None
+    while True:
+        try:
+            job = client.get(wanted.path)
+        except Failure as failure:
+            if failure.name != "NotFound":
+                raise
+            if goal is Goal.deleted:
+                job = None
+                break
+            raise
+        if job is not None and reached(goal, job):
+            break
+        if time.monotonic() >= end:
+            reason = (job or {}).get("reason") or {}
+            raise Failure(
+                f"{wanted} is not {goal.value} after {timeout}; it is {(job or {}).get('phase')}.",
+                details=[f"{reason['code']}: {reason['message']}"] if reason.get("code") else [],
+                remedy=f"See why: t9ksched explain {wanted} -n {namespace}",
+            )
+        time.sleep(POLL_SECONDS)
+    if output is Output.json:
+        print_json(job)
+    else:
+        console().print(f"{wanted} is {goal.value}" if job is None else f"{wanted} is {job.get('phase')}")
+
+
+def reached(goal: Goal, job: dict[str, Any]) -> bool:
+    """Whether the job is where `goal` says. Raises Failure when it can no longer get there."""
+    phase = str(job.get("phase"))
+    if goal is Goal.finished:
+        return phase in FINISHED
+    if goal is Goal.deleted:
+        return False
+    if goal is Goal.running and phase == "Succeeded":
+        return True
+    if phase.lower() == goal.value:
+        return True
+    if phase in FINISHED:
+        reason = job.get("reason") or {}
+        raise Failure(
+            f"{job.get('kind')}/{job.get('name')} ended as {phase} and will not be {goal.value} any more.",
+            details=[str(reason["message"])] if reason.get("message") else [],
+        )
+    return False
+
+
+def _seconds(text: str) -> float:
+    """A timeout as people write it; a bare number counts seconds."""
+    try:
+        if text.isdigit():
+            return float(text)
+        duration = parse_duration(text)
+    except ValueError as error:
+        raise Failure(f"--timeout {text}: {error}", remedy="Write it as 90s, 10m or 1h.", code=BAD_USAGE) from error
+    return duration.total_seconds() if duration else float("inf")

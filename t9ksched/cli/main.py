@@ -1,0 +1,96 @@
+"""The program `t9ksched`: its commands, and how it ends.
+
+Exit codes: 0 done, 1 the request failed, 2 bad usage. Whatever goes wrong is said in a sentence on stderr, never as a
+traceback; `T9KSCHED_DEBUG=1` shows the traceback of what we did not foresee.
+"""
+
+import os
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from typing import Annotated
+
+import typer
+
+from t9ksched.cli.commands import (
+    cancel,
+    db,
+    demo,
+    explain,
+    jobs,
+    nodes,
+    queues,
+    roles,
+    submit,
+    token,
+    up,
+    wait,
+)
+from t9ksched.cli.failure import REQUEST_FAILED, Failure
+from t9ksched.cli.output import print_failure
+
+app = typer.Typer(
+    name="t9ksched",
+    help="A queue-based batch scheduler for AI workloads: whole gangs, cards by index, and a reason for every wait.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+START, DAY, ADMIN, OPERATE = "Start here", "A user's day", "An administrator's day", "Operations"
+
+app.command(rich_help_panel=START)(demo.demo)
+app.command(rich_help_panel=START)(up.up)
+app.command(rich_help_panel=DAY)(submit.submit)
+app.command(rich_help_panel=DAY)(jobs.jobs)
+app.command(rich_help_panel=DAY)(explain.explain)
+app.command(rich_help_panel=DAY)(wait.wait)
+app.command(rich_help_panel=DAY)(cancel.cancel)
+app.command(rich_help_panel=ADMIN)(nodes.nodes)
+app.add_typer(queues.app, name="queues", rich_help_panel=ADMIN)
+app.add_typer(token.app, name="token", rich_help_panel=ADMIN)
+app.add_typer(db.app, name="db", rich_help_panel=OPERATE)
+app.command(rich_help_panel=OPERATE)(roles.scheduler)
+app.command(rich_help_panel=OPERATE)(roles.controller)
+app.command(rich_help_panel=OPERATE)(roles.api)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        try:
+            typer.echo(f"t9ksched {version('t9ksched')}")
+        except PackageNotFoundError:
+            typer.echo("t9ksched (not installed)")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and leave.")
+    ] = False,
+) -> None:
+    """A queue-based batch scheduler for AI workloads: whole gangs, cards by index, and a reason for every wait."""
+
+
+def main() -> None:
+    """Run the command line of this process and leave with its exit code."""
+    try:
+        app()
+    except Failure as failure:
+        print_failure(failure)
+        sys.exit(failure.code)
+    except BrokenPipeError:
+        # The reader (head, less) went away: nothing more to say, and nothing to flush at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(REQUEST_FAILED)
+    except Exception as error:
+        if os.environ.get("T9KSCHED_DEBUG"):
+            raise
+        print_failure(
+            Failure(
+                f"t9ksched did not foresee this: {type(error).__name__}: {error}",
+                remedy="Repeat with T9KSCHED_DEBUG=1 in the environment to see where, and report it.",
+            )
+        )
+        sys.exit(REQUEST_FAILED)

@@ -1,0 +1,82 @@
+"""What commands print: tables for people, JSON for programs, errors on stderr.
+
+Colour follows the terminal and `NO_COLOR`. Without a terminal tables are never cut to a width, so that `grep` finds
+what it looks for.
+"""
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, Literal, TextIO
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from t9ksched.cli.failure import Failure
+
+PIPE_WIDTH = 240
+
+
+class Output(StrEnum):
+    """Who reads the answer: a person (table) or a program (json)."""
+
+    table = "table"
+    json = "json"
+
+
+def console(stream: TextIO | None = None) -> Console:
+    """A console for `stream` (stdout unless given); wide enough for whole lines when it is not a terminal."""
+    stream = stream or sys.stdout
+    width = None if stream.isatty() else PIPE_WIDTH
+    return Console(file=stream, width=width, highlight=False, soft_wrap=False)
+
+
+def print_json(value: Any) -> None:
+    """Print `value` as JSON: indented on a terminal, one line otherwise."""
+    indent = 2 if sys.stdout.isatty() else None
+    sys.stdout.write(json.dumps(value, indent=indent, ensure_ascii=False) + "\n")
+    sys.stdout.flush()
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, right: Sequence[str] = ()) -> Table:
+    """A borderless table; `right` names the columns of numbers."""
+    result = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
+    for column in columns:
+        side: Literal["left", "right"] = "right" if column in right else "left"
+        result.add_column(column, justify=side, overflow="fold", no_wrap=column not in ("WHY",))
+    for row in rows:
+        result.add_row(*row)
+    return result
+
+
+def print_failure(failure: Failure) -> None:
+    """Say on stderr what went wrong, where, and what to do."""
+    out = console(sys.stderr)
+    title = Text("error", style="bold red")
+    if failure.name:
+        title.append(f" {failure.name}", style="red")
+    out.print(Text.assemble(title, ": ", failure.message), soft_wrap=True)
+    for line in failure.details:
+        out.print(Text(f"  {line}"), soft_wrap=True)
+    if failure.remedy:
+        out.print(Text.assemble(("  → ", "bold"), failure.remedy), soft_wrap=True)
+
+
+def age(moment: str | None, now: datetime | None = None) -> str:
+    """How long ago an RFC 3339 moment was, in its largest unit: `45s`, `12m`, `5h`, `3d`; `–` for none."""
+    if not moment:
+        return "–"
+    try:
+        then = datetime.fromisoformat(moment.replace("Z", "+00:00"))
+    except ValueError:
+        return "–"
+    if then.tzinfo is None:
+        then = then.replace(tzinfo=UTC)
+    seconds = max(0, int(((now or datetime.now(UTC)) - then).total_seconds()))
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= size:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
