@@ -1,0 +1,405 @@
+"""The client: a few verbs on plain dicts over one aiohttp session, cheap enough to bind thousands of pods a second.
+
+It satisfies `kube.port.ClusterPort`. Each request ends in its result or in one `ApiError`; exceptions of aiohttp never
+leave this module. It repeats a request only after a 401, once, with fresh credentials: whether anything else is worth
+another try is for the caller to say, who knows what the request meant. Requests in flight are limited; waiting for a
+place does not count against a request's timeout, and watches need no place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any, NoReturn
+from urllib.parse import urlencode
+
+import aiohttp
+import msgspec
+from yarl import URL
+
+from t9ksched import __version__
+from t9ksched.kube.credentials import Credentials
+from t9ksched.kube.errors import ApiError, Expired, TimedOut, Unreachable, error_from_status
+from t9ksched.kube.lines import LineSplitter
+from t9ksched.kube.port import BOOKMARK, ERROR, Object, ObjectList, Page, Payload, WatchEvent
+from t9ksched.kube.resources import PODS, Resource
+
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+
+_CONNECT_TIMEOUT = 10.0
+_WATCH_SLACK = 30.0
+"""Seconds past a watch's own timeout before its connection is taken for dead."""
+_LIST_RESTARTS = 3
+
+
+class _ListMeta(msgspec.Struct, rename="camel", gc=False):
+    resource_version: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class _List(msgspec.Struct, gc=False):
+    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
+    items: list[msgspec.Raw] | None = None
+
+
+class _Event(msgspec.Struct, gc=False):
+    type: str
+    object: msgspec.Raw
+
+
+_LIST = msgspec.json.Decoder(_List)
+_EVENT = msgspec.json.Decoder(_Event)
+_ANY = msgspec.json.Decoder()
+_encode = msgspec.json.Encoder().encode
+
+
+class Client:
+    """Speaks to one API server as one user. Open it with `async with`, or with `open` and `close`."""
+
+    def __init__(self, credentials: Credentials, *, connections: int = 128, timeout: float = 30.0) -> None:
+        self._credentials = credentials
+        self._timeout = timeout
+        self._slots = asyncio.Semaphore(connections)
+        self._session: aiohttp.ClientSession | None = None
+        self._base = ""
+        self._extra: dict[str, Any] = {}
+
+    async def __aenter__(self) -> Client:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def open(self) -> None:
+        """Read the credentials and make ready; no request is sent. Raises what reading them raises (ConfigError)."""
+        if self._session is not None:
+            return
+        await self._credentials.open()
+        access = self._credentials.access
+        self._base = access.host
+        self._extra = {
+            key: value for key, value in (("server_hostname", access.server_name), ("proxy", access.proxy)) if value
+        }
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(
+                limit=0, ssl=self._credentials.tls or True, socket_factory=_watched_socket, keepalive_timeout=60
+            ),
+            # Uncompressed: inflating the lists of a large cluster costs more of our one core than the wire saves.
+            headers={
+                "User-Agent": f"t9ksched/{__version__}",
+                "Accept": "application/json",
+                "Accept-Encoding": "identity",
+            },
+            cookie_jar=aiohttp.DummyCookieJar(),
+        )
+
+    async def close(self) -> None:
+        """Close all connections; watches that are open end with Unreachable."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    @property
+    def server(self) -> str:
+        """The server's URL, known once open."""
+        return self._base
+
+    # Verbs ------------------------------------------------------------------------------------------------------
+
+    async def get(self, res: Resource, name: str, namespace: str | None = None) -> Object:
+        return self._object(await self.request("GET", res.path(namespace, name)))
+
+    async def list(
+        self,
+        res: Resource,
+        namespace: str | None = None,
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 500,
+    ) -> ObjectList:
+        """The whole list at one version, read in pages; begins anew when the server forgot the pages' version.
+
+        Items of built-in kinds come without kind and apiVersion from a server; they are filled in.
+        """
+        for restarts_left in reversed(range(_LIST_RESTARTS)):
+            items: list[Object] = []
+            version = ""
+            try:
+                async for page in self.pages(
+                    res, namespace, label_selector=label_selector, field_selector=field_selector, limit=limit
+                ):
+                    items.extend(named(res, payload) for payload in page.items)
+                    version = page.resource_version
+            except Expired:
+                if not restarts_left:
+                    raise
+                continue
+            break
+        return ObjectList(items, version)
+
+    async def pages(
+        self,
+        res: Resource,
+        namespace: str | None = None,
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 500,
+    ) -> AsyncGenerator[Page, None]:
+        """The list page by page, every object its own undecoded JSON; raises Expired when the version is forgotten."""
+        path = res.path(namespace)
+        query = _selection(label_selector, field_selector)
+        if limit:
+            query["limit"] = str(limit)
+        while True:
+            body = await self.request("GET", path, query=query)
+            try:
+                answer = _LIST.decode(body)
+            except msgspec.MsgspecError as failure:
+                raise ApiError(200, "Malformed", f"GET {path}: the list cannot be read: {failure}") from None
+            more = answer.metadata.continue_
+            yield Page([bytes(item) for item in answer.items or ()], answer.metadata.resource_version, not more)
+            if not more:
+                return
+            query["continue"] = more
+
+    async def create(
+        self, res: Resource, obj: Object, namespace: str | None = None, *, dry_run: bool = False
+    ) -> Object:
+        namespace = namespace or _namespace(obj)
+        query = {"dryRun": "All"} if dry_run else None
+        return self._object(await self.request("POST", res.path(namespace), query=query, body=_encode(obj)))
+
+    async def replace(self, res: Resource, obj: Object) -> Object:
+        path = res.path(_namespace(obj), obj["metadata"]["name"])
+        return self._object(await self.request("PUT", path, body=_encode(obj)))
+
+    async def replace_status(self, res: Resource, obj: Object) -> Object:
+        path = res.path(_namespace(obj), obj["metadata"]["name"], "status")
+        return self._object(await self.request("PUT", path, body=_encode(obj)))
+
+    async def patch(
+        self,
+        res: Resource,
+        name: str,
+        namespace: str | None,
+        body: Any,
+        *,
+        content_type: str = MERGE_PATCH,
+        subresource: str = "",
+    ) -> Object:
+        path = res.path(namespace, name, subresource)
+        return self._object(await self.request("PATCH", path, body=_encode(body), content_type=content_type))
+
+    async def delete(
+        self,
+        res: Resource,
+        name: str,
+        namespace: str | None = None,
+        *,
+        uid: str | None = None,
+        grace: int | None = None,
+        propagation: str | None = None,
+    ) -> Object:
+        options = _delete_options(uid, grace, propagation)
+        return self._object(await self.request("DELETE", res.path(namespace, name), body=_encode(options)))
+
+    async def bind(self, namespace: str, name: str, binding: Object) -> None:
+        await self.request("POST", PODS.path(namespace, name, "binding"), body=_encode(binding))
+
+    async def evict(self, namespace: str, name: str, *, uid: str | None = None, grace: int | None = None) -> None:
+        eviction: Object = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": name, "namespace": namespace},
+            "deleteOptions": _delete_options(uid, grace, None),
+        }
+        await self.request("POST", PODS.path(namespace, name, "eviction"), body=_encode(eviction))
+
+    async def watch(
+        self,
+        res: Resource,
+        namespace: str | None = None,
+        *,
+        resource_version: str,
+        label_selector: str = "",
+        field_selector: str = "",
+        timeout: float = 300,
+    ) -> AsyncGenerator[WatchEvent, None]:
+        """As the port says. Close the generator (contextlib.aclosing) when leaving it early: it holds a connection."""
+        path = res.path(namespace)
+        query = _selection(label_selector, field_selector)
+        query |= {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": resource_version,
+            "timeoutSeconds": str(max(1, int(timeout))),
+        }
+        allowed = aiohttp.ClientTimeout(total=timeout + _WATCH_SLACK, sock_connect=_CONNECT_TIMEOUT)
+        what = f"watch {path}"
+        splitter = LineSplitter()
+        response: aiohttp.ClientResponse | None = None
+        try:
+            response = await self._answer("GET", path, query, None, "", allowed)
+            async for chunk in response.content.iter_any():
+                for line in splitter.feed(chunk):
+                    yield _event(what, line)
+            if splitter.rest:
+                raise Unreachable(f"{what}: the stream was cut inside an event", sent=True)
+        except (aiohttp.ClientError, OSError, TimeoutError) as failure:
+            _raise(what, failure)
+        finally:
+            if response is not None:
+                response.close()
+
+    # One request ------------------------------------------------------------------------------------------------
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        timeout: float | None = None,
+    ) -> bytes:
+        """Send one request and return the answer's body; `path` starts with `/`. Raises ApiError."""
+        allowed = aiohttp.ClientTimeout(total=timeout or self._timeout, sock_connect=_CONNECT_TIMEOUT)
+        async with self._slots:
+            try:
+                response = await self._answer(method, path, query, body, content_type, allowed)
+                async with response:
+                    return await response.read()
+            except (aiohttp.ClientError, OSError, TimeoutError) as failure:
+                _raise(f"{method} {path}", failure)
+
+    async def _answer(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None,
+        body: bytes | None,
+        content_type: str,
+        allowed: aiohttp.ClientTimeout,
+    ) -> aiohttp.ClientResponse:
+        """The response once its head says success; the caller reads and closes it. Renews credentials once at a 401."""
+        if self._session is None:
+            raise Unreachable(f"{method} {path}: the client is closed")
+        url = URL(f"{self._base}{path}?{urlencode(query)}" if query else self._base + path, encoded=True)
+        first = True
+        while True:
+            authorization = await self._credentials.authorization()
+            headers = {"Content-Type": content_type} if body is not None else {}
+            if authorization:
+                headers["Authorization"] = authorization
+            response = await self._session.request(
+                method, url, data=body, headers=headers, timeout=allowed, allow_redirects=False, **self._extra
+            )
+            if response.status < 300:
+                return response
+            async with response:
+                content = await response.read()
+            if response.status == 401 and first and await self._credentials.refresh(authorization):
+                first = False
+                continue
+            raise _refusal(method, path, response, content)
+
+    def _object(self, body: bytes) -> Object:
+        try:
+            obj = _ANY.decode(body)
+        except msgspec.MsgspecError as failure:
+            raise ApiError(200, "Malformed", f"the answer is not JSON: {failure}") from None
+        if not isinstance(obj, dict):
+            raise ApiError(200, "Malformed", "the answer is not an object")
+        return obj
+
+
+def named(res: Resource, payload: Payload) -> Object:
+    """A list item as a dict that says its own kind and apiVersion, which servers leave out of lists."""
+    obj: Object = _ANY.decode(payload) if isinstance(payload, bytes) else payload
+    obj.setdefault("apiVersion", res.api_version)
+    obj.setdefault("kind", res.kind)
+    return obj
+
+
+def _event(what: str, line: bytes) -> WatchEvent:
+    try:
+        event = _EVENT.decode(line)
+        if event.type != ERROR:
+            return WatchEvent(event.type, raw=bytes(event.object))
+        status = msgspec.json.decode(event.object)
+    except msgspec.MsgspecError as failure:
+        raise Unreachable(f"{what}: an event cannot be read: {failure}", sent=True) from None
+    status = status if isinstance(status, dict) else {}
+    code = status.get("code")
+    raise error_from_status(code if isinstance(code, int) else 500, status)
+
+
+def _refusal(method: str, path: str, response: aiohttp.ClientResponse, content: bytes) -> ApiError:
+    """The error of a response of 300 and above; without a Status body the beginning of its text is the message."""
+    try:
+        body = _ANY.decode(content)
+    except msgspec.MsgspecError:
+        body = None
+    if not isinstance(body, dict) or body.get("kind") != "Status":
+        text = content[:200].decode("utf-8", "replace").strip()
+        body = {"reason": response.reason or "", "message": f"{method} {path}: {text or 'no explanation given'}"}
+    header = response.headers.get("Retry-After", "")
+    return error_from_status(response.status, body, float(header) if header.isdecimal() else None)
+
+
+def _raise(what: str, failure: BaseException) -> NoReturn:
+    """One of our own errors for one of aiohttp's: sent or not, which decides whether a write may have happened."""
+    unsent = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL, ssl.SSLError)
+    text = str(failure) or type(failure).__name__
+    if isinstance(failure, unsent):
+        raise Unreachable(f"{what}: cannot connect: {text}") from failure
+    if isinstance(failure, TimeoutError):
+        raise TimedOut(f"{what}: no answer in time") from failure
+    raise Unreachable(f"{what}: the connection broke: {text}", sent=True) from failure
+
+
+def _selection(label_selector: str, field_selector: str) -> dict[str, str]:
+    query = {}
+    if label_selector:
+        query["labelSelector"] = label_selector
+    if field_selector:
+        query["fieldSelector"] = field_selector
+    return query
+
+
+def _namespace(obj: Object) -> str | None:
+    namespace = obj.get("metadata", {}).get("namespace")
+    return str(namespace) if namespace else None
+
+
+def _delete_options(uid: str | None, grace: int | None, propagation: str | None) -> Object:
+    options: Object = {"apiVersion": "v1", "kind": "DeleteOptions"}
+    if uid is not None:
+        options["preconditions"] = {"uid": uid}
+    if grace is not None:
+        options["gracePeriodSeconds"] = grace
+    if propagation is not None:
+        options["propagationPolicy"] = propagation
+    return options
+
+
+def _watched_socket(address: tuple[Any, ...]) -> socket.socket:
+    """A socket whose peer is probed when silent, so that a half-open connection is noticed within half a minute."""
+    family, kind, protocol = address[0], address[1], address[2]
+    opened = socket.socket(family, kind, protocol)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3)):
+        if hasattr(socket, name):
+            opened.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    return opened
+
+
+__all__ = ["BOOKMARK", "JSON_PATCH", "MERGE_PATCH", "STRATEGIC_MERGE_PATCH", "Client", "named"]
