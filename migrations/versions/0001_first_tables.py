@@ -33,6 +33,7 @@ def upgrade() -> None:
         "api_token",
         sa.Column("name", sa.String(63), nullable=False),
         sa.Column("sha256", sa.String(64), nullable=False),
+        sa.Column("owner", sa.String(253), nullable=False),
         sa.Column("role", sa.String(20), nullable=False),
         sa.Column("created_at", MOMENT, nullable=False),
         sa.Column("last_used_at", MOMENT),

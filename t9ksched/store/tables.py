@@ -65,6 +65,7 @@ api_token = Table(
     metadata,
     Column("name", String(63), primary_key=True),
     Column("sha256", String(64), nullable=False, unique=True),
+    Column("owner", String(253), nullable=False),
     Column("role", String(20), nullable=False),
     Column("created_at", Moment, nullable=False),
     Column("last_used_at", Moment),

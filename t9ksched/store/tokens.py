@@ -16,15 +16,18 @@ from t9ksched.store.tables import api_token
 PREFIX = "t9k_"
 """Makes a token that leaked into a file easy to find."""
 ADMIN = "admin"
+USER = "user"
+ROLES = (ADMIN, USER)
 _USE_GRAIN = timedelta(minutes=1)
-_COLUMNS = (api_token.c.name, api_token.c.role, api_token.c.created_at, api_token.c.last_used_at)
+_COLUMNS = (api_token.c.name, api_token.c.owner, api_token.c.role, api_token.c.created_at, api_token.c.last_used_at)
 
 
 @dataclass(frozen=True, slots=True)
 class TokenRecord:
-    """A token without its secret. `last_used_at` is right to the minute."""
+    """A token without its secret. `owner` is the user it speaks for; `last_used_at` is right to the minute."""
 
     name: str
+    owner: str
     role: str
     created_at: datetime
     last_used_at: datetime | None
@@ -41,14 +44,14 @@ class Tokens:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def create(self, name: str, role: str = ADMIN) -> str:
-        """A new token; its plaintext, which nobody can ask for again.
+    async def create(self, name: str, role: str = USER, owner: str | None = None) -> str:
+        """A new token for `owner` (else a user of the token's name); its plaintext, which nobody can ask for again.
 
         Raises:
             RowExists: a token of that name exists.
         """
         plaintext = PREFIX + secrets.token_urlsafe(32)
-        if not await self._insert(name, role, plaintext):
+        if not await self._insert(name, owner or name, role, plaintext):
             raise RowExists(f"a token named {name!r} exists already: choose another name, or revoke that one first")
         return plaintext
 
@@ -63,7 +66,7 @@ class Tokens:
             if (await connection.execute(query)).first() is not None:
                 return None
         plaintext = plaintext or PREFIX + secrets.token_urlsafe(32)
-        return plaintext if await self._insert(ADMIN, ADMIN, plaintext) else None
+        return plaintext if await self._insert(ADMIN, ADMIN, ADMIN, plaintext) else None
 
     async def authenticate(self, plaintext: str) -> TokenRecord | None:
         """Whose token this is; None for an unknown or revoked one. Notes the use, at most once a minute."""
@@ -103,8 +106,9 @@ class Tokens:
                 raise LastAdmin(f"{name!r} is the last administrator's token: create another one before revoking it")
             await connection.execute(delete(api_token).where(api_token.c.name == name))
 
-    async def _insert(self, name: str, role: str, plaintext: str) -> bool:
-        row = {"name": name, "sha256": digest(plaintext), "role": role, "created_at": datetime.now(UTC)}
+    async def _insert(self, name: str, owner: str, role: str, plaintext: str) -> bool:
+        row: dict[str, object] = {"name": name, "owner": owner, "sha256": digest(plaintext), "role": role}
+        row["created_at"] = datetime.now(UTC)
         async with self._database.write() as connection:
             return await insert_new(connection, api_token, row)
 

@@ -68,6 +68,6 @@ async def test_the_last_administrator_stays(store: Store) -> None:
     await store.tokens.ensure_admin()
     with pytest.raises(LastAdmin, match="last administrator"):
         await store.tokens.revoke("admin")
-    await store.tokens.create("second")
+    await store.tokens.create("second", "admin", owner="ann")
     await store.tokens.revoke("admin")
-    assert [token.name for token in await store.tokens.list()] == ["second"]
+    assert [(token.name, token.owner) for token in await store.tokens.list()] == [("second", "ann")]
