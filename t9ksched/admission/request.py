@@ -1,0 +1,35 @@
+"""What the rules are asked about: one gang that wants into one queue, and the little they need to know of the world."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from t9ksched.model.queue import Queue
+from t9ksched.workloads.shape import Template
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A gang at the door.
+
+    Attributes:
+        what: `Kind/name`, for sentences.
+        queue_name: the queue asked for, and `queue_path` where it is asked for.
+        queue: that queue, None if there is none.
+        queue_names: all queues there are, to suggest one of a similar name.
+        templates: every pod template, with its path.
+        needs: what the gang cannot do without, in units by resource: the requests of its minimum.
+        annotations: of the object, with `annotations_path`.
+        allocated: what the queue holds now, in units; None if nobody knows.
+    """
+
+    what: str
+    queue_name: str
+    queue_path: str
+    queue: Queue | None
+    queue_names: Sequence[str] = ()
+    templates: Sequence[Template] = ()
+    needs: Mapping[str, int] = field(default_factory=dict)
+    annotations: Mapping[str, Any] = field(default_factory=dict)
+    annotations_path: str = "metadata.annotations"
+    allocated: Mapping[str, int] | None = None

@@ -1,0 +1,138 @@
+"""The rules, one function each, in the order they are asked.
+
+Sources: R001 and R002 of the admission rules; OQ-04 (larger than the whole quota is refused, what does not fit just now
+waits unless `overQuota: Reject`), OQ-05 (closed), OQ-09 (limits count as requests), OQ-43 (resource claims).
+"""
+
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+
+from t9ksched.admission.request import Request
+from t9ksched.admission.verdict import (
+    ALLOWED,
+    OVER_QUOTA,
+    QUEUE_CLOSED,
+    QUEUE_NOT_FOUND,
+    Verdict,
+    invalid,
+    refuse,
+)
+from t9ksched.model.duration import parse_duration
+from t9ksched.model.errors import FieldError, child
+from t9ksched.model.names import TIME_LIMIT_ANNOTATION
+from t9ksched.model.quantity import from_units
+from t9ksched.model.queue import Queue
+
+_SHOWN = 10
+
+
+def queue_exists(request: Request) -> Verdict:
+    """The queue is there; else the nearest names are listed."""
+    if request.queue is not None:
+        return ALLOWED
+    near = get_close_matches(request.queue_name, request.queue_names, n=3, cutoff=0.5)
+    known = sorted(request.queue_names)
+    if near:
+        hint = f"did you mean {' or '.join(near)}?"
+    elif known:
+        hint = f"queues are {', '.join(known[:_SHOWN])}{' …' if len(known) > _SHOWN else ''}"
+    else:
+        hint = "there are no queues yet"
+    message = f"there is no queue {request.queue_name!r}"
+    fault = FieldError(request.queue_path, f"{message}: {hint}")
+    return refuse(QUEUE_NOT_FOUND, f"{message}: {hint}", [fault], "name an existing queue, or have this one created")
+
+
+def queue_open(request: Request) -> Verdict:
+    """The queue takes new workloads."""
+    if request.queue is None or not request.queue.spec.closed:
+        return ALLOWED
+    message = f"the queue {request.queue.name!r} is closed: it takes no new workloads; those already in it go on"
+    fault = FieldError(request.queue_path, message)
+    return refuse(QUEUE_CLOSED, message, [fault], "use another queue, or ask an administrator to open this one")
+
+
+def requests_declared(request: Request) -> Verdict:
+    """Where the quota names cpu or memory, every container says how much it wants (a limit counts as a request)."""
+    if request.queue is None:
+        return ALLOWED
+    named = [resource for resource in ("cpu", "memory") if resource in request.queue.spec.quota]
+    faults = [
+        FieldError(
+            f"{path}.resources.requests.{resource}",
+            f"is missing: queue {request.queue.name!r} has a quota of {resource}, so every container must request it",
+        )
+        for resource in named
+        for path, resources in _containers(request)
+        if not any(resource in (resources.get(part) or {}) for part in ("requests", "limits"))
+    ]
+    return invalid(faults, "add the requests, or use a queue whose quota does not name them") if faults else ALLOWED
+
+
+def within_quota(request: Request) -> Verdict:
+    """What the gang cannot do without fits the whole quota; with `overQuota: Reject`, also what is left of it now."""
+    queue = request.queue
+    if queue is None:
+        return ALLOWED
+    whole = {
+        name: (request.needs[name], limit)
+        for name, limit in queue.spec.quota.items()
+        if request.needs.get(name, 0) > limit
+    }
+    if whole:
+        return _over(request, queue, whole, "the whole quota is", "ask for less, or use a queue with a larger quota")
+    if queue.spec.over_quota == "Reject" and request.allocated is not None:
+        left = {name: limit - request.allocated.get(name, 0) for name, limit in queue.spec.quota.items()}
+        short = {
+            name: (request.needs[name], rest)
+            for name, rest in left.items()
+            if request.needs.get(name, 0) > max(0, rest)
+        }
+        if short:
+            remedy = "submit again when it has room, or use another queue; this one refuses rather than lets wait"
+            return _over(request, queue, short, "what is left of its quota now is", remedy)
+    return ALLOWED
+
+
+def time_limit_readable(request: Request) -> Verdict:
+    """The time limit, if given, is a duration."""
+    text = request.annotations.get(TIME_LIMIT_ANNOTATION)
+    if text is None:
+        return ALLOWED
+    try:
+        parse_duration(str(text))
+    except ValueError as error:
+        return invalid([FieldError(child(request.annotations_path, TIME_LIMIT_ANNOTATION), str(error))])
+    return ALLOWED
+
+
+def claims_supported(request: Request) -> Verdict:
+    """No template asks for devices by resource claims, which this scheduler does not place yet."""
+    faults = [
+        FieldError(
+            f"{template.path}.resourceClaims", "resource claims are not supported: ask for cards in resources.limits"
+        )
+        for template in request.templates
+        if template.spec.get("resourceClaims")
+    ]
+    return invalid(faults) if faults else ALLOWED
+
+
+def _containers(request: Request) -> Iterator[tuple[str, Mapping[str, Mapping[str, object]]]]:
+    """Path and resources of every container of every template."""
+    for template in request.templates:
+        for part in ("containers", "initContainers"):
+            for index, container in enumerate(template.spec.get(part) or ()):
+                yield f"{template.path}.{part}[{index}]", container.get("resources") or {}
+
+
+def _over(request: Request, queue: Queue, short: Mapping[str, tuple[int, int]], limit_is: str, remedy: str) -> Verdict:
+    numbers = [
+        f"{name}: needs {from_units(name, need)}, {limit_is} {from_units(name, max(0, limit))}"
+        for name, (need, limit) in sorted(short.items())
+    ]
+    message = f"{request.what} does not fit the quota of queue {queue.name!r} ({'; '.join(numbers)})"
+    faults = [
+        FieldError(child("quota.requests", name), text) for name, text in zip(sorted(short), numbers, strict=True)
+    ]
+    return refuse(OVER_QUOTA, message, faults, remedy)

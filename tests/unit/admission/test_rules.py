@@ -1,0 +1,168 @@
+"""Each rule as a table: the queue, what is asked of it, the verdict."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from t9ksched.admission import Request, Verdict, judge
+from t9ksched.model.names import TIME_LIMIT_ANNOTATION
+from t9ksched.model.queue import Queue, parse_queue_spec
+from t9ksched.workloads.shape import Template
+
+FULL = {"cpu": "1", "memory": "1Gi"}
+
+
+def template(*containers: dict[str, Any], init: tuple[dict[str, Any], ...] = (), **spec: Any) -> Template:
+    """A pod template whose containers have these `resources`."""
+    named = [{"name": f"c{i}", "resources": resources} for i, resources in enumerate(containers)]
+    inits = [{"name": f"i{i}", "resources": resources} for i, resources in enumerate(init)]
+    return Template("w", 1, 1, {}, {"containers": named, "initContainers": inits, **spec}, "spec.t.spec")
+
+
+def ask(quota: dict[str, str] | None = None, needs: dict[str, int] | None = None, **fields: Any) -> Verdict:
+    """The verdict on a gang that needs `needs` from the queue `q` with that quota."""
+    spec = {key: fields.pop(key) for key in ("closed", "overQuota") if key in fields}
+    queue = Queue("q", parse_queue_spec({"quota": {"requests": quota or {}}, **spec}))
+    known = {"what": "MPIJob/walk", "queue_name": "q", "queue_path": "spec.queue", "queue": queue, "needs": needs or {}}
+    return judge(Request(**known | fields))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "names", "hint"),
+    [
+        ("a10", ["a100", "a40", "default"], "did you mean a100 or a40?"),
+        ("vision", ["a100", "default"], "queues are a100, default"),
+        ("x", [f"queue-{i:02}" for i in range(12)], "queue-09 …"),
+        ("x", [], "no queues yet"),
+    ],
+)
+def test_unknown_queue_names_the_nearest(wrong: str, names: list[str], hint: str) -> None:
+    verdict = ask(queue=None, queue_name=wrong, queue_names=names)
+    assert not verdict.allowed
+    assert verdict.code == "QueueNotFound"
+    assert hint in verdict.message
+    assert [(fault.path, wrong in fault.message) for fault in verdict.errors] == [("spec.queue", True)]
+
+
+def test_closed_queue() -> None:
+    verdict = ask(closed=True)
+    assert (verdict.code, verdict.errors[0].path) == ("QueueClosed", "spec.queue")
+    assert "open" in verdict.remedy
+
+
+@pytest.mark.parametrize(
+    ("quota", "needs", "over"),
+    [
+        ({}, {"cpu": 10**9}, []),
+        ({"nvidia.com/gpu": "16"}, {"nvidia.com/gpu": 16}, []),
+        ({"nvidia.com/gpu": "16"}, {"nvidia.com/gpu": 17}, ["quota.requests[nvidia.com/gpu]"]),
+        ({"nvidia.com/gpu": "0"}, {"nvidia.com/gpu": 1}, ["quota.requests[nvidia.com/gpu]"]),
+        ({"nvidia.com/gpu": "0"}, {"cpu": 5}, []),
+        (
+            {"cpu": "1500m", "memory": "1Gi"},
+            {"cpu": 1501, "memory": 2**30 + 1},
+            ["quota.requests.cpu", "quota.requests.memory"],
+        ),
+    ],
+)
+def test_larger_than_the_whole_quota(quota: dict[str, str], needs: dict[str, int], over: list[str]) -> None:
+    verdict = ask(quota, needs)
+    assert verdict.allowed is not bool(over)
+    assert [fault.path for fault in verdict.errors] == over
+    if over:
+        assert (verdict.code, "MPIJob/walk" in verdict.message, bool(verdict.remedy)) == ("OverQuota", True, True)
+
+
+def test_the_numbers_are_told() -> None:
+    assert (
+        "nvidia.com/gpu: needs 20, the whole quota is 16"
+        in ask({"nvidia.com/gpu": "16"}, {"nvidia.com/gpu": 20}).message
+    )
+
+
+@pytest.mark.parametrize(
+    ("policy", "allocated", "needs", "allowed"),
+    [
+        ("Wait", 38_000, 4_000, True),
+        ("Reject", 38_000, 4_000, False),
+        ("Reject", 38_000, 2_000, True),
+        ("Reject", None, 4_000, True),
+        ("Reject", 50_000, 1, False),
+        ("Reject", 50_000, 0, True),
+    ],
+)
+def test_what_is_left_now(policy: str, allocated: int | None, needs: int, allowed: bool) -> None:
+    held = None if allocated is None else {"cpu": allocated}
+    verdict = ask({"cpu": "40"}, {"cpu": needs}, overQuota=policy, allocated=held)
+    assert verdict.allowed is allowed
+    assert verdict.code == ("" if allowed else "OverQuota")
+
+
+@pytest.mark.parametrize(
+    ("quota", "pods", "missing"),
+    [
+        ({"nvidia.com/gpu": "8"}, template({}), []),
+        ({"cpu": "8"}, template({"requests": FULL}), []),
+        ({"cpu": "8"}, template({"limits": FULL}), []),
+        ({"cpu": "8"}, template({"requests": {"memory": "1Gi"}}), ["spec.t.spec.containers[0].resources.requests.cpu"]),
+        ({"cpu": "8"}, template({"requests": {"cpu": "1"}}), []),
+        (
+            {"cpu": "8", "memory": "8Gi"},
+            template({"requests": FULL}, {}, init=({"requests": {"cpu": 1}},)),
+            [
+                "spec.t.spec.containers[1].resources.requests.cpu",
+                "spec.t.spec.containers[1].resources.requests.memory",
+                "spec.t.spec.initContainers[0].resources.requests.memory",
+            ],
+        ),
+        ({"cpu": "8"}, template({"requests": None}), ["spec.t.spec.containers[0].resources.requests.cpu"]),
+    ],
+)
+def test_requests_the_quota_names(quota: dict[str, str], pods: Template, missing: list[str]) -> None:
+    verdict = ask(quota, templates=[pods])
+    assert verdict.code == ("InvalidField" if missing else "")
+    assert sorted(fault.path for fault in verdict.errors) == missing
+
+
+@pytest.mark.parametrize(
+    ("text", "allowed"), [("2h45m", True), ("0", True), ("90", False), ("soon", False), (5, False)]
+)
+def test_time_limit(text: Any, allowed: bool) -> None:
+    verdict = ask(annotations={TIME_LIMIT_ANNOTATION: text})
+    assert verdict.allowed is allowed
+    if not allowed:
+        assert verdict.errors[0].path == f"metadata.annotations[{TIME_LIMIT_ANNOTATION}]"
+
+
+def test_resource_claims_are_refused() -> None:
+    verdict = ask(templates=[template({"requests": FULL}, resourceClaims=[{"name": "gpu"}])])
+    assert [fault.path for fault in verdict.errors] == ["spec.t.spec.resourceClaims"]
+
+
+def test_faulty_fields_of_all_rules_are_told_together() -> None:
+    verdict = ask(
+        {"cpu": "1"}, {"cpu": 5000}, templates=[template({})], annotations={TIME_LIMIT_ANNOTATION: "x"}, closed=True
+    )
+    assert verdict.code == "InvalidField"
+    assert len(verdict.errors) == 2
+    assert "and 1 more" in verdict.message
+
+
+AMOUNTS = st.dictionaries(st.sampled_from(["cpu", "memory", "nvidia.com/gpu"]), st.integers(0, 20), max_size=3)
+
+
+@given(quota=AMOUNTS, needs=AMOUNTS, held=AMOUNTS, policy=st.sampled_from(["Wait", "Reject"]))
+def test_quota_is_a_ceiling_and_nothing_else(
+    quota: dict[str, int], needs: dict[str, int], held: dict[str, int], policy: str
+) -> None:
+    """Allowed exactly when each named resource fits: the whole of it, and with Reject what is left of it."""
+    in_units = {name: amount * 1000 if name == "cpu" else amount for name, amount in needs.items()}
+    held_units = {name: amount * 1000 if name == "cpu" else amount for name, amount in held.items()}
+    verdict = ask(
+        {name: str(amount) for name, amount in quota.items()}, in_units, overQuota=policy, allocated=held_units
+    )
+    taken = held if policy == "Reject" else {}
+    fits = all(not needs.get(name) or taken.get(name, 0) + needs[name] <= limit for name, limit in quota.items())
+    assert verdict.allowed is fits
