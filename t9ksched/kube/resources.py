@@ -88,7 +88,7 @@ SELFSUBJECTACCESSREVIEWS = Resource(
     "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", False
 )
 
-QUEUES = Resource(_SCHEDULER, "v1beta1", "queues", "Queue", False)
+QUEUES = Resource(_SCHEDULER, "v1beta1", "queues", "Queue")
 PODGROUPS = Resource(_SCHEDULER, "v1beta1", "podgroups", "PodGroup")
 
 GENERICJOBS = Resource(_BATCH, "v1beta1", "genericjobs", "GenericJob")
