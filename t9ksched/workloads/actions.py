@@ -1,0 +1,100 @@
+"""What a workload's controller works with and what it decides: plain values, carried out elsewhere.
+
+`Expansion` is what should exist, `Children` what does, `Actions` what to do about the difference. Actions are carried
+out in one order: status, deletions, creations, events. The status is written first because it remembers what has been
+counted: a crash after any step leads, on the next look, to the same end.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Expansion:
+    """The objects a workload consists of, ready to be created."""
+
+    podgroup: Object | None = None
+    pods: tuple[Object, ...] = ()
+    services: tuple[Object, ...] = ()
+    configmaps: tuple[Object, ...] = ()
+    secrets: tuple[Object, ...] = ()
+
+    @property
+    def companions(self) -> tuple[Object, ...]:
+        """Everything but the pods, in the order of creation: pods need these to be there."""
+        group = (self.podgroup,) if self.podgroup else ()
+        return (*group, *self.services, *self.configmaps, *self.secrets)
+
+
+@dataclass(frozen=True, slots=True)
+class Children:
+    """The objects a workload's controller owns now, as the API server shows them."""
+
+    pods: tuple[Object, ...] = ()
+    companions: tuple[Object, ...] = ()
+
+    @property
+    def podgroup(self) -> Object | None:
+        """The workload's PodGroup, if it exists."""
+        return next((each for each in self.companions if each["kind"] == "PodGroup"), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A line for people, shown with the workload."""
+
+    reason: str
+    message: str
+    type: Literal["Normal", "Warning"] = "Normal"
+
+
+@dataclass(frozen=True, slots=True)
+class Actions:
+    """What to do, in this order.
+
+    Attributes:
+        status: the new status, None if it need not be written. If it cannot be written, nothing after it may be done.
+        delete: objects to delete, as seen: only the very object (its UID) may go.
+        create: objects to create; one that exists already and has the same controller is as good.
+        events: told only when all before them is done.
+        again_in: seconds after which to look again even if nothing happens.
+    """
+
+    status: Object | None = None
+    delete: tuple[Object, ...] = ()
+    create: tuple[Object, ...] = ()
+    events: tuple[Event, ...] = ()
+    again_in: float | None = None
+
+    def __bool__(self) -> bool:
+        return self.status is not None or bool(self.delete or self.create)
+
+
+def metadata(obj: Mapping[str, Any]) -> Mapping[str, Any]:
+    """An object's metadata, empty if it has none."""
+    return obj.get("metadata") or {}
+
+
+def name_of(obj: Mapping[str, Any]) -> str:
+    """An object's name."""
+    return str(metadata(obj).get("name", ""))
+
+
+def uid_of(obj: Mapping[str, Any]) -> str:
+    """An object's UID."""
+    return str(metadata(obj).get("uid", ""))
+
+
+def owned_by(obj: Mapping[str, Any], owner_uid: str) -> bool:
+    """Whether the controller of `obj` is the object with that UID."""
+    owners = metadata(obj).get("ownerReferences") or ()
+    return any(owner.get("controller") and owner.get("uid") == owner_uid for owner in owners)
+
+
+def missing(wanted: tuple[Object, ...], present: tuple[Object, ...]) -> tuple[Object, ...]:
+    """Those of `wanted` of whose kind and name nothing is present."""
+    there = {(each["kind"], name_of(each)) for each in present}
+    return tuple(each for each in wanted if (each["kind"], name_of(each)) not in there)

@@ -1,0 +1,135 @@
+"""Reading users' objects: a value together with its path, and every fault found on the way.
+
+Users' objects are plain dicts of unknown quality. A `Field` walks them with typed getters; a wrong type is written down
+with its full path and the default is used in its place, so that one pass reports all faults of a document and the
+readers of kinds stay free of checks. Absent and `null` are the same, as for Kubernetes.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from t9ksched.model.errors import FieldError, child
+
+MAX_COUNT = 100_000
+"""More replicas than any cluster runs; a larger number is a slip of the hand."""
+
+
+class Field:
+    """One place of a document: its value, its path, and the list that collects the document's faults."""
+
+    __slots__ = ("faults", "path", "value")
+
+    def __init__(self, value: Any, path: str = "", faults: list[FieldError] | None = None) -> None:
+        self.value = value
+        self.path = path
+        self.faults: list[FieldError] = [] if faults is None else faults
+
+    def fault(self, message: str) -> None:
+        """Write down what is wrong here."""
+        self.faults.append(FieldError(self.path, message))
+
+    @property
+    def present(self) -> bool:
+        """Whether the field is there and not null."""
+        return self.value is not None
+
+    def __getitem__(self, key: str) -> "Field":
+        """The field below; absent below anything that is no mapping (`mapping` is what reports that)."""
+        value = self.value.get(key) if isinstance(self.value, Mapping) else None
+        return Field(value, child(self.path, key), self.faults)
+
+    def at(self, *keys: str) -> "Field":
+        """The field several keys below; whatever stands in the way and is no mapping is reported."""
+        here = self
+        for key in keys:
+            here.mapping()
+            here = here[key]
+        return here
+
+    def mapping(self) -> Mapping[str, Any]:
+        """The value as a mapping, empty if absent."""
+        if self.value is None:
+            return {}
+        if not isinstance(self.value, Mapping):
+            self.fault(f"must be a mapping, not {_kind(self.value)}")
+            return {}
+        return self.value
+
+    def entries(self) -> Iterator[tuple[str, "Field"]]:
+        """The fields of a mapping by key."""
+        for key in self.mapping():
+            if isinstance(key, str):
+                yield key, self[key]
+            else:
+                self.fault(f"has the key {key!r}, which is no text: put it in quotes")
+
+    def items(self) -> list["Field"]:
+        """The entries of a list, empty if absent."""
+        if self.value is None:
+            return []
+        if not isinstance(self.value, list):
+            self.fault(f"must be a list, not {_kind(self.value)}")
+            return []
+        return [Field(item, f"{self.path}[{index}]", self.faults) for index, item in enumerate(self.value)]
+
+    def some(self, message: str) -> list["Field"]:
+        """The entries of a list that must have at least one; `message` says what for."""
+        found = self.items()
+        if self.value is None or self.value == []:
+            self.fault(message)
+        return found
+
+    def text(self, default: str = "") -> str:
+        """The value as text."""
+        if self.value is None:
+            return default
+        if not isinstance(self.value, str):
+            self.fault(f"must be a text, not {_kind(self.value)}: put it in quotes")
+            return default
+        return self.value
+
+    def texts(self) -> list[str]:
+        """The value as a list of texts."""
+        return [item.text() for item in self.items()]
+
+    def whole(self, default: int = 0, low: int = 0, high: int = MAX_COUNT) -> int:
+        """The value as a whole number from `low` to `high`."""
+        if self.value is None:
+            return default
+        if isinstance(self.value, bool) or not isinstance(self.value, int) or not low <= self.value <= high:
+            self.fault(f"{self.value!r} is out of range: use a whole number from {low} to {high}")
+            return default
+        return self.value
+
+    def flag(self, default: bool = False) -> bool:
+        """The value as true or false."""
+        if self.value is None:
+            return default
+        if not isinstance(self.value, bool):
+            self.fault(f"must be true or false, not {self.value!r}")
+            return default
+        return self.value
+
+    def choice(self, options: tuple[str, ...], default: str) -> str:
+        """The value as one of a few words."""
+        word = self.text(default)
+        if word not in options:
+            self.fault(f"{word!r} is unknown: use one of {', '.join(options)}")
+            return default
+        return word
+
+    def labels(self) -> dict[str, str]:
+        """The value as a mapping from text to text, such as labels or a nodeSelector."""
+        return {key: field.text() for key, field in self.entries()}
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, bool):
+        return "a boolean"
+    if isinstance(value, int | float):
+        return "a number"
+    if isinstance(value, str):
+        return f"the text {value!r}"
+    if isinstance(value, list):
+        return "a list"
+    return "a mapping" if isinstance(value, Mapping) else type(value).__name__

@@ -1,0 +1,327 @@
+"""The life of a gang job: from what it should be and what there is to what to do next, and to its status.
+
+`reconcile` is pure. Repeating it changes nothing more; carrying out only a part of its actions, in their order, and
+looking again leads to the same end. The status is the job's memory: what is counted is written before it is acted on.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from t9ksched.model.names import EVENT_REFUSED, QUEUE_LABEL
+from t9ksched.workloads import phase
+from t9ksched.workloads.actions import Actions, Children, Event, Object, missing, name_of
+from t9ksched.workloads.conditions import Conditions
+from t9ksched.workloads.job import RESUMED, Job
+from t9ksched.workloads.jobspec import ReplicaType
+from t9ksched.workloads.replica import Allowance, Fate, Record, judge
+
+FINISHED = ("Succeeded", "Failed")
+DEADLINE = "DeadlineExceeded"
+_UNFINISHED = ("Pending", "Running", "Unknown")
+
+
+@dataclass(frozen=True, slots=True)
+class _Replica:
+    """A wanted pod with its replica type, what is remembered of it, and the pod there is."""
+
+    kind: ReplicaType
+    wanted: Object
+    record: Record
+    pod: Object | None
+
+
+def reconcile(obj: Mapping[str, Any], job: Job, children: Children, now: datetime) -> Actions:
+    """What to do about a job now."""
+    old: Mapping[str, Any] = obj.get("status") or {}
+    conditions = Conditions(old, now)
+    replicas = _replicas(job, old, children)
+    if old.get("phase") in FINISHED:
+        return _clean_up(old, job, conditions, replicas, children)
+    if job.paused:
+        return _pause(old, job, conditions, replicas, children)
+    if conditions.is_true("Paused"):
+        # The commands given for the resumption apply from the next look on, when this is on record.
+        conditions.set("Paused", False, RESUMED)
+        status = _status(old, job, conditions, replicas, "Resuming")
+        return Actions(status=status, events=(Event("Resumed", "the job runs on: its pods are made anew"),))
+    return _advance(old, job, conditions, replicas, children, now)
+
+
+def _replicas(job: Job, old: Mapping[str, Any], children: Children) -> list[_Replica]:
+    records = {
+        record.name: record
+        for task in old.get("tasks") or ()
+        for record in map(Record.read, task.get("replicas") or ())
+    }
+    pods = {name_of(pod): pod for pod in children.pods}
+    kinds = [kind for kind in job.types for _ in range(kind.replicas)]
+    return [
+        _Replica(kind, wanted, records.get(name_of(wanted)) or Record(name_of(wanted)), pods.get(name_of(wanted)))
+        for kind, wanted in zip(kinds, job.expansion.pods, strict=True)
+    ]
+
+
+def _advance(
+    old: Mapping[str, Any],
+    job: Job,
+    conditions: Conditions,
+    replicas: list[_Replica],
+    children: Children,
+    now: datetime,
+) -> Actions:
+    """A job that is to run: judge every replica, then the job."""
+    fates = _judge_all(old, job, replicas, now)
+    events = [fate.event for fate in fates if fate.event is not None]
+    replicas = [replace(replica, record=fate.record) for replica, fate in zip(replicas, fates, strict=True)]
+    started = _started(old)
+    end = _end(job, fates, started, now)
+    if end is not None:
+        return _finish(old, job, conditions, replicas, children, end, now, events)
+    names = {name_of(replica.wanted) for replica in replicas}
+    surplus = [pod for pod in children.pods if name_of(pod) not in names]
+    delete = [
+        replica.pod for replica, fate in zip(replicas, fates, strict=True) if fate.step == "delete" and replica.pod
+    ]
+    delete += [pod for pod in surplus if not phase.is_terminating(pod)]
+    queue = _fixed_queue(job, conditions, children, events)
+    create = [
+        _in_queue(replica.wanted, queue) for replica, fate in zip(replicas, fates, strict=True) if fate.step == "create"
+    ]
+    companions = missing(job.expansion.companions, children.companions)
+
+    counts = Counter(phase.phase(replica.pod) for replica in replicas if replica.pod is not None)
+    up = counts["Running"] + sum(1 for replica in replicas if replica.record.phase == "Succeeded")
+    running = up >= job.min_member or (started is not None and counts["Running"] > 0)
+    now_phase = "Running" if running else "Unknown" if counts["Unknown"] else "Pending"
+    if now_phase == "Pending" and started is None and conditions.reason("Paused") == RESUMED:
+        now_phase = "Resuming"
+    if not old:
+        events.append(Event("Created", f"{len(replicas)} pods are made" + (" in one group" if queue else "")))
+    if running and started is None:
+        started = now
+        events.append(Event("Start", f"the job runs: {up} of {len(replicas)} pods are up"))
+    _initial(conditions)
+    if not companions and not create:
+        conditions.set("Initialized", True, "JobInitialized")
+    conditions.set("Running", running, "JobRunning" if running else "-")
+    failures = [replica.record.name for replica in replicas if replica.record.phase == "Failed"]
+    _replica_failure(conditions, replicas, failures)
+    status = _status(old, job, conditions, replicas, now_phase, started)
+    waits = [fate.wait for fate in fates if fate.wait is not None]
+    if job.run_policy.active_deadline is not None and started is not None:
+        until = started + timedelta(seconds=job.run_policy.active_deadline)
+        waits.append(max(0.0, (until - now).total_seconds()))
+    changed = status if status != old else None
+    return Actions(changed, tuple(delete), (*companions, *create), tuple(events), min(waits, default=None))
+
+
+def _judge_all(old: Mapping[str, Any], job: Job, replicas: list[_Replica], now: datetime) -> list[Fate]:
+    used = old.get("backoffCount", 0)
+    by_type = Counter({kind.role: 0 for kind in job.types})
+    for replica in replicas:
+        by_type[replica.kind.role] += replica.record.restarts
+    fates = []
+    for replica in replicas:
+        limit, shared = replica.kind.restart.limit, job.run_policy.backoff_limit
+        left = Allowance(
+            shared=None if shared is None else shared - used,
+            own=None if limit is None else limit - by_type[replica.kind.role],
+        )
+        policy = replica.kind.restart
+        if name_of(replica.wanted) == job.leader and policy.policy == "Always":
+            policy = replace(policy, policy="OnFailure")  # the leader's success is the job's, not a reason to restart
+        fate = judge(replica.record, replica.pod, policy, left, now)
+        more = fate.record.restarts - replica.record.restarts
+        used += more
+        by_type[replica.kind.role] += more
+        fates.append(fate)
+    return fates
+
+
+def _end(job: Job, fates: Iterable[Fate], started: datetime | None, now: datetime) -> tuple[str, str, str] | None:
+    """Phase, reason and message of the job's end, if it has come."""
+    lost = {fate.record.name: fate for fate in fates if fate.lost}
+    leader = next(fate.record for fate in fates if fate.record.name == job.leader)
+    if leader.phase == "Succeeded":
+        return "Succeeded", "JobSucceeded", f"pod {job.leader} succeeded"
+    for fate in lost.values():
+        if fate.exhausted:
+            return "Failed", "BackoffLimitExceeded", f"{fate.lost} (backoffLimit {job.run_policy.backoff_limit})"
+    for name, fate in lost.items():
+        if name == job.leader or job.all_matter:
+            return "Failed", "ReplicaFailed", fate.lost
+    deadline = job.run_policy.active_deadline
+    if deadline is not None and started is not None and now >= started + timedelta(seconds=deadline):
+        return "Failed", DEADLINE, f"the job ran longer than its activeDeadlineSeconds {deadline}"
+    return None
+
+
+def _finish(
+    old: Mapping[str, Any],
+    job: Job,
+    conditions: Conditions,
+    replicas: list[_Replica],
+    children: Children,
+    end: tuple[str, str, str],
+    now: datetime,
+    events: list[Event],
+) -> Actions:
+    """Write the end down; what is left over is cleaned up in the same breath."""
+    final, reason, message = end
+    failed = final == "Failed"
+    _initial(conditions)
+    conditions.set("Running", False, reason)
+    failures = [replica.record.name for replica in replicas if replica.record.phase == "Failed"]
+    _replica_failure(conditions, replicas, failures)
+    conditions.set("Completed", True, reason, message)
+    conditions.set("Failed", failed, reason if failed else "-", message if failed else "")
+    status = _status(old, job, conditions, replicas, final, _started(old))
+    status["completionTime"] = phase.format_time(now)
+    events = [*events, Event(final, message, "Warning" if failed else "Normal")]
+    return Actions(status, _left_over(job, conditions, children), (), tuple(events))
+
+
+def _clean_up(
+    old: Mapping[str, Any], job: Job, conditions: Conditions, replicas: list[_Replica], children: Children
+) -> Actions:
+    """A finished job stays as it ended; its remaining pods are shown, and deleted if the policy says so."""
+    shown = []
+    for replica in replicas:
+        record = replica.record
+        if replica.pod is not None:
+            fate = phase.phase(replica.pod)
+            record = replace(record, phase=fate, containers=tuple(phase.containers(replica.pod)))
+        elif record.phase in _UNFINISHED:
+            record = replace(record, phase="Deleted")
+        shown.append(replace(replica, record=record))
+    status = _status(old, job, conditions, shown, old["phase"], _started(old), active=False)
+    return Actions(status if status != old else None, _left_over(job, conditions, children))
+
+
+def _left_over(job: Job, conditions: Conditions, children: Children) -> tuple[Object, ...]:
+    """Pods of a finished job that its policy deletes. A deadline stops whatever still runs, whatever the policy."""
+    late = conditions.reason("Failed") == DEADLINE
+    found = []
+    for pod in children.pods:
+        if phase.is_terminating(pod):
+            continue
+        unfinished = phase.phase(pod) in _UNFINISHED
+        spared = pod["metadata"].get("labels", {}).get("replica-type") in job.run_policy.kept_roles
+        policy = job.run_policy.clean_up
+        if (late and unfinished) or (not spared and (policy == "All" or (policy == "Unfinished" and unfinished))):
+            found.append(pod)
+    return tuple(found)
+
+
+def _pause(
+    old: Mapping[str, Any], job: Job, conditions: Conditions, replicas: list[_Replica], children: Children
+) -> Actions:
+    """Delete the pods and forget how they ended; restarts already used stay used."""
+    events = () if conditions.is_true("Paused") else (Event("Paused", "the job is paused: its pods are deleted"),)
+    blank = [
+        replace(replica, record=replace(replica.record, uid="", phase="Deleted", containers=(), last_failed=""))
+        for replica in replicas
+    ]
+    _initial(conditions)
+    conditions.set("Running", False, "JobPaused")
+    _replica_failure(conditions, blank, [])
+    conditions.set("Paused", True, "JobPaused")
+    status = _status(old, job, conditions, blank, "Paused", active=False)
+    doomed = tuple(pod for pod in children.pods if not phase.is_terminating(pod))
+    return Actions(status if status != old else None, doomed, (), events)
+
+
+def _initial(conditions: Conditions) -> None:
+    """Every condition is there from the first status on."""
+    for kind in ("Initialized", "Running", "ReplicaFailure", "Completed", "Failed", "Paused"):
+        if not conditions.reason(kind):
+            conditions.set(kind, False)
+
+
+def _replica_failure(conditions: Conditions, replicas: list[_Replica], failures: list[str]) -> None:
+    if failures:
+        shown = ", ".join(failures[:3]) + (f" and {len(failures) - 3} more" if len(failures) > 3 else "")
+        conditions.set("ReplicaFailure", True, "ErrorInPod", f"{len(failures)} of {len(replicas)} failed: {shown}")
+    else:
+        conditions.set("ReplicaFailure", False)
+
+
+def _status(
+    old: Mapping[str, Any],
+    job: Job,
+    conditions: Conditions,
+    replicas: list[_Replica],
+    now_phase: str,
+    started: datetime | None = None,
+    *,
+    active: bool = True,
+) -> Object:
+    """The whole status. Fields that others may keep there stay."""
+    tasks = []
+    for kind in job.types:
+        mine = [replica.record for replica in replicas if replica.kind is kind]
+        tasks.append(
+            {
+                "type": kind.role,
+                "restartCount": sum(record.restarts for record in mine),
+                "replicas": [record.write() for record in mine],
+            }
+        )
+    status: Object = {
+        **old,
+        "phase": now_phase,
+        "conditions": conditions.as_list(),
+        "aggregate": _aggregate(replicas, active),
+        "tasks": tasks,
+    }
+    if job.run_policy.backoff_limit is not None:
+        status["backoffCount"] = sum(task["restartCount"] for task in tasks)
+    status.pop("startTime", None)
+    if started is not None:
+        status["startTime"] = phase.format_time(started)
+    return status
+
+
+def _aggregate(replicas: list[_Replica], active: bool) -> dict[str, int]:
+    """Pods by phase; one that is not scheduled yet counts as creating."""
+    counts = dict.fromkeys(("creating", "pending", "running", "succeeded", "failed", "unknown", "deleted"), 0)
+    for replica in replicas:
+        if replica.pod is None:
+            settled = replica.record.phase.lower()
+            word = settled if settled in ("succeeded", "failed") else "creating" if active else "deleted"
+        elif phase.phase(replica.pod) == "Pending":
+            word = "pending" if phase.is_scheduled(replica.pod) else "creating"
+        else:
+            word = phase.phase(replica.pod).lower()
+        counts[word if word in counts else "unknown"] += 1
+    return counts
+
+
+def _started(old: Mapping[str, Any]) -> datetime | None:
+    return phase.parse_time(old["startTime"]) if old.get("startTime") else None
+
+
+def _fixed_queue(job: Job, conditions: Conditions, children: Children, events: list[Event]) -> str | None:
+    """The queue of the job's group. It is settled when the group is made; a later edit is refused, and says so."""
+    wanted, group = job.expansion.podgroup, children.podgroup
+    if wanted is None:
+        return None
+    asked = str(wanted["spec"]["queue"])
+    settled = asked if group is None else str((group.get("spec") or {}).get("queue") or asked)
+    if settled == asked:
+        conditions.drop("QueueChangeRefused")
+    elif not conditions.is_true("QueueChangeRefused"):
+        message = f"the job stays in queue {settled}: a job cannot change to {asked}; delete it and submit it again"
+        conditions.set("QueueChangeRefused", True, "QueueIsFixed", message)
+        events.append(Event(EVENT_REFUSED, message, "Warning"))
+    return settled
+
+
+def _in_queue(pod: Object, queue: str | None) -> Object:
+    labels = pod["metadata"]["labels"]
+    if queue is None or labels.get(QUEUE_LABEL) == queue:
+        return pod
+    return {**pod, "metadata": {**pod["metadata"], "labels": {**labels, QUEUE_LABEL: queue}}}

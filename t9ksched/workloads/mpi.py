@@ -1,0 +1,319 @@
+"""MPIJob, both generations: workers that run sshd, and a launcher that waits for them and then runs mpirun.
+
+First generation: `spec.worker` with the command in `worker.cmd`; the launcher is made up from the worker's template.
+Second: `spec.replicaSpecs` with types launcher and worker, the command in `mpiConfig.script`. The launcher is a member
+of the gang (OQ-41); its init container waits until every worker answers, so that a gang placed whole starts whole.
+Hostfile and ssh settings stand in the ConfigMap `<job>-mpi`, mounted at /etc/mpi (OQ-23); the key pair in the Secret
+`<job>-ssh`, which the controller fills when it creates it.
+"""
+
+import copy
+import posixpath
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from t9ksched.model.pod import container_cards, decode_pod_spec, effective_requests
+from t9ksched.workloads.actions import Expansion, Object
+from t9ksched.workloads.fields import Field
+from t9ksched.workloads.job import Job, has_been_paused
+from t9ksched.workloads.jobspec import (
+    Override,
+    ReplicaType,
+    RestartPolicy,
+    RunMode,
+    RunPolicy,
+    check_pod_names,
+    pod_suffixes,
+    read_replica_types,
+    read_run_mode,
+)
+from t9ksched.workloads.parts import (
+    Owner,
+    add_env,
+    headless_service,
+    host,
+    job_pod,
+    override,
+    pod_group,
+    pod_name,
+    training_container,
+)
+from t9ksched.workloads.podspec import read_template
+from t9ksched.workloads.shape import Template
+
+LAUNCHER: Final = "launcher"
+WORKER: Final = "worker"
+SSH_PORT: Final = 22
+CONFIG_PATH: Final = "/etc/mpi"
+PRIVATE_KEY: Final = "id_ed25519"
+_CONTAINERS: Final = {LAUNCHER: ("launcher", "mpi-launcher"), WORKER: ("worker", "mpi-worker")}
+_LAUNCHER_RESOURCES: Final = {
+    "requests": {"cpu": "100m", "memory": "100Mi"},
+    "limits": {"cpu": "200m", "memory": "200Mi"},
+}
+_ROOT_MAY_RUN: Final = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
+
+@dataclass(frozen=True, slots=True)
+class MPISpec:
+    """The spec of an MPIJob, generations aside. `command` is what mpirun starts, `mca` its parameters."""
+
+    launcher: ReplicaType
+    workers: ReplicaType
+    command: tuple[str, ...]
+    extra: tuple[str, ...]
+    mca: Mapping[str, str]
+    home: str
+    ssh_path: str
+    sshd: str
+    run_policy: RunPolicy
+    run_mode: RunMode
+
+
+def read_spec(root: Field) -> MPISpec:
+    """The spec, its faults written down in `root`."""
+    spec = root["spec"]
+    spec.mapping()
+    run_mode = read_run_mode(spec["runMode"])
+    if spec["replicaSpecs"].present or not spec["worker"].present:
+        config = spec["mpiConfig"]
+        launcher, workers = _read_types(spec["replicaSpecs"])
+        home, command, extra = config["home"], config["script"], config["extraArgs"]
+    else:
+        config, worker = spec, spec["worker"]
+        worker.mapping()
+        template = read_template(worker["template"], WORKER, worker["replicas"].whole(1))
+        workers = ReplicaType(template, RestartPolicy("Never"))
+        launcher = ReplicaType(_launcher_like(template), RestartPolicy("Never"))
+        home, command, extra = spec["mpiHome"], worker["cmd"], worker["extraMPIArgs"]
+    config.mapping()
+    command.some("is missing: write the program that mpirun shall start, as a list of words")
+    ssh = spec["ssh"]
+    ssh.mapping()
+    sshd = ssh["sshdPath"].text("/usr/sbin/sshd")
+    if not sshd.startswith("/"):
+        ssh["sshdPath"].fault(f"{sshd!r} is not absolute: sshd starts only by its full path, such as /usr/sbin/sshd")
+    old, new = ssh["sshAuthMountPath"], ssh["authMountPath"]
+    ssh_path = (old if old.present else new).text("/root/.ssh")
+    if not ssh_path.startswith("/"):
+        (old if old.present else new).fault(f"{ssh_path!r} is not absolute: write it from / on, such as /root/.ssh")
+    check_pod_names(root, pod_suffixes((launcher, workers)))
+    policy = spec["runPolicy"]
+    policy.mapping()
+    deadline = policy["activeDeadlineSeconds"]
+    return MPISpec(
+        launcher=launcher,
+        workers=workers,
+        command=tuple(command.texts()),
+        extra=tuple(extra.texts()),
+        mca={key: str(field.value) for key, field in config["mca"].entries()},
+        home=home.text(),
+        ssh_path=ssh_path,
+        sshd=sshd,
+        run_policy=RunPolicy(
+            active_deadline=deadline.whole(1, low=1, high=10**9) if deadline.present else None,
+            backoff_limit=None,
+            clean_up="All" if policy["cleanUpWorkers"].flag() else "None",
+            kept_roles=frozenset({LAUNCHER}),
+        ),
+        run_mode=run_mode,
+    )
+
+
+def read(root: Field) -> list[Template]:
+    """The pod templates, for admission and lists: the launcher counts (OQ-20, OQ-41)."""
+    spec = read_spec(root)
+    return [spec.launcher.template, spec.workers.template]
+
+
+def _read_types(specs: Field) -> tuple[ReplicaType, ReplicaType]:
+    types = {kind.role: kind for kind in read_replica_types(specs, objects=True, allowed=(LAUNCHER, WORKER))}
+    workers = types.get(WORKER)
+    if workers is None:
+        if types:
+            specs.fault("has no entry of type worker: an MPIJob needs one")
+        workers = ReplicaType(Template(WORKER, 0, 0, {}, {}, f"{specs.path}[0].template.spec"))
+    launcher = types.get(LAUNCHER) or ReplicaType(_launcher_like(workers.template))
+    if launcher.replicas != 1:
+        for entry in specs.items():
+            if entry["type"].value == LAUNCHER:
+                entry["replicas"].fault(
+                    f"is {launcher.replicas}, but there is exactly one launcher: leave it out or write 1"
+                )
+    return launcher, workers
+
+
+def _launcher_like(worker: Template) -> Template:
+    """A launcher from the worker's template: same image, volumes and node choice, small resources and no cards."""
+    spec = copy.deepcopy(dict(worker.spec))
+    containers = spec.get("containers")
+    if isinstance(containers, list) and containers and all(isinstance(each, dict) for each in containers):
+        container = training_container(spec, *_CONTAINERS[WORKER])
+        for field in ("ports", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle"):
+            container.pop(field, None)
+        container.update(name="mpi-launcher", resources=copy.deepcopy(_LAUNCHER_RESOURCES))
+        spec["containers"] = [container]
+    spec.pop("initContainers", None)
+    sound = bool(worker.requests) or worker.replicas == 0
+    requests = effective_requests(spec) if sound and containers else {}
+    return replace(worker, role=LAUNCHER, replicas=1, min_replicas=1, spec=spec, requests=requests)
+
+
+def job(obj: Mapping[str, Any], spec: MPISpec, owner: Owner) -> Job:
+    """The job with everything it consists of."""
+    resume = spec.run_mode.resume if has_been_paused(obj) else {}
+    pods = [_launcher_pod(owner, spec, resume.get(LAUNCHER))]
+    pods += [_worker_pod(owner, spec, index, resume.get(WORKER)) for index in range(spec.workers.replicas)]
+    types = (spec.launcher, spec.workers)
+    members = 1 + spec.workers.replicas
+    expansion = Expansion(
+        podgroup=pod_group(owner, types, members),
+        pods=tuple(pods),
+        services=(headless_service(owner, owner.name, {"ssh": SSH_PORT}),),
+        configmaps=(_config(owner, spec),),
+        secrets=(_secret(owner),),
+    )
+    return Job(
+        types=types,
+        run_policy=spec.run_policy,
+        paused=spec.run_mode.paused,
+        expansion=expansion,
+        leader=pod_name(owner, spec.launcher, 0),
+        min_member=members,
+        all_matter=True,
+    )
+
+
+def slots(workers: ReplicaType) -> int:
+    """Processes a worker takes: one a card of its container, at least one."""
+    return max(1, sum(cards.count for cards in container_cards(decode_pod_spec(workers.template.spec))))
+
+
+def _launcher_pod(owner: Owner, spec: MPISpec, resume: Override | None) -> Object:
+    pod = job_pod(owner, spec.launcher, 0, {"mpi-job": owner.name})
+    container = training_container(pod["spec"], *_CONTAINERS[LAUNCHER])
+    _mount(pod["spec"], container, owner, spec)
+    mpirun = posixpath.join(spec.home, "bin", "mpirun") if spec.home else "mpirun"
+    container["command"] = [mpirun, *_mpirun_options(spec), *spec.extra, *spec.command]
+    container.pop("args", None)
+    if resume is not None:
+        override(pod["spec"], container, resume)
+    debug = (spec.run_mode.debug or {}).get(LAUNCHER, Override())
+    if spec.run_mode.debug is not None:
+        override(pod["spec"], container, replace(debug, command=debug.command or ("sleep", "inf")))
+    if not debug.skip_init and not (resume is not None and resume.skip_init):
+        pod["spec"]["initContainers"] = [*(pod["spec"].get("initContainers") or ()), _wait_for_workers(container)]
+    add_env(pod["spec"], _ROOT_MAY_RUN)
+    return pod
+
+
+def _worker_pod(owner: Owner, spec: MPISpec, index: int, resume: Override | None) -> Object:
+    pod = job_pod(owner, spec.workers, index, {"mpi-job": owner.name})
+    container = training_container(pod["spec"], *_CONTAINERS[WORKER])
+    _mount(pod["spec"], container, owner, spec)
+    container["command"] = ["/bin/sh", "-c", f"mkdir -p /run/sshd && exec {_sshd(spec)}"]
+    container.pop("args", None)
+    if resume is not None:
+        override(pod["spec"], container, resume)
+    if spec.run_mode.debug is not None and WORKER in spec.run_mode.debug:
+        override(pod["spec"], container, spec.run_mode.debug[WORKER])
+    return pod
+
+
+def _mpirun_options(spec: MPISpec) -> list[str]:
+    options = ["--hostfile", f"{CONFIG_PATH}/hostfile"]
+    if spec.home:
+        options += ["--prefix", spec.home]
+    mca = {"plm_rsh_agent": "ssh", "plm_rsh_args": f"-F {CONFIG_PATH}/ssh_config", **spec.mca}
+    return [*options, *(word for key, value in mca.items() for word in ("--mca", key, value))]
+
+
+def _sshd(spec: MPISpec) -> str:
+    """The worker's sshd: its host key is the job's own key, so that images need none of theirs."""
+    settings = {
+        "AuthorizedKeysFile": f"{spec.ssh_path}/authorized_keys",
+        "PermitRootLogin": "prohibit-password",
+        "StrictModes": "no",  # the keys are mounted through links, which strict modes refuse
+        "PidFile": "none",
+    }
+    words = [spec.sshd, "-D", "-e", "-p", str(SSH_PORT), "-h", f"{spec.ssh_path}/{PRIVATE_KEY}"]
+    for key, value in settings.items():
+        words += ["-o", f"{key}={value}"]
+    return shlex.join(words)
+
+
+def _wait_for_workers(launcher: Object) -> Object:
+    """Waits until every host of the hostfile answers; the launcher's image has an ssh client, as mpirun needs one."""
+    script = (
+        f'while read -r host _; do until ssh -F {CONFIG_PATH}/ssh_config -n "$host" true; do sleep 1; done;'
+        f" done < {CONFIG_PATH}/hostfile"
+    )
+    native = {
+        part: {key: value for key, value in (amounts or {}).items() if key in ("cpu", "memory")}
+        for part, amounts in (launcher.get("resources") or {}).items()
+        if part in ("requests", "limits")
+    }
+    return {
+        "name": "wait-for-workers",
+        "image": launcher["image"],
+        "command": ["/bin/sh", "-c", script],
+        "resources": native,
+        "volumeMounts": [each for each in launcher["volumeMounts"] if each["name"] in ("mpi-config", "mpi-ssh")],
+        **({"securityContext": launcher["securityContext"]} if "securityContext" in launcher else {}),
+    }
+
+
+def _mount(spec_of_pod: Object, container: Object, owner: Owner, spec: MPISpec) -> None:
+    """Mount the hostfile and the keys."""
+    keys = [("ssh-privatekey", PRIVATE_KEY), ("ssh-publickey", "authorized_keys")]
+    secret = {
+        "secretName": f"{owner.name}-ssh",
+        "defaultMode": 0o600,
+        "items": [{"key": key, "path": path} for key, path in keys],
+    }
+    spec_of_pod["volumes"] = [
+        *(spec_of_pod.get("volumes") or ()),
+        {"name": "mpi-config", "configMap": {"name": f"{owner.name}-mpi"}},
+        {"name": "mpi-ssh", "secret": secret},
+    ]
+    container["volumeMounts"] = [
+        *(container.get("volumeMounts") or ()),
+        {"name": "mpi-config", "mountPath": CONFIG_PATH, "readOnly": True},
+        {"name": "mpi-ssh", "mountPath": spec.ssh_path, "readOnly": True},
+    ]
+
+
+def _config(owner: Owner, spec: MPISpec) -> Object:
+    per_worker = slots(spec.workers)
+    hosts = [f"{host(owner, spec.workers, index)} slots={per_worker}" for index in range(spec.workers.replicas)]
+    ssh = [
+        "Host *",
+        f"  IdentityFile {spec.ssh_path}/{PRIVATE_KEY}",
+        "  StrictHostKeyChecking no",
+        "  UserKnownHostsFile /dev/null",
+        "  LogLevel ERROR",
+        f"  Port {SSH_PORT}",
+    ]
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": owner.metadata(f"{owner.name}-mpi"),
+        "data": {"hostfile": "\n".join(hosts) + "\n", "ssh_config": "\n".join(ssh) + "\n"},
+    }
+
+
+def _secret(owner: Owner) -> Object:
+    """Without its keys: they are random, so whoever creates it puts them in (`with_keys`)."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "type": "kubernetes.io/ssh-auth",
+        "metadata": owner.metadata(f"{owner.name}-ssh"),
+    }
+
+
+def with_keys(secret: Object, private: str, public: str) -> Object:
+    """The Secret filled with a key pair in OpenSSH's text formats."""
+    return {**secret, "stringData": {"ssh-privatekey": private, "ssh-publickey": public}}

@@ -1,0 +1,219 @@
+"""Notebook: one pod that lives until it is suspended, scheduled alone (its group is virtual; no PodGroup is made).
+
+The pod is `managed-notebook-<name>-0`, with a Service `managed-notebook-<name>` before it. A change of the user's
+template, queue or scheduler makes the pod anew (OQ-49); so does any end that is not the program's own success. No
+authenticating proxy is added, so nothing measures idleness and the condition Idle stays Unknown.
+"""
+
+import copy
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final
+
+from t9ksched.model.names import QUEUE_LABEL, SCHEDULER_NAME
+from t9ksched.workloads import phase
+from t9ksched.workloads.actions import Actions, Children, Event, Expansion, Object, missing, uid_of
+from t9ksched.workloads.conditions import Conditions
+from t9ksched.workloads.fields import Field
+from t9ksched.workloads.jobspec import RestartPolicy, check_pod_names
+from t9ksched.workloads.parts import COMPONENT_LABEL, OWNER_NAME_LABEL, Owner, add_env, training_container
+from t9ksched.workloads.podspec import read_template
+from t9ksched.workloads.replica import Allowance, Record, judge
+from t9ksched.workloads.shape import Template
+
+PREFIX: Final = "managed-notebook-"
+NAME_LABEL: Final = "notebook.tensorstack.dev/name"
+TEMPLATE_HASH_ANNOTATION: Final = "notebook.tensorstack.dev/template-hash"
+CONTAINER: Final = "notebook"
+DEFAULT_PORT: Final = 8888
+SSH_PORT: Final = 22
+_POLICY: Final = RestartPolicy("OnFailure")
+
+
+@dataclass(frozen=True, slots=True)
+class NotebookSpec:
+    """The spec of a Notebook."""
+
+    template: Template
+    suspended: bool
+    ssh: bool
+    ssh_service: str
+    authorized_keys: tuple[str, ...]
+
+
+def read_spec(root: Field) -> NotebookSpec:
+    """The spec, its faults written down in `root`. `runMode` is the older way to suspend (OQ-21)."""
+    spec = root["spec"]
+    spec.mapping()
+    mode = spec["runMode"]
+    if isinstance(mode.value, Mapping):
+        pause = mode["pause"]
+        pause.mapping()
+        paused = pause["enabled"].flag()
+    else:
+        paused = mode.text().lower() == "paused"
+    ssh = spec["ssh"]
+    ssh.mapping()
+    keys = ssh["authorized_keys"].texts()
+    enabled = ssh["enabled"].flag()
+    service = ssh["serviceType"].choice(("ClusterIP", "NodePort", "LoadBalancer"), "ClusterIP")
+    template = read_template(spec["template"])
+    check_pod_names(root, [f"{PREFIX}-0"], service=False)
+    return NotebookSpec(template, spec["suspend"].flag() or paused, enabled, service, tuple(keys))
+
+
+def read(root: Field) -> list[Template]:
+    """The pod template, for admission and lists; a suspended Notebook asks for nothing."""
+    spec = read_spec(root)
+    count = 0 if spec.suspended else 1
+    return [replace(spec.template, replicas=count, min_replicas=count)]
+
+
+def expand(obj: Mapping[str, Any], spec: NotebookSpec, owner: Owner) -> Expansion:
+    """The pod with what stands before it."""
+    name = f"{PREFIX}{owner.name}"
+    configmaps: tuple[Object, ...] = ()
+    if spec.ssh and spec.authorized_keys:
+        keys = {"authorized_keys": "\n".join(spec.authorized_keys) + "\n"}
+        configmaps = (
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": owner.metadata(f"{name}-ssh"), "data": keys},
+        )
+    return Expansion(
+        pods=(_pod(obj, spec, owner, name),), services=tuple(_services(spec, owner, name)), configmaps=configmaps
+    )
+
+
+def _pod(obj: Mapping[str, Any], spec: NotebookSpec, owner: Owner, name: str) -> Object:
+    template = spec.template
+    meta = owner.metadata(
+        f"{name}-0", {**(template.metadata.get("labels") or {}), "notebook": owner.name, NAME_LABEL: owner.name}
+    )
+    meta["annotations"] = {
+        **(template.metadata.get("annotations") or {}),
+        **owner.scheduling_annotations,
+        TEMPLATE_HASH_ANNOTATION: template_hash(obj),
+    }
+    pod: Object = copy.deepcopy(dict(template.spec))
+    pod.update(hostname=f"{name}-0", restartPolicy="Always")
+    if owner.queue is not None:
+        pod["schedulerName"] = SCHEDULER_NAME
+        meta["labels"][QUEUE_LABEL] = owner.queue
+    add_env(pod, {"NB_PREFIX": url_prefix(owner), "ENABLE_SSH_SERVER": "true" if spec.ssh else "false"})
+    if spec.ssh and spec.authorized_keys:
+        container = training_container(pod, CONTAINER)
+        volume = {"name": "authorized-keys", "configMap": {"name": f"{name}-ssh"}}
+        mount = {"name": "authorized-keys", "mountPath": "/t9k/ssh", "readOnly": True}
+        pod["volumes"] = [*(pod.get("volumes") or ()), volume]
+        container["volumeMounts"] = [*(container.get("volumeMounts") or ()), mount]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": pod}
+
+
+def _services(spec: NotebookSpec, owner: Owner, name: str) -> list[Object]:
+    selector = {COMPONENT_LABEL: owner.component, OWNER_NAME_LABEL: owner.name}
+    container = training_container(dict(spec.template.spec), CONTAINER)
+    ports = [port.get("containerPort") for port in container.get("ports") or ()]
+    target = next((port for port in ports if port), DEFAULT_PORT)
+    found: list[Object] = [
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": owner.metadata(name),
+            "spec": {"selector": selector, "ports": [{"name": "http", "port": 80, "targetPort": target}]},
+        }
+    ]
+    if spec.ssh:
+        ports_of_ssh = [{"name": "ssh", "port": SSH_PORT, "targetPort": SSH_PORT}]
+        found.append(
+            {
+                "apiVersion": "v1",
+                "kind": "Service",
+                "metadata": owner.metadata(f"{name}-ssh"),
+                "spec": {"type": spec.ssh_service, "selector": selector, "ports": ports_of_ssh},
+            }
+        )
+    return found
+
+
+def url_prefix(owner: Owner) -> str:
+    """The path under which the notebook server answers, which Jupyter learns from NB_PREFIX."""
+    return f"/notebook/{owner.namespace}/{owner.name}/"
+
+
+def template_hash(obj: Mapping[str, Any]) -> str:
+    """Changes when the pod must be made anew: template, scheduling or ssh."""
+    spec = obj["spec"]
+    parts = [spec.get("template"), spec.get("scheduler"), spec.get("ssh")]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def reconcile(obj: Mapping[str, Any], spec: NotebookSpec, owner: Owner, children: Children, now: datetime) -> Actions:
+    """What to do about a Notebook now. Its memory is `status.pod` (see `replica.Record`)."""
+    old: Mapping[str, Any] = obj.get("status") or {}
+    expansion = expand(obj, spec, owner)
+    wanted = expansion.pods[0]
+    name = wanted["metadata"]["name"]
+    conditions = Conditions(old, now)
+    record = Record.read({"name": name, **(old.get("record") or {})})
+    pod = next((each for each in children.pods if each["metadata"]["name"] == name), None)
+    live = [each for each in children.pods if not phase.is_terminating(each)]
+    companions = missing(expansion.companions, children.companions)
+    if spec.suspended:
+        events = (
+            () if conditions.is_true("Suspended") else (Event("Suspended", "the pod is deleted until it is resumed"),)
+        )
+        record = replace(record, uid="", phase="Deleted", containers=(), last_failed="")
+        status = _status(old, owner, conditions, record, None, suspended=True)
+        return Actions(status if status != old else None, tuple(live), (), events)
+
+    fate = judge(record, pod, _POLICY, Allowance(), now)
+    events = (fate.event,) if fate.event is not None else ()
+    delete = [pod] if fate.step == "delete" and pod is not None else []
+    create = [wanted] if fate.step == "create" else []
+    if pod is not None and not phase.is_terminating(pod) and not delete and _is_outdated(pod, wanted):
+        delete = [pod]
+        record = replace(fate.record, phase="Deleted")
+        events = (*events, Event("Changed", "the pod is made anew: its template, queue or scheduler changed"))
+    else:
+        record = fate.record
+    if not old:
+        events = (Event("Created", f"pod {name} is made"), *events)
+    status = _status(old, owner, conditions, record, pod, suspended=False)
+    return Actions(status if status != old else None, tuple(delete), (*companions, *create), events, fate.wait)
+
+
+def _is_outdated(pod: Object, wanted: Object) -> bool:
+    made = (pod["metadata"].get("annotations") or {}).get(TEMPLATE_HASH_ANNOTATION)
+    return bool(made != wanted["metadata"]["annotations"][TEMPLATE_HASH_ANNOTATION])
+
+
+def _status(
+    old: Mapping[str, Any],
+    owner: Owner,
+    conditions: Conditions,
+    record: Record,
+    pod: Object | None,
+    *,
+    suspended: bool,
+) -> Object:
+    state = pod.get("status") or {} if pod is not None else {}
+    ready = any(each.get("type") == "Ready" and each.get("status") == "True" for each in state.get("conditions") or ())
+    ready = ready and pod is not None and not phase.is_terminating(pod)
+    conditions.set("Suspended", suspended, "SuspendedByUser" if suspended else "-")
+    conditions.set("Ready", ready, "PodReady" if ready else "PodNotReady")
+    conditions.set("Idle", None, "NotMeasured", "no proxy measures the use of this notebook")
+    shown = "Paused" if suspended else record.phase if pod is not None or record.phase == "Succeeded" else "Pending"
+    status: Object = {
+        **old,
+        "phase": shown,
+        "conditions": conditions.as_list(),
+        "url": f"http://{PREFIX}{owner.name}.{owner.namespace}.svc{url_prefix(owner)}",
+        "record": record.write(),
+    }
+    status.pop("pod", None)
+    if pod is not None:
+        reference = {"name": record.name, "uid": uid_of(pod)}
+        status["pod"] = {"reference": reference, "phase": phase.phase(pod)}
+    return status

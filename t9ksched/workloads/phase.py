@@ -1,0 +1,98 @@
+"""What a pod's own status says about how its replica fared."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from t9ksched.workloads.actions import metadata
+
+_REFUSED: Final = (
+    "UnexpectedAdmissionError",
+    "NodeAffinity",
+    "NodeShutdown",
+    "Terminated",
+    "Evicted",
+    "Preempting",
+    "Shutdown",
+)
+_REFUSED_PREFIX: Final = "OutOf"
+
+
+def phase(pod: Mapping[str, Any]) -> str:
+    """The pod's phase; Pending until its first status."""
+    return str((pod.get("status") or {}).get("phase") or "Pending")
+
+
+def is_scheduled(pod: Mapping[str, Any]) -> bool:
+    """Whether a node has been chosen."""
+    return bool((pod.get("spec") or {}).get("nodeName"))
+
+
+def is_terminating(pod: Mapping[str, Any]) -> bool:
+    """Whether the pod is being deleted."""
+    return bool(metadata(pod).get("deletionTimestamp"))
+
+
+def was_disrupted(pod: Mapping[str, Any]) -> bool:
+    """Whether a failed pod fell to the cluster, not to its own program.
+
+    The kubelet refused it at admission (UnexpectedAdmissionError, OutOfcpu …, NodeAffinity), or it was evicted or
+    preempted (condition DisruptionTarget). Such a pod is made anew and its job is not blamed.
+    """
+    status = pod.get("status") or {}
+    reason = str(status.get("reason") or "")
+    if reason in _REFUSED or reason.startswith(_REFUSED_PREFIX):
+        return True
+    conditions = status.get("conditions") or ()
+    return any(each.get("type") == "DisruptionTarget" and each.get("status") == "True" for each in conditions)
+
+
+def exit_code(pod: Mapping[str, Any]) -> int | None:
+    """The first exit code other than 0 of the pod's containers, None if there is none to see."""
+    codes = [state["exitCode"] for state in _terminations(pod) if isinstance(state.get("exitCode"), int)]
+    return next((code for code in codes if code), codes[0] if codes else None)
+
+
+def ended_at(pod: Mapping[str, Any]) -> datetime | None:
+    """When the pod failed or was disrupted, as well as its status tells."""
+    status = pod.get("status") or {}
+    times = [state.get("finishedAt") for state in _terminations(pod)]
+    times += [
+        each.get("lastTransitionTime")
+        for each in status.get("conditions") or ()
+        if each.get("type") in ("DisruptionTarget", "Ready")
+    ]
+    times += [status.get("startTime"), metadata(pod).get("creationTimestamp")]
+    return next((parse_time(text) for text in times if text), None)
+
+
+def containers(pod: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Containers as a job's status shows them: name, state, exit code once ended."""
+    shown = []
+    for status in (pod.get("status") or {}).get("containerStatuses") or ():
+        state: Mapping[str, Any] = status.get("state") or {}
+        entry: dict[str, Any] = {"name": status.get("name", ""), "state": next(iter(state), "waiting")}
+        if "terminated" in state:
+            entry["exitCode"] = (state["terminated"] or {}).get("exitCode", 0)
+        shown.append(entry)
+    return shown
+
+
+def _terminations(pod: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    status = pod.get("status") or {}
+    found = []
+    for each in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
+        state = (each.get("state") or {}).get("terminated")
+        if state:
+            found.append(state)
+    return found
+
+
+def parse_time(text: str) -> datetime:
+    """A time as Kubernetes writes it."""
+    return datetime.fromisoformat(text.replace("Z", "+00:00"))
+
+
+def format_time(moment: datetime) -> str:
+    """A time as Kubernetes writes it, to the second."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,173 @@
+"""PyTorchTrainingJob: replicas that meet by MASTER_ADDR and MASTER_PORT, or through torchrun; may be elastic.
+
+The master is the first replica of the first replica type; ranks follow the order of the types. One headless Service
+named after the job gives every pod a DNS name, so that addresses are known before the pods are (OQ-23: the port is
+29500, which torch itself uses).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from t9ksched.workloads.actions import Expansion, Object
+from t9ksched.workloads.fields import Field
+from t9ksched.workloads.job import Job, has_been_paused
+from t9ksched.workloads.jobspec import (
+    Elastic,
+    Override,
+    ReplicaType,
+    RunMode,
+    RunPolicy,
+    check_pod_names,
+    pod_suffixes,
+    read_elastic,
+    read_replica_types,
+    read_run_mode,
+    read_run_policy,
+)
+from t9ksched.workloads.parts import (
+    Owner,
+    add_env,
+    headless_service,
+    host,
+    job_pod,
+    override,
+    pod_group,
+    pod_name,
+    training_container,
+)
+from t9ksched.workloads.shape import Template
+
+MASTER_PORT: Final = 29500
+CONTAINER_NAMES: Final = ("pytorch", "python")
+_SLEEP: Final = Override(command=("sleep", "inf"))
+
+
+@dataclass(frozen=True, slots=True)
+class Torchrun:
+    """How torchrun is called."""
+
+    procs_per_node: str
+    max_restarts: int | None
+    backend: str
+    extra: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PyTorchSpec:
+    """The spec of a PyTorchTrainingJob."""
+
+    types: tuple[ReplicaType, ...]
+    elastic: Elastic | None
+    torchrun: Torchrun | None
+    run_policy: RunPolicy
+    run_mode: RunMode
+
+    @property
+    def world_size(self) -> int:
+        """Pods wanted now."""
+        return sum(kind.replicas for kind in self.types)
+
+    @property
+    def min_member(self) -> int:
+        """Pods without which the job does not run."""
+        return sum(kind.template.min_replicas for kind in self.types)
+
+
+def read_spec(root: Field) -> PyTorchSpec:
+    """The spec, its faults written down in `root`."""
+    spec = root["spec"]
+    elastic = read_elastic(spec["elastic"])
+    torchrun = _read_torchrun(spec["torchrunConfig"])
+    if elastic is not None and torchrun is None:
+        spec["elastic"]["enabled"].fault(
+            "needs torchrun: set torchrunConfig.enabled, only torchrun can change its size"
+        )
+    types = read_replica_types(spec["replicaSpecs"], elastic)
+    if types and not types[0].replicas:
+        spec["replicaSpecs"].items()[0]["replicas"].fault(
+            "is 0, but the first replica type holds the master: use 1 or more"
+        )
+    check_pod_names(root, pod_suffixes(types))
+    return PyTorchSpec(types, elastic, torchrun, read_run_policy(spec["runPolicy"]), read_run_mode(spec["runMode"]))
+
+
+def read(root: Field) -> list[Template]:
+    """The pod templates, for admission and lists."""
+    return [kind.template for kind in read_spec(root).types]
+
+
+def _read_torchrun(config: Field) -> Torchrun | None:
+    config.mapping()
+    restarts = config["maxRestarts"]
+    per_node = config["procPerNode"]
+    procs = "1"
+    if isinstance(per_node.value, str) and not per_node.value.isdecimal():
+        procs = per_node.choice(("gpu", "cpu", "auto"), "gpu")
+    elif isinstance(per_node.value, str):
+        procs = per_node.value
+    elif per_node.present:
+        procs = str(per_node.whole(1, low=1))
+    torchrun = Torchrun(
+        procs,
+        restarts.whole(0) if restarts.present else None,
+        config["rdzvBackend"].choice(("c10d", "etcd", "etcd-v2"), "c10d"),
+        tuple(config["extraOptions"].texts()),
+    )
+    return torchrun if config["enabled"].flag() else None
+
+
+def job(obj: Mapping[str, Any], spec: PyTorchSpec, owner: Owner) -> Job:
+    """The job with everything it consists of."""
+    overrides = spec.run_mode.resume if has_been_paused(obj) else {}
+    master = spec.types[0]
+    env = {"MASTER_ADDR": host(owner, master, 0), "MASTER_PORT": str(MASTER_PORT)}
+    pods: list[Object] = []
+    for kind in spec.types:
+        for index in range(kind.replicas):
+            is_master = kind is master and index == 0
+            pod = job_pod(owner, kind, index, {"job-role": "master"} if is_master else None)
+            container = training_container(pod["spec"], *CONTAINER_NAMES)
+            rank = {"RANK": str(len(pods)), "WORLD_SIZE": str(spec.world_size)}
+            if (what := overrides.get(kind.name)) is not None:
+                override(pod["spec"], container, what)
+            if spec.run_mode.debug is not None:
+                what = spec.run_mode.debug.get(kind.name, _SLEEP)
+                override(
+                    pod["spec"], container, what if what.command else Override(_SLEEP.command, None, what.skip_init)
+                )
+            elif spec.torchrun is not None:
+                _use_torchrun(container, spec, owner, env["MASTER_ADDR"])
+                rank = {}  # torchrun tells its own processes their ranks
+            add_env(pod["spec"], env | rank)
+            pods.append(pod)
+    expansion = Expansion(
+        podgroup=pod_group(owner, spec.types, spec.min_member),
+        pods=tuple(pods),
+        services=(headless_service(owner, owner.name, {"master": MASTER_PORT}),),
+    )
+    return Job(
+        types=spec.types,
+        run_policy=spec.run_policy,
+        paused=spec.run_mode.paused,
+        expansion=expansion,
+        leader=pod_name(owner, master, 0),
+        min_member=spec.min_member,
+    )
+
+
+def _use_torchrun(container: Object, spec: PyTorchSpec, owner: Owner, master: str) -> None:
+    """`torchrun <options> <args>`; the container's own command is ignored. The underscores suit every torch version."""
+    assert spec.torchrun is not None
+    nodes = f"{spec.elastic.minimum}:{spec.elastic.maximum}" if spec.elastic else str(spec.world_size)
+    options = [
+        f"--nnodes={nodes}",
+        f"--nproc_per_node={spec.torchrun.procs_per_node}",
+        f"--rdzv_backend={spec.torchrun.backend}",
+        f"--rdzv_id={owner.uid or owner.name}",
+    ]
+    if spec.torchrun.backend == "c10d":
+        options.append(f"--rdzv_endpoint={master}:{MASTER_PORT}")
+    if spec.torchrun.max_restarts is not None:
+        options.append(f"--max_restarts={spec.torchrun.max_restarts}")
+    container["command"] = ["torchrun", *options, *spec.torchrun.extra]

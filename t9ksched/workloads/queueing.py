@@ -1,0 +1,53 @@
+"""Putting a queue and a priority into a workload: what `--queue` and `?queue=` do."""
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+from t9ksched.model.errors import Invalid, child
+from t9ksched.model.names import QUEUE_LABEL, SCHEDULER_NAME
+from t9ksched.workloads.read import UnknownKind
+from t9ksched.workloads.registry import KINDS, kind_named
+
+
+def with_queue(obj: Mapping[str, Any], queue: str | None = None, priority: int | None = None) -> dict[str, Any]:
+    """A copy of the workload that asks for this queue and priority; what is None stays as it was.
+
+    Naming either hands the workload to our scheduler.
+
+    Raises:
+        UnknownKind: its kind is not in the table.
+        Invalid: the kind has no priority, or something that is no mapping stands in the way.
+    """
+    kind = kind_named(str(obj.get("kind")))
+    if kind is None:
+        raise UnknownKind.at("kind", f"{obj.get('kind')!r} is unknown: the kinds are {', '.join(sorted(KINDS))}")
+    changed: dict[str, Any] = copy.deepcopy(dict(obj))
+    if queue is None and priority is None:
+        return changed
+    if kind.pod is not None:
+        if priority is not None:
+            raise Invalid.at("priority", f"a {kind.name} has no priority: leave it out, or put its pods in a PodGroup")
+        _below(changed, *kind.pod, "spec")["schedulerName"] = SCHEDULER_NAME
+        _below(changed, *kind.pod, "metadata", "labels")[QUEUE_LABEL] = queue
+        return changed
+    place = _below(changed, *kind.block, "t9kScheduler") if kind.block else _below(changed, "spec")
+    if queue is not None:
+        place["queue"] = queue
+    if priority is not None:
+        place["priority"] = priority
+    return changed
+
+
+def _below(obj: dict[str, Any], *keys: str) -> dict[str, Any]:
+    """The mapping at the end of the keys, made where it is missing."""
+    path = ""
+    for key in keys:
+        path = child(path, key)
+        found = obj.get(key)
+        if found is None:
+            found = obj[key] = {}
+        if not isinstance(found, dict):
+            raise Invalid.at(path, "must be a mapping")
+        obj = found
+    return obj

@@ -1,0 +1,67 @@
+"""The one door for controllers: `reconcile(obj, children, now)` for each kind they turn into pods.
+
+`expand` shows what an object would become, without looking at what there is.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from t9ksched.model.errors import Invalid
+from t9ksched.model.names import EVENT_REFUSED, SCHEDULER_NAME
+from t9ksched.workloads import lifecycle, mpi, notebook, pytorch
+from t9ksched.workloads.actions import Actions, Children, Event, Expansion
+from t9ksched.workloads.conditions import Conditions
+from t9ksched.workloads.fields import Field
+from t9ksched.workloads.job import Job
+from t9ksched.workloads.parts import Owner
+from t9ksched.workloads.read import read
+
+
+def expand(obj: Mapping[str, Any]) -> Expansion:
+    """Everything the workload consists of: PodGroup, pods, services, and so on.
+
+    Raises:
+        Invalid: with every fault; also for kinds that have no controller here.
+    """
+    owner = _owner(obj)
+    if obj["kind"] == "Notebook":
+        return notebook.expand(obj, notebook.read_spec(Field(obj)), owner)
+    return _job(obj, owner).expansion
+
+
+def reconcile(obj: Mapping[str, Any], children: Children, now: datetime) -> Actions:
+    """What to do about a workload now, given the objects it owns."""
+    try:
+        owner = _owner(obj)
+    except Invalid as error:
+        return _refuse(obj, error, now)
+    if obj["kind"] == "Notebook":
+        return notebook.reconcile(obj, notebook.read_spec(Field(obj)), owner, children, now)
+    return lifecycle.reconcile(obj, _job(obj, owner), children, now)
+
+
+def _owner(obj: Mapping[str, Any]) -> Owner:
+    workload = read(obj)
+    queue = workload.queue if workload.scheduler == SCHEDULER_NAME else None
+    return Owner.of(obj, queue, workload.priority)
+
+
+def _job(obj: Mapping[str, Any], owner: Owner) -> Job:
+    match obj["kind"]:
+        case "PyTorchTrainingJob":
+            return pytorch.job(obj, pytorch.read_spec(Field(obj)), owner)
+        case "MPIJob":
+            return mpi.job(obj, mpi.read_spec(Field(obj)), owner)
+    raise Invalid.at("kind", f"{obj['kind']} has no controller here: its pods are made by others")
+
+
+def _refuse(obj: Mapping[str, Any], error: Invalid, now: datetime) -> Actions:
+    """An object that slipped past admission with faults: nothing is made of it, and it says why."""
+    old: Mapping[str, Any] = obj.get("status") or {}
+    conditions = Conditions(old, now)
+    conditions.set("Initialized", False, "InvalidSpec", str(error))
+    status = {**old, "phase": old.get("phase", "Pending"), "conditions": conditions.as_list()}
+    if status == old:
+        return Actions()
+    return Actions(status=status, events=(Event(EVENT_REFUSED, str(error), "Warning"),))

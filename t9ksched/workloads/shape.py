@@ -1,0 +1,87 @@
+"""What a workload is, whatever its kind: who schedules it, in which queue, and which pods it will make.
+
+A `Workload` is what admission judges and what lists show. Totals are effective requests over all replicas, in units
+(millicores, bytes, counts): `totals` of everything the object asks for now (elastic: expectedReplicas), `min_totals`
+of what it cannot do without (elastic and autoscaled: minReplicas), which is what a quota is held against (OQ-07).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """Pods that are alike: one replica type of a job.
+
+    Attributes:
+        role: the replica type as the user wrote it, `""` where the kind has but one.
+        replicas: how many the object asks for now.
+        min_replicas: how many it cannot do without.
+        metadata, spec: the pod template, as written; spec is a PodSpec.
+        path: where the spec stands in the object, such as `spec.replicaSpecs[0].template.spec`.
+        requests: effective requests of one replica, in units.
+    """
+
+    role: str
+    replicas: int
+    min_replicas: int
+    metadata: Mapping[str, Any]
+    spec: Mapping[str, Any]
+    path: str
+    requests: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def node_selector(self) -> dict[str, str]:
+        """The template's own nodeSelector."""
+        return dict(self.spec.get("nodeSelector") or {})
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A workload as admission and lists see it.
+
+    Attributes:
+        scheduler: `t9k-scheduler`, or the name of the scheduler that places the pods instead of us.
+        queue: the queue asked for (`default` if none is named), `""` if another scheduler places the pods.
+        group: the PodGroup a plain Pod joins by label; its queue then pays.
+        node_selectors: path and nodeSelector of every template that has one.
+    """
+
+    kind: str
+    api_version: str
+    namespace: str
+    name: str
+    scheduler: str
+    queue: str
+    priority: int
+    templates: tuple[Template, ...]
+    group: str | None = None
+
+    @property
+    def node_selectors(self) -> tuple[tuple[str, dict[str, str]], ...]:
+        """Every nodeSelector with its path."""
+        return tuple((f"{t.path}.nodeSelector", t.node_selector) for t in self.templates if t.node_selector)
+
+    @property
+    def totals(self) -> dict[str, int]:
+        """Requests of all replicas asked for now."""
+        return _total((template.replicas, template.requests) for template in self.templates)
+
+    @property
+    def min_totals(self) -> dict[str, int]:
+        """Requests of the replicas it cannot do without."""
+        return _total((template.min_replicas, template.requests) for template in self.templates)
+
+    @property
+    def replicas(self) -> int:
+        """Pods asked for now."""
+        return sum(template.replicas for template in self.templates)
+
+
+def _total(parts: Any) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for count, requests in parts:
+        for name, amount in requests.items():
+            total[name] = total.get(name, 0) + count * amount
+    return {name: amount for name, amount in sorted(total.items()) if amount}
