@@ -43,26 +43,27 @@ class Charges:
         """All charges of a node."""
         return iter(self._by_node.get(node, {}).values())
 
-    def charge(self, uid: str, node: str, pod_class: PodClass, queue: str, cards: Mapping[str, int] | None) -> None:
+    def charge(self, uid: str, node: str, pod_class: PodClass, queue: str, cards: Mapping[str, int]) -> None:
         """Charge a pod; an equal charge stays as it is, another one of the same pod is replaced.
 
-        `cards` None means that nobody said which ones: free cards are taken from the highest index down, which is
-        where pods of other schedulers are least in the way of ours.
+        `cards` are masks by resource, empty when nobody said which cards it holds: then they are counted only.
         """
+        wanted = Charge(uid, node, pod_class, dict(cards), queue)
         known = self._by_pod.get(uid)
         if known is not None:
-            same = (known.node, known.pod_class, known.queue) == (node, pod_class, queue)
-            if same and (cards is None or known.cards == dict(cards)):
+            wanted.applied = known.applied
+            if known == wanted:
                 return
+            wanted.applied = False
             self.release(uid)
-        charge = Charge(uid, node, pod_class, dict(cards or {}), queue)
+        charge = wanted
         self._by_pod[uid] = charge
         self._by_node[node][uid] = charge
         if queue:
             used = self.queue_used[queue]
             for resource, amount in pod_class.requests:
                 used[resource] += amount
-        self._apply(charge, guess=cards is None)
+        self._apply(charge)
 
     def release(self, uid: str) -> Charge | None:
         """Take a pod's charge back; None when it has none."""
@@ -77,43 +78,33 @@ class Charges:
             used = self.queue_used[charge.queue]
             for resource, amount in charge.pod_class.requests:
                 used[resource] -= amount
-        row = self._nodes.row(charge.node)
-        if charge.applied and row is not None:
-            self._nodes.discharge(row, charge.pod_class, charge.cards)
+        if charge.applied:
+            self._nodes.discharge(self._nodes.row(charge.node), charge.pod_class, charge.cards)
         return charge
 
     def node_appeared(self, node: str) -> None:
         """Apply what waited for this node."""
         for charge in list(self.on_node(node)):
-            self._apply(charge, guess=not charge.cards)
+            self._apply(charge)
 
     def node_gone(self, node: str) -> None:
         """The node's columns are gone; its charges wait in case it comes back."""
         for charge in self.on_node(node):
             charge.applied = False
 
-    def _apply(self, charge: Charge, *, guess: bool) -> None:
-        row = self._nodes.row(charge.node)
-        if charge.applied or row is None:
+    def _apply(self, charge: Charge) -> None:
+        if charge.applied or charge.node not in self._nodes:
             return
-        if guess:
-            charge.cards = {
-                resource: highest(self._nodes.free_cards(row, resource), count)
-                for resource, count in charge.pod_class.card_counts.items()
-            }
-        self._nodes.charge(row, charge.pod_class, charge.cards)
+        self._nodes.charge(self._nodes.row(charge.node), charge.pod_class, charge.cards)
         charge.applied = True
 
-
-def highest(mask: int, count: int) -> int:
-    """The `count` highest bits of a mask, fewer when it has fewer."""
-    chosen = 0
-    while mask and count:
-        bit = 1 << (mask.bit_length() - 1)
-        chosen |= bit
-        mask ^= bit
-        count -= 1
-    return chosen
+    def fits(self, node: str, pod_class: PodClass, cards: Mapping[str, int]) -> bool:
+        """Whether the live node has this room now; the last look before a decision is charged."""
+        facts, used = self._nodes.facts(node), self._nodes.used(node)
+        if any(used.get(name, 0) + amount > facts.allocatable.get(name, 0) for name, amount in pod_class.requests):
+            return False
+        taken = self._nodes.cards_used(node)
+        return not any(taken.get(resource, 0) & mask for resource, mask in cards.items())
 
 
 def indices(mask: int) -> tuple[int, ...]:
@@ -121,14 +112,14 @@ def indices(mask: int) -> tuple[int, ...]:
     return tuple(index for index in range(mask.bit_length()) if mask >> index & 1)
 
 
-def annotated_cards(pod_class: PodClass, annotations: Mapping[str, str]) -> dict[str, int] | None:
-    """Masks by resource from a bound pod's index annotations; None when one is missing or wrong."""
+def annotated_cards(pod_class: PodClass, annotations: Mapping[str, str]) -> dict[str, int]:
+    """Masks by resource from a bound pod's index annotations; empty when one of them is missing or wrong."""
     masks: dict[str, int] = defaultdict(int)
     for cards in pod_class.cards:
         text = annotations.get(GPU_INDEX_PREFIX + cards.container, "")
         parts = text.split(",") if text else []
         if len(parts) != cards.count or not all(part.isdigit() and int(part) < 64 for part in parts):
-            return None
+            return {}
         for part in parts:
             masks[cards.resource] |= 1 << int(part)
     return dict(masks)

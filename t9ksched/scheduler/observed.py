@@ -36,6 +36,9 @@ from t9ksched.store.acceptances import Acceptance
 
 log = structlog.get_logger(__name__)
 
+SYSTEM_PRIORITY = 2_000_000_000
+"""Value of the class system-cluster-critical; such pods are exempt from limits on how long they run."""
+
 
 class Observed:
     """Nodes, pods, groups, queues, jobs and who holds what. Times are nanoseconds since the epoch."""
@@ -56,6 +59,7 @@ class Observed:
         self.counts = Counts()
         self.changed_gangs: set[GangRecord] = set()
         self.changed_queues: set[str] = set()
+        self.changed_jobs: set[str] = set()
         self._pods_by_name: dict[tuple[str, str], str] = {}
         self.pending: dict[GangRecord, None] = {}
         self._by_owner: defaultdict[str, dict[GangRecord, None]] = defaultdict(dict)
@@ -186,6 +190,7 @@ class Observed:
             created=nanoseconds(meta.creation_timestamp),
             owner=meta.controller,
             claims=claim_names(meta.name, pod.spec) if ours else (),
+            system=(pod.spec.priority or 0) >= SYSTEM_PRIORITY,
             labels=labels,
         )
         self.pods[meta.uid] = record
@@ -211,7 +216,7 @@ class Observed:
             record.assumed = ""
         elif record.node:
             known = self.charges.get(record.uid)
-            cards = annotated_cards(record.pod_class, record.annotations) if record.ours else None
+            cards = annotated_cards(record.pod_class, record.annotations) if record.ours else {}
             if known is None or known.node != record.node:
                 queue = record.gang.queue if record.gang else ""
                 self.charges.charge(record.uid, record.node, record.pod_class, queue, cards)
@@ -237,6 +242,8 @@ class Observed:
             self.gangs_by_uid[meta.uid] = gang
         gang.created = nanoseconds(meta.creation_timestamp)
         gang.owner = meta.controller
+        if gang.owner is not None:
+            self._by_owner[gang.owner.uid][gang] = None
         gang.status = group.status
         gang.ran = gang.ran or _condition(group.status, "GroupScheduled")
         try:
@@ -298,6 +305,7 @@ class Observed:
         self._drop_holds(gang.uid)
         self.changed_gangs.discard(gang)
         self.changed_queues.add(gang.queue)
+        self.changed_jobs.add(gang.owner.uid if gang.owner else gang.uid)
 
     def _drop_holds(self, gang_uid: str) -> None:
         for uid in [uid for uid, hold in self.holds.items() if hold.owner == gang_uid]:
@@ -317,6 +325,7 @@ class Observed:
             gang.reasons, gang.position = (), None
         self.changed_gangs.add(gang)
         self.changed_queues.add(gang.queue)
+        self.changed_jobs.add(gang.owner.uid if gang.owner else gang.uid)
 
     def gangs_of_owner(self, uid: str) -> list[GangRecord]:
         """The groups whose controlling owner has this UID."""
@@ -334,6 +343,22 @@ class Observed:
         }
         self.queues = fresh
         self._on_change()
+
+    def upsert_job(self, job: JobRecord) -> None:
+        """A job's object appeared or changed; its groups are found by their owner."""
+        known = self.jobs.get(job.uid)
+        self.jobs[job.uid] = job
+        if known is None:
+            for gang in self.gangs_of_owner(job.uid):
+                if gang.virtual and gang.spec.priority != job.priority:
+                    gang.spec = replace(gang.spec, priority=job.priority)
+                    self._gang_changed(gang)
+        self.changed_jobs.add(job.uid)
+
+    def remove_job(self, uid: str) -> None:
+        """A job's object is gone."""
+        if self.jobs.pop(uid, None) is not None:
+            self.changed_jobs.add(uid)
 
     def accept(self, acceptance: Acceptance) -> None:
         """An acceptance read from SQL: at start, or because the service recorded one."""

@@ -82,6 +82,7 @@ class PodRecord:
     started: int = 0
     owner: OwnerReference | None = None
     claims: tuple[str, ...] = ()
+    system: bool = False
     gates: tuple[Reason, ...] = ()
     unbound: tuple[Reason, ...] = ()
     annotations: dict[str, str] = field(default_factory=dict)

@@ -61,15 +61,18 @@ def job_views(state: ClusterState) -> dict[str, JobView]:
     return views
 
 
-def job_view(state: ClusterState, gang: GangRecord) -> JobView:
-    """The job of one group, with all its groups."""
-    uid, kind, api_version, name = identity(gang)
+def job_view(state: ClusterState, uid: str) -> JobView | None:
+    """The job of that UID with its groups; None when neither its object nor any group of it is there."""
     record = state.jobs.get(uid)
-    created = record.created if record else gang.created
-    gangs = [gang]
-    if gang.virtual and gang.owner is not None:
-        gangs = state.gangs_of_owner(uid)
-    return JobView(uid, kind, api_version, gang.namespace, name, created, record, gangs)
+    alone = state.gangs_by_uid.get(uid)
+    gangs = state.gangs_of_owner(uid) or ([alone] if alone else [])
+    if record is not None:
+        head = (record.kind, record.api_version, record.namespace, record.name, record.created)
+        return JobView(uid, *head, record, gangs)
+    if not gangs:
+        return None
+    _, kind, api_version, name = identity(gangs[0])
+    return JobView(uid, kind, api_version, gangs[0].namespace, name, min(gang.created for gang in gangs), None, gangs)
 
 
 def find_job(state: ClusterState, namespace: str, kind: str, name: str) -> JobView | None:
@@ -145,7 +148,7 @@ def node_shape(state: ClusterState, name: str) -> Json | None:
     known = state.node_objects.get(name)
     if known is None:
         return None
-    node, facts = known
+    facts = known[1]
     used: defaultdict[str, int] = defaultdict(int)
     holders: defaultdict[tuple[str, int], list[Json]] = defaultdict(list)
     for charge in state.charges.on_node(name):

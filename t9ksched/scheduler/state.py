@@ -93,10 +93,12 @@ class ClusterState(Observed):
         return decided
 
     def _still_fits(self, record: PodRecord, assignment: Assignment) -> bool:
-        row = self.nodes.row(assignment.node)
-        if row is None or self.nodes.generation[row] != assignment.generation or record.pod_class is None:
+        node = assignment.node
+        if node not in self.nodes or record.pod_class is None:
             return False
-        return self.nodes.fits(row, record.pod_class, assignment.masks())
+        if self.nodes.generation[self.nodes.row(node)] != assignment.generation:
+            return False
+        return self.charges.fits(node, record.pod_class, assignment.masks())
 
     def _unassume(self, record: PodRecord) -> None:
         record.assumed = ""

@@ -1,0 +1,156 @@
+"""Carries out placements: many bindings in flight, each outcome with its own reaction.
+
+What a plan decided is charged already. A binding that is refused gives its charge back; one that the server could not
+take now is sent again; one whose result is unknown stays charged until reading the pod tells. The number in flight
+follows the server: halved when it pushes back, one more after each round that went well.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from t9ksched.engine.plan import Assignment
+from t9ksched.kube import binding as protocol
+from t9ksched.kube.binding import Binding, Bound, Conflicted, Gone, Outcome, Refused, Throttled, Unknown
+from t9ksched.kube.port import ClusterPort
+from t9ksched.model.reasons import Code, Reason
+from t9ksched.scheduler.narrator import Narrator
+from t9ksched.scheduler.state import ClusterState
+
+log = structlog.get_logger(__name__)
+
+START_IN_FLIGHT: Final = 64
+"""Above about 128 a real server's priority and fairness begins to refuse most of an ordinary user's requests."""
+MOST_IN_FLIGHT: Final = 112
+LEAST_IN_FLIGHT: Final = 4
+_PAUSE_SECONDS: Final = 0.25
+_LONGEST_PAUSE_SECONDS: Final = 15.0
+
+
+@dataclass(slots=True)
+class ExecutorStats:
+    """What happened to bindings since the start."""
+
+    bound: int = 0
+    refused: int = 0
+    throttled: int = 0
+    unknown: int = 0
+
+
+class Executor:
+    """Binds concurrently. `clock` gives nanoseconds since the epoch."""
+
+    def __init__(
+        self,
+        client: ClusterPort,
+        state: ClusterState,
+        narrator: Narrator,
+        clock: Callable[[], int],
+        wake: Callable[[], None],
+    ) -> None:
+        self._client = client
+        self._state = state
+        self._narrator = narrator
+        self._clock = clock
+        self._wake = wake
+        self._waiting: deque[Binding] = deque()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._limit = float(START_IN_FLIGHT)
+        self.stats = ExecutorStats()
+
+    @property
+    def in_flight(self) -> int:
+        """Bindings under way."""
+        return len(self._tasks)
+
+    @property
+    def busy(self) -> bool:
+        """Whether bindings wait or are under way."""
+        return bool(self._waiting or self._tasks)
+
+    def submit(self, assignments: Iterable[Assignment]) -> None:
+        """Bind these pods; they are charged already."""
+        for assignment in assignments:
+            record = self._state.pods.get(assignment.pod)
+            if record is not None:
+                self._waiting.append(
+                    Binding(record.namespace, record.name, record.uid, assignment.node, dict(assignment.cards))
+                )
+        self._pump()
+
+    async def stop(self) -> None:
+        """Start nothing new and wait for what is under way, so that its result is known."""
+        self._waiting.clear()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=5)
+        for task in self._tasks:
+            task.cancel()
+
+    def _pump(self) -> None:
+        while self._waiting and len(self._tasks) < int(self._limit):
+            task = asyncio.create_task(self._bind(self._waiting.popleft()))
+            self._tasks.add(task)
+            task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (failure := task.exception()) is not None:
+            log.error("binding failed unexpectedly", exc_info=failure)
+        self._pump()
+
+    async def _bind(self, binding: Binding) -> None:
+        pause = _PAUSE_SECONDS
+        outcome = await protocol.run(self._client, binding)
+        while isinstance(outcome, Throttled | Unknown):
+            self._limit = max(LEAST_IN_FLIGHT, self._limit / 2)
+            await asyncio.sleep(max(pause, getattr(outcome, "retry_after", None) or 0.0))
+            pause = min(_LONGEST_PAUSE_SECONDS, pause * 2)
+            if self._forgotten(binding):
+                return
+            if isinstance(outcome, Unknown):
+                self.stats.unknown += 1
+                outcome = await protocol.resolve(self._client, binding) or await protocol.run(self._client, binding)
+            else:
+                self.stats.throttled += 1
+                outcome = await protocol.run(self._client, binding)
+        self._react(binding, outcome)
+
+    def _forgotten(self, binding: Binding) -> bool:
+        """Whether the pod went away, or its place was given up, while we waited."""
+        record = self._state.pods.get(binding.uid)
+        return record is None or not record.assumed
+
+    def _react(self, binding: Binding, outcome: Outcome) -> None:
+        now = self._clock()
+        match outcome:
+            case Bound():
+                self.stats.bound += 1
+                self._limit = min(MOST_IN_FLIGHT, self._limit + 1 / self._limit)
+                record = self._state.pods.get(binding.uid)
+                if record is not None:
+                    record.refusals = 0
+                    if record.gang is not None:
+                        self._narrator.bound(record.gang, binding.name, binding.node, binding.cards, now)
+                return
+            case Gone():
+                reason = Reason(Code.BIND_REFUSED, f"pod {binding.name} went away before it was bound")
+                keep = False
+            case Conflicted(cause, message, node):
+                where = f" on node {node}" if node else ""
+                reason = Reason(Code.BIND_REFUSED, f"pod {binding.name} is {cause}{where}: {message}")
+                keep = cause == "unclear"
+            case Refused(refusal):
+                reason = Reason(
+                    Code.BIND_REFUSED, f"binding pod {binding.name} was refused: {refusal.reason}: {refusal.message}"
+                )
+                keep = False
+            case _:
+                raise AssertionError(f"unexpected outcome {outcome!r}")
+        self.stats.refused += 1
+        log.info("binding refused", pod=f"{binding.namespace}/{binding.name}", node=binding.node, why=reason.message)
+        self._state.refuse(binding.uid, reason, now, keep_place=keep)
+        self._wake()

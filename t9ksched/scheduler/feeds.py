@@ -1,0 +1,151 @@
+"""From the watches into the state: one reflector a kind, each decoding only what is read."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import msgspec
+
+from t9ksched.kube.port import ClusterPort, Payload
+from t9ksched.kube.reflector import Reflector
+from t9ksched.kube.resources import (
+    JOBS,
+    MPIJOBS,
+    NODES,
+    NOTEBOOKS,
+    PODGROUPS,
+    PODS,
+    PVCS,
+    PVS,
+    PYTORCHTRAININGJOBS,
+    QUEUES,
+    Resource,
+)
+from t9ksched.model import names
+from t9ksched.model.node import decode_node
+from t9ksched.model.pod import decode_pod
+from t9ksched.scheduler.claims import Claim, PersistentVolume
+from t9ksched.scheduler.projection import Projection
+from t9ksched.scheduler.records import JobObject, JobRecord, PodGroupObject, nanoseconds
+from t9ksched.scheduler.state import ClusterState
+
+T = TypeVar("T")
+JOB_KINDS: tuple[Resource, ...] = (JOBS, PYTORCHTRAININGJOBS, MPIJOBS, NOTEBOOKS)
+
+
+class Feed:
+    """Hands objects of one kind to two functions."""
+
+    def __init__(self, upsert: Callable[[Any], None], remove: Callable[[Any], None], after: Callable[[], None]) -> None:
+        self._upsert = upsert
+        self._remove = remove
+        self._after = after
+
+    def on_replace(self, items: list[Any]) -> None:
+        """The first list."""
+        for item in items:
+            self._upsert(item)
+        self._after()
+
+    def on_upsert(self, obj: Any) -> None:
+        """New or changed."""
+        self._upsert(obj)
+        self._after()
+
+    def on_delete(self, obj: Any) -> None:
+        """Gone."""
+        self._remove(obj)
+        self._after()
+
+
+def decoder(kind: type[T]) -> Callable[[Payload], T]:
+    """Decodes JSON text or a plain dict into a struct."""
+    text = msgspec.json.Decoder(kind)
+
+    def decode(payload: Payload) -> T:
+        return text.decode(payload) if isinstance(payload, bytes) else msgspec.convert(payload, kind)
+
+    return decode
+
+
+def job_record(job: JobObject, kind: Resource) -> JobRecord:
+    """A job as lists show it; its queue is None when it does not use this scheduler."""
+    meta = job.metadata
+    if kind is JOBS:
+        template = job.spec.get("template") or {}
+        ours = (template.get("spec") or {}).get("schedulerName") == names.SCHEDULER_NAME
+        labels = (template.get("metadata") or {}).get("labels") or {}
+        queue, priority = labels.get(names.QUEUE_LABEL) or names.DEFAULT_QUEUE, 0
+    else:
+        block = (job.spec.get("scheduler") or {}).get("t9kScheduler")
+        ours = isinstance(block, dict)
+        block = block if isinstance(block, dict) else {}
+        queue, priority = block.get("queue") or names.DEFAULT_QUEUE, int(block.get("priority") or 0)
+    conditions = {c.get("type"): c for c in job.status.get("conditions") or [] if c.get("status") == "True"}
+    done = conditions.get("Completed") or conditions.get("Complete") or conditions.get("Failed") or {}
+    return JobRecord(
+        uid=meta.uid,
+        api_version=kind.api_version,
+        kind=kind.kind,
+        namespace=meta.namespace,
+        name=meta.name,
+        created=nanoseconds(meta.creation_timestamp),
+        queue=queue if ours else None,
+        priority=priority,
+        phase=str(job.status.get("phase") or _batch_phase(conditions, job.status)),
+        message=str(done.get("message") or ""),
+        finished=nanoseconds(str(done.get("lastTransitionTime") or "")),
+    )
+
+
+def _batch_phase(conditions: dict[Any, Any], status: dict[str, Any]) -> str:
+    """The phase of an object whose status has none: a batch Job's conditions, else what its pods say."""
+    if "Complete" in conditions:
+        return "Succeeded"
+    if "Failed" in conditions:
+        return "Failed"
+    if "Suspended" in conditions:
+        return "Paused"
+    return "Running" if status.get("ready") else ""
+
+
+class Feeds:
+    """All reflectors of the scheduler."""
+
+    def __init__(
+        self, client: ClusterPort, state: ClusterState, projection: Projection, after: Callable[[], None]
+    ) -> None:
+        self._client = client
+        self._reflectors: list[Reflector[Any]] = []
+
+        def follow(
+            kind: Resource,
+            decode: Callable[[Payload], Any] | None,
+            upsert: Callable[[Any], None],
+            remove: Callable[[Any], None],
+            namespace: str | None = None,
+        ) -> None:
+            feed = Feed(upsert, remove, after)
+            self._reflectors.append(Reflector(client, kind, feed, namespace, decode=decode))
+
+        follow(NODES, decode_node, state.upsert_node, lambda node: state.remove_node(node.metadata.name))
+        follow(PVS, decoder(PersistentVolume), state.upsert_volume, state.remove_volume)
+        follow(PVCS, decoder(Claim), state.upsert_claim, state.remove_claim)
+        follow(
+            QUEUES,
+            None,
+            projection.upsert,
+            lambda queue: projection.remove(queue["metadata"]["name"]),
+            names.SYSTEM_NAMESPACE,
+        )
+        for kind in JOB_KINDS:
+            follow(kind, decoder(JobObject), _job_upsert(state, kind), lambda job: state.remove_job(job.metadata.uid))
+        follow(PODGROUPS, decoder(PodGroupObject), state.upsert_group, state.remove_group)
+        follow(PODS, decode_pod, state.upsert_pod, lambda pod: state.remove_pod(pod.metadata.uid))
+
+    def reflectors(self) -> Iterable[Reflector[Any]]:
+        """In the order in which they should be read first: pods last, when everything they point at is known."""
+        return tuple(self._reflectors)
+
+
+def _job_upsert(state: ClusterState, kind: Resource) -> Callable[[JobObject], None]:
+    return lambda job: state.upsert_job(job_record(job, kind))

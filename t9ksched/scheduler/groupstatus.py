@@ -1,0 +1,66 @@
+"""The status of a PodGroup, made from what the scheduler knows; pure."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from t9ksched.scheduler.charges import Charges
+from t9ksched.scheduler.records import GangRecord
+from t9ksched.scheduler.shapes import quantities
+
+_PHASES = {"Pending": "pending", "Running": "running", "Succeeded": "succeeded", "Failed": "failed"}
+
+
+def group_status(
+    gang: GangRecord, before: dict[str, Any], charges: Charges, now: str, new_id: Callable[[], str]
+) -> dict[str, Any]:
+    """The whole status: member counts without zeros, what the members hold, and the two conditions.
+
+    A condition keeps its transition time and id from `before` while its status stays the same.
+    """
+    counts = Counter(_PHASES.get(pod.phase, "unknown") for pod in gang.members.values())
+    held: Counter[str] = Counter()
+    for uid in gang.members:
+        charge = charges.get(uid)
+        if charge is not None:
+            held.update({name: amount for name, amount in charge.pod_class.requests if name != "pods"})
+    conditions = {
+        condition.get("type"): condition for condition in before.get("conditions") or [] if isinstance(condition, dict)
+    }
+
+    def condition(kind: str, holds: bool, reason: str, message: str) -> dict[str, Any]:
+        fresh = {"type": kind, "status": "True" if holds else "False", "reason": reason, "message": message}
+        known = conditions.get(kind)
+        if known is not None and known.get("status") == fresh["status"]:
+            return known | fresh
+        return fresh | {"transitionID": new_id(), "lastTransitionTime": now}
+
+    status: dict[str, Any] = {
+        "conditions": [_members(gang, condition), _scheduled(gang, condition)],
+        **dict(sorted(counts.items())),
+    }
+    if held:
+        status["allocated"] = quantities(held.items())
+    return status
+
+
+def _members(gang: GangRecord, condition: Callable[[str, bool, str, str], dict[str, Any]]) -> dict[str, Any]:
+    living = Counter(pod.role for pod in gang.living())
+    total = sum(living.values())
+    short = [f"role {role}: {living[role]} of {minimum}" for role, minimum in gang.spec.roles if living[role] < minimum]
+    if total < gang.spec.min_member:
+        short.insert(0, f"{total} of {gang.spec.min_member} members exist")
+    if short:
+        return condition("SufficientGroupMember", False, "InsufficientMemberPods", "; ".join(short))
+    return condition("SufficientGroupMember", True, "SufficientMemberPods", f"{total} members exist")
+
+
+def _scheduled(gang: GangRecord, condition: Callable[[str, bool, str, str], dict[str, Any]]) -> dict[str, Any]:
+    if gang.ran:
+        return condition("GroupScheduled", True, "PodGroupScheduled", "the group has been given its place")
+    if gang.spec_faults:
+        return condition("GroupScheduled", False, "InvalidPodGroup", gang.spec_faults)
+    if gang.reasons:
+        message = "; ".join(reason.message for reason in gang.reasons)
+        return condition("GroupScheduled", False, str(gang.reasons[0].code), message)
+    return condition("GroupScheduled", False, "NotScheduledYet", "the group waits for its turn")

@@ -1,0 +1,72 @@
+"""Work by the clock, run by APScheduler: sweeps over deadlines and clean-up. Never the scheduling loop itself.
+
+Every job here may run late, twice or not at all without harm: the truth is in the state and in SQL, a timer only looks.
+"""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import structlog
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
+
+from t9ksched.scheduler.durations import DurationKeeper
+from t9ksched.scheduler.integrity import Integrity
+from t9ksched.scheduler.state import ClusterState
+from t9ksched.store.errors import StoreError
+from t9ksched.store.store import Store
+
+log = structlog.get_logger(__name__)
+
+
+class Housekeeping:
+    """Sets the timers. `clock` gives nanoseconds since the epoch; `retention` is how long history is kept."""
+
+    def __init__(
+        self,
+        state: ClusterState,
+        store: Store,
+        integrity: Integrity,
+        durations: DurationKeeper,
+        clock: Callable[[], int],
+        retention: timedelta,
+    ) -> None:
+        self._state = state
+        self._store = store
+        self._integrity = integrity
+        self._durations = durations
+        self._clock = clock
+        self._retention = retention
+        self._timers = AsyncIOScheduler(timezone=UTC)
+
+    def start(self) -> None:
+        """Set the timers on the running event loop."""
+        add = self._timers.add_job
+        options = {"coalesce": True, "max_instances": 1, "misfire_grace_time": None}
+        add(self.sweep_holds, "interval", seconds=5, id="holds", **options)
+        add(self._integrity.sweep, "interval", seconds=5, id="gangs", **options)
+        add(self._durations.sweep, "interval", seconds=1, id="durations", **options)
+        add(self.clean_up, "interval", hours=1, id="clean-up", next_run_time=datetime.now(UTC), **options)
+        self._timers.start()
+
+    def stop(self) -> None:
+        """Drop the timers; a job that runs is not waited for."""
+        if self._timers.running:
+            self._timers.shutdown(wait=False)
+
+    def sweep_holds(self) -> None:
+        """End holds whose time is over."""
+        if ended := self._state.sweep_holds(self._clock()):
+            log.info("holds ended by time", count=ended)
+
+    async def clean_up(self) -> None:
+        """Drop what is older than the retention: history, jobs that are gone, changes everybody has read."""
+        before = datetime.fromtimestamp(self._clock() / 1e9, UTC) - self._retention
+        try:
+            events = await self._store.history.purge(before)
+            jobs = await self._store.jobs.purge(before)
+            await self._store.changes.purge(before)
+        except StoreError as error:
+            log.warning("clean-up waits for the database", error=str(error))
+            return
+        if events or jobs:
+            log.info("clean-up", events=events, jobs=jobs)

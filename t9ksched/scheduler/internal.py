@@ -1,0 +1,121 @@
+"""`/internal/v1`: what only the leader knows, for API replicas. JSON over HTTP, one shared secret, never for users.
+
+The secret comes in the Authorization header; every path needs it but `/metrics` and `/healthz`.
+"""
+
+import hmac
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from t9ksched.scheduler.explaining import explanation
+from t9ksched.scheduler.metrics import CONTENT_TYPE, exposition
+from t9ksched.scheduler.queuestatus import queue_status
+from t9ksched.scheduler.shapes import find_job, job_shape, job_views, node_shape
+from t9ksched.scheduler.state import ClusterState
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+_OPEN = ("/metrics", "/healthz")
+
+
+class InternalServer:
+    """Serves the state on a loopback or cluster address. Port 0 takes a free one; `address` says which."""
+
+    def __init__(self, state: ClusterState, secret: str, now: Callable[[], str], listen: tuple[str, int]) -> None:
+        self._state = state
+        self._secret = secret
+        self._now = now
+        self._listen = listen
+        self._runner: web.AppRunner | None = None
+        self.address = ""
+
+    async def start(self) -> None:
+        """Begin to serve.
+
+        Raises:
+            OSError: the address is in use or not ours.
+        """
+        app = web.Application(middlewares=[self._authenticate])
+        app.add_routes(
+            [
+                web.get("/internal/v1/jobs", self._jobs),
+                web.get("/internal/v1/jobs/{namespace}/{kind}/{name}", self._job),
+                web.get("/internal/v1/jobs/{namespace}/{kind}/{name}/explanation", self._explanation),
+                web.get("/internal/v1/nodes", self._nodes),
+                web.get("/internal/v1/nodes/{name}", self._node),
+                web.get("/internal/v1/queues", self._queues),
+                web.get("/internal/v1/queues/{name}", self._queue),
+                web.get("/metrics", self._metrics),
+                web.get("/healthz", self._healthz),
+            ]
+        )
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
+        await self._runner.setup()
+        host, port = self._listen
+        site = web.TCPSite(self._runner, host, port)
+        await site.start()
+        bound = self._runner.addresses[0]
+        self.address = f"http://{bound[0]}:{bound[1]}"
+
+    async def stop(self) -> None:
+        """Stop serving."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    @web.middleware
+    async def _authenticate(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        given = request.headers.get("Authorization", "")
+        expected = f"Bearer {self._secret}"
+        if request.path not in _OPEN and not hmac.compare_digest(given.encode(), expected.encode()):
+            return web.json_response({"error": "wrong or missing internal secret"}, status=401)
+        return await handler(request)
+
+    async def _jobs(self, _: web.Request) -> web.Response:
+        return _json({"jobs": [job_shape(view, self._state) for view in job_views(self._state).values()]})
+
+    async def _job(self, request: web.Request) -> web.Response:
+        view = find_job(self._state, *_path(request))
+        return _missing("job") if view is None else _json(job_shape(view, self._state))
+
+    async def _explanation(self, request: web.Request) -> web.Response:
+        view = find_job(self._state, *_path(request))
+        return _missing("job") if view is None else _json(explanation(view, self._state))
+
+    async def _nodes(self, _: web.Request) -> web.Response:
+        return _json({"nodes": [node_shape(self._state, name) for name in sorted(self._state.node_objects)]})
+
+    async def _node(self, request: web.Request) -> web.Response:
+        shape = node_shape(self._state, request.match_info["name"])
+        return _missing("node") if shape is None else _json(shape)
+
+    async def _queues(self, _: web.Request) -> web.Response:
+        now = self._now()
+        return _json({"queues": {name: queue_status(self._state, name, now) for name in sorted(self._state.queues)}})
+
+    async def _queue(self, request: web.Request) -> web.Response:
+        name = request.match_info["name"]
+        if name not in self._state.queues:
+            return _missing("queue")
+        return _json(queue_status(self._state, name, self._now()))
+
+    async def _metrics(self, _: web.Request) -> web.Response:
+        return web.Response(body=await exposition(self._state), headers={"Content-Type": CONTENT_TYPE})
+
+    async def _healthz(self, _: web.Request) -> web.Response:
+        return web.Response(text="ok")
+
+
+def _path(request: web.Request) -> tuple[str, str, str]:
+    info = request.match_info
+    return info["namespace"], info["kind"], info["name"]
+
+
+def _json(value: Any) -> web.Response:
+    return web.Response(body=msgspec.json.encode(value), content_type="application/json")
+
+
+def _missing(what: str) -> web.Response:
+    return web.json_response({"error": f"the leader knows no such {what}"}, status=404)

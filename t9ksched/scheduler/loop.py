@@ -1,0 +1,117 @@
+"""The scheduling loop: wait for a change, take a view, plan, charge, hand over.
+
+It runs only when something changed that could let something start; an idle cluster costs nothing. A plan is made in
+slices, so that the event loop is never held for long; what happened meanwhile is seen when the decision is charged.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from t9ksched.engine.masks import Memo
+from t9ksched.engine.plan import Assignment, Plan, Planner
+from t9ksched.engine.policy import Policy
+from t9ksched.scheduler.executor import Executor
+from t9ksched.scheduler.narrator import Narrator
+from t9ksched.scheduler.state import ClusterState
+
+log = structlog.get_logger(__name__)
+
+GATHER_SECONDS: Final = 0.005
+"""After the first change, how long to wait for its companions: a job's pods come one by one."""
+SLICE_SECONDS: Final = 0.015
+_GANGS_A_STEP: Final = 20
+
+
+@dataclass(slots=True)
+class LoopStats:
+    """What the loop did since it started."""
+
+    cycles: int = 0
+    gangs_placed: int = 0
+    pods_placed: int = 0
+    dropped: int = 0
+    """Gangs whose decision no longer held when it was to be charged."""
+
+
+class Loop:
+    """Decides until cancelled. `clock` gives nanoseconds since the epoch."""
+
+    def __init__(
+        self, state: ClusterState, executor: Executor, narrator: Narrator, policy: Policy, clock: Callable[[], int]
+    ) -> None:
+        self._state = state
+        self._executor = executor
+        self._narrator = narrator
+        self._clock = clock
+        self._memo = Memo()
+        self._wake = asyncio.Event()
+        self.policy = policy
+        self.stats = LoopStats()
+        self.paused = False
+
+    def wake(self) -> None:
+        """Something changed that could let something start."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """One cycle after each change, until cancelled."""
+        while True:
+            await self._wait()
+            await asyncio.sleep(GATHER_SECONDS)
+            self._wake.clear()
+            if not self.paused:
+                await self.cycle()
+
+    async def _wait(self) -> None:
+        retry = self._state.next_retry()
+        if retry is None:
+            await self._wake.wait()
+            return
+        pause = max(0.0, (retry - self._clock()) / 1e9)
+        try:
+            await asyncio.wait_for(self._wake.wait(), pause)
+        except TimeoutError:
+            return
+
+    async def cycle(self) -> Plan:
+        """Plan on a frozen view, charge what still holds, hand it to the executor."""
+        now = self._clock()
+        planner = Planner(self._state.view(now), self.policy, now, self._memo)
+        time = asyncio.get_running_loop().time
+        slice_ends = time() + SLICE_SECONDS
+        while planner.step(_GANGS_A_STEP):
+            if time() > slice_ends:
+                await asyncio.sleep(0)
+                slice_ends = time() + SLICE_SECONDS
+        plan = planner.plan()
+        self.stats.cycles += 1
+        await self._carry_out(plan)
+        return plan
+
+    async def _carry_out(self, plan: Plan) -> None:
+        now = self._clock()
+        by_gang: defaultdict[str, list[Assignment]] = defaultdict(list)
+        for assignment in plan.assignments:
+            by_gang[assignment.gang].append(assignment)
+        for uid, (reasons, position) in plan.reasons().items():
+            self._narrator.waits(uid, reasons, position, now)
+        time = asyncio.get_running_loop().time
+        slice_ends = time() + SLICE_SECONDS
+        for uid, decided in by_gang.items():
+            accepted = self._state.assume(uid, decided, now)
+            if not accepted:
+                self.stats.dropped += 1
+                continue
+            self.stats.gangs_placed += 1
+            self.stats.pods_placed += len(accepted)
+            self._narrator.placed(uid, now)
+            self._executor.submit(accepted)
+            if time() > slice_ends:
+                await asyncio.sleep(0)
+                slice_ends = time() + SLICE_SECONDS
+        self._narrator.wake()

@@ -1,0 +1,175 @@
+"""Tells the story of each gang: why it waits, that it was placed, how its job goes on.
+
+The newest reasons live in memory. SQL gets a row, and people an event, when the kind of reason changes, not when a
+number in it does; each job's latest state is written at most once a second.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+from t9ksched.model import names
+from t9ksched.model.reasons import Reason
+from t9ksched.scheduler.journal import Journal
+from t9ksched.scheduler.notices import Notices
+from t9ksched.scheduler.records import FINISHED, GangRecord
+from t9ksched.scheduler.shapes import JobView, Json, identity, job_shape, job_view
+from t9ksched.scheduler.state import ClusterState
+from t9ksched.store import history
+from t9ksched.store.history import Event
+from t9ksched.store.jobs import JobRecord as StoredJob
+
+JOB_PERIOD: Final = 1.0
+
+
+class Narrator:
+    """Writes to the journal and to events. `clock` gives nanoseconds since the epoch."""
+
+    def __init__(self, state: ClusterState, journal: Journal, notices: Notices, clock: Callable[[], int]) -> None:
+        self._state = state
+        self._journal = journal
+        self._notices = notices
+        self._clock = clock
+        self._told: dict[str, frozenset[str]] = {}
+        self._shapes: dict[str, Json] = {}
+        self._work = asyncio.Event()
+
+    def restore(self, stored: Iterable[StoredJob]) -> None:
+        """What was written before a restart: it is not told twice, and what is gone since is noted."""
+        self._shapes = {job.uid: job.shape for job in stored}
+        self._state.changed_jobs.update(self._shapes)
+
+    def wake(self) -> None:
+        """Something about a job changed."""
+        self._work.set()
+
+    def waits(self, uid: str, reasons: tuple[Reason, ...], position: int | None, now: int) -> None:
+        """A gang stays, for these reasons, at this place of its queue."""
+        gang = self._state.gangs_by_uid.get(uid)
+        if gang is None:
+            return
+        if gang.position != position or _text(gang.reasons) != _text(reasons):
+            gang.reasons, gang.position = reasons, position
+            self._state.changed_gangs.add(gang)
+            self._state.changed_jobs.add(identity(gang)[0])
+        codes = frozenset(str(reason.code) for reason in reasons)
+        if codes and self._told.get(uid) != codes:
+            self._told[uid] = codes
+            message = "; ".join(reason.message for reason in reasons)
+            self._note(history.WAITING, gang, now, {"codes": sorted(codes), "message": message})
+            self._notices.gang(gang, names.EVENT_WAITING, message)
+
+    def placed(self, uid: str, now: int) -> None:
+        """A gang, or more members of it, got their places."""
+        gang = self._state.gangs_by_uid.get(uid)
+        if gang is None:
+            return
+        self._told.pop(uid, None)
+        if not any(pod.waiting for pod in gang.members.values()):
+            gang.reasons, gang.position = (), None
+        if gang.complete() and not gang.admitted:
+            gang.admitted = now
+            nodes = Counter(pod.assumed or pod.node for pod in gang.members.values() if pod.placed)
+            places = ", ".join(f"{node} ×{count}" if count > 1 else node for node, count in sorted(nodes.items()))
+            waited = max(0, now - gang.created) // 1_000_000_000
+            self._note(history.ADMITTED, gang, now, {"nodes": dict(nodes), "waitedSeconds": waited})
+            self._notices.gang(gang, names.EVENT_SCHEDULED, f"{sum(nodes.values())} pods placed on {places}")
+
+    def bound(self, gang: GangRecord, pod: str, node: str, cards: Mapping[str, Iterable[int]], now: int) -> None:
+        """One member is bound."""
+        detail = {"pod": pod, "node": node, "cards": {container: list(which) for container, which in cards.items()}}
+        self._note(history.BOUND, gang, now, detail)
+
+    def taken_back(self, gang: GangRecord, message: str, now: int) -> None:
+        """A half-bound gang was taken back."""
+        self._note(history.TAKEN_BACK, gang, now, {"message": message})
+        self._notices.gang(gang, names.EVENT_GANG_TAKEN_BACK, message, warning=True)
+
+    def _note(self, event: str, gang: GangRecord, now: int, detail: Json) -> None:
+        uid, kind, _, name = identity(gang)
+        self._journal.event(
+            Event(
+                event=event,
+                at=datetime.fromtimestamp(now / 1e9, UTC),
+                kind=kind,
+                namespace=gang.namespace,
+                name=name,
+                uid=uid,
+                queue=gang.queue,
+                actor="scheduler",
+                detail=detail,
+            )
+        )
+
+    async def run(self) -> None:
+        """Write the latest state of jobs that changed, until cancelled."""
+        while True:
+            await self._work.wait()
+            self._work.clear()
+            changed, self._state.changed_jobs = self._state.changed_jobs, set()
+            for count, uid in enumerate(changed):
+                if uid:
+                    self._tell(uid)
+                if count % 50 == 49:
+                    await asyncio.sleep(0)
+            await asyncio.sleep(JOB_PERIOD)
+
+    def _tell(self, uid: str) -> None:
+        at = datetime.fromtimestamp(self._clock() / 1e9, UTC)
+        view = job_view(self._state, uid)
+        before = self._shapes.get(uid)
+        if view is None:
+            if before is not None:
+                del self._shapes[uid]
+                self._job_event(history.DELETED, before, at)
+                self._journal.gone(uid, at)
+            return
+        shape = job_shape(view, self._state)
+        if before is not None and before.get("finishedAt") and not shape["finishedAt"]:
+            shape["finishedAt"] = before["finishedAt"]
+        if shape == before:
+            return
+        phase, earlier = shape["phase"], before["phase"] if before else "Pending"
+        if phase != earlier and phase in (*FINISHED, "Running"):
+            self._job_event(history.STARTED if phase == "Running" else history.FINISHED, shape, at)
+        if phase in FINISHED and not shape["finishedAt"]:
+            shape["finishedAt"] = at.strftime("%Y-%m-%dT%H:%M:%SZ")
+        self._shapes[uid] = shape
+        self._journal.job(_stored(view, shape, at))
+
+    def _job_event(self, event: str, shape: Json, at: datetime) -> None:
+        self._journal.event(
+            Event(
+                event=event,
+                at=at,
+                kind=shape["kind"],
+                namespace=shape["namespace"],
+                name=shape["name"],
+                uid=shape["uid"],
+                queue=shape["queue"],
+                actor="scheduler",
+                detail={"phase": shape["phase"]},
+            )
+        )
+
+
+def _text(reasons: tuple[Reason, ...]) -> list[tuple[str, str]]:
+    return [(str(reason.code), reason.message) for reason in reasons]
+
+
+def _stored(view: JobView, shape: Json, at: datetime) -> StoredJob:
+    finished = shape["finishedAt"]
+    return StoredJob(
+        uid=view.uid,
+        kind=view.kind,
+        namespace=view.namespace,
+        name=view.name,
+        queue=shape["queue"],
+        phase=shape["phase"],
+        submitted_at=datetime.fromtimestamp(view.created / 1e9, UTC),
+        updated_at=at,
+        finished_at=datetime.fromisoformat(finished) if finished else None,
+        shape=shape,
+    )

@@ -1,0 +1,41 @@
+"""Events that people read, written best effort: on the job where there is one, else on the group or pod."""
+
+from typing import Any, Protocol
+
+from t9ksched.kube.port import Object
+from t9ksched.model.names import SCHEDULER_API
+from t9ksched.scheduler.records import GangRecord
+
+
+class Recorder(Protocol):
+    """What writes events; never blocks and never fails its caller."""
+
+    def record(self, obj: Object, reason: str, message: str, *, warning: bool = False) -> None:
+        """Note an event about an object."""
+        ...
+
+
+class Notices:
+    """Says what happened to whom."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+
+    def event(self, item: dict[str, Any], reason: str, message: str, *, warning: bool = False) -> None:
+        """An event about an object given by apiVersion, kind and metadata."""
+        self._recorder.record(item, reason, message, warning=warning)
+
+    def gang(self, gang: GangRecord, reason: str, message: str, *, warning: bool = False) -> None:
+        """An event about a group: on its job, else on the PodGroup, else on the one pod."""
+        if gang.owner is not None:
+            item = reference(gang.owner.api_version, gang.owner.kind, gang.namespace, gang.owner.name, gang.owner.uid)
+        elif gang.virtual:
+            item = reference("v1", "Pod", gang.namespace, gang.name, gang.uid)
+        else:
+            item = reference(SCHEDULER_API, "PodGroup", gang.namespace, gang.name, gang.uid)
+        self.event(item, reason, message, warning=warning)
+
+
+def reference(api_version: str, kind: str, namespace: str, name: str, uid: str) -> dict[str, Any]:
+    """As much of an object as an event needs."""
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"namespace": namespace, "name": name, "uid": uid}}

@@ -1,0 +1,217 @@
+"""Queues in SQL and as objects in the cluster (OQ-37).
+
+SQL is the record; the leader projects spec and status into Queue objects. Each object carries the revision and a
+fingerprint of what was projected, so that an edit from outside is told from our own: a valid one is taken into SQL, an
+invalid one, or one that collides with a newer change in SQL, is reverted with an event.
+"""
+
+import hashlib
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+import structlog
+
+from t9ksched.kube.errors import AlreadyExists, Conflict, NotFound
+from t9ksched.kube.port import ClusterPort
+from t9ksched.kube.resources import QUEUES
+from t9ksched.model import names
+from t9ksched.model.errors import Invalid
+from t9ksched.model.queue import Queue, QueueSpec, parse_queue_spec, validate_queue_name
+from t9ksched.scheduler.notices import Notices
+from t9ksched.scheduler.queuestatus import queue_status
+from t9ksched.scheduler.state import ClusterState
+from t9ksched.store.errors import RevisionChanged, RowExists, RowMissing, StoreError
+from t9ksched.store.history import QUEUE_CHANGED, QUEUE_CREATED, Event
+from t9ksched.store.queues import QueueRecord
+from t9ksched.store.store import Store
+
+log = structlog.get_logger(__name__)
+
+REVISION_ANNOTATION: Final = f"{names.SCHEDULER_GROUP}/revision"
+PROJECTED_ANNOTATION: Final = f"{names.SCHEDULER_GROUP}/projected"
+_ACTOR: Final = "kubernetes"
+
+
+def fingerprint(spec: QueueSpec) -> str:
+    """A short text that is equal for specs of equal meaning, whatever their spelling."""
+    text = repr(
+        (
+            sorted(spec.quota.items()),
+            (spec.priority, spec.preemptible, spec.closed, spec.max_duration, spec.max_duration_from),
+            (spec.resource_shape_profile, str(spec.node_selector), str(spec.namespace_selector)),
+            (spec.over_quota, spec.ordering),
+        )
+    )
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+class Projection:
+    """Keeps Queue objects and SQL in step, one queue at a time."""
+
+    def __init__(
+        self, client: ClusterPort, store: Store, state: ClusterState, notices: Notices, now: Callable[[], str]
+    ) -> None:
+        self._client = client
+        self._store = store
+        self._state = state
+        self._notices = notices
+        self._now = now
+        self._records: dict[str, QueueRecord] = {}
+        self.objects: dict[str, dict[str, Any]] = {}
+
+    async def load(self) -> None:
+        """Read the queues from SQL and hand them to the state.
+
+        Raises:
+            StoreError: the database is away; the queues known last stay.
+        """
+        records = await self._store.queues.list()
+        self._records = {record.name: record for record in records}
+        queues = []
+        for record in records:
+            try:
+                queues.append(Queue(record.name, parse_queue_spec(record.spec), record.labels))
+            except Invalid as error:
+                log.error("a queue in the database cannot be read, it is left out", queue=record.name, error=str(error))
+        self._state.set_queues(queues)
+
+    def serve_objects(self) -> None:
+        """With the database away at the start, the objects of the last projection serve as queues."""
+        queues = []
+        for name, item in self.objects.items():
+            try:
+                queues.append(Queue(name, parse_queue_spec(item.get("spec")), item["metadata"].get("labels") or {}))
+            except Invalid:
+                continue
+        self._state.set_queues(queues)
+
+    def upsert(self, item: dict[str, Any]) -> None:
+        """A Queue object as the watch shows it."""
+        name = item["metadata"]["name"]
+        self.objects[name] = item
+        self._state.changed_queues.add(name)
+
+    def remove(self, name: str) -> None:
+        """A Queue object is gone; it is projected again while SQL has the queue."""
+        self.objects.pop(name, None)
+        self._state.changed_queues.add(name)
+
+    async def write(self, name: str) -> None:
+        """Bring one queue's object and SQL in step, then its status up to date."""
+        item = self.objects.get(name)
+        try:
+            if item is not None and self._edited_outside(item):
+                await self._take_in(name, item)
+            record = self._records.get(name)
+            if record is None:
+                if item is not None and PROJECTED_ANNOTATION in _annotations(item):
+                    await self._client.delete(QUEUES, name, names.SYSTEM_NAMESPACE, uid=item["metadata"]["uid"])
+                    self.objects.pop(name, None)
+                return
+            item = await self._project(record, item)
+            await self._write_status(name, item)
+        except StoreError as error:
+            log.warning("database is away, the queue's object waits", queue=name, error=str(error))
+        except (Conflict, NotFound):
+            self._state.changed_queues.add(name)  # the watch brings what changed meanwhile
+
+    def _edited_outside(self, item: dict[str, Any]) -> bool:
+        try:
+            return fingerprint(parse_queue_spec(item.get("spec"))) != _annotations(item).get(PROJECTED_ANNOTATION)
+        except Invalid:
+            return True
+
+    async def _take_in(self, name: str, item: dict[str, Any]) -> None:
+        record = self._records.get(name)
+        base = _annotations(item).get(REVISION_ANNOTATION, "")
+        try:
+            validate_queue_name(name, "metadata.name")
+            spec = parse_queue_spec(item.get("spec"))
+            labels = dict(item["metadata"].get("labels") or {})
+            if record is None and base:
+                raise RowMissing(f"the queue {name!r} was deleted meanwhile")
+            if record is None:
+                await self._store.queues.create(name, labels, spec.to_dict())
+                event = QUEUE_CREATED
+            else:
+                expected = int(base) if base.isdigit() else record.revision
+                await self._store.queues.edit(name, lambda _: (labels, spec.to_dict()), expected)
+                event = QUEUE_CHANGED
+            await self._store.history.append(
+                Event(event=event, queue=name, actor=_ACTOR, detail={"spec": spec.to_dict(), "labels": labels})
+            )
+        except (Invalid, RevisionChanged, RowExists, RowMissing) as error:
+            refused = str(error)
+        else:
+            refused = ""
+        await self.load()
+        if refused:
+            message = f"the edit was refused, the queue stays as it was: {refused}"
+            self._notices.event(item, names.EVENT_QUEUE_EDITED_OUTSIDE, message, warning=True)
+        else:
+            self._notices.event(item, names.EVENT_QUEUE_EDITED_OUTSIDE, "the edit was taken over")
+
+    async def _project(self, record: QueueRecord, item: dict[str, Any] | None) -> dict[str, Any]:
+        queue = self._state.queues.get(record.name)
+        spec = queue.spec if queue else QueueSpec()
+        marks = {REVISION_ANNOTATION: str(record.revision), PROJECTED_ANNOTATION: fingerprint(spec)}
+        wanted = spec.to_dict()
+        if item is None:
+            body = {
+                "apiVersion": names.SCHEDULER_API,
+                "kind": "Queue",
+                "metadata": {
+                    "name": record.name,
+                    "namespace": names.SYSTEM_NAMESPACE,
+                    "labels": dict(record.labels),
+                    "annotations": marks,
+                },
+                "spec": wanted,
+            }
+            try:
+                item = await self._client.create(QUEUES, body, names.SYSTEM_NAMESPACE)
+            except AlreadyExists:
+                item = await self._client.get(QUEUES, record.name, names.SYSTEM_NAMESPACE)
+                self.objects[record.name] = item
+                self._state.changed_queues.add(record.name)
+                return item
+            self.objects[record.name] = item
+            return item
+        if not self._edited_outside(item) and {key: _annotations(item).get(key) for key in marks} == marks:
+            return item
+        fresh = msgspec.json.decode(msgspec.json.encode(item))
+        fresh["spec"] = wanted
+        fresh["metadata"]["annotations"] = _annotations(item) | marks
+        fresh["metadata"]["labels"] = dict(record.labels)
+        item = await self._client.replace(QUEUES, fresh)
+        self.objects[record.name] = item
+        return item
+
+    async def _write_status(self, name: str, item: dict[str, Any]) -> None:
+        before = item.get("status") or {}
+        status = keep_transitions(queue_status(self._state, name, self._now()), before)
+        if status == before:
+            return
+        body = {"metadata": {"uid": item["metadata"]["uid"]}, "status": _replacing(before, status)}
+        self.objects[name] = await self._client.patch(QUEUES, name, names.SYSTEM_NAMESPACE, body, subresource="status")
+
+
+def _annotations(item: dict[str, Any]) -> dict[str, str]:
+    return dict(item["metadata"].get("annotations") or {})
+
+
+def keep_transitions(status: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
+    """A condition keeps its transition time while its status stays the same."""
+    known = {c.get("type"): c for c in before.get("conditions") or [] if isinstance(c, dict)}
+    for condition in status["conditions"]:
+        old = known.get(condition["type"])
+        if old is not None and old.get("status") == condition["status"]:
+            condition["lastTransitionTime"] = old.get("lastTransitionTime", condition["lastTransitionTime"])
+    return status
+
+
+def _replacing(before: dict[str, Any], status: dict[str, Any]) -> dict[str, Any]:
+    """The merge patch that leaves exactly `status`: keys of `allocated` that are no more are set to null."""
+    gone = dict.fromkeys(set(before.get("allocated") or {}) - set(status["allocated"]))
+    return status | {"allocated": gone | status["allocated"]}

@@ -1,0 +1,191 @@
+"""The scheduler as a service: it wires its parts together, starts them in order and stops them.
+
+Order matters at the start: acceptances before groups, groups before pods, and no decision before everything was read
+once. So a start on a cluster in use finds every running pod charged before it places anything.
+"""
+
+import asyncio
+import contextlib
+import socket
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import structlog
+
+from t9ksched.engine.policy import Policy
+from t9ksched.kube.events import EventRecorder
+from t9ksched.kube.port import ClusterPort
+from t9ksched.scheduler.durations import DurationKeeper
+from t9ksched.scheduler.executor import Executor
+from t9ksched.scheduler.feeds import Feeds
+from t9ksched.scheduler.housekeeping import Housekeeping
+from t9ksched.scheduler.integrity import GANG_BIND_TIMEOUT_SECONDS, Integrity
+from t9ksched.scheduler.internal import InternalServer
+from t9ksched.scheduler.journal import Journal
+from t9ksched.scheduler.loop import Loop
+from t9ksched.scheduler.narrator import Narrator
+from t9ksched.scheduler.notices import Notices
+from t9ksched.scheduler.projection import Projection
+from t9ksched.scheduler.state import ClusterState
+from t9ksched.scheduler.status import StatusWriter
+from t9ksched.store.errors import StoreError
+from t9ksched.store.instance import LeadershipLost
+from t9ksched.store.store import Store
+
+log = structlog.get_logger(__name__)
+
+HEARTBEAT_SECONDS = 5.0
+_DATABASE_PAUSE = 2.0
+
+
+class SchedulerService:
+    """One scheduler over one cluster and one database. `run` goes on until cancelled; `ready` is set when it decides."""
+
+    def __init__(
+        self,
+        client: ClusterPort,
+        store: Store,
+        *,
+        internal_secret: str,
+        listen: tuple[str, int] = ("127.0.0.1", 0),
+        public_address: str | None = None,
+        policy: Policy | None = None,
+        retention: timedelta = timedelta(days=90),
+        gang_bind_timeout: int = GANG_BIND_TIMEOUT_SECONDS,
+        clock: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._public_address = public_address
+        self.state = ClusterState(self._changed)
+        self._recorder = EventRecorder(client, component="t9k-scheduler")
+        notices = Notices(self._recorder)
+        self.journal = Journal(store)
+        self._narrator = Narrator(self.state, self.journal, notices, clock)
+        self.executor = Executor(client, self.state, self._narrator, clock, self._changed)
+        self.loop = Loop(self.state, self.executor, self._narrator, policy or Policy(), clock)
+        self._projection = Projection(client, store, self.state, notices, self._now)
+        self._status = StatusWriter(client, self.state, self._projection.write, self._now)
+        integrity = Integrity(client, self.state, self.executor, self._narrator, clock, timeout=gang_bind_timeout)
+        durations = DurationKeeper(client, self.state, notices, clock)
+        self._housekeeping = Housekeeping(self.state, store, integrity, durations, clock, retention)
+        self._feeds = Feeds(client, self.state, self._projection, self._seen)
+        self._internal = InternalServer(self.state, internal_secret, self._now, listen)
+        self._accepted = 0
+        self.ready = asyncio.Event()
+
+    @property
+    def address(self) -> str:
+        """Base URL of `/internal/v1`, once it is served."""
+        return self._internal.address
+
+    def _changed(self) -> None:
+        self.loop.wake()
+
+    def _seen(self) -> None:
+        """After each event of a watch: whoever writes about it may look."""
+        self._status.wake()
+        self._narrator.wake()
+
+    def _now(self) -> str:
+        return datetime.fromtimestamp(self._clock() / 1e9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    async def run(self) -> None:
+        """Schedule until cancelled.
+
+        Raises:
+            OSError: the internal address is in use.
+            StoreError: the database is away at the start and the cluster has no projected queues either.
+        """
+        await self._internal.start()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._recorder.run())
+                tasks.create_task(self.journal.run())
+                revision = await self._restore()
+                for reflector in self._feeds.reflectors():
+                    tasks.create_task(reflector.run())
+                    await reflector.synced.wait()
+                if not self.state.queues:
+                    self._projection.serve_objects()
+                self.state.changed_queues.update(self.state.queues)
+                tasks.create_task(self._follow_changes(revision))
+                tasks.create_task(self._heartbeat())
+                tasks.create_task(self._status.run())
+                tasks.create_task(self._narrator.run())
+                tasks.create_task(self.loop.run())
+                self._housekeeping.start()
+                self.loop.wake()
+                self.ready.set()
+                log.info("scheduling", nodes=len(self.state.nodes), pods=len(self.state.pods), internal=self.address)
+        finally:
+            self.ready.clear()
+            self._housekeeping.stop()
+            await self.executor.stop()
+            await self._internal.stop()
+
+    async def _restore(self) -> int:
+        """Read what was promised and written before; the revision read."""
+        try:
+            revision = await self._store.changes.head()
+            for acceptance in await self._store.acceptances.all():
+                self.state.accept(acceptance)
+            self._narrator.restore(await self._store.jobs.list())
+            await self._projection.load()
+        except StoreError as error:
+            log.warning("database is away at the start: the projected queues serve", error=str(error))
+            return 0
+        return revision
+
+    async def _follow_changes(self, revision: int) -> None:
+        """Take over what others commit to the database, within a second."""
+        while True:
+            try:
+                if await self._store.changes.wait(revision, timeout=60):
+                    revision = await self._take_changes(revision)
+            except StoreError as error:
+                log.warning("database is away: scheduling goes on with the queues known last", error=str(error))
+                await asyncio.sleep(_DATABASE_PAUSE)
+
+    async def _take_changes(self, revision: int) -> int:
+        changes = await self._store.changes.since(revision)
+        if any(change.table == "queue" for change in changes):
+            await self._projection.load()
+            self._status.wake()
+        accepted = [change.key for change in changes if change.table == "acceptance"]
+        for acceptance in (await self._store.acceptances.of(accepted)).values():
+            self.state.accept(acceptance)
+        return max((change.revision for change in changes), default=revision)
+
+    async def _heartbeat(self) -> None:
+        """Say in SQL where the leader is and that it is alive."""
+        address = self._public_address or self.address
+        epoch = 0
+        while True:
+            try:
+                if not epoch:
+                    epoch = await self._store.instances.lead(address, socket.gethostname())
+                await self._store.instances.beat(epoch)
+            except LeadershipLost:
+                raise
+            except StoreError as error:
+                log.warning("heartbeat waits for the database", error=str(error))
+            await asyncio.sleep(HEARTBEAT_SECONDS)
+
+
+@contextlib.asynccontextmanager
+async def running(service: SchedulerService):  # type: ignore[no-untyped-def]
+    """Run a service for the length of a block, for tests and for one-process use."""
+    task = asyncio.create_task(service.run())
+    ready = asyncio.create_task(service.ready.wait())
+    try:
+        await asyncio.wait({task, ready}, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            task.result()
+        yield service
+    finally:
+        ready.cancel()
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task

@@ -1,0 +1,143 @@
+"""The one writer of status: PodGroups and Queues, within a write budget.
+
+It keeps the last value of each object and writes only when that changed: a PodGroup at most once a second, a Queue at
+most once in five. While bindings are under way it takes a small part of the requests in flight, so that status never
+slows down placing.
+"""
+
+import asyncio
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+
+from t9ksched.kube.errors import ApiError, NotFound
+from t9ksched.kube.port import ClusterPort
+from t9ksched.kube.resources import PODGROUPS
+from t9ksched.scheduler.groupstatus import group_status
+from t9ksched.scheduler.records import GangRecord
+from t9ksched.scheduler.state import ClusterState
+
+log = structlog.get_logger(__name__)
+
+GROUP_PERIOD = 1.0
+QUEUE_PERIOD = 5.0
+_IN_FLIGHT = 6
+"""About a tenth of the executor's requests."""
+_RETRY = 5.0
+
+
+@dataclass(slots=True)
+class Due:
+    """Objects waiting to be written: each key with the earliest time it may be."""
+
+    period: float
+    waiting: dict[Any, float] = field(default_factory=dict)
+    last: dict[Any, float] = field(default_factory=dict)
+
+    def add(self, key: Any, now: float) -> None:
+        """The object changed."""
+        self.waiting.setdefault(key, max(now, self.last.get(key, 0.0) + self.period))
+
+    def take(self, now: float) -> list[Any]:
+        """The keys that may be written now."""
+        ready = [key for key, at in self.waiting.items() if at <= now]
+        for key in ready:
+            del self.waiting[key]
+            self.last[key] = now
+        return ready
+
+    def next(self) -> float | None:
+        """When the next key may be written."""
+        return min(self.waiting.values(), default=None)
+
+    def forget(self, key: Any) -> None:
+        """The object is gone."""
+        self.waiting.pop(key, None)
+        self.last.pop(key, None)
+
+
+class StatusWriter:
+    """Writes what changed. `write_queue` is how a Queue object is brought up to date (its projection)."""
+
+    def __init__(
+        self,
+        client: ClusterPort,
+        state: ClusterState,
+        write_queue: Callable[[str], Any],
+        now: Callable[[], str],
+    ) -> None:
+        self._client = client
+        self._state = state
+        self._write_queue = write_queue
+        self._now = now
+        self._groups = Due(GROUP_PERIOD)
+        self._queues = Due(QUEUE_PERIOD)
+        self._written: dict[str, dict[str, Any]] = {}
+        self._wake = asyncio.Event()
+
+    def wake(self) -> None:
+        """Something changed."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            self._collect(loop.time())
+            ready = [(self._group, gang) for gang in self._groups.take(loop.time())]
+            ready += [(self._queue, name) for name in self._queues.take(loop.time())]
+            for start in range(0, len(ready), _IN_FLIGHT):
+                await asyncio.gather(*(write(key) for write, key in ready[start : start + _IN_FLIGHT]))
+            times = [at for at in (self._groups.next(), self._queues.next()) if at is not None]
+            pause = max(0.0, min(times) - loop.time()) if times else None
+            if not ready or pause:
+                await self._sleep(pause)
+
+    async def _sleep(self, pause: float | None) -> None:
+        try:
+            await asyncio.wait_for(self._wake.wait(), pause)
+        except TimeoutError:
+            return
+        self._wake.clear()
+
+    def _collect(self, now: float) -> None:
+        state = self._state
+        gangs, state.changed_gangs = state.changed_gangs, set()
+        for gang in gangs:
+            if gang.uid and not gang.virtual:
+                self._groups.add(gang, now)
+        queues, state.changed_queues = state.changed_queues, set()
+        for name in queues:
+            self._queues.add(name, now)
+
+    async def _group(self, gang: GangRecord) -> None:
+        uid = gang.uid
+        if self._state.gangs_by_uid.get(uid) is not gang:
+            self._groups.forget(gang)
+            self._written.pop(uid, None)
+            return
+        before = self._written.get(uid) or gang.status
+        status = group_status(gang, before, self._state.charges, self._now(), lambda: str(uuid.uuid4()))
+        if status == before:
+            self._written[uid] = before
+            return
+        cleared = {key: None for key in before if key not in status}
+        body = {"metadata": {"uid": uid}, "status": {**cleared, **status}}
+        try:
+            await self._client.patch(PODGROUPS, gang.name, gang.namespace, body, subresource="status")
+            self._written[uid] = status
+        except NotFound:
+            self._groups.forget(gang)
+        except ApiError as error:
+            log.info("PodGroup status not written, trying again", group=gang.key, error=str(error))
+            self._groups.waiting[gang] = asyncio.get_running_loop().time() + _RETRY
+
+    async def _queue(self, name: str) -> None:
+        try:
+            await self._write_queue(name)
+        except ApiError as error:
+            log.info("Queue object not written, trying again", queue=name, error=str(error))
+            self._queues.waiting[name] = asyncio.get_running_loop().time() + _RETRY
