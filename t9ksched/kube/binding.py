@@ -1,0 +1,281 @@
+"""Binding a pod: one protocol per dialect of node, each the same small state machine.
+
+prepare → bind → confirm, and undo when a step after a successful prepare fails. `run` drives it and ends in one frozen
+`Outcome` that says what is true now: Bound, Gone, Conflict, Refused, Throttled (nothing happened, try again) or
+Unknown. An answer that leaves the result open is resolved by reading the pod, never guessed. `Direct`, for most nodes,
+has nothing to prepare or confirm: one POST carries node, UID precondition and the card annotations together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from types import MappingProxyType
+from typing import Any, Literal
+
+from t9ksched.kube.errors import ApiError, Conflict, NotFound, ServerError, TooManyRequests, Unreachable
+from t9ksched.kube.port import ClusterPort, Object
+from t9ksched.kube.resources import PODS
+from t9ksched.model.names import GPU_INDEX_PREFIX
+
+MAX_KEY_NAME = 63
+"""Characters in the name part of an annotation key. A Binding is not checked for it by the server, and a pod with a
+longer key can never be patched again, by kubelet neither (OQ-42)."""
+
+_ATTEMPTS = 2
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """One decision to carry out: this very pod (`uid`) to this node, its containers on these card indices.
+
+    `cards` holds the containers that get cards; `annotations` are written besides. That the node exists and may take
+    the pod is the caller's to know: the server checks neither.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    cards: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: _NOTHING)
+    annotations: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+
+    def all_annotations(self) -> dict[str, str]:
+        """Every annotation that the binding writes, the card indices in ascending order."""
+        indices = {
+            GPU_INDEX_PREFIX + container: ",".join(map(str, sorted(cards)))
+            for container, cards in self.cards.items()
+            if cards
+        }
+        return {**self.annotations, **indices}
+
+    def body(self) -> Object:
+        """The Binding object to POST."""
+        metadata: Object = {"name": self.name, "namespace": self.namespace, "uid": self.uid}
+        annotations = self.all_annotations()
+        if annotations:
+            metadata["annotations"] = annotations
+        return {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": metadata,
+            "target": {"apiVersion": "v1", "kind": "Node", "name": self.node},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """The pod is on its node with its cards. `found` when reading showed it: an earlier attempt had succeeded."""
+
+    found: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """The pod we meant is no more; `replaced` when another pod has its name now."""
+
+    replaced: bool = False
+
+
+Cause = Literal["bound", "gated", "terminating", "unclear"]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What a refusal's numbers are: the server's status (0: refused here, before sending), its word and sentence."""
+
+    status: int
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Conflicted:
+    """The pod is in no state to be bound; `node` is where it is, for cause "bound"."""
+
+    cause: Cause
+    message: str
+    node: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The server will never take this binding; nothing happened."""
+
+    refusal: Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Throttled:
+    """The server did not take it now; nothing happened. `retry_after` in seconds if it named a time."""
+
+    retry_after: float | None
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """It may have happened, and reading did not tell: keep the room charged and `resolve` again later."""
+
+    message: str
+
+
+Outcome = Bound | Gone | Conflicted | Refused | Throttled | Unknown
+
+
+class Phase(Enum):
+    """The steps of a binding protocol."""
+
+    PREPARE = "prepare"
+    BIND = "bind"
+    CONFIRM = "confirm"
+    UNDO = "undo"
+    DONE = "done"
+
+
+class Protocol:
+    """A dialect. Each step may raise ApiError; the base does nothing before, one POST, and nothing after."""
+
+    name = "direct"
+
+    async def prepare(self, port: ClusterPort, binding: Binding) -> Outcome | None:
+        """What must be written before; None to go on, an outcome to stop with nothing to undo."""
+        return None
+
+    async def bind(self, port: ClusterPort, binding: Binding) -> Outcome:
+        """The one write that binds."""
+        return await post(port, binding)
+
+    async def confirm(self, port: ClusterPort, binding: Binding) -> Outcome | None:
+        """Wait for the node's word, where a dialect has one; None when all is well."""
+        return None
+
+    async def undo(self, port: ClusterPort, binding: Binding) -> None:
+        """Take back what `prepare` wrote, as well as possible: an ApiError here does not change the outcome."""
+
+
+Direct = Protocol
+"""Nothing to prepare or confirm: the binding itself carries everything."""
+
+
+def check(binding: Binding) -> Refused | None:
+    """Refuse here what the server would swallow to the pod's harm."""
+    for key in binding.all_annotations():
+        name = key.rpartition("/")[2]
+        if not name or len(name) > MAX_KEY_NAME:
+            sentence = (
+                f"annotation key {key!r} has a name part of {len(name)} characters, allowed are 1 to {MAX_KEY_NAME}; "
+                "give the container that asks for cards a shorter name"
+            )
+            return Refused(Refusal(0, "AnnotationKeyTooLong", sentence))
+    if not (binding.node and binding.uid):
+        return Refused(Refusal(0, "Incomplete", "a binding needs the node's name and the pod's UID"))
+    return None
+
+
+async def run(port: ClusterPort, binding: Binding, protocol: Protocol | None = None) -> Outcome:
+    """Carry out `binding` by `protocol` (Direct by default). Raises nothing of the API: every answer is an outcome."""
+    protocol = protocol or Direct()
+    outcome: Outcome | None = check(binding)
+    phase = Phase.DONE if outcome else Phase.PREPARE
+    while phase is not Phase.DONE:
+        try:
+            match phase:
+                case Phase.PREPARE:
+                    outcome = await protocol.prepare(port, binding)
+                    phase = Phase.DONE if outcome else Phase.BIND
+                case Phase.BIND:
+                    outcome = await protocol.bind(port, binding)
+                    # An unknown result must not be undone: the pod may be bound and need what was prepared.
+                    if isinstance(outcome, Bound):
+                        phase = Phase.CONFIRM
+                    else:
+                        phase = Phase.DONE if isinstance(outcome, Unknown) else Phase.UNDO
+                case Phase.CONFIRM:
+                    failed = await protocol.confirm(port, binding)
+                    outcome = failed or outcome
+                    phase = Phase.UNDO if failed else Phase.DONE
+                case Phase.UNDO:
+                    phase = Phase.DONE
+                    await protocol.undo(port, binding)
+        except ApiError as error:
+            if phase is Phase.PREPARE:
+                outcome = outcome_of(error)
+                phase = Phase.UNDO
+            elif phase is Phase.CONFIRM:
+                outcome = Unknown(f"bound, but the node's confirmation could not be read: {error}")
+                phase = Phase.DONE
+            elif phase is Phase.BIND:
+                outcome = Unknown(str(error)) if error.unknown else outcome_of(error)
+                phase = Phase.DONE if error.unknown else Phase.UNDO
+    assert outcome is not None
+    return outcome
+
+
+async def post(port: ClusterPort, binding: Binding) -> Outcome:
+    """POST the binding and make sure of what came of it; an open result is read and, if nothing happened, sent again.
+
+    Sending again is harmless: at most one of the two is carried out, the other is refused as already bound.
+    """
+    body = binding.body()
+    message = ""
+    for _ in range(_ATTEMPTS):
+        try:
+            await port.bind(binding.namespace, binding.name, body)
+            return Bound()
+        except ApiError as error:
+            if not error.unknown and not isinstance(error, Conflict):
+                return outcome_of(error)
+            message = str(error)
+            state = await resolve(port, binding, message)
+            if state is not None:
+                return state
+            if isinstance(error, Conflict):  # refused, yet the pod looks free: its state changed in between
+                return Conflicted("unclear", message)
+            if isinstance(error, ServerError) and error.status == 500:  # the server is done with it, and did nothing
+                return Throttled(error.retry_after, message)
+    return Unknown(message)
+
+
+async def resolve(port: ClusterPort, binding: Binding, message: str = "") -> Outcome | None:
+    """Read the pod and say what is true of it; None when it is there and could still be bound.
+
+    `Unknown` when it cannot be read now. `message` goes into the outcome.
+    """
+    try:
+        pod = await port.get(PODS, binding.name, binding.namespace)
+    except NotFound:
+        return Gone()
+    except ApiError as error:
+        return Unknown(f"{message}; reading the pod: {error}" if message else f"reading the pod: {error}")
+    metadata = pod.get("metadata", {})
+    spec = pod.get("spec", {})
+    if metadata.get("uid") != binding.uid:
+        return Gone(replaced=True)
+    node = spec.get("nodeName") or ""
+    if node:
+        there = metadata.get("annotations") or {}
+        ours = node == binding.node and all(there.get(key) == value for key, value in binding.all_annotations().items())
+        return Bound(found=True) if ours else Conflicted("bound", message, node)
+    if metadata.get("deletionTimestamp"):
+        return Conflicted("terminating", message)
+    if spec.get("schedulingGates"):
+        return Conflicted("gated", message)
+    return None
+
+
+def outcome_of(error: ApiError) -> Outcome:
+    """The outcome of an answer that needs no reading; a result left open is Unknown."""
+    if isinstance(error, NotFound):
+        return Gone()
+    if isinstance(error, TooManyRequests):
+        return Throttled(error.retry_after, str(error))
+    if error.unknown:
+        return Unknown(str(error))
+    if isinstance(error, Unreachable | ServerError):
+        return Throttled(error.retry_after, str(error))
+    if isinstance(error, Conflict):
+        return Conflicted("unclear", str(error))
+    return Refused(Refusal(error.status, error.reason, error.message))

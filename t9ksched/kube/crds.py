@@ -1,0 +1,108 @@
+"""The custom resource definitions we ship: put into the cluster, never taken back to an older version.
+
+Each file carries its version in the label `app.kubernetes.io/version`. A definition that is missing is created, one
+with an older version is replaced, an equal or newer one is left as it is, so that two releases on one cluster do not
+fight. Afterwards all of them are waited for until the server says they are Established.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from t9ksched.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
+from t9ksched.kube.port import ClusterPort, Object
+from t9ksched.kube.resources import CRDS
+
+VERSION_LABEL = "app.kubernetes.io/version"
+_ATTEMPTS = 5
+
+
+class NotEstablished(RuntimeError):
+    """Definitions that the server did not establish in time; the message names them and the server's reasons."""
+
+
+def read(folder: Path) -> list[Object]:
+    """Every CustomResourceDefinition of the folder's YAML files, in the files' order."""
+    definitions: list[Object] = []
+    for path in sorted(folder.glob("*.yaml")):
+        for document in yaml.safe_load_all(path.read_text(encoding="utf-8")):
+            if isinstance(document, dict) and document.get("kind") == CRDS.kind:
+                definitions.append(document)
+    return definitions
+
+
+async def ensure(
+    port: ClusterPort,
+    definitions: list[Object],
+    *,
+    timeout: float = 30.0,
+    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+) -> list[str]:
+    """Bring the cluster to at least these definitions and wait until they serve; returns the names it wrote.
+
+    Raises ApiError when the server refuses one, NotEstablished after about `timeout` seconds.
+    """
+    wrote = [name for definition in definitions if (name := await _bring(port, definition)) is not None]
+    pause, waited = 0.05, 0.0
+    while waiting := await _not_established(port, definitions):
+        if waited >= timeout:
+            raise NotEstablished("definitions not established: " + "; ".join(waiting))
+        await sleep(pause)
+        waited += pause
+        pause = min(pause * 2, 1.0)
+    return wrote
+
+
+async def _bring(port: ClusterPort, definition: Object) -> str | None:
+    name = str(definition["metadata"]["name"])
+    for attempts_left in reversed(range(_ATTEMPTS)):
+        try:
+            try:
+                there = await port.get(CRDS, name)
+            except NotFound:
+                await port.create(CRDS, definition)
+                return name
+            if _version(there) >= _version(definition):
+                return None
+            metadata = {
+                **there["metadata"],
+                "labels": {**(there["metadata"].get("labels") or {}), **definition["metadata"].get("labels", {})},
+                "annotations": {
+                    **(there["metadata"].get("annotations") or {}),
+                    **definition["metadata"].get("annotations", {}),
+                },
+            }
+            await port.replace(CRDS, {**there, "metadata": metadata, "spec": definition["spec"]})
+            return name
+        except (AlreadyExists, Conflict):  # somebody else writes it at the same time: look again
+            if not attempts_left:
+                raise
+    return None
+
+
+async def _not_established(port: ClusterPort, definitions: list[Object]) -> list[str]:
+    waiting = []
+    for definition in definitions:
+        name = str(definition["metadata"]["name"])
+        try:
+            there = await port.get(CRDS, name)
+        except ApiError as error:
+            waiting.append(f"{name}: {error}")
+            continue
+        conditions = {item.get("type"): item for item in there.get("status", {}).get("conditions") or ()}
+        if conditions.get("Established", {}).get("status") != "True":
+            refused = conditions.get("NamesAccepted", {})
+            waiting.append(f"{name}: {refused.get('message') or 'no answer yet'}")
+    return waiting
+
+
+def _version(definition: Object) -> tuple[Any, ...]:
+    """The version label as comparable numbers; a definition without one is older than any."""
+    label = str((definition["metadata"].get("labels") or {}).get(VERSION_LABEL, ""))
+    return tuple(int(part) for part in re.findall(r"\d+", label))

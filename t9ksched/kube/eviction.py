@@ -1,0 +1,125 @@
+"""Taking a running pod off its node for a reason that its owner can read.
+
+The pod first gets the condition DisruptionTarget, as evictions of Kubernetes do, so that Jobs and people can tell it
+from a failure; then it is deleted with its UID as precondition, so that a successor of its name is never hit. The
+condition is a courtesy: a server that refuses it does not save the pod. The outcome is a frozen value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from t9ksched.kube.errors import ApiError, Conflict, NotFound, ServerError, TooManyRequests, Unreachable
+from t9ksched.kube.port import ClusterPort, Object
+from t9ksched.kube.resources import PODS
+
+_CONDITION = "DisruptionTarget"
+_CONDITION_ATTEMPTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Victim:
+    """The very pod to evict."""
+
+    namespace: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Evicted:
+    """The deletion is accepted; the pod ends within its grace period."""
+
+
+@dataclass(frozen=True, slots=True)
+class AlreadyGone:
+    """The pod was deleted before; a pod of its name may be there, but it is another."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotEvicted:
+    """The server refuses; the pod runs on."""
+
+    status: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class TryLater:
+    """It was not done, or may have been: asking again is harmless. `retry_after` in seconds if the server named it."""
+
+    retry_after: float | None
+    message: str
+
+
+Result = Evicted | AlreadyGone | NotEvicted | TryLater
+
+
+async def evict(
+    port: ClusterPort,
+    victim: Victim,
+    *,
+    message: str,
+    now: datetime,
+    reason: str = "PreemptionByScheduler",
+    grace: int | None = None,
+) -> Result:
+    """Mark `victim` and delete it; `grace` in seconds, None for the pod's own. Raises nothing of the API."""
+    try:
+        found = await _mark(port, victim, reason, message, now)
+        if not found:
+            return AlreadyGone()
+        await port.delete(PODS, victim.name, victim.namespace, uid=victim.uid, grace=grace)
+        return Evicted()
+    except NotFound:
+        return AlreadyGone()
+    except Conflict:  # the only precondition is the UID
+        return AlreadyGone()
+    except ApiError as error:
+        if error.unknown or isinstance(error, TooManyRequests | ServerError | Unreachable):
+            return TryLater(error.retry_after, str(error))
+        return NotEvicted(error.status, str(error))
+
+
+async def _mark(port: ClusterPort, victim: Victim, reason: str, message: str, now: datetime) -> bool:
+    """Set the condition; False when the pod is no more. Raises ApiError only from reading the pod."""
+    for _ in range(_CONDITION_ATTEMPTS):
+        pod = await port.get(PODS, victim.name, victim.namespace)
+        metadata = pod["metadata"]
+        if metadata.get("uid") != victim.uid:
+            return False
+        if metadata.get("deletionTimestamp") or _marked(pod):
+            return True
+        status = {"conditions": [*_others(pod), _condition(reason, message, now)]}
+        # The whole list with the version it was read at: a merge patch replaces lists, and nobody's condition is lost.
+        patch = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "status": status}
+        try:
+            await port.patch(PODS, victim.name, victim.namespace, patch, subresource="status")
+        except Conflict:
+            continue
+        except NotFound:
+            return False
+        except ApiError:
+            return True
+        return True
+    return True
+
+
+def _others(pod: Object) -> list[Object]:
+    return [item for item in pod.get("status", {}).get("conditions") or () if item.get("type") != _CONDITION]
+
+
+def _marked(pod: Object) -> bool:
+    conditions = pod.get("status", {}).get("conditions") or ()
+    return any(item.get("type") == _CONDITION and item.get("status") == "True" for item in conditions)
+
+
+def _condition(reason: str, message: str, now: datetime) -> Object:
+    return {
+        "type": _CONDITION,
+        "status": "True",
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }

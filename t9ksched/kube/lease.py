@@ -1,0 +1,230 @@
+"""One leader among many: a Lease of coordination.k8s.io, held, renewed and given back.
+
+Clocks of different machines are never compared: a lease counts as lapsed when *we* saw no renewal for its duration.
+Our own leadership ends by our boot-time clock, which runs on while a machine sleeps: `holds()` turns false before
+anybody else may take over, so every write asks it first. Requests to renew end before the renew deadline does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import Enum
+from random import Random
+
+import structlog
+
+from t9ksched.kube.errors import ApiError, Conflict, NotFound
+from t9ksched.kube.port import ClusterPort, Object
+from t9ksched.kube.resources import LEASES
+
+log = structlog.get_logger(__name__)
+
+
+def boot_time() -> float:
+    """Seconds since the machine started, sleep included, where the system offers it."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Seconds: others may take over `duration` after the last renewal they saw; we stop at `renew_deadline` after the
+    sending of our last successful one; between attempts lies `retry`. duration > renew_deadline > retry.
+    """
+
+    duration: int = 15
+    renew_deadline: float = 10.0
+    retry: float = 2.0
+
+    def __post_init__(self) -> None:
+        if not self.duration > self.renew_deadline > self.retry > 0:
+            raise ValueError("a lease needs duration > renew deadline > retry > 0")
+
+
+class Claim(Enum):
+    """What may be done about a lease."""
+
+    RENEW = "renew"
+    TAKE = "take"
+    WAIT = "wait"
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """A state of the lease, and when (by our clock) it was first seen."""
+
+    version: str
+    at: float
+
+
+def judge(lease: Object, identity: str, sighting: Sighting, now: float) -> Claim:
+    """Renew our own, take a free or lapsed one, else wait. Pure; times by the local boot-time clock."""
+    spec = lease.get("spec") or {}
+    holder = spec.get("holderIdentity") or ""
+    if holder == identity:
+        return Claim.RENEW
+    if not holder or now >= sighting.at + float(spec.get("leaseDurationSeconds") or 0):
+        return Claim.TAKE
+    return Claim.WAIT
+
+
+class LeaderElection:
+    """Strives for the lease `name` as `identity` (unique among the processes). `run` until cancelled or `stop`.
+
+    `holds()` is the question before each write; `epoch` counts the lease's changes of hands and stamps what the leader
+    writes elsewhere. `on_change(leading)` is called when leadership comes and when it ends.
+    """
+
+    def __init__(
+        self,
+        port: ClusterPort,
+        name: str,
+        namespace: str,
+        identity: str,
+        *,
+        timing: Timing | None = None,
+        on_change: Callable[[bool], None] | None = None,
+        clock: Callable[[], float] = boot_time,
+        now: Callable[[], datetime] = _utc_now,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        random: Random | None = None,
+    ) -> None:
+        self.identity = identity
+        self.epoch = 0
+        self.holder = ""
+        self._port, self._name, self._namespace = port, name, namespace
+        self._timing = timing or Timing()
+        self._on_change = on_change
+        self._clock, self._now, self._sleep = clock, now, sleep
+        self._random = random or Random()
+        self._until: float | None = None
+        self._sighting = Sighting("", clock())
+        self._leading = False
+
+    def holds(self) -> bool:
+        """Whether we lead at this very moment."""
+        return self._until is not None and self._clock() < self._until
+
+    async def run(self) -> None:
+        """Acquire, renew, lose and acquire again; gives the lease back when cancelled."""
+        try:
+            while True:
+                await self.attempt()
+                pause = self._timing.retry
+                if not self._leading:  # so that candidates do not ask in step
+                    pause *= 1 + 0.2 * self._random.random()
+                await self._sleep(pause)
+        finally:
+            await asyncio.shield(self.release())
+
+    async def attempt(self) -> bool:
+        """One try to acquire or renew; returns whether we lead."""
+        started = self._clock()
+        try:
+            async with asyncio.timeout(self._timing.renew_deadline / 2):
+                renewed = await self._try(started)
+        except TimeoutError:
+            renewed = False
+        except ApiError as error:
+            renewed = False
+            log.warning("lease request failed", lease=self._name, error=str(error))
+        if renewed:
+            self._until = started + self._timing.renew_deadline
+        self._tell()
+        return self._leading
+
+    async def release(self) -> None:
+        """Give the lease back if we hold it, so that the next leader need not wait; best effort."""
+        held = self.holds()
+        self._until = None
+        self._tell()
+        if not held:
+            return
+        try:
+            async with asyncio.timeout(self._timing.retry):
+                lease = await self._port.get(LEASES, self._name, self._namespace)
+                if lease.get("spec", {}).get("holderIdentity") == self.identity:
+                    lease["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": self._stamp()}
+                    await self._port.replace(LEASES, lease)
+        except (ApiError, TimeoutError) as error:
+            log.info("lease not given back; it lapses by itself", lease=self._name, error=str(error))
+
+    async def _try(self, started: float) -> bool:
+        try:
+            lease = await self._port.get(LEASES, self._name, self._namespace)
+        except NotFound:
+            return await self._create()
+        version = str(lease["metadata"].get("resourceVersion", ""))
+        if version != self._sighting.version:
+            self._sighting = Sighting(version, self._clock())
+        self.holder = str((lease.get("spec") or {}).get("holderIdentity") or "")
+        claim = judge(lease, self.identity, self._sighting, started)
+        if claim is Claim.WAIT:
+            # Somebody else holds it: whatever we believed, we do not lead.
+            self._until = None
+            return False
+        if claim is Claim.RENEW and self._until is None:
+            # Ours from before a restart under the same identity: a new term all the same, the old process may live.
+            claim = Claim.TAKE
+        return await self._write(lease, claim)
+
+    async def _create(self) -> bool:
+        stamp = self._stamp()
+        lease: Object = {
+            "apiVersion": LEASES.api_version,
+            "kind": LEASES.kind,
+            "metadata": {"name": self._name, "namespace": self._namespace},
+            "spec": {
+                "holderIdentity": self.identity,
+                "leaseDurationSeconds": self._timing.duration,
+                "acquireTime": stamp,
+                "renewTime": stamp,
+                "leaseTransitions": 1,
+            },
+        }
+        try:
+            written = await self._port.create(LEASES, lease, self._namespace)
+        except Conflict:
+            return False
+        return self._won(written)
+
+    async def _write(self, lease: Object, claim: Claim) -> bool:
+        spec = lease.setdefault("spec", {})
+        stamp = self._stamp()
+        if claim is Claim.TAKE:
+            spec["acquireTime"] = stamp
+            spec["leaseTransitions"] = int(spec.get("leaseTransitions") or 0) + 1
+        spec |= {
+            "holderIdentity": self.identity,
+            "leaseDurationSeconds": self._timing.duration,
+            "renewTime": stamp,
+        }
+        try:
+            written = await self._port.replace(LEASES, lease)  # its resourceVersion is the precondition
+        except Conflict:
+            return False
+        return self._won(written)
+
+    def _won(self, lease: Object) -> bool:
+        self._sighting = Sighting(str(lease["metadata"].get("resourceVersion", "")), self._clock())
+        self.epoch = int(lease["spec"].get("leaseTransitions") or 0)
+        self.holder = self.identity
+        return True
+
+    def _tell(self) -> None:
+        leading = self.holds()
+        if leading != self._leading:
+            self._leading = leading
+            log.info("leadership", lease=self._name, leading=leading, epoch=self.epoch)
+            if self._on_change is not None:
+                self._on_change(leading)
+
+    def _stamp(self) -> str:
+        return self._now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
