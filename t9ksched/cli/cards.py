@@ -63,8 +63,7 @@ def coloured(console: Console) -> bool:
 
 def owner_of(holder: Mapping[str, Any]) -> str:
     """Whose card it is: the job of the holder's pod where the service knows it, else the pod."""
-    namespace = holder.get("namespace") or ""
-    return f"{namespace}/{holder.get('job') or holder.get('pod')}"
+    return f"{holder.get('namespace')}/{holder.get('job') or 'Pod/' + str(holder.get('pod'))}"
 
 
 def draw(gpus: Iterable[Mapping[str, Any]], palette: Palette) -> Text:

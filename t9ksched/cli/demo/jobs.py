@@ -1,0 +1,77 @@
+"""The jobs of the demo, as a user would write them."""
+
+from typing import Any
+
+from t9ksched.model.names import BATCH_API, PLATFORM_API, RUN_SECONDS_ANNOTATION
+
+Json = dict[str, Any]
+GPU = "nvidia.com/gpu"
+
+
+def _template(container: str, image: str, gpus: int) -> Json:
+    resources: Json = {"requests": {"cpu": "4", "memory": "16Gi"}}
+    if gpus:
+        resources["limits"] = {GPU: gpus}
+    return {"spec": {"containers": [{"name": container, "image": image, "resources": resources}]}}
+
+
+def _block(queue: str, priority: int = 0) -> Json:
+    return {"t9kScheduler": {"queue": queue, "priority": priority}}
+
+
+def pytorch(name: str, queue: str, replicas: int, gpus: int) -> Json:
+    """A PyTorchTrainingJob of `replicas` pods with `gpus` cards each."""
+    return {
+        "apiVersion": BATCH_API,
+        "kind": "PyTorchTrainingJob",
+        "metadata": {"name": name},
+        "spec": {
+            "scheduler": _block(queue),
+            "torchrunConfig": {"enabled": True, "procPerNode": "gpu"},
+            "replicaSpecs": [
+                {"type": "node", "replicas": replicas, "template": _template("pytorch", "example/torch:2", gpus)}
+            ],
+        },
+    }
+
+
+def mpi(name: str, queue: str, workers: int, gpus: int) -> Json:
+    """An MPIJob of a launcher without cards and `workers` workers with `gpus` each."""
+    launcher = _template("launcher", "example/mpi:4", 0)
+    launcher["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "100m", "memory": "100Mi"}}
+    return {
+        "apiVersion": BATCH_API,
+        "kind": "MPIJob",
+        "metadata": {"name": name},
+        "spec": {
+            "scheduler": _block(queue),
+            "ssh": {"sshdPath": "/usr/sbin/sshd"},
+            "mpiConfig": {"home": "/opt/mpi", "script": ["./walk", "10"]},
+            "replicaSpecs": [
+                {"type": "launcher", "replicas": 1, "template": launcher},
+                {"type": "worker", "replicas": workers, "template": _template("worker", "example/mpi:4", gpus)},
+            ],
+        },
+    }
+
+
+def notebook(name: str, queue: str, gpus: int) -> Json:
+    """A Notebook with `gpus` cards."""
+    return {
+        "apiVersion": PLATFORM_API,
+        "kind": "Notebook",
+        "metadata": {"name": name},
+        "spec": {
+            "type": "jupyter",
+            "scheduler": _block(queue),
+            "template": _template("notebook", "example/notebook:1", gpus),
+        },
+    }
+
+
+def foreign_pod(name: str, gpus: int, node_labels: dict[str, str], seconds: int | None = None) -> Json:
+    """A pod of the cluster's default scheduler: no queue, no gang."""
+    pod = _template("main", "example/cuda:12", gpus)
+    pod["spec"]["nodeSelector"] = node_labels
+    annotations = {RUN_SECONDS_ANNOTATION: str(seconds)} if seconds else {}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "annotations": annotations}, **pod}

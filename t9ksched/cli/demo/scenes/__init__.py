@@ -1,0 +1,14 @@
+"""The scenes in the order they play: a title and a function of the stage each."""
+
+from collections.abc import Awaitable, Callable
+
+from t9ksched.cli.demo.scenes import foreign, gangs, queues, quota, waiting
+from t9ksched.cli.demo.stage import Stage
+
+SCENES: tuple[tuple[str, Callable[[Stage], Awaitable[None]]], ...] = (
+    ("Two pools of cards, a queue for each", queues.play),
+    ("Three kinds of jobs start whole, on cards by index", gangs.play),
+    ("A pod of another scheduler takes cards: charged, and left alone", foreign.play),
+    ("A gang too large for what is free waits whole, and says why", waiting.play),
+    ("A job larger than its queue's quota is refused at the door", quota.play),
+)

@@ -1,0 +1,42 @@
+from typing import Any
+
+from rich.console import Console
+
+from t9ksched.cli.cards import Palette, coloured, draw, legend, owner_of
+
+
+def _card(index: int, *holders: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"index": index, "healthy": True, "cordoned": False, "holders": list(holders), **more}
+
+
+def _by(job: str | None, pod: str = "p") -> dict[str, Any]:
+    return {"namespace": "n", "pod": pod, "job": job}
+
+
+def test_without_colour_every_owner_has_a_letter() -> None:
+    cards = [_card(2, _by("Notebook/b")), _card(0, _by("MPIJob/a")), _card(1, _by("MPIJob/a")), _card(3)]
+    assert draw([*cards, _card(4, healthy=False), _card(5, cordoned=True)], Palette(False)).plain == "A A B . x x"
+
+
+def test_with_colour_owners_differ_and_keep_their_colour() -> None:
+    palette = Palette(True)
+    first = [str(span.style) for span in draw([_card(0, _by("a")), _card(1, _by("b"))], palette).spans]
+    again = [str(span.style) for span in draw([_card(0, _by("b")), _card(1, _by("a"))], palette).spans]
+    assert len(set(first)) == 2
+    assert again == first[::-1]
+
+
+def test_the_legend_counts_cards_largest_first() -> None:
+    nodes = [{"gpus": [_card(0, _by("x")), _card(1, _by("y"))]}, {"gpus": [_card(0, _by("y"))]}, {"name": "cpu"}]
+    assert [entry.plain for entry in legend(nodes, Palette(False))] == ["A n/y ×2", "B n/x ×1"]
+
+
+def test_a_pod_without_a_job_owns_its_cards_itself() -> None:
+    assert owner_of(_by(None, "alone")) == "n/Pod/alone"
+    assert owner_of(_by("MPIJob/walk")) == "n/MPIJob/walk"
+
+
+def test_no_color_is_honoured() -> None:
+    assert coloured(Console(force_terminal=True, color_system="truecolor", no_color=False, _environ={}))
+    assert not coloured(Console(force_terminal=True, color_system="truecolor", _environ={"NO_COLOR": "1"}))
+    assert not coloured(Console(force_terminal=False, _environ={}))

@@ -1,0 +1,34 @@
+import pytest
+
+from t9ksched.cli.failure import BAD_USAGE, Failure
+from t9ksched.cli.kinds import parse_target
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("ptj/a", "PyTorchTrainingJob"),
+        ("pj/a", "PyTorchTrainingJob"),
+        ("PyTorchTrainingJob/a", "PyTorchTrainingJob"),
+        ("pytorchtrainingjobs/a", "PyTorchTrainingJob"),
+        ("MJ/a", "MPIJob"),
+        ("mpijobs/a", "MPIJob"),
+        ("nb/a", "Notebook"),
+        ("pods/a", "Pod"),
+        ("job/a", "Job"),
+        ("PodGroup/a", "PodGroup"),
+        ("SomethingElse/a", "SomethingElse"),
+    ],
+)
+def test_short_names_in_any_case(text: str, kind: str) -> None:
+    target = parse_target(text, "vision")
+    assert (target.namespace, target.kind, target.name) == ("vision", kind, "a")
+    assert target.path == f"/apis/v1/workloads/vision/{kind}/a"
+
+
+@pytest.mark.parametrize("text", ["", "resnet", "ptj/", "/resnet", "ptj/a/b"])
+def test_what_names_no_object_is_bad_usage(text: str) -> None:
+    with pytest.raises(Failure) as failure:
+        parse_target(text, "default")
+    assert failure.value.code == BAD_USAGE
+    assert "KIND/NAME" in failure.value.remedy
