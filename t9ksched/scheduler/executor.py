@@ -77,9 +77,9 @@ class Executor:
         for assignment in assignments:
             record = self._state.pods.get(assignment.pod)
             if record is not None:
-                self._waiting.append(
-                    Binding(record.namespace, record.name, record.uid, assignment.node, dict(assignment.cards))
-                )
+                cards = {container: indices for container, _, indices in assignment.cards}
+                binding = Binding(record.namespace, record.name, record.uid, assignment.node, cards)
+                self._waiting.append(binding)
         self._pump()
 
     async def stop(self) -> None:

@@ -84,11 +84,11 @@ class Loop:
         planner = Planner(self._state.view(now), self.policy, now, self._memo)
         time = asyncio.get_running_loop().time
         slice_ends = time() + SLICE_SECONDS
-        while planner.step(_GANGS_A_STEP):
+        while not planner.step(_GANGS_A_STEP):
             if time() > slice_ends:
                 await asyncio.sleep(0)
                 slice_ends = time() + SLICE_SECONDS
-        plan = planner.plan()
+        plan = planner.result()
         self.stats.cycles += 1
         await self._carry_out(plan)
         return plan
@@ -98,8 +98,8 @@ class Loop:
         by_gang: defaultdict[str, list[Assignment]] = defaultdict(list)
         for assignment in plan.assignments:
             by_gang[assignment.gang].append(assignment)
-        for uid, (reasons, position) in plan.reasons().items():
-            self._narrator.waits(uid, reasons, position, now)
+        for waiting in (*plan.waiting, *plan.surplus):
+            self._narrator.waits(waiting.gang, waiting.reasons, waiting.position or None, now)
         time = asyncio.get_running_loop().time
         slice_ends = time() + SLICE_SECONDS
         for uid, decided in by_gang.items():

@@ -26,9 +26,8 @@ async def exposition(state: ClusterState) -> bytes:
         for charge in state.charges.on_node(name):
             for resource, amount in charge.pod_class.requests:
                 used[resource] += amount
-        lines.extend(
-            _request(name, resource, amount) for resource, amount in sorted(used.items()) if resource != "pods"
-        )
+        used.pop("pods", None)
+        lines.extend(_request(name, resource, amount) for resource, amount in sorted(used.items()))
         if count % _NODES_A_SLICE == 0:
             await asyncio.sleep(0)
     lines += ["# HELP t9ksched_queue_allocated Requests held through a queue.", "# TYPE t9ksched_queue_allocated gauge"]

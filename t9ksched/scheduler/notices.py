@@ -1,29 +1,21 @@
 """Events that people read, written best effort: on the job where there is one, else on the group or pod."""
 
-from typing import Any, Protocol
+from typing import Any
 
-from t9ksched.kube.port import Object
+from t9ksched.kube.events import EventRecorder
 from t9ksched.model.names import SCHEDULER_API
 from t9ksched.scheduler.records import GangRecord
-
-
-class Recorder(Protocol):
-    """What writes events; never blocks and never fails its caller."""
-
-    def record(self, obj: Object, reason: str, message: str, *, warning: bool = False) -> None:
-        """Note an event about an object."""
-        ...
 
 
 class Notices:
     """Says what happened to whom."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: EventRecorder) -> None:
         self._recorder = recorder
 
     def event(self, item: dict[str, Any], reason: str, message: str, *, warning: bool = False) -> None:
         """An event about an object given by apiVersion, kind and metadata."""
-        self._recorder.record(item, reason, message, warning=warning)
+        self._recorder.record(item, reason, message, type="Warning" if warning else "Normal")
 
     def gang(self, gang: GangRecord, reason: str, message: str, *, warning: bool = False) -> None:
         """An event about a group: on its job, else on the PodGroup, else on the one pod."""

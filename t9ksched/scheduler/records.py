@@ -89,6 +89,7 @@ class PodRecord:
     labels: dict[str, str] = field(default_factory=dict)
     gang: "GangRecord | None" = None
     retry_at: int = 0
+    refusals: int = 0
 
     @property
     def blocked(self) -> tuple[Reason, ...]:

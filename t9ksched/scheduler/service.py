@@ -40,7 +40,7 @@ _DATABASE_PAUSE = 2.0
 
 
 class SchedulerService:
-    """One scheduler over one cluster and one database. `run` goes on until cancelled; `ready` is set when it decides."""
+    """One scheduler over one cluster and one database: `run` goes on until cancelled, `ready` says that it decides."""
 
     def __init__(
         self,

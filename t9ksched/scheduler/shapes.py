@@ -200,7 +200,7 @@ def _holder(pod: PodRecord, container: str) -> Json:
 def container_cards(charge: Charge) -> list[tuple[str, int, str]]:
     """`(resource, index, container)` for every card a pod holds; main containers and sidecars first to last."""
     left = {resource: list(indices(mask)) for resource, mask in charge.cards.items()}
-    found = []
+    found: list[tuple[str, int, str]] = []
     for cards in charge.pod_class.cards:
         if cards.kind == "init":
             continue

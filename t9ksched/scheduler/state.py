@@ -19,7 +19,8 @@ from t9ksched.store.acceptances import Acceptance
 REFILL_HOLD_NS = 60 * 1_000_000_000
 """How long the place of a refused member is kept for its gang."""
 RETRY_AFTER_REFUSAL_NS = 1_000_000_000
-"""How long a refused pod rests before it is tried again."""
+"""How long a refused pod rests before it is tried again; doubled with each refusal, up to a minute."""
+_LONGEST_REST_DOUBLINGS = 6
 
 
 class ClusterState(Observed):
@@ -85,7 +86,7 @@ class ClusterState(Observed):
                 return []
             assert record.pod_class is not None
             record.assumed = assignment.node
-            self.charges.charge(record.uid, assignment.node, record.pod_class, gang.queue, assignment.masks())
+            self.charges.charge(record.uid, assignment.node, record.pod_class, gang.queue, dict(assignment.masks))
             self.holds.pop(record.uid, None)
             done.append(record)
         gang.first_bound = gang.first_bound or now
@@ -98,7 +99,7 @@ class ClusterState(Observed):
             return False
         if self.nodes.generation[self.nodes.row(node)] != assignment.generation:
             return False
-        return self.charges.fits(node, record.pod_class, assignment.masks())
+        return self.charges.fits(node, record.pod_class, dict(assignment.masks))
 
     def _unassume(self, record: PodRecord) -> None:
         record.assumed = ""
@@ -112,7 +113,8 @@ class ClusterState(Observed):
             return
         node, charge = record.assumed, self.charges.get(pod_uid)
         self._unassume(record)
-        record.retry_at = now + RETRY_AFTER_REFUSAL_NS
+        record.retry_at = now + (RETRY_AFTER_REFUSAL_NS << min(record.refusals, _LONGEST_REST_DOUBLINGS))
+        record.refusals += 1
         self._resting.add(record)
         gang = record.gang
         if gang is None:

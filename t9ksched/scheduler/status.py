@@ -9,6 +9,7 @@ import asyncio
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import structlog
@@ -87,10 +88,11 @@ class StatusWriter:
         loop = asyncio.get_running_loop()
         while True:
             self._collect(loop.time())
-            ready = [(self._group, gang) for gang in self._groups.take(loop.time())]
-            ready += [(self._queue, name) for name in self._queues.take(loop.time())]
+            now = loop.time()
+            groups, queues = self._groups.take(now), self._queues.take(now)
+            ready = [partial(self._group, gang) for gang in groups] + [partial(self._queue, name) for name in queues]
             for start in range(0, len(ready), _IN_FLIGHT):
-                await asyncio.gather(*(write(key) for write, key in ready[start : start + _IN_FLIGHT]))
+                await asyncio.gather(*(write() for write in ready[start : start + _IN_FLIGHT]))
             times = [at for at in (self._groups.next(), self._queues.next()) if at is not None]
             pause = max(0.0, min(times) - loop.time()) if times else None
             if not ready or pause:
