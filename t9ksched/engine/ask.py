@@ -1,0 +1,147 @@
+"""What gangs ask for, with gangs that ask alike sharing one answer.
+
+An `Ask` is a queue with numbers of pods by class. Room and quota only shrink while a cycle places gangs, so an ask that
+failed keeps its answer for the rest of the cycle: 100,000 waiting gangs that are alike cost one attempt.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from t9ksched.engine import explain
+from t9ksched.engine.placement import Group, hardness
+from t9ksched.engine.trial import ClassColumn, Trial
+from t9ksched.engine.view import QueueState
+from t9ksched.model.gang import Gang, Member
+from t9ksched.model.podclass import PodClass
+from t9ksched.model.reasons import Reason
+
+
+def chosen(gang: Gang) -> tuple[Sequence[Member], list[Member], bool]:
+    """The waiting members that make up what is missing of the minimum, those above it, and whether they suffice.
+
+    Members of a role that is below its minimum come first, then the others in their order.
+    """
+    waiting = gang.waiting
+    placed = sum(count for _, count in gang.placed) if gang.placed else 0
+    missing = max(0, gang.min_member - placed)
+    if not gang.roles:
+        if gang.total < gang.min_member or len(waiting) < missing:
+            return waiting, [], False
+        return waiting[:missing], list(waiting[missing:]), True
+    there, total = dict(gang.placed), dict(gang.total_roles)
+    short = {role: max(0, minimum - there.get(role, 0)) for role, minimum in gang.roles}
+    if gang.total < gang.min_member or any(total.get(role, 0) < minimum for role, minimum in gang.roles):
+        return waiting, [], False
+    picked: list[bool] = []
+    for member in waiting:
+        wanted = short.get(member.role, 0) > 0
+        if wanted:
+            short[member.role] -= 1
+        picked.append(wanted)
+    if any(short.values()):
+        return waiting, [], False
+    left = missing - sum(picked)
+    for at in range(len(picked)):
+        if left > 0 and not picked[at]:
+            picked[at] = True
+            left -= 1
+    if left > 0:
+        return waiting, [], False
+    members = [member for member, is_picked in zip(waiting, picked, strict=True) if is_picked]
+    rest = [member for member, is_picked in zip(waiting, picked, strict=True) if not is_picked]
+    return members, rest, True
+
+
+class Ask:
+    """Pods by class for one queue.
+
+    Attributes:
+        groups: classes with numbers of pods, hardest first.
+        demand: sum of requests in units by resource.
+        over_quota, no_room, behind: the answer it got in this cycle; None or empty while it got none.
+    """
+
+    __slots__ = ("behind", "demand", "groups", "no_room", "over_quota")
+
+    def __init__(self, groups: list[Group]) -> None:
+        self.groups = groups
+        self.demand: dict[str, int] = {}
+        for column, pods in groups:
+            for resource, amount in column.pod_class.requests:
+                self.demand[resource] = self.demand.get(resource, 0) + amount * pods
+        self.over_quota: tuple[Reason, ...] | None = None
+        self.no_room: tuple[Reason, ...] = ()
+        self.behind: tuple[Reason, ...] | None = None
+
+    def competes(self, ahead: "Ask", for_quota: bool) -> bool:
+        """Whether this would take what an earlier ask of the queue waits for: its quota, or room on its nodes."""
+        shared = [name for name in self.demand if self.demand[name] and ahead.demand.get(name)]
+        if for_quota:
+            return bool(shared)
+        return bool(shared) and any(
+            bool(np.any(mine.mask & theirs.mask)) for mine, _ in self.groups for theirs, _ in ahead.groups
+        )
+
+
+class Asks:
+    """All asks of one cycle."""
+
+    def __init__(self, trial: Trial, queues: Mapping[str, QueueState]) -> None:
+        self._trial = trial
+        self._queues = queues
+        self._columns: dict[tuple[str, int], ClassColumn] = {}
+        self._classes: list[PodClass] = []
+        self._known: dict[tuple[object, ...], Ask] = {}
+        self.full: set[ClassColumn] = set()
+        """Classes of which not one more pod fits."""
+
+    def column(self, queue: str, pod_class: PodClass) -> ClassColumn:
+        """The column of a class in a queue; looked up by identity, as comparing classes costs more than a placement."""
+        key = (queue, id(pod_class))
+        found = self._columns.get(key)
+        if found is None:
+            found = self._trial.column(self._queues[queue].spec.node_selector, pod_class)
+            self._columns[key] = found
+            self._classes.append(pod_class)  # alive as long as its id is a key
+        return found
+
+    def by_class(self, queue: str, members: Sequence[Member]) -> list[tuple[ClassColumn, list[Member]]]:
+        """Members by class, in the order in which classes first appear."""
+        groups: dict[int, tuple[ClassColumn, list[Member]]] = {}
+        for member in members:
+            column = self.column(queue, member.pod_class)
+            groups.setdefault(id(column), (column, []))[1].append(member)
+        return list(groups.values())
+
+    def get(self, queue: str, members: Sequence[Member]) -> Ask:
+        """What these members ask for."""
+        counts: dict[int, int] = {}
+        for member in members:
+            key = id(member.pod_class)
+            counts[key] = counts.get(key, 0) + 1
+        signature = (queue, *counts.items())
+        found = self._known.get(signature)
+        if found is None:
+            columns: dict[ClassColumn, int] = {}
+            for member in members:
+                column = self.column(queue, member.pod_class)
+                columns[column] = columns.get(column, 0) + 1
+            groups = list(columns.items())
+            if len(groups) > 1:
+                groups.sort(key=lambda group: hardness(group[0]))
+            canonical = (queue, "ask", *((id(column), pods) for column, pods in groups))
+            found = self._known.setdefault(canonical, Ask(groups))
+            self._known[signature] = found
+        return found
+
+    def impossible(self, ask: Ask) -> tuple[Reason, ...]:
+        """Reasons that no free room would cure; cheap enough to be given next to others."""
+        found = (explain.impossible(column, pods) for column, pods in ask.groups)
+        return explain.unique(reason for reason in found if reason is not None)
+
+    def forget_rooms(self) -> None:
+        """Room has become free: what failed for want of room may be asked again."""
+        for ask in self._known.values():
+            ask.no_room = ()
+        self.full.clear()

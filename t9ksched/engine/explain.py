@@ -1,0 +1,285 @@
+"""Why a gang stays, as typed reasons with their numbers.
+
+Each function answers for one check that failed; all of them only read. The sentences are plain and carry the numbers,
+the mappings carry the same numbers for programs.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from t9ksched.engine.ledger import Shortfall
+from t9ksched.engine.masks import constraints
+from t9ksched.engine.placement import Group
+from t9ksched.engine.trial import ClassColumn
+from t9ksched.model.gang import Gang
+from t9ksched.model.podclass import PodClass
+from t9ksched.model.quantity import from_units
+from t9ksched.model.reasons import Code, Reason
+from t9ksched.model.resources import is_card_resource
+
+_OWN_WORDS = {
+    "queue": "are not nodes of the queue",
+    "selector": "do not match the pod's nodeSelector or node affinity",
+    "volumes": "cannot reach its volumes",
+    "taints": "have taints it does not tolerate",
+    "not ready": "are not ready",
+}
+
+
+def amount(resource: str, units: int) -> str:
+    """An amount as people write it: `8 × nvidia.com/gpu`, `16Gi memory`."""
+    if resource == "pods" or is_card_resource(resource) or "/" in resource:
+        return f"{units} × {resource}"
+    return f"{from_units(resource, units)} {resource}"
+
+
+def nodes(count: int) -> str:
+    """`1 node`, `14 nodes`."""
+    return f"{count} node" if count == 1 else f"{count} nodes"
+
+
+def queue_not_found(name: str) -> Reason:
+    """The queue does not exist."""
+    return Reason(
+        Code.QUEUE_NOT_FOUND,
+        f"queue {name!r} does not exist",
+        unblocks=(f"an administrator creates queue {name!r}", "submit it again to a queue that exists"),
+    )
+
+
+def queue_closed(name: str) -> Reason:
+    """The queue takes no new gangs."""
+    return Reason(
+        Code.QUEUE_CLOSED,
+        f"queue {name!r} is closed and takes nothing new",
+        unblocks=(f"an administrator opens queue {name!r}", "submit it again to an open queue"),
+    )
+
+
+def incomplete(gang: Gang) -> Reason | None:
+    """Members that do not exist yet, or None when the gang is complete."""
+    needs, has, parts = {}, {}, []
+    if gang.total < gang.min_member:
+        needs["members"], has["members"] = gang.min_member, gang.total
+        parts.append(f"has {gang.total} of {gang.min_member} members")
+    if gang.roles:
+        there = dict(gang.total_roles)
+        for role, minimum in gang.roles:
+            if there.get(role, 0) < minimum:
+                needs[f"role:{role}"], has[f"role:{role}"] = minimum, there.get(role, 0)
+                parts.append(f"has {there.get(role, 0)} of {minimum} in role {role!r}")
+    if not parts:
+        return None
+    return Reason(Code.GANG_INCOMPLETE, ", ".join(parts), needs, has, unblocks=("its missing pods are created",))
+
+
+def quota_exceeded(shortfalls: Sequence[Shortfall]) -> Reason:
+    """What the gang asks for is more than what is left of its queue's quota."""
+    parts, unblocks = [], []
+    for short in shortfalls:
+        left = max(short.has, 0)
+        parts.append(
+            f"needs {amount(short.resource, short.needs)}, queue {short.queue!r} has "
+            f"{from_units(short.resource, left)} of {from_units(short.resource, short.nominal)} left"
+        )
+        if short.needs > short.nominal:
+            unblocks.append(f"ask for less: the whole quota is {amount(short.resource, short.nominal)}")
+        else:
+            unblocks.append(f"{amount(short.resource, short.needs - short.has)} of the queue is given back")
+    return Reason(
+        Code.QUOTA_EXCEEDED,
+        "; ".join(parts),
+        {short.resource: short.needs for short in shortfalls},
+        {short.resource: short.has for short in shortfalls},
+        unblocks=(*unblocks, "an administrator raises the quota"),
+    )
+
+
+def no_room(groups: Iterable[Group]) -> tuple[Reason, ...]:
+    """Why the groups found no place together, on the trial as it is before they are placed."""
+    asked = list(groups)
+    found = [reason for column, pods in asked if (reason := _no_room(column, pods)) is not None]
+    if found:
+        return unique(found)
+    total = sum(pods for _, pods in asked)
+    match = np.logical_or.reduce([column.mask for column, _ in asked])
+    return (
+        Reason(
+            Code.INSUFFICIENT_RESOURCES,
+            f"each kind of its pods finds room alone, all {total} together do not; {nodes(int(match.sum()))} match",
+            {"members": total},
+            nodes={"match": int(match.sum())},
+            unblocks=("room is given back on the matching nodes",),
+        ),
+    )
+
+
+def unique(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
+    """Each reason once, in order. Reasons carry mappings, so they are compared, not hashed."""
+    kept: list[Reason] = []
+    for reason in reasons:
+        if reason not in kept:
+            kept.append(reason)
+    return tuple(kept)
+
+
+def impossible(column: ClassColumn, pods: int) -> Reason | None:
+    """Why no free room would help: no node may take such a pod, or all of them together are too small."""
+    return never_fits(column, pods) if column.mask.any() else _no_node_matches(column)
+
+
+def _no_room(column: ClassColumn, pods: int) -> Reason | None:
+    reason = impossible(column, pods)
+    if reason is not None:
+        return reason
+    match = int(column.mask.sum())
+    rooms = column.rooms()
+    fit = int(np.minimum(rooms, pods).sum())
+    if fit >= pods:
+        return None
+    able = int((rooms > 0).sum())
+    if fit:
+        return _not_enough(column, pods, fit, match, able)
+    return _no_single_node(column, match)
+
+
+def _no_node_matches(column: ClassColumn) -> Reason:
+    left = np.ones(len(column.mask), np.bool_)
+    counts = {"total": len(left), "match": 0}
+    parts = []
+    for constraint in constraints(column.selector, column.pod_class):
+        keeps = left & column.trial.memo.column(constraint)
+        gone = int(left.sum()) - int(keeps.sum())
+        if gone:
+            counts[constraint.label] = gone
+            parts.append(f"{gone} {_OWN_WORDS[constraint.label]}")
+        left = keeps
+    return Reason(
+        Code.NO_NODE_MATCHES,
+        f"no node of {len(left)} may run it: {', '.join(parts)}" if parts else "the cluster has no nodes",
+        nodes=counts,
+        unblocks=("change what the pod or its queue selects, or make such nodes available",),
+    )
+
+
+def never_fits(column: ClassColumn, pods: int) -> Reason | None:
+    """Why the matching nodes would not take the pods even if nothing ran there; None when they would."""
+    static = column.trial.nodes.static
+    empty = column.rooms(static.allocatable)
+    most = int(np.minimum(empty, pods).sum())
+    if most >= pods:
+        return None
+    match = int(column.mask.sum())
+    if most:
+        return Reason(
+            Code.NEVER_FITS,
+            f"needs room for {pods} pods with {wants(column.pod_class)} each; "
+            f"{nodes(match)} match and take {most} when empty",
+            {"members": pods},
+            {"members": most},
+            {"match": match},
+            (f"ask for at most {most} such pods",),
+        )
+    largest = {resource: _largest(column, static.allocatable, resource) for resource, _ in column.pod_class.requests}
+    needs = {name: units for name, units in column.pod_class.requests if units > largest[name]}
+    if not needs:
+        needs = {name: units for name, units in column.pod_class.requests if name != "pods"}
+        what = f"no single node has all of {wants(column.pod_class)}"
+    else:
+        what = ", ".join(
+            f"needs {amount(name, units)} on one node, the largest has {from_units(name, largest[name])}"
+            for name, units in needs.items()
+        )
+    return Reason(
+        Code.NEVER_FITS,
+        f"{what}; {nodes(match)} match",
+        needs,
+        {name: largest[name] for name in needs},
+        {"match": match, "fit": 0},
+        ("ask for no more than one node has, or use more and smaller pods",),
+    )
+
+
+def _not_enough(column: ClassColumn, pods: int, fit: int, match: int, able: int) -> Reason:
+    return Reason(
+        Code.INSUFFICIENT_RESOURCES,
+        f"needs room for {pods} pods with {wants(column.pod_class)} each; {nodes(match)} match and have room for {fit}",
+        {"members": pods},
+        {"members": fit},
+        {"match": match, "fit": able},
+        (f"room for {pods - fit} more of them is given back",),
+    )
+
+
+def _no_single_node(column: ClassColumn, match: int) -> Reason:
+    free = column.trial.free
+    requests = [(name, units) for name, units in column.pod_class.requests if units]
+    best = {name: max(_largest(column, free, name), 0) for name, _ in requests}
+    short = {name: units for name, units in requests if units > best[name]}
+    tail = "best has {} free"
+    if not short:
+        # Every amount is free somewhere, but nowhere all at once: show the node that has most of the rarest.
+        row = _closest(column)
+        rows = column.trial.resource_rows
+        best = {name: max(int(free[rows[name], row]), 0) for name, _ in requests}
+        short = {name: units for name, units in requests if units > best[name]}
+        tail = "the closest has {} free"
+    if not short:
+        return Reason(
+            Code.INSUFFICIENT_RESOURCES,
+            f"its host ports are taken on every one of {nodes(match)} that match and have room",
+            nodes={"match": match, "fit": 0},
+            unblocks=("a pod with the same host port ends",),
+        )
+    asked = " and ".join(amount(name, units) for name, units in short.items())
+    has = " and ".join(from_units(name, best[name]) for name in short)
+    return Reason(
+        Code.INSUFFICIENT_RESOURCES,
+        f"needs {asked} on one node; {nodes(match)} match, {tail.format(has)}",
+        short,
+        {name: best[name] for name in short},
+        {"match": match, "fit": 0},
+        tuple(f"{amount(name, units - best[name])} more is given back on one node" for name, units in short.items()),
+    )
+
+
+def _largest(column: ClassColumn, columns: "np.ndarray[tuple[int, ...], np.dtype[np.int64]]", resource: str) -> int:
+    at = column.trial.resource_rows.get(resource)
+    return int(columns[at][column.mask].max()) if at is not None else 0
+
+
+def _closest(column: ClassColumn) -> int:
+    """The matching node that has the largest part of what it lacks most."""
+    part = np.full(len(column.mask), 512, np.int64)
+    for at, units in column.needs:
+        np.minimum(part, np.clip(column.trial.free[at], 0, units) * 512 // units, out=part)
+    part[~column.mask] = -1
+    return int(part.argmax())
+
+
+def wants(pod_class: PodClass) -> str:
+    """What one pod asks for: its extended resources, or cpu and memory when it has none."""
+    asked = [(name, units) for name, units in pod_class.requests if name != "pods"]
+    special = [(name, units) for name, units in asked if "/" in name]
+    return " and ".join(amount(name, units) for name, units in special or asked) or "a pod slot"
+
+
+def behind(position: int, queue: str) -> Reason:
+    """A strict queue lets nothing pass that competes for what an earlier gang waits for."""
+    return Reason(
+        Code.BEHIND,
+        f"queue {queue!r} keeps strict order: position {position} waits for room that this would take",
+        unblocks=(f"the job at position {position} starts or leaves the queue",),
+    )
+
+
+def held_for_other(whys: Iterable[str], owners: int) -> Reason:
+    """It would fit, were some room not promised to others."""
+    causes = ", ".join(sorted({why for why in whys if why}))
+    return Reason(
+        Code.HELD_FOR_OTHER,
+        f"it would fit, but room is held for {owners} other job{'' if owners == 1 else 's'}"
+        + (f" ({causes})" if causes else ""),
+        unblocks=("the room held is used or given up",),
+    )

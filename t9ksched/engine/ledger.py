@@ -1,0 +1,101 @@
+"""Who pays: quotas of queues and what is charged against them.
+
+Quota is asked through `can_charge`, `charge`, `uncharge` and `share` only. A quota is a set of rows (queue, resource,
+nominal); a charge goes to every account of `path(queue)`, which today is the queue alone and has room for parents.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from t9ksched.engine.view import QueueState
+
+SHARE_UNIT: Final = 10**9
+"""Dominant shares are counted in parts of this, so that they compare exactly."""
+INFINITE_SHARE: Final = 1 << 62
+"""Share of a queue that uses something of which its quota is zero."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shortfall:
+    """A quota that would be exceeded, in units of the resource.
+
+    Attributes:
+        needs: asked for.
+        has: what is left, negative when the queue uses more than its quota.
+        nominal: the whole quota.
+    """
+
+    queue: str
+    resource: str
+    needs: int
+    has: int
+    nominal: int
+
+
+class Ledger:
+    """Charges of one cycle. `totals(queue)` gives allocatable by resource of the nodes a queue may use (OQ-48)."""
+
+    def __init__(self, queues: Mapping[str, QueueState], totals: Callable[[str], Mapping[str, int]]) -> None:
+        self._nominal = {name: dict(state.spec.quota) for name, state in queues.items()}
+        self._used = {name: dict(state.used) for name, state in queues.items()}
+        self._totals = totals
+
+    def path(self, queue: str) -> tuple[str, ...]:
+        """The accounts a charge of this queue goes to."""
+        return (queue,)
+
+    def can_charge(self, queue: str, demand: Mapping[str, int]) -> list[Shortfall]:
+        """Quotas that the demand would exceed, by resource; empty when it may be charged. Equality is fine."""
+        found = []
+        for account in self.path(queue):
+            used = self._used[account]
+            for resource, nominal in self._nominal[account].items():
+                needs = demand.get(resource, 0)
+                if needs > 0 and used.get(resource, 0) + needs > nominal:
+                    found.append(Shortfall(account, resource, needs, nominal - used.get(resource, 0), nominal))
+        return found
+
+    def most(self, queue: str, request: Mapping[str, int], wanted: int) -> int:
+        """How many of `wanted` equal requests may be charged."""
+        for account in self.path(queue):
+            used = self._used[account]
+            for resource, nominal in self._nominal[account].items():
+                amount = request.get(resource, 0)
+                if amount > 0:
+                    wanted = min(wanted, max(0, nominal - used.get(resource, 0)) // amount)
+        return wanted
+
+    def charge(self, queue: str, demand: Mapping[str, int]) -> None:
+        """Take the demand."""
+        for account in self.path(queue):
+            used = self._used[account]
+            for resource, amount in demand.items():
+                used[resource] = used.get(resource, 0) + amount
+
+    def uncharge(self, queue: str, demand: Mapping[str, int]) -> None:
+        """Give back what `charge` took."""
+        for account in self.path(queue):
+            used = self._used[account]
+            for resource, amount in demand.items():
+                used[resource] -= amount
+
+    def used(self, queue: str) -> Mapping[str, int]:
+        """What the queue is charged with."""
+        return self._used[queue]
+
+    def share(self, queue: str) -> int:
+        """Dominant share in parts of `SHARE_UNIT`: the largest of used/quota over the resources the quota names."""
+        used = self._used[queue]
+        nominals = self._nominal[queue] or self._totals(queue)
+        largest = 0
+        for resource, nominal in nominals.items():
+            amount = used.get(resource, 0)
+            if amount <= 0:
+                continue
+            if nominal <= 0:
+                if self._nominal[queue]:
+                    return INFINITE_SHARE
+                continue
+            largest = max(largest, amount * SHARE_UNIT // nominal)
+        return largest

@@ -1,0 +1,233 @@
+"""Which nodes are allowed at all, whatever room they have.
+
+One boolean column per distinct constraint (queue's selector, pod's selector and affinity, tolerations, volumes, state
+of the node), computed once and kept across cycles in a `Memo`. When nodes change, only their entries are computed
+again. The memo never changes a result: it holds pure functions of the nodes' facts.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from t9ksched.engine.nodes import FrozenNodes, Int64s, Static
+from t9ksched.model.labels import LabelSelector, NodeSelector
+from t9ksched.model.node import NodeFacts
+from t9ksched.model.podclass import PodClass
+from t9ksched.model.taints import Taint, Toleration, untolerated
+
+Mask = NDArray[np.bool_]
+
+CORDONED: Final = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+"""What an unschedulable node stands for (Kubernetes adds this taint itself, a moment later)."""
+_MOST_COLUMNS: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Usable:
+    """Nodes that take work: ready and not being deleted."""
+
+    label: str = "not ready"
+
+    def keys(self) -> None:
+        """Reads no labels; not worth sharing between nodes."""
+
+    def allows(self, facts: NodeFacts) -> bool:
+        return facts.ready and not facts.deleting
+
+
+@dataclass(frozen=True, slots=True)
+class QueueNodes:
+    """Nodes of a queue."""
+
+    selector: LabelSelector | None
+    label: str = "queue"
+
+    def keys(self) -> tuple[str, ...]:
+        return tuple(r.key for r in self.selector.requirements) if self.selector else ()
+
+    def allows(self, facts: NodeFacts) -> bool:
+        return self.selector is None or self.selector.matches(facts.labels)
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """Nodes that a pod's nodeSelector and required node affinity name."""
+
+    node_selector: tuple[tuple[str, str], ...]
+    affinity: NodeSelector | None
+    label: str = "selector"
+
+    def keys(self) -> tuple[str, ...] | None:
+        return _affinity_keys(self.affinity, tuple(key for key, _ in self.node_selector))
+
+    def allows(self, facts: NodeFacts) -> bool:
+        if any(facts.labels.get(key) != value for key, value in self.node_selector):
+            return False
+        return self.affinity is None or self.affinity.matches(facts.labels, facts.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerated:
+    """Nodes whose taints a pod tolerates; a cordoned node counts as tainted."""
+
+    tolerations: tuple[Toleration, ...]
+    label: str = "taints"
+
+    def keys(self) -> None:
+        """Reads no labels; the common node without taints is answered at once."""
+
+    def allows(self, facts: NodeFacts) -> bool:
+        if facts.unschedulable and untolerated((CORDONED,), self.tolerations) is not None:
+            return False
+        if not facts.taints:
+            return True
+        taints = [taint for taint in facts.taints if taint.key != CORDONED.key]
+        return untolerated(taints, self.tolerations) is None
+
+
+@dataclass(frozen=True, slots=True)
+class Reachable:
+    """Nodes from which all bound volumes of a pod can be reached."""
+
+    affinities: tuple[NodeSelector, ...]
+    label: str = "volumes"
+
+    def keys(self) -> tuple[str, ...] | None:
+        found: tuple[str, ...] | None = ()
+        for affinity in self.affinities:
+            found = _affinity_keys(affinity, found)
+        return found
+
+    def allows(self, facts: NodeFacts) -> bool:
+        return all(affinity.matches(facts.labels, facts.name) for affinity in self.affinities)
+
+
+Constraint = Usable | QueueNodes | Selected | Tolerated | Reachable
+
+
+def _affinity_keys(affinity: NodeSelector | None, keys: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    """The label keys an affinity reads besides `keys`; None when it reads the node's name."""
+    if affinity is None or keys is None:
+        return keys
+    if any(term.fields for term in affinity.terms):
+        return None
+    return (*keys, *(r.key for term in affinity.terms for r in term.labels))
+
+
+def constraints(selector: LabelSelector | None, pod_class: PodClass) -> tuple[Constraint, ...]:
+    """Everything that decides where pods of this class may run in a queue, in the order in which it is explained."""
+    found: list[Constraint] = [QueueNodes(selector), Selected(pod_class.node_selector, pod_class.node_affinity)]
+    if pod_class.volume_affinity:
+        found.append(Reachable(pod_class.volume_affinity))
+    found += [Tolerated(pod_class.tolerations), Usable()]
+    return tuple(found)
+
+
+class Memo:
+    """Columns kept across cycles. One memo follows one live table; a fresh one gives the same plans, only later."""
+
+    def __init__(self) -> None:
+        self._static: Static | None = None
+        self._columns: dict[Constraint, Mask] = {}
+        self._joined: dict[tuple[LabelSelector | None, PodClass], Mask] = {}
+        self._totals: dict[LabelSelector | None, Int64s] = {}
+        self.computed = 0
+        """How many entries of columns were computed, for benchmarks and tests of the cache."""
+
+    def follow(self, nodes: FrozenNodes) -> None:
+        """Bring what is kept up to these nodes: entries of nodes that came or changed are computed again."""
+        old, new = self._static, nodes.static
+        if old is new:
+            return
+        self._static = new
+        self._joined.clear()
+        self._totals.clear()
+        if old is None or len(self._columns) > _MOST_COLUMNS:
+            self._columns.clear()
+            return
+        if old.names == new.names:
+            stale = [row for row, facts in enumerate(new.facts) if old.facts[row] is not facts]
+            source = None
+        else:
+            source = np.array([old.index.get(name, -1) for name in new.names], np.intp)
+            stale = [row for row, at in enumerate(source.tolist()) if at < 0 or old.facts[at] is not new.facts[row]]
+        for constraint, column in self._columns.items():
+            moved = column
+            if source is not None:
+                moved = column[source] if len(column) else np.zeros(len(source), np.bool_)
+            elif stale:
+                # Masks already handed out belong to an older picture and stay as they were.
+                moved = column.copy()
+            for row in stale:
+                moved[row] = constraint.allows(new.facts[row])
+            self._columns[constraint] = moved
+        self.computed += len(stale) * len(self._columns)
+
+    def column(self, constraint: Constraint) -> Mask:
+        """Nodes that one constraint allows; shape (nodes,), not to be written to."""
+        found = self._columns.get(constraint)
+        if found is None:
+            static = self._static
+            assert static is not None, "follow() comes first"
+            found = np.fromiter(_evaluate(constraint, static.facts), np.bool_, len(static.facts))
+            self._columns[constraint] = found
+            self.computed += len(static.facts)
+        return found
+
+    def allowed(self, selector: LabelSelector | None, pod_class: PodClass) -> Mask:
+        """Nodes on which pods of the class may run in a queue with this selector; not to be written to."""
+        key = (selector, pod_class)
+        found = self._joined.get(key)
+        if found is None:
+            if len(self._joined) > _MOST_COLUMNS:
+                self._joined.clear()
+            found = np.logical_and.reduce([self.column(c) for c in constraints(selector, pod_class)])
+            self._joined[key] = found
+        return found
+
+    def total(self, selector: LabelSelector | None) -> Int64s:
+        """Allocatable of the nodes a queue may use, summed; shape (resources,)."""
+        found = self._totals.get(selector)
+        if found is None:
+            assert self._static is not None, "follow() comes first"
+            mask = self.column(QueueNodes(selector)) & self.column(Usable())
+            found = self._static.allocatable[:, mask].sum(axis=1)
+            self._totals[selector] = found
+        return found
+
+
+def _evaluate(constraint: Constraint, facts: Iterable[NodeFacts]) -> Iterable[bool]:
+    """Ask the constraint once per combination of the labels it reads: nodes of a pool are alike."""
+    keys = constraint.keys()
+    if keys is None:
+        return map(constraint.allows, facts)
+    if not keys:
+        return (True for _ in facts) if _empty(constraint) else map(constraint.allows, facts)
+    return _by_labels(keys, constraint.allows, facts)
+
+
+def _empty(constraint: Constraint) -> bool:
+    match constraint:
+        case QueueNodes():
+            return True
+        case Selected(affinity=affinity):
+            return affinity is None
+        case Reachable(affinities=affinities):
+            return not affinities
+    return False
+
+
+def _by_labels(
+    keys: tuple[str, ...], allows: Callable[[NodeFacts], bool], facts: Iterable[NodeFacts]
+) -> Iterable[bool]:
+    known: dict[tuple[str | None, ...], bool] = {}
+    for fact in facts:
+        get = fact.labels.get
+        values = tuple([get(key) for key in keys])
+        answer = known.get(values)
+        if answer is None:
+            answer = known[values] = allows(fact)
+        yield answer

@@ -1,0 +1,297 @@
+"""The nodes of the cluster as columns of whole numbers.
+
+`NodeTable` is live: the shell keeps it event by event, one row a node, rows stay where they are. `freeze()` gives
+`FrozenNodes`, the picture one cycle plans on: an independent copy of the numbers, in order of node names, so that the
+same cluster gives the same plan whatever order its events came in. What placing pods does not change (`Static`) is
+shared between pictures until a node itself changes.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from t9ksched.model.node import NodeFacts
+from t9ksched.model.podclass import HostPort, PodClass
+
+Int64s = NDArray[np.int64]
+Masks = NDArray[np.uint64]
+"""Bit i stands for card i of the node."""
+LARGEST: Final = 1 << 53
+"""The largest amount of one resource that is counted (8 PiB); more is cut off, so that sums stay inside 64 bits."""
+_Number = TypeVar("_Number", np.int64, np.uint64)
+
+
+@dataclass(frozen=True, eq=False)
+class Static:
+    """What placing pods does not change, nodes in order of names.
+
+    Attributes:
+        names, facts: one a node.
+        index: row by name.
+        generation: one a node, larger after each change of its facts.
+        resources: names of the rows of `allocatable`, sorted; shape (resources, nodes), each row contiguous.
+        card_resources: names of the rows of `usable`, sorted; shape (card resources, nodes).
+    """
+
+    names: tuple[str, ...]
+    facts: tuple[NodeFacts, ...]
+    index: Mapping[str, int]
+    generation: tuple[int, ...]
+    resources: tuple[str, ...]
+    allocatable: Int64s
+    card_resources: tuple[str, ...]
+    usable: Masks
+
+
+@dataclass(frozen=True, eq=False)
+class FrozenNodes:
+    """One moment of the cluster; nobody writes to it.
+
+    Attributes:
+        static: shared with other moments while no node changed.
+        used: shape (resources, nodes), as `static.allocatable`.
+        cards_used: shape (card resources, nodes), as `static.usable`.
+        ports: taken host ports by node name, nodes without any left out.
+    """
+
+    static: Static
+    used: Int64s
+    cards_used: Masks
+    ports: Mapping[str, tuple[HostPort, ...]] = field(default_factory=dict)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the nodes, sorted."""
+        return self.static.names
+
+    def row(self, name: str) -> int:
+        """Where a node stands. Raises KeyError for an unknown name."""
+        return self.static.index[name]
+
+    def __len__(self) -> int:
+        return len(self.static.names)
+
+    def free(self) -> Int64s:
+        """What is left, shape (resources, nodes); a fresh array, negative where a node is overcommitted.
+
+        Of a card resource no more is left than cards without holder. Pods whose cards we do not know (they were placed
+        by others, or the node's plugin chose) may sit on any of those, so they are taken off too.
+        """
+        static = self.static
+        free = static.allocatable - self.used
+        for row, resource in enumerate(static.card_resources):
+            column = static.resources.index(resource)
+            idle = np.bitwise_count(static.usable[row] & ~self.cards_used[row]).astype(np.int64)
+            known = np.bitwise_count(self.cards_used[row]).astype(np.int64)
+            np.minimum(free[column], idle - np.maximum(self.used[column] - known, 0), out=free[column])
+        return free
+
+
+class NodeTable:
+    """The live nodes: facts as they were last seen, and the room that pods take on them."""
+
+    def __init__(self) -> None:
+        self.generation: list[int] = []
+        """One a row; grows by one with each change of the node's facts, across removal too."""
+        self._rows: dict[str, int] = {}
+        self._facts: list[NodeFacts | None] = []
+        self._spare: list[int] = []
+        self._resources: dict[str, int] = {}
+        self._card_resources: dict[str, int] = {}
+        self._used: Int64s = np.zeros((8, 64), np.int64)
+        self._cards_used: Masks = np.zeros((2, 64), np.uint64)
+        self._ports: dict[str, tuple[HostPort, ...]] = {}
+        self._shared: dict[tuple[int, str, int], int] = {}
+        """Holders beyond the first of one card, by (row, resource, index)."""
+        self._static: Static | None = None
+        self._order: NDArray[np.intp] = np.zeros(0, np.intp)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._rows
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the nodes, sorted."""
+        return sorted(self._rows)
+
+    def row(self, name: str) -> int:
+        """The node's row; it keeps it until it is removed. Raises KeyError for an unknown name."""
+        return self._rows[name]
+
+    def facts(self, name: str) -> NodeFacts:
+        """The node's facts as last given. Raises KeyError for an unknown name."""
+        facts = self._facts[self._rows[name]]
+        assert facts is not None
+        return facts
+
+    def upsert(self, facts: NodeFacts) -> int:
+        """Take a node in, or its changed facts; room taken on it stays taken. Returns its row."""
+        row = self._rows.get(facts.name)
+        if row is None:
+            row = self._new_row()
+            self._rows[facts.name] = row
+        elif self._facts[row] == facts:
+            return row
+        self._facts[row] = facts
+        self.generation[row] += 1
+        for resource in facts.allocatable:
+            self._column(resource)
+        for resource in facts.cards:
+            self._column(resource)
+            self._card_column(resource)
+        self._static = None
+        return row
+
+    def remove(self, name: str) -> None:
+        """Forget a node and what was charged on it; unknown names are ignored."""
+        row = self._rows.pop(name, None)
+        if row is None:
+            return
+        self._facts[row] = None
+        self.generation[row] += 1
+        self._used[:, row] = 0
+        self._cards_used[:, row] = 0
+        self._ports.pop(name, None)
+        self._shared = {key: count for key, count in self._shared.items() if key[0] != row}
+        self._spare.append(row)
+        self._static = None
+
+    def charge(self, row: int, pod_class: PodClass, cards: Mapping[str, int]) -> None:
+        """Take room for a pod. `cards` are masks of the cards it holds, by resource; absent when not known."""
+        for resource, amount in pod_class.requests:
+            self._used[self._column(resource), row] += min(amount, LARGEST)
+        for resource, mask in cards.items():
+            column = self._card_column(resource)
+            before = int(self._cards_used[column, row])
+            for index in _bits(before & mask):
+                key = (row, resource, index)
+                self._shared[key] = self._shared.get(key, 0) + 1
+            self._cards_used[column, row] = before | mask
+        if pod_class.host_ports:
+            name = self._name(row)
+            self._ports[name] = self._ports.get(name, ()) + pod_class.host_ports
+
+    def discharge(self, row: int, pod_class: PodClass, cards: Mapping[str, int]) -> None:
+        """Give back what `charge` took with the same arguments."""
+        for resource, amount in pod_class.requests:
+            self._used[self._column(resource), row] -= min(amount, LARGEST)
+        for resource, mask in cards.items():
+            column = self._card_column(resource)
+            gone = mask
+            for index in _bits(mask):
+                key = (row, resource, index)
+                if key in self._shared:
+                    gone &= ~(1 << index)
+                    self._shared[key] -= 1
+                    if not self._shared[key]:
+                        del self._shared[key]
+            self._cards_used[column, row] = int(self._cards_used[column, row]) & ~gone
+        if pod_class.host_ports:
+            name = self._name(row)
+            left = list(self._ports.get(name, ()))
+            for port in pod_class.host_ports:
+                left.remove(port)
+            if left:
+                self._ports[name] = tuple(left)
+            else:
+                self._ports.pop(name, None)
+
+    def used(self, name: str) -> dict[str, int]:
+        """What pods take on a node, in units by resource, zeros left out."""
+        row = self._rows[name]
+        amounts = {resource: int(self._used[column, row]) for resource, column in sorted(self._resources.items())}
+        return {resource: amount for resource, amount in amounts.items() if amount}
+
+    def cards_used(self, name: str) -> dict[str, int]:
+        """Masks of the node's cards with a known holder, by card resource of the node."""
+        row = self._rows[name]
+        return {
+            resource: int(self._cards_used[self._card_resources[resource], row])
+            for resource in sorted(self.facts(name).cards)
+        }
+
+    def freeze(self) -> FrozenNodes:
+        """The present moment as a value of its own."""
+        static = self._static or self._freeze_static()
+        order = self._order
+        used = np.empty((len(static.resources), len(order)), np.int64)
+        for at, resource in enumerate(static.resources):
+            np.take(self._used[self._resources[resource]], order, out=used[at], mode="clip")
+        cards_used = np.empty((len(static.card_resources), len(order)), np.uint64)
+        for at, resource in enumerate(static.card_resources):
+            np.take(self._cards_used[self._card_resources[resource]], order, out=cards_used[at], mode="clip")
+        return FrozenNodes(static, used, cards_used, self._ports.copy())
+
+    def _freeze_static(self) -> Static:
+        names = tuple(sorted(self._rows))
+        rows = [self._rows[name] for name in names]
+        facts = tuple(fact for fact in (self._facts[row] for row in rows) if fact is not None)
+        resources = tuple(sorted(self._resources))
+        card_resources = tuple(sorted(self._card_resources))
+        allocatable = np.zeros((len(resources), len(names)), np.int64)
+        for at, resource in enumerate(resources):
+            allocatable[at] = [min(fact.allocatable.get(resource, 0), LARGEST) for fact in facts]
+        usable = np.zeros((len(card_resources), len(names)), np.uint64)
+        for at, resource in enumerate(card_resources):
+            usable[at] = [((1 << fact.cards.get(resource, 0)) - 1) & ~fact.unusable.get(resource, 0) for fact in facts]
+        self._order = np.array(rows, np.intp)
+        self._static = Static(
+            names,
+            facts,
+            {name: row for row, name in enumerate(names)},
+            tuple(self.generation[row] for row in rows),
+            resources,
+            allocatable,
+            card_resources,
+            usable,
+        )
+        return self._static
+
+    def _new_row(self) -> int:
+        if self._spare:
+            return self._spare.pop()
+        self._facts.append(None)
+        self.generation.append(0)
+        row = len(self._facts) - 1
+        if row >= self._used.shape[1]:
+            self._used = _doubled(self._used, axis=1)
+            self._cards_used = _doubled(self._cards_used, axis=1)
+        return row
+
+    def _column(self, resource: str) -> int:
+        column = self._resources.get(resource)
+        if column is None:
+            column = self._resources[resource] = len(self._resources)
+            if column >= self._used.shape[0]:
+                self._used = _doubled(self._used, axis=0)
+            self._static = None
+        return column
+
+    def _card_column(self, resource: str) -> int:
+        column = self._card_resources.get(resource)
+        if column is None:
+            self._column(resource)
+            column = self._card_resources[resource] = len(self._card_resources)
+            if column >= self._cards_used.shape[0]:
+                self._cards_used = _doubled(self._cards_used, axis=0)
+            self._static = None
+        return column
+
+    def _name(self, row: int) -> str:
+        facts = self._facts[row]
+        assert facts is not None
+        return facts.name
+
+
+def _doubled(array: NDArray[_Number], axis: int) -> NDArray[_Number]:
+    return np.concatenate([array, np.zeros_like(array)], axis=axis)
+
+
+def _bits(mask: int) -> list[int]:
+    return [index for index in range(mask.bit_length()) if mask >> index & 1]

@@ -1,0 +1,327 @@
+"""The decision of one cycle: `plan(view, policy, now) -> Plan`, a pure function.
+
+`Planner` does the same in slices, for a shell that must answer others in between; the result does not depend on how it
+is sliced, nor on the memo it was given. Minima first: the best queue's best gang is placed whole on the trial and
+committed, or undone and explained. When every minimum has been judged, members above minima take what room is left.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from t9ksched.engine import explain
+from t9ksched.engine.ask import Ask, Asks, chosen
+from t9ksched.engine.cards import Grant, grants
+from t9ksched.engine.ledger import Ledger
+from t9ksched.engine.masks import Memo
+from t9ksched.engine.order import QueueOrder, gang_key
+from t9ksched.engine.placement import pack, place_together
+from t9ksched.engine.policy import Policy
+from t9ksched.engine.trial import ClassColumn, Placement, Trial
+from t9ksched.engine.view import View
+from t9ksched.model.gang import Gang, Member
+from t9ksched.model.reasons import Reason
+
+
+class Assignment(msgspec.Struct, frozen=True, gc=False):
+    """One pod's place.
+
+    Attributes:
+        gang, pod: uids.
+        node, generation: where, and the node's generation when it was decided.
+        cards: container, resource and card indices, as they are written on the pod.
+        masks: all cards the pod holds, `(resource, mask)`, as `NodeTable.charge` takes them.
+    """
+
+    gang: str
+    pod: str
+    node: str
+    generation: int
+    cards: tuple[Grant, ...] = ()
+    masks: tuple[tuple[str, int], ...] = ()
+
+
+class Waiting(msgspec.Struct, frozen=True, gc=False):
+    """A gang that stays, why, and its position among those waiting in its queue (from 1; 0 without a queue)."""
+
+    gang: str
+    reasons: tuple[Reason, ...]
+    position: int = 0
+
+
+class Stats(msgspec.Struct):
+    """What the cycle did. `alike` gangs were answered by one that had failed before them in the cycle."""
+
+    judged: int = 0
+    placed: int = 0
+    pods: int = 0
+    tried: int = 0
+    alike: int = 0
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """The decision as a value.
+
+    Attributes:
+        assignments: gang by gang, in the order decided; members above minima last.
+        waiting: gangs whose minimum has no place, in queue order.
+        surplus: gangs that run or will, with members above the minimum that found no room.
+    """
+
+    assignments: tuple[Assignment, ...]
+    waiting: tuple[Waiting, ...]
+    surplus: tuple[Waiting, ...]
+    stats: Stats
+
+    def to_bytes(self) -> bytes:
+        """The plan as JSON; equal views, policies and times give equal bytes."""
+        return msgspec.json.encode(self)
+
+
+def plan(view: View, policy: Policy, now: int, memo: Memo | None = None) -> Plan:
+    """Decide who goes where. `now` is in nanoseconds since the epoch; it only ends holds."""
+    planner = Planner(view, policy, now, memo)
+    while not planner.step(1 << 20):
+        pass
+    return planner.result()
+
+
+class Planner:
+    """A cycle in slices: call `step` until it says done, then take `result`."""
+
+    def __init__(self, view: View, policy: Policy, now: int, memo: Memo | None = None) -> None:
+        self._view = view
+        self._policy = policy
+        self._trial = Trial(view.nodes, memo or Memo(), policy)
+        self._ledger = Ledger(view.queues, self._total)
+        self._asks = Asks(self._trial, view.queues)
+        self._stats = Stats()
+        self._assignments: list[Assignment] = []
+        self._staying: dict[str, list[tuple[Gang, tuple[Reason, ...]]]] = {}
+        self._short: list[Waiting] = []
+        self._strict: dict[str, list[tuple[int, Ask, bool]]] = {}
+        self._held = self._hold(now)
+        by_queue: dict[str, list[Gang]] = {}
+        for gang in view.gangs:
+            by_queue.setdefault(gang.queue, []).append(gang)
+        self._minima = {name: _Line(gangs) for name, gangs in by_queue.items() if name in view.queues}
+        self._above: dict[str, list[tuple[Gang, list[Member]]]] = {}
+        self._above_at: dict[str, int] = {}
+        for name in sorted(by_queue.keys() - view.queues.keys()):
+            reason = (explain.queue_not_found(name),)
+            self._stats.judged += len(by_queue[name])
+            self._staying[name] = [(gang, reason) for gang in sorted(by_queue[name], key=gang_key)]
+        self._order = self._ordered(self._minima)
+        self._in_surplus = False
+
+    def step(self, gangs: int) -> bool:
+        """Judge up to so many gangs. Returns whether the plan is complete."""
+        while gangs > 0:
+            name = self._order.best()
+            if name is None:
+                if self._in_surplus:
+                    return True
+                self._in_surplus = True
+                self._order = self._ordered(self._above)
+                continue
+            gangs -= 1
+            if self._in_surplus:
+                at = self._above_at.get(name, 0)
+                gang, members = self._above[name][at]
+                self._grow(gang, members)
+                self._above_at[name] = at + 1
+                self._order.served(more=at + 1 < len(self._above[name]))
+            else:
+                line = self._minima[name]
+                self._judge(line.pop())
+                self._order.served(more=bool(line))
+        return self._in_surplus and self._order.best() is None
+
+    def result(self) -> Plan:
+        """The plan of what has been judged."""
+        known = self._view.queues
+        waiting = [
+            Waiting(gang.uid, reasons, position if name in known else 0)
+            for name, gangs in sorted(self._staying.items())
+            for position, (gang, reasons) in enumerate(gangs, start=1)
+        ]
+        return Plan(tuple(self._assignments), tuple(waiting), tuple(self._short), self._stats)
+
+    def _ordered(self, names: Iterable[str]) -> QueueOrder:
+        specs = {name: state.spec for name, state in self._view.queues.items()}
+        return QueueOrder(list(names), specs, self._ledger.share, self._policy)
+
+    def _total(self, queue: str) -> dict[str, int]:
+        totals = self._trial.memo.total(self._view.queues[queue].spec.node_selector).tolist()
+        return dict(zip(self._trial.nodes.static.resources, totals, strict=True))
+
+    def _hold(self, now: int) -> dict[str, list[Placement]]:
+        """Take the room that is promised off the trial; by owner, so that each may have its own back."""
+        held: dict[str, list[Placement]] = {}
+        index = self._trial.nodes.static.index
+        for hold in sorted(self._view.holds, key=lambda hold: (hold.owner, hold.node, hold.cards)):
+            if hold.node in index and hold.since <= now and (not hold.until or now < hold.until):
+                column = self._trial.column(None, hold.pod_class)
+                placement = self._trial.occupy(column, index[hold.node], dict(hold.cards))
+                held.setdefault(hold.owner, []).append(placement)
+        self._whys = {hold.owner: hold.why for hold in self._view.holds}
+        return held
+
+    def _judge(self, gang: Gang) -> None:
+        """Place the gang's minimum whole, or say why not."""
+        self._stats.judged += 1
+        spec = self._view.queues[gang.queue].spec
+        if spec.closed and not (gang.accepted or gang.ran or gang.placed):
+            self._stay(gang, (explain.queue_closed(gang.queue),))
+            return
+        members, rest, enough = chosen(gang)
+        if not enough:
+            missing = explain.incomplete(gang)
+            self._stay(gang, (*((missing,) if missing else ()), *gang.blocked))
+            return
+        if members:
+            ask = self._asks.get(gang.queue, members)
+            if spec.ordering == "Strict" and self._is_behind(gang, ask):
+                return
+            reasons = self._place(gang, ask, members)
+            if reasons:
+                if spec.ordering == "Strict":
+                    self._strict.setdefault(gang.queue, []).append(
+                        (len(self._staying.get(gang.queue, ())) + 1, ask, ask.over_quota is not None)
+                    )
+                self._stay(gang, reasons)
+                return
+        if rest:
+            self._above.setdefault(gang.queue, []).append((gang, rest))
+
+    def _place(self, gang: Gang, ask: Ask, members: Sequence[Member]) -> tuple[Reason, ...]:
+        """Commit the gang and return no reason, or leave the trial as it was and return why."""
+        if ask.over_quota is not None:
+            self._stats.alike += 1
+            return ask.over_quota
+        shortfalls = self._ledger.can_charge(gang.queue, ask.demand)
+        if shortfalls:
+            # Within a cycle a queue's use only grows, so gangs alike get the same answer.
+            ask.over_quota = (explain.quota_exceeded(shortfalls), *self._asks.impossible(ask))
+            return ask.over_quota
+        own = self._held.get(gang.uid)
+        if ask.no_room and not own:
+            self._stats.alike += 1
+            return ask.no_room
+        trial = self._trial
+        mark = trial.mark()
+        for placement in own or ():
+            trial.release(placement)
+        start = trial.mark()
+        self._stats.tried += 1
+        if not place_together(trial, ask.groups):
+            reasons = self._why(gang, ask)
+            trial.undo(mark)
+            if not own:
+                ask.no_room = reasons
+            return reasons
+        self._assign(gang, members, trial.since(start))
+        self._ledger.charge(gang.queue, ask.demand)
+        self._stats.placed += 1
+        if own:
+            # What it held and did not use is free again: answers given before may no longer hold.
+            del self._held[gang.uid]
+            self._asks.forget_rooms()
+        return ()
+
+    def _why(self, gang: Gang, ask: Ask) -> tuple[Reason, ...]:
+        """Reasons for no room; asks on the way whether it is others' promised room that is missing."""
+        reasons = explain.no_room(ask.groups)
+        others = {owner: held for owner, held in self._held.items() if owner != gang.uid}
+        if not others:
+            return reasons
+        trial = self._trial
+        mark = trial.mark()
+        for held in others.values():
+            for placement in held:
+                trial.release(placement)
+        if place_together(trial, ask.groups):
+            reasons = (explain.held_for_other((self._whys[owner] for owner in others), len(others)), *reasons)
+        trial.undo(mark)
+        return reasons
+
+    def _is_behind(self, gang: Gang, ask: Ask) -> bool:
+        if ask.behind is None:
+            for position, ahead, for_quota in self._strict.get(gang.queue, ()):
+                if ask.competes(ahead, for_quota):
+                    ask.behind = (explain.behind(position, gang.queue),)
+                    break
+            else:
+                return False
+        self._stay(gang, ask.behind)
+        return True
+
+    def _stay(self, gang: Gang, reasons: tuple[Reason, ...]) -> None:
+        self._staying.setdefault(gang.queue, []).append((gang, reasons))
+
+    def _grow(self, gang: Gang, members: list[Member]) -> None:
+        """Give members above the minimum what room and quota there is, in their order."""
+        left = 0
+        reasons: tuple[Reason, ...] = ()
+        for column, alike in self._asks.by_class(gang.queue, members):
+            request = dict(column.pod_class.requests)
+            allowed = self._ledger.most(gang.queue, request, len(alike))
+            start = self._trial.mark()
+            got = 0 if column in self._asks.full else pack(self._trial, column, allowed)
+            if got < allowed:
+                self._asks.full.add(column)
+            if got:
+                self._assign(gang, alike[:got], self._trial.since(start))
+                self._ledger.charge(gang.queue, {name: amount * got for name, amount in request.items()})
+            if got < len(alike) and not left:
+                left = len(alike) - got
+                if got < allowed:
+                    reasons = explain.no_room([(column, left)])
+                else:
+                    demand = {name: amount * left for name, amount in request.items()}
+                    reasons = (explain.quota_exceeded(self._ledger.can_charge(gang.queue, demand)),)
+        if left:
+            self._short.append(Waiting(gang.uid, reasons))
+
+    def _assign(self, gang: Gang, members: Sequence[Member], placements: list[Placement]) -> None:
+        """Write down who goes where: members of a class take its places in order."""
+        static = self._trial.nodes.static
+        names, generations = static.names, static.generation
+        queues: dict[int, list[str]] = {}
+        for member in members:
+            queues.setdefault(id(self._asks.column(gang.queue, member.pod_class)), []).append(member.uid)
+        waiting = {key: iter(uids) for key, uids in queues.items()}
+        for column, row, pods, masks in placements:
+            pod_uids = waiting[id(column)]
+            node, generation = names[row], generations[row]
+            for at in range(pods):
+                cards, held = self._cards(column, masks[at]) if masks else ((), ())
+                self._assignments.append(Assignment(gang.uid, next(pod_uids), node, generation, cards, held))
+            self._stats.pods += pods
+
+    def _cards(
+        self, column: ClassColumn, masks: tuple[int, ...]
+    ) -> tuple[tuple[Grant, ...], tuple[tuple[str, int], ...]]:
+        known = column.written.get(masks)
+        if known is None:
+            held = tuple(zip(column.card_names, masks, strict=True))
+            known = column.written[masks] = (grants(column.pod_class.cards, held), held)
+        return known
+
+
+class _Line:
+    """Gangs of one queue, best first; sorted when the queue is first served."""
+
+    def __init__(self, gangs: list[Gang]) -> None:
+        self._gangs = gangs
+        self._sorted = False
+
+    def __len__(self) -> int:
+        return len(self._gangs)
+
+    def pop(self) -> Gang:
+        """The best gang."""
+        if not self._sorted:
+            self._gangs.sort(key=gang_key, reverse=True)
+            self._sorted = True
+        return self._gangs.pop()

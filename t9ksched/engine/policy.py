@@ -1,0 +1,51 @@
+"""The scheduling policy as a value: which actions run, what orders queues, how nodes are scored.
+
+Defaults are the values that the product's documentation recommends for `scheduler.conf`.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Strategy = Literal["MostAllocated", "LeastAllocated"]
+
+
+@dataclass(frozen=True, slots=True)
+class Binpack:
+    """How nodes are ranked by what is allocated on them.
+
+    Attributes:
+        strategy: MostAllocated keeps whole nodes free for large jobs, LeastAllocated spreads load.
+        weight: of this plugin in a node's total, 0 to 10.
+        resources: weight by resource, 0 to 10; cpu and memory count with weight 1 when not named.
+    """
+
+    strategy: Strategy = "MostAllocated"
+    weight: int = 1
+    resources: tuple[tuple[str, int], ...] = (
+        ("cpu", 2),
+        ("memory", 1),
+        ("nvidia.com/gpu", 5),
+        ("nvidia.com/gpu.shared", 5),
+    )
+
+    def weights(self) -> dict[str, int]:
+        """Weight by resource with cpu and memory always in."""
+        return {"cpu": 1, "memory": 1} | dict(self.resources)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What a cycle follows.
+
+    Attributes:
+        actions: `allocate` places pods; `preempt` is read by preemption.
+        queue_order: comparators of queues, first asked first: `basic` (larger priority), `resource` (smaller dominant
+            share).
+        affinity_weight: of preferred affinities in a node's total.
+        binpack: None when the plugin is off; nodes then tie and the first by name is taken.
+    """
+
+    actions: tuple[str, ...] = ("allocate",)
+    queue_order: tuple[str, ...] = ("basic", "resource")
+    affinity_weight: int = 10
+    binpack: Binpack | None = Binpack()

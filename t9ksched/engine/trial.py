@@ -1,0 +1,289 @@
+"""What-if on a frozen picture: place pods, look, undo.
+
+A trial owns a copy of what is left on each node and writes every placement into a journal; `undo` gives back, in
+reverse order, exactly what was taken, so every byte returns. Next to the numbers it keeps, per pod class, one column of
+*keys*: the node's score for one more such pod, or `NEVER` where none fits. A placement touches few nodes; a class
+brings the keys of touched nodes up to date when it is asked again, so a gang costs microseconds a node it lands on.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from t9ksched.engine.cards import Grant, split
+from t9ksched.engine.masks import Mask, Memo
+from t9ksched.engine.nodes import LARGEST, FrozenNodes, Int64s, Masks
+from t9ksched.engine.policy import Policy
+from t9ksched.engine.scores import Scores
+from t9ksched.model.labels import LabelSelector
+from t9ksched.model.podclass import HostPort, PodClass
+
+NEVER: Final = np.iinfo(np.int64).min
+"""Key of a node on which no pod of the class fits."""
+_FEW: Final = 6
+"""Up to so many touched nodes are refreshed one by one, more in one sweep."""
+
+
+class Placement(NamedTuple):
+    """Pods of one class on one node: `masks[i]` are pod i's cards, one a card resource of the class."""
+
+    column: "ClassColumn"
+    row: int
+    pods: int
+    masks: tuple[tuple[int, ...], ...]
+
+
+class Entry(NamedTuple):
+    """A line of the journal: a placement made (sign 1) or given back (-1), and ports the node had before."""
+
+    placement: Placement
+    sign: int
+    ports: tuple[HostPort, ...] | None
+
+
+class Trial:
+    """The room that is left, and the journal of what was taken."""
+
+    def __init__(self, nodes: FrozenNodes, memo: Memo, policy: Policy) -> None:
+        self.nodes = nodes
+        self.memo = memo
+        memo.follow(nodes)
+        self.scores = Scores(nodes.static, policy.binpack)
+        self.free: Int64s = nodes.free()
+        self.idle: Masks = nodes.static.usable & ~nodes.cards_used
+        self.base: Int64s = self.scores.base(nodes)
+        self.ports: dict[str, tuple[HostPort, ...]] = dict(nodes.ports)
+        self.journal: list[Entry] = []
+        self.touched: list[int] = []
+        self.resource_rows = {name: at for at, name in enumerate(nodes.static.resources)}
+        self.card_rows = {name: at for at, name in enumerate(nodes.static.card_resources)}
+        self._columns: dict[tuple[LabelSelector | None, PodClass], ClassColumn] = {}
+
+    def column(self, selector: LabelSelector | None, pod_class: PodClass) -> "ClassColumn":
+        """The keys of a class for queues with this node selector; the same object each time."""
+        key = (selector, pod_class)
+        found = self._columns.get(key)
+        if found is None:
+            found = self._columns[key] = ClassColumn(self, selector, pod_class)
+        return found
+
+    def mark(self) -> int:
+        """A point to which `undo` returns."""
+        return len(self.journal)
+
+    def since(self, mark: int) -> list[Placement]:
+        """What was placed after a mark and stands, in order."""
+        return [entry.placement for entry in self.journal[mark:] if entry.sign > 0]
+
+    def place(self, column: "ClassColumn", row: int, pods: int) -> None:
+        """Take room for pods of a class on a node. They must fit; the lowest idle cards are theirs."""
+        needs = column.card_needs
+        if not needs:
+            masks: tuple[tuple[int, ...], ...] = ()
+        elif len(needs) == 1:
+            ((at, each),) = needs
+            masks = tuple([(share,) for share in split(int(self.idle[at, row]), each, pods)])
+        else:
+            masks = tuple(zip(*[split(int(self.idle[at, row]), each, pods) for at, each in needs], strict=True))
+        self._record(Placement(column, row, pods, masks), 1)
+
+    def place_many(self, column: "ClassColumn", rows: Int64s, pods: Int64s) -> None:
+        """As `place`, for many nodes at once; `rows` are distinct. Not for classes with host ports."""
+        shares: list[tuple[tuple[int, ...], ...]] = [()] * len(rows)
+        if column.card_needs:
+            by_card = []
+            for at, each in column.card_needs:
+                idle = self.idle[at, rows].tolist()
+                by_card.append([split(mask, each, count) for mask, count in zip(idle, pods.tolist(), strict=True)])
+                gone = [idle_mask & ~_union(given) for idle_mask, given in zip(idle, by_card[-1], strict=True)]
+                self.idle[at, rows] = np.array(gone, np.uint64)
+            shares = [tuple(zip(*given, strict=True)) for given in zip(*by_card, strict=True)]
+        self.free[:, rows] -= column.needs_vector[:, None] * pods
+        self.base[rows] += column.gain[rows] * pods
+        where = rows.tolist()
+        self.touched.extend(where)
+        self.journal.extend(
+            Entry(Placement(column, row, count, given), 1, None)
+            for row, count, given in zip(where, pods.tolist(), shares, strict=True)
+        )
+
+    def occupy(self, column: "ClassColumn", row: int, cards: Mapping[str, int]) -> Placement:
+        """Take room for one pod whether it fits or not: room that is promised. Without `cards` the lowest idle ones."""
+        masks = []
+        for name, (at, each) in zip(column.card_names, column.card_needs, strict=True):
+            idle = int(self.idle[at, row])
+            masks.append(cards[name] & idle if name in cards else split(idle, each, 1)[0])
+        placement = Placement(column, row, 1, (tuple(masks),) if masks else ())
+        self._record(placement, 1)
+        return placement
+
+    def release(self, placement: Placement) -> None:
+        """Give promised room back; undo takes it again."""
+        self._record(placement, -1)
+
+    def undo(self, mark: int) -> None:
+        """Return to a mark: every number and mask is again what it was."""
+        journal = self.journal
+        while len(journal) > mark:
+            placement, sign, ports = journal.pop()
+            self._apply(placement, -sign)
+            if ports is not None:
+                name = self.nodes.names[placement.row]
+                if ports:
+                    self.ports[name] = ports
+                else:
+                    del self.ports[name]
+
+    def _record(self, placement: Placement, sign: int) -> None:
+        """Apply and write down."""
+        self._apply(placement, sign)
+        mine = placement.column.ports
+        before = None
+        if mine:
+            name = self.nodes.names[placement.row]
+            before = self.ports.get(name, ())
+            left = list(before)
+            if sign > 0:
+                left += mine * placement.pods
+            else:
+                for port in mine * placement.pods:
+                    left.remove(port)
+            self.ports[name] = tuple(left)
+        self.journal.append(Entry(placement, sign, before))
+
+    def _apply(self, placement: Placement, sign: int) -> None:
+        column, row, pods, masks = placement
+        amount = sign * pods
+        self.free[:, row] -= column.needs_vector if amount == 1 else column.needs_vector * amount
+        self.base[row] += column.gain[row] * amount
+        for nth, (at, _) in enumerate(column.card_needs):
+            taken = 0
+            for shares in masks:
+                taken |= shares[nth]
+            idle = int(self.idle[at, row])
+            self.idle[at, row] = idle & ~taken if sign > 0 else idle | taken
+        self.touched.append(row)
+
+
+def _union(masks: Iterable[int]) -> int:
+    union = 0
+    for mask in masks:
+        union |= mask
+    return union
+
+
+class ClassColumn:
+    """How well each node suits one more pod of a class, for queues with one node selector.
+
+    Attributes:
+        key: shape (nodes,), score or `NEVER`; current after `refresh`.
+        gain: what one pod adds to a node's score.
+        needs: `(row of resource, amount)`; `needs_vector` is the same for all resources.
+        card_needs: `(row of card resource, cards a pod)`.
+        known: False when it asks for a resource that no node has, or for more than any number we count in.
+    """
+
+    def __init__(self, trial: Trial, selector: LabelSelector | None, pod_class: PodClass) -> None:
+        self.trial = trial
+        self.pod_class = pod_class
+        self.selector = selector
+        self.mask: Mask = trial.memo.allowed(selector, pod_class)
+        rows = trial.resource_rows
+        self.known = all(name in rows and amount <= LARGEST for name, amount in pod_class.requests)
+        self.needs = [
+            (rows[name], amount) for name, amount in pod_class.requests if name in rows and 0 < amount <= LARGEST
+        ]
+        self.needs_vector = np.zeros(len(rows), np.int64)
+        for at, amount in self.needs:
+            self.needs_vector[at] = amount
+        self.card_names = tuple(name for name in pod_class.card_counts if name in trial.card_rows)
+        self.card_needs = [(trial.card_rows[name], pod_class.card_counts[name]) for name in self.card_names]
+        self.ports = pod_class.host_ports
+        self.gain = trial.scores.gain(self.needs_vector)
+        self.key = np.full(len(trial.nodes), NEVER, np.int64)
+        self.written: dict[tuple[int, ...], tuple[tuple[Grant, ...], tuple[tuple[str, int], ...]]] = {}
+        """Cards as they are written on pods, by masks; filled by the planner."""
+        self._seen = -1
+
+    def refresh(self) -> Int64s:
+        """Bring the keys up to date and return them."""
+        touched = self.trial.touched
+        fresh = len(touched) - self._seen
+        if not fresh and self._seen >= 0:
+            return self.key
+        if self._seen < 0 or fresh * 4 > len(self.key):
+            self._sweep(None)
+        elif fresh <= _FEW:
+            for row in touched[self._seen :]:
+                self.refresh_row(row)
+        else:
+            self._sweep(np.array(touched[self._seen :], np.intp))
+        self._seen = len(touched)
+        return self.key
+
+    def refresh_row(self, row: int) -> None:
+        """Bring one node's key up to date."""
+        if self.room(row) > 0:
+            self.key[row] = self.trial.base[row] + self.gain[row]
+        else:
+            self.key[row] = NEVER
+
+    def caught_up(self) -> None:
+        """The caller has set the keys of the nodes it touched itself."""
+        self._seen = len(self.trial.touched)
+
+    def room(self, row: int) -> int:
+        """How many pods of the class fit on a node now."""
+        if not self.known or not self.mask[row]:
+            return 0
+        left = self.trial.free[:, row].tolist()
+        room: int = min([left[at] // amount for at, amount in self.needs], default=1)
+        if self.ports and room > 0:
+            return 0 if self._taken(row) else 1
+        return max(room, 0)
+
+    def rooms(self, free: Int64s | None = None) -> Int64s:
+        """How many pods of the class fit on each node, on the columns of free room given (default: now)."""
+        if not self.known:
+            return np.zeros(len(self.key), np.int64)
+        now = free is None
+        columns = self.trial.free if free is None else free
+        rooms = np.full(len(self.key), np.iinfo(np.int64).max, np.int64)
+        for at, amount in self.needs:
+            np.minimum(rooms, columns[at] // amount, out=rooms)
+        np.maximum(rooms, 0, out=rooms)
+        rooms[~self.mask] = 0
+        if self.ports:
+            np.minimum(rooms, 1, out=rooms)
+            if now:
+                for row in np.flatnonzero(rooms).tolist():
+                    if self._taken(row):
+                        rooms[row] = 0
+        return rooms
+
+    def _sweep(self, rows: "np.ndarray[tuple[int], np.dtype[np.intp]] | None") -> None:
+        trial = self.trial
+        if not self.known:
+            return
+        if rows is None:
+            fits = self.mask.copy()
+            for at, amount in self.needs:
+                fits &= trial.free[at] >= amount
+            np.copyto(self.key, trial.base)
+            self.key += self.gain
+            self.key[~fits] = NEVER
+            candidates = np.flatnonzero(fits).tolist() if self.ports else []
+        else:
+            fits = self.mask[rows]
+            for at, amount in self.needs:
+                fits &= trial.free[at][rows] >= amount
+            self.key[rows] = np.where(fits, trial.base[rows] + self.gain[rows], NEVER)
+            candidates = rows[fits].tolist() if self.ports else []
+        for row in candidates:
+            if self._taken(row):
+                self.key[row] = NEVER
+
+    def _taken(self, row: int) -> bool:
+        taken = self.trial.ports.get(self.trial.nodes.names[row])
+        return taken is not None and any(mine.conflicts(theirs) for mine in self.ports for theirs in taken)

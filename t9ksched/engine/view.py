@@ -1,0 +1,141 @@
+"""What one cycle decides on, as one value.
+
+A view is everything `plan` reads: the nodes at one moment, the queues with what they use, the gangs that ask for room
+and the room already promised. It can be written down and read again; a plan made from the copy equals the original's.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import msgspec
+
+from t9ksched.engine.nodes import FrozenNodes, NodeTable
+from t9ksched.model.gang import Gang, Member
+from t9ksched.model.hold import Hold
+from t9ksched.model.node import NodeFacts
+from t9ksched.model.podclass import ClassTable, HostPort, PodClass
+from t9ksched.model.queue import QueueSpec
+
+
+@dataclass(frozen=True, slots=True)
+class QueueState:
+    """A queue and what its placed pods use, in units by resource (bindings in flight included)."""
+
+    spec: QueueSpec = field(default_factory=QueueSpec)
+    used: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class View:
+    """One moment of the cluster, its queues and its waiting gangs."""
+
+    nodes: FrozenNodes
+    queues: Mapping[str, QueueState] = field(default_factory=dict)
+    gangs: tuple[Gang, ...] = ()
+    holds: tuple[Hold, ...] = ()
+
+
+class _Node(msgspec.Struct):
+    facts: NodeFacts
+    generation: int
+    used: dict[str, int]
+    cards_used: dict[str, int]
+    ports: tuple[HostPort, ...]
+
+
+class _Member(msgspec.Struct):
+    uid: str
+    name: str
+    role: str
+    pod_class: int
+
+
+class _Gang(msgspec.Struct):
+    gang: Gang
+    waiting: list[_Member]
+
+
+class _Hold(msgspec.Struct):
+    hold: Hold
+    pod_class: int
+
+
+class _Dump(msgspec.Struct):
+    """The form of a view on paper. Pod classes are written once and named by their position."""
+
+    nodes: list[_Node]
+    queues: dict[str, QueueState]
+    classes: list[PodClass]
+    gangs: list[_Gang]
+    holds: list[_Hold]
+
+
+_ANY_CLASS = PodClass()
+
+
+def dump(view: View) -> bytes:
+    """The view as JSON."""
+    positions: dict[PodClass, int] = {}
+
+    def position(pod_class: PodClass) -> int:
+        return positions.setdefault(pod_class, len(positions))
+
+    nodes, static = view.nodes, view.nodes.static
+    paper = _Dump(
+        nodes=[
+            _Node(
+                facts=static.facts[row],
+                generation=static.generation[row],
+                used={
+                    name: int(nodes.used[at, row]) for at, name in enumerate(static.resources) if nodes.used[at, row]
+                },
+                cards_used={name: int(nodes.cards_used[at, row]) for at, name in enumerate(static.card_resources)},
+                ports=nodes.ports.get(static.names[row], ()),
+            )
+            for row in range(len(nodes))
+        ],
+        queues=dict(view.queues),
+        classes=[],
+        gangs=[
+            _Gang(
+                replace(gang, waiting=()),
+                [_Member(m.uid, m.name, m.role, position(m.pod_class)) for m in gang.waiting],
+            )
+            for gang in view.gangs
+        ],
+        holds=[_Hold(replace(hold, pod_class=_ANY_CLASS), position(hold.pod_class)) for hold in view.holds],
+    )
+    paper.classes = list(positions)
+    return msgspec.json.encode(paper)
+
+
+def load(text: bytes) -> View:
+    """A view from what `dump` wrote.
+
+    Raises:
+        msgspec.ValidationError: the text is no dump of a view; the message has the path.
+    """
+    paper = msgspec.json.decode(text, type=_Dump)
+    table = ClassTable()
+    classes = [table.intern(pod_class) for pod_class in paper.classes]
+    return View(
+        nodes=_nodes(paper.nodes),
+        queues=paper.queues,
+        gangs=tuple(
+            replace(
+                entry.gang, waiting=tuple(Member(m.uid, m.name, m.role, classes[m.pod_class]) for m in entry.waiting)
+            )
+            for entry in paper.gangs
+        ),
+        holds=tuple(replace(entry.hold, pod_class=classes[entry.pod_class]) for entry in paper.holds),
+    )
+
+
+def _nodes(entries: list[_Node]) -> FrozenNodes:
+    nodes = NodeTable()
+    for entry in entries:
+        row = nodes.upsert(entry.facts)
+        nodes.generation[row] = entry.generation
+        used = PodClass(requests=tuple(sorted(entry.used.items())), host_ports=entry.ports)
+        nodes.charge(row, used, entry.cards_used)
+    return nodes.freeze()

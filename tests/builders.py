@@ -1,0 +1,187 @@
+"""Builders of model values with defaults, so that a test case is a line or two.
+
+Amounts are written as users write them (`cpu="4"`, `memory="16Gi"`); `gpu=8` stands for `nvidia.com/gpu`.
+"""
+
+from collections.abc import Iterable, Mapping
+from itertools import count
+
+from t9ksched.engine.nodes import NodeTable
+from t9ksched.engine.view import QueueState, View
+from t9ksched.model.gang import Gang, Member
+from t9ksched.model.hold import Hold
+from t9ksched.model.labels import LabelSelector, NodeSelector
+from t9ksched.model.node import NodeFacts
+from t9ksched.model.podclass import ContainerCards, HostPort, PodClass
+from t9ksched.model.quantity import to_units
+from t9ksched.model.queue import Ordering, QueueSpec
+from t9ksched.model.reasons import Reason
+from t9ksched.model.resources import is_card_resource
+from t9ksched.model.taints import Taint, Toleration
+
+GPU = "nvidia.com/gpu"
+HONOURS = "honours-index"
+
+
+def amounts(cpu: str | int = 0, memory: str | int = 0, gpu: int = 0, **more: str | int) -> dict[str, int]:
+    """Amounts in units, zeros left out. Other resources by keyword dict: `**{"amd.com/gpu": 2}`."""
+    named: dict[str, str | int] = {"cpu": cpu, "memory": memory, GPU: gpu, **more}
+    units = {name: to_units(name, value) for name, value in named.items()}
+    return {name: value for name, value in units.items() if value}
+
+
+def node(
+    name: str,
+    *,
+    cpu: str | int = 96,
+    memory: str | int = "1Ti",
+    gpu: int = 0,
+    pods: int = 110,
+    labels: Mapping[str, str] | None = None,
+    taints: Iterable[Taint] = (),
+    unschedulable: bool = False,
+    ready: bool = True,
+    deleting: bool = False,
+    unusable: Mapping[str, int] | None = None,
+    **more: str | int,
+) -> NodeFacts:
+    """A ready node with its hostname label."""
+    allocatable = amounts(cpu, memory, gpu, pods=pods, **more)
+    return NodeFacts(
+        name=name,
+        uid=f"uid-{name}",
+        labels={"kubernetes.io/hostname": name, **(labels or {})},
+        taints=tuple(taints),
+        unschedulable=unschedulable,
+        ready=ready,
+        deleting=deleting,
+        allocatable=allocatable,
+        cards={resource: units for resource, units in allocatable.items() if is_card_resource(resource)},
+        unusable=unusable or {},
+        card_mode=HONOURS,
+    )
+
+
+def pod_class(
+    cpu: str | int = 1,
+    memory: str | int = "1Gi",
+    gpu: int = 0,
+    *,
+    selector: Mapping[str, str] | None = None,
+    affinity: NodeSelector | None = None,
+    tolerations: Iterable[Toleration] = (),
+    ports: Iterable[int | HostPort] = (),
+    volumes: Iterable[NodeSelector] = (),
+    **more: str | int,
+) -> PodClass:
+    """A class of pods with one container, `main`, that asks for all the cards."""
+    requests = {**amounts(cpu, memory, gpu, **more), "pods": 1}
+    return PodClass(
+        requests=tuple(sorted(requests.items())),
+        cards=tuple(
+            ContainerCards("main", name, units) for name, units in sorted(requests.items()) if is_card_resource(name)
+        ),
+        node_selector=tuple(sorted((selector or {}).items())),
+        node_affinity=affinity,
+        tolerations=tuple(tolerations),
+        host_ports=tuple(port if isinstance(port, HostPort) else HostPort(port) for port in ports),
+        volume_affinity=tuple(volumes),
+    )
+
+
+_ages = count(1)
+
+
+def member(uid: str, of: PodClass, role: str = "") -> Member:
+    """A waiting pod."""
+    return Member(uid=uid, name=f"test/{uid}", role=role, pod_class=of)
+
+
+def gang(
+    name: str,
+    queue: str = "q",
+    pods: int = 1,
+    *,
+    of: PodClass | None = None,
+    members: Iterable[Member] | None = None,
+    min_member: int | None = None,
+    roles: Mapping[str, int] | None = None,
+    placed: Mapping[str, int] | None = None,
+    total: int | None = None,
+    total_roles: Mapping[str, int] | None = None,
+    priority: int = 0,
+    created: int | None = None,
+    ran: bool = False,
+    accepted: bool = False,
+    blocked: Iterable[Reason] = (),
+    **requests: str | int,
+) -> Gang:
+    """A gang of alike pods `name-0`, `name-1` …, all of them needed; younger than those built before it."""
+    if members is None:
+        shape = of or pod_class(**requests)  # type: ignore[arg-type]
+        members = [member(f"{name}-{at}", shape) for at in range(pods)]
+    waiting = tuple(members)
+    held = dict(placed or {})
+    by_role = dict(held)
+    for one in waiting:
+        by_role[one.role] = by_role.get(one.role, 0) + 1
+    there = len(waiting) + sum(held.values())
+    return Gang(
+        uid=name,
+        name=f"test/{name}",
+        queue=queue,
+        priority=priority,
+        created=next(_ages) if created is None else created,
+        min_member=there if min_member is None else min_member,
+        roles=tuple(sorted((roles or {}).items())),
+        waiting=waiting,
+        placed=tuple(sorted(held.items())),
+        total=there if total is None else total,
+        total_roles=tuple(sorted((by_role if total_roles is None else dict(total_roles)).items())),
+        ran=ran,
+        accepted=accepted,
+        blocked=tuple(blocked),
+    )
+
+
+def queue(
+    *,
+    quota: Mapping[str, str | int] | None = None,
+    used: Mapping[str, str | int] | None = None,
+    priority: int = 0,
+    closed: bool = False,
+    selector: Mapping[str, str] | None = None,
+    ordering: Ordering = "BestEffort",
+) -> QueueState:
+    """A queue and what it uses; without quota unless one is given."""
+    return QueueState(
+        spec=QueueSpec(
+            quota={name: to_units(name, value) for name, value in sorted((quota or {}).items())},
+            priority=priority,
+            closed=closed,
+            node_selector=LabelSelector.parse({"matchLabels": dict(selector)}) if selector else None,
+            ordering=ordering,
+        ),
+        used={name: to_units(name, value) for name, value in (used or {}).items()},
+    )
+
+
+def table(nodes: Iterable[NodeFacts]) -> NodeTable:
+    """A live table of these nodes."""
+    found = NodeTable()
+    for facts in nodes:
+        found.upsert(facts)
+    return found
+
+
+def view(
+    nodes: Iterable[NodeFacts] | NodeTable,
+    gangs: Iterable[Gang] = (),
+    queues: Mapping[str, QueueState] | None = None,
+    holds: Iterable[Hold] = (),
+) -> View:
+    """A view; queues that gangs name and that are not given exist without quota, unless `queues` is given."""
+    gangs = tuple(gangs)
+    live = nodes if isinstance(nodes, NodeTable) else table(nodes)
+    found = dict(queues) if queues is not None else {one.queue: queue() for one in gangs}
+    return View(nodes=live.freeze(), queues=found, gangs=gangs, holds=tuple(holds))
