@@ -12,12 +12,10 @@ def read_autotune_experiment(root: Field) -> list[Template]:
     spec = root["spec"]
     trials = spec["trialConcurrency"].whole(1, low=1)
     config = spec["trainingConfig"]
-    config.mapping()
     if config["type"].present:
         config["type"].choice(("tensorflow", "pytorch", "xgboost"), "pytorch")
     found = []
     for task in config["tasks"].some("is missing: an experiment needs at least one task with a template"):
-        task.mapping()
         one = read_template(task["template"], task["type"].text(), task["replicas"].whole(1))
         found.append(replace(one, replicas=one.replicas * trials, min_replicas=one.min_replicas * trials))
     return found

@@ -9,11 +9,7 @@ def read_beam_job(root: Field) -> list[Template]:
     """All three count: the submitting pod, the job manager and every task manager."""
     spec = root["spec"]
     cluster = spec.at("flinkClusterTemplate", "spec")
-    cluster.mapping()
     manager, workers = cluster["jobManager"], cluster["taskManager"]
-    manager.mapping()
-    workers.mapping()
-    spec["runPolicy"].mapping()
     spec["runPolicy"]["cleanUpCluster"].flag()
     return [
         read_template(spec.at("jobTemplate", "spec", "template"), "job"),

@@ -15,8 +15,6 @@ def read_colossalai_job(root: Field) -> list[Template]:
         check_pod_names(root, pod_suffixes(types))
         return [kind.template for kind in types]
     worker, launcher = spec["worker"], spec["launcher"]
-    worker.mapping()
-    launcher.mapping()
     count = worker["replicas"].whole(1)
     check_pod_names(root, ["-launcher-0", f"-worker-{max(count, 1) - 1}"])
     return [

@@ -15,14 +15,12 @@ def read_deepspeed_job(root: Field) -> list[Template]:
     read_run_mode(spec["runMode"])
     elastic = read_elastic(spec["elastic"])
     config = spec["config"]
-    config.mapping()
     slots = config["slotsPerWorker"] if config["slotsPerWorker"].present else config["slotPerWorker"]
     slots.whole(1, low=1)
     runs = [key for key, field in config["run"].entries() if field.present]
     if len(runs) > 1:
         config["run"].fault(f"names {' and '.join(sorted(runs))}: give exactly one of python, module and exec")
     worker = spec["worker"]
-    worker.mapping()
     read_restart_word(worker["restartPolicy"])
     count = minimum = worker["replicas"].whole(1)
     if elastic is not None:

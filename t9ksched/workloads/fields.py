@@ -17,16 +17,21 @@ MAX_COUNT = 100_000
 class Field:
     """One place of a document: its value, its path, and the list that collects the document's faults."""
 
-    __slots__ = ("faults", "path", "value")
+    __slots__ = ("faults", "path", "unreachable", "value")
 
-    def __init__(self, value: Any, path: str = "", faults: list[FieldError] | None = None) -> None:
+    def __init__(
+        self, value: Any, path: str = "", faults: list[FieldError] | None = None, *, unreachable: bool = False
+    ) -> None:
         self.value = value
         self.path = path
         self.faults: list[FieldError] = [] if faults is None else faults
+        self.unreachable = unreachable
 
     def fault(self, message: str) -> None:
-        """Write down what is wrong here."""
-        self.faults.append(FieldError(self.path, message))
+        """Write down what is wrong here; below something of a wrong type, that alone is reported, and once."""
+        found = FieldError(self.path, message)
+        if not self.unreachable and found not in self.faults:
+            self.faults.append(found)
 
     @property
     def present(self) -> bool:
@@ -34,15 +39,14 @@ class Field:
         return self.value is not None
 
     def __getitem__(self, key: str) -> "Field":
-        """The field below; absent below anything that is no mapping (`mapping` is what reports that)."""
-        value = self.value.get(key) if isinstance(self.value, Mapping) else None
-        return Field(value, child(self.path, key), self.faults)
+        """The field below. Anything but a mapping has nothing below it, and is reported."""
+        unreachable = self.unreachable or (self.present and not isinstance(self.value, Mapping))
+        return Field(self.mapping().get(key), child(self.path, key), self.faults, unreachable=unreachable)
 
     def at(self, *keys: str) -> "Field":
-        """The field several keys below; whatever stands in the way and is no mapping is reported."""
+        """The field several keys below."""
         here = self
         for key in keys:
-            here.mapping()
             here = here[key]
         return here
 

@@ -101,7 +101,6 @@ class Elastic:
 
 def read_run_policy(policy: Field, backoff_limit: int | None = DEFAULT_BACKOFF_LIMIT) -> RunPolicy:
     """`spec.runPolicy` of PyTorch, TensorFlow, XGBoost and DeepSpeed jobs."""
-    policy.mapping()
     deadline = policy["activeDeadlineSeconds"]
     limit = policy["backoffLimit"]
     return RunPolicy(
@@ -113,10 +112,7 @@ def read_run_policy(policy: Field, backoff_limit: int | None = DEFAULT_BACKOFF_L
 
 def read_run_mode(mode: Field) -> RunMode:
     """`spec.runMode`."""
-    mode.mapping()
     debug, pause = mode["debug"], mode["pause"]
-    debug.mapping()
-    pause.mapping()
     return RunMode(
         paused=pause["enabled"].flag(),
         debug=_overrides(debug["replicaSpecs"]) if debug["enabled"].flag() else None,
@@ -127,7 +123,6 @@ def read_run_mode(mode: Field) -> RunMode:
 def _overrides(specs: Field) -> dict[str, Override]:
     found = {}
     for spec in specs.items():
-        spec.mapping()
         command, args = spec["command"], spec["args"]
         found[spec["type"].text().lower()] = Override(
             command=tuple(command.texts()) if command.present else None,
@@ -139,7 +134,6 @@ def _overrides(specs: Field) -> dict[str, Override]:
 
 def read_elastic(elastic: Field) -> Elastic | None:
     """`spec.elastic`, None unless it is enabled."""
-    elastic.mapping()
     if not elastic["enabled"].flag():
         return None
     low, high, expected = elastic["minReplicas"], elastic["maxReplicas"], elastic["expectedReplicas"]
@@ -192,7 +186,6 @@ def read_replica_types(
         counts, minima = spread(elastic.expected, weights), spread(elastic.minimum, weights)
     found: dict[str, ReplicaType] = {}
     for entry, count, minimum in zip(entries, counts, minima, strict=True):
-        entry.mapping()
         kind = entry["type"]
         role = kind.text()
         if not role:
@@ -216,7 +209,6 @@ def read_restart_word(policy: Field) -> RestartPolicy:
 
 def read_restart_object(policy: Field) -> RestartPolicy:
     """A restart policy given as `{policy, limit}`; OnFailure and 0 unless given."""
-    policy.mapping()
     return RestartPolicy(
         policy["policy"].choice(("Never", "OnFailure", "Always"), "OnFailure"), policy["limit"].whole(0)
     )

@@ -75,7 +75,6 @@ class MPISpec:
 def read_spec(root: Field) -> MPISpec:
     """The spec, its faults written down in `root`."""
     spec = root["spec"]
-    spec.mapping()
     run_mode = read_run_mode(spec["runMode"])
     if spec["replicaSpecs"].present or not spec["worker"].present:
         config = spec["mpiConfig"]
@@ -83,15 +82,12 @@ def read_spec(root: Field) -> MPISpec:
         home, command, extra = config["home"], config["script"], config["extraArgs"]
     else:
         config, worker = spec, spec["worker"]
-        worker.mapping()
         template = read_template(worker["template"], WORKER, worker["replicas"].whole(1))
         workers = ReplicaType(template, RestartPolicy("Never"))
         launcher = ReplicaType(_launcher_like(template), RestartPolicy("Never"))
         home, command, extra = spec["mpiHome"], worker["cmd"], worker["extraMPIArgs"]
-    config.mapping()
     command.some("is missing: write the program that mpirun shall start, as a list of words")
     ssh = spec["ssh"]
-    ssh.mapping()
     sshd = ssh["sshdPath"].text("/usr/sbin/sshd")
     if not sshd.startswith("/"):
         ssh["sshdPath"].fault(f"{sshd!r} is not absolute: sshd starts only by its full path, such as /usr/sbin/sshd")
@@ -101,7 +97,6 @@ def read_spec(root: Field) -> MPISpec:
         (old if old.present else new).fault(f"{ssh_path!r} is not absolute: write it from / on, such as /root/.ssh")
     check_pod_names(root, pod_suffixes((launcher, workers)))
     policy = spec["runPolicy"]
-    policy.mapping()
     deadline = policy["activeDeadlineSeconds"]
     return MPISpec(
         launcher=launcher,
@@ -132,7 +127,7 @@ def _read_types(specs: Field) -> tuple[ReplicaType, ReplicaType]:
     types = {kind.role: kind for kind in read_replica_types(specs, objects=True, allowed=(LAUNCHER, WORKER))}
     workers = types.get(WORKER)
     if workers is None:
-        if types:
+        if types and types.keys() <= {LAUNCHER, WORKER}:
             specs.fault("has no entry of type worker: an MPIJob needs one")
         workers = ReplicaType(Template(WORKER, 0, 0, {}, {}, f"{specs.path}[0].template.spec"))
     launcher = types.get(LAUNCHER) or ReplicaType(_launcher_like(workers.template))

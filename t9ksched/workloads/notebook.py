@@ -47,16 +47,13 @@ class NotebookSpec:
 def read_spec(root: Field) -> NotebookSpec:
     """The spec, its faults written down in `root`. `runMode` is the older way to suspend (OQ-21)."""
     spec = root["spec"]
-    spec.mapping()
     mode = spec["runMode"]
     if isinstance(mode.value, Mapping):
         pause = mode["pause"]
-        pause.mapping()
         paused = pause["enabled"].flag()
     else:
         paused = mode.text().lower() == "paused"
     ssh = spec["ssh"]
-    ssh.mapping()
     keys = ssh["authorized_keys"].texts()
     enabled = ssh["enabled"].flag()
     service = ssh["serviceType"].choice(("ClusterIP", "NodePort", "LoadBalancer"), "ClusterIP")

@@ -28,7 +28,6 @@ def read_template(
     template: Field, role: str = "", replicas: int = 1, min_replicas: int | None = None, *, images: bool = True
 ) -> Template:
     """A pod template `{metadata, spec}`; `images` says whether containers must name their image."""
-    template.mapping()
     return read_pod_spec(template["spec"], template["metadata"], role, replicas, min_replicas, images=images)
 
 
@@ -43,7 +42,6 @@ def read_pod_spec(
 ) -> Template:
     """A PodSpec that stands on its own, with the metadata that goes with it."""
     before = len(spec.faults)
-    spec.mapping()
     check_labels(metadata["labels"])
     metadata["annotations"].labels()
     _check_containers(spec, images)
@@ -91,7 +89,6 @@ def _check_containers(spec: Field, images: bool) -> None:
     containers = spec["containers"].some("is missing: a pod needs at least one container")
     seen: set[str] = set()
     for container in (*containers, *spec["initContainers"].items()):
-        container.mapping()
         name = container["name"]
         text = name.text()
         if not text:
@@ -122,7 +119,6 @@ def check_labels(labels: Field) -> None:
 
 def check_resources(resources: Field) -> dict[str, Fraction]:
     """Check `resources` of a container; what it asks for, by resource."""
-    resources.mapping()
     requests, limits = _check_amounts(resources["requests"]), _check_amounts(resources["limits"])
     for name, wanted in requests.items():
         limit = limits.get(name)

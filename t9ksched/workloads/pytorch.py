@@ -98,7 +98,6 @@ def read(root: Field) -> list[Template]:
 
 
 def _read_torchrun(config: Field) -> Torchrun | None:
-    config.mapping()
     restarts = config["maxRestarts"]
     per_node = config["procPerNode"]
     procs = "1"

@@ -29,7 +29,8 @@ def read(obj: Any) -> Workload:
     root = Field(obj)
     workload = _read(root)
     if root.faults:
-        raise Invalid(dict.fromkeys(root.faults))
+        first = {fault.path: fault for fault in reversed(root.faults)}
+        raise Invalid(fault for fault in root.faults if first[fault.path] is fault)
     return workload
 
 
@@ -47,7 +48,6 @@ def _read(root: Field) -> Workload:
         raise Invalid.at("", "is no object: write a mapping with apiVersion, kind, metadata and spec")
     kind = _kind(root)
     meta = root["metadata"]
-    meta.mapping()
     name, generated = meta["name"].text(), meta["generateName"].text()
     if not name and not (generated and kind.pod == ()):
         meta["name"].fault("is missing: give the object a name")
@@ -93,7 +93,6 @@ def _scheduling(root: Field, kind: Kind) -> tuple[str, str, int, str | None]:
     if kind.block:
         block = root.at(*kind.block)["t9kScheduler"]
         root.at(*kind.block).mapping()
-        block.mapping()
         if not block.present:
             return DEFAULT_SCHEDULER, "", 0, None
         return SCHEDULER_NAME, *_queue_and_priority(block), None

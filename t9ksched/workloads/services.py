@@ -18,7 +18,6 @@ def read_simple_ml_service(root: Field) -> list[Template]:
         spec.fault(f"gives {given}: give exactly one of tensorflow, pytorch and custom")
     if "custom" in frameworks:
         custom = spec["custom"]
-        custom.mapping()
         pod = custom["spec"] if custom["spec"].present else custom
         return [read_pod_spec(pod, custom["metadata"], "", replicas)]
     framework = spec[frameworks[0]] if frameworks else spec
@@ -30,7 +29,6 @@ def read_ml_service(root: Field) -> list[Template]:
     spec = root["spec"]
     found = []
     for release in spec["releases"].some("is missing: a service needs at least one release with a predictor"):
-        release.mapping()
         found.append(_scaled(release["predictor"], "predictor", release["name"].text()))
     if spec["transformer"].present:
         found.append(_scaled(spec["transformer"], "transformer", ""))
@@ -39,18 +37,15 @@ def read_ml_service(root: Field) -> list[Template]:
 
 def _scaled(part: Field, role: str, release: str) -> Template:
     """A pod that scales by load: its template over the runtime's, then `containersResources` by container name."""
-    part.mapping()
     low, high = part["minReplicas"], part["maxReplicas"]
     minimum = low.whole(1)
     if high.present and high.whole(minimum) and high.whole(minimum) < minimum:
         high.fault(f"{high.value} is less than minReplicas {minimum}")
     name = f"{role}-{release}" if release else role
     template = part["template"]
-    template.mapping()
     spec = dict(template["spec"].mapping())
     containers = [each.value for each in template["spec"]["containers"].items()]
     for entry in part["containersResources"].items():
-        entry.mapping()
         before = len(part.faults)
         check_resources(entry["resources"])
         if len(part.faults) > before:
@@ -77,5 +72,4 @@ def read_generated(root: Field) -> list[Template]:
 
 def read_nothing(root: Field) -> list[Template]:
     """WorkflowRun and Project: the object itself shows no pods."""
-    root["spec"].mapping()
     return []

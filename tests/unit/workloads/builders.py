@@ -1,0 +1,172 @@
+"""Workloads with defaults, so that a case names only what it is about; and a cluster that carries out actions."""
+
+import copy
+import itertools
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+BATCH, PLATFORM = "batch.tensorstack.dev/v1beta1", "tensorstack.dev/v1beta1"
+
+
+def container(name: str = "main", cpu: Any = 1, memory: Any = "1Gi", gpu: int = 0, **more: Any) -> dict[str, Any]:
+    resources: dict[str, Any] = {"requests": {"cpu": cpu, "memory": memory}}
+    if gpu:
+        resources["limits"] = {"nvidia.com/gpu": gpu}
+    return {"name": name, "image": "busybox", "resources": resources, **more}
+
+
+def template(*containers: dict[str, Any], metadata: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {"spec": {"containers": list(containers) or [container()], **spec}}
+    return found | ({"metadata": metadata} if metadata else {})
+
+
+def block(queue: str | None = "a100", priority: int | None = None) -> dict[str, Any]:
+    inner = {key: value for key, value in {"queue": queue, "priority": priority}.items() if value is not None}
+    return {"t9kScheduler": inner}
+
+
+def obj(kind: str, spec: dict[str, Any], api: str = BATCH, name: str = "j", **metadata: Any) -> dict[str, Any]:
+    meta = {"name": name, "namespace": "lab", "uid": f"uid-{name}", **metadata}
+    return {"apiVersion": api, "kind": kind, "metadata": meta, "spec": spec}
+
+
+def pytorch(
+    replicas: int = 2, gpu: int = 0, queue: str | None = "a100", restart: str | None = None, **spec: Any
+) -> dict[str, Any]:
+    pod = template(container("pytorch", gpu=gpu))
+    entry: dict[str, Any] = {"type": "worker", "replicas": replicas, "template": pod}
+    if restart:
+        entry["restartPolicy"] = restart
+    whole: dict[str, Any] = {"replicaSpecs": [entry], **spec}
+    if queue:
+        whole["scheduler"] = block(queue, 5)
+    return obj("PyTorchTrainingJob", whole, name="net")
+
+
+def mpi_v1(replicas: int = 3, gpu: int = 0, **spec: Any) -> dict[str, Any]:
+    worker = {"replicas": replicas, "cmd": ["./walk", "10"], "template": template(container("mpi-worker", gpu=gpu))}
+    whole = {"scheduler": block("a40", 2), "mpiHome": "/opt/mpi", "ssh": {"sshdPath": "/usr/sbin/sshd"}}
+    return obj("MPIJob", {**whole, "worker": worker, **spec}, name="walk")
+
+
+def mpi_v2(replicas: int = 2, worker: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+    types = [
+        {"type": "launcher", "template": template(container("launcher", cpu="100m", memory="100Mi"))},
+        {"type": "worker", "replicas": replicas, "template": template(container("worker", gpu=2)), **(worker or {})},
+    ]
+    config = {"home": "/opt/mpi", "script": ["./walk"], "mca": {"btl": "^openib"}, "extraArgs": ["-v"]}
+    return obj("MPIJob", {"scheduler": block("a40"), "mpiConfig": config, "replicaSpecs": types, **spec}, name="walk")
+
+
+def notebook(**spec: Any) -> dict[str, Any]:
+    pod = template(container("notebook", gpu=1))
+    return obj("Notebook", {"type": "jupyter", "scheduler": block("a100"), "template": pod, **spec}, PLATFORM, "lab")
+
+
+class World:
+    """A job and what it owns, changed only by actions and by what a test makes of its pods."""
+
+    def __init__(self, workload: dict[str, Any]) -> None:
+        self.obj = copy.deepcopy(workload)
+        self.objects: dict[tuple[str, str], dict[str, Any]] = {}
+        self.now = NOW
+        self.events: list[Any] = []
+        self.created: list[str] = []
+        self._uids = itertools.count(1)
+
+    def children(self) -> Any:
+        from t9ksched.workloads.actions import Children
+
+        found = [copy.deepcopy(each) for _, each in sorted(self.objects.items())]
+        return Children(
+            tuple(each for each in found if each["kind"] == "Pod"),
+            tuple(each for each in found if each["kind"] != "Pod"),
+        )
+
+    def plan(self) -> Any:
+        from t9ksched.workloads.reconcile import reconcile
+
+        return reconcile(copy.deepcopy(self.obj), self.children(), self.now)
+
+    def steps(self, actions: Any) -> list[tuple[str, Any]]:
+        """The actions one by one, in the order in which they are carried out."""
+        status = [("status", actions.status)] if actions.status is not None else []
+        return [*status, *(("delete", each) for each in actions.delete), *(("create", each) for each in actions.create)]
+
+    def carry_out(self, actions: Any, most: int | None = None) -> None:
+        """Do the actions, or only the first few as if the controller died then."""
+        steps = self.steps(actions)
+        for what, thing in steps if most is None else steps[:most]:
+            if what == "status":
+                self.obj["status"] = copy.deepcopy(thing)
+            elif what == "delete":
+                self._delete(thing)
+            else:
+                self._create(thing)
+        if most is None or most >= len(steps):
+            self.events += actions.events
+
+    def settle(self, rounds: int = 12) -> None:
+        """Look and act until nothing is left to do."""
+        for _ in range(rounds):
+            actions = self.plan()
+            if not actions:
+                return
+            self.carry_out(actions)
+        raise AssertionError(f"still something to do after {rounds} rounds: {self.plan()}")
+
+    def _delete(self, thing: dict[str, Any]) -> None:
+        key = thing["kind"], thing["metadata"]["name"]
+        there = self.objects.get(key)
+        if there is not None and there["metadata"]["uid"] == thing["metadata"]["uid"]:
+            del self.objects[key]
+
+    def _create(self, thing: dict[str, Any]) -> None:
+        key = thing["kind"], thing["metadata"]["name"]
+        if key in self.objects:
+            return  # the API server answers AlreadyExists, and it is ours
+        fresh = copy.deepcopy(thing)
+        fresh["metadata"]["uid"] = f"made-{next(self._uids)}"
+        fresh["metadata"]["creationTimestamp"] = self.now.isoformat()
+        self.objects[key] = fresh
+        if thing["kind"] == "Pod":
+            self.created.append(thing["metadata"]["name"])
+
+    # What a test makes of pods.
+
+    def pod(self, name: str) -> dict[str, Any]:
+        return self.objects["Pod", name]
+
+    def pods(self) -> list[str]:
+        return sorted(name for kind, name in self.objects if kind == "Pod")
+
+    def set_phase(self, name: str, phase: str, code: int | None = None, **status: Any) -> None:
+        pod = self.pod(name)
+        pod["spec"]["nodeName"] = "node-0"
+        state: dict[str, Any] = {"running": {}} if phase == "Running" else {"waiting": {}}
+        if code is not None:
+            state = {"terminated": {"exitCode": code, "finishedAt": self.now.isoformat()}}
+        ready = [{"type": "Ready", "status": "True" if phase == "Running" else "False"}]
+        statuses = [{"name": each["name"], "state": state} for each in pod["spec"]["containers"]]
+        pod["status"] = {"phase": phase, "conditions": ready, "containerStatuses": statuses, **status}
+
+    def run_all(self) -> None:
+        for name in self.pods():
+            self.set_phase(name, "Running")
+
+    def vanish(self, name: str) -> None:
+        del self.objects["Pod", name]
+
+    def later(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+
+    @property
+    def status(self) -> dict[str, Any]:
+        return self.obj.get("status") or {}
+
+    def condition(self, kind: str) -> str:
+        return next((each["status"] for each in self.status["conditions"] if each["type"] == kind), "absent")
+
+    def reasons(self) -> list[str]:
+        return [event.reason for event in self.events]
