@@ -90,7 +90,7 @@ def decode_node(raw: bytes | Mapping[str, Any]) -> Node:
 
 def _cordoned(text: str, cards: Mapping[str, int]) -> dict[str, int]:
     """Masks from the annotation `"1,5"`; it names cards of every card resource of the node."""
-    indices = [int(part) for part in text.split(",") if part.strip().isdigit()]
+    indices = [int(part) for part in text.split(",") if part.strip().isdecimal()]
     mask = sum(1 << index for index in set(indices) if index < MAX_CARDS_PER_NODE)
     return {resource: mask & ((1 << count) - 1) for resource, count in cards.items()} if mask else {}
 

@@ -118,7 +118,7 @@ def annotated_cards(pod_class: PodClass, annotations: Mapping[str, str]) -> dict
     for cards in pod_class.cards:
         text = annotations.get(GPU_INDEX_PREFIX + cards.container, "")
         parts = text.split(",") if text else []
-        if len(parts) != cards.count or not all(part.isdigit() and int(part) < 64 for part in parts):
+        if len(parts) != cards.count or not all(part.isdecimal() and int(part) < 64 for part in parts):
             return {}
         for part in parts:
             masks[cards.resource] |= 1 << int(part)

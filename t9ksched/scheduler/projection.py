@@ -135,7 +135,7 @@ class Projection:
                 await self._store.queues.create(name, labels, spec.to_dict())
                 event = QUEUE_CREATED
             else:
-                expected = int(base) if base.isdigit() else record.revision
+                expected = int(base) if base.isdecimal() else record.revision
                 await self._store.queues.edit(name, lambda _: (labels, spec.to_dict()), expected)
                 event = QUEUE_CHANGED
             await self._store.history.append(

@@ -37,7 +37,7 @@ def timestamp(ns: int) -> str | None:
 
 def natural(name: str) -> tuple[object, ...]:
     """Sorts `worker-10` behind `worker-2`."""
-    return tuple((0, int(part)) if part.isdigit() else (1, part) for part in _DIGITS.split(name) if part)
+    return tuple((0, int(part)) if part.isdecimal() else (1, part) for part in _DIGITS.split(name) if part)
 
 
 class ObjectHead(msgspec.Struct, gc=False, rename="camel"):

@@ -173,7 +173,7 @@ def node_shape(state: ClusterState, name: str) -> Json | None:
                 "index": index,
                 "resource": resource,
                 "model": product or resource,
-                "memoryMiB": int(memory) if memory.isdigit() else None,
+                "memoryMiB": int(memory) if memory.isdecimal() else None,
                 "cordoned": bool(facts.unusable.get(resource, 0) >> index & 1),
                 "healthy": True,
                 "holders": holders[resource, index],

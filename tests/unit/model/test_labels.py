@@ -1,0 +1,126 @@
+"""Selectors: every operator, both forms, and the path of every fault."""
+
+import pytest
+
+from t9ksched.model.errors import Invalid
+from t9ksched.model.labels import LabelSelector, NodeSelector
+from t9ksched.model.taints import Taint, Toleration, untolerated
+
+LABELS = {"tier": "gold", "size": "10", "zone": ""}
+
+
+@pytest.mark.parametrize(
+    ("text", "matches"),
+    [
+        ("", True),
+        ("tier=gold", True),
+        ("tier==gold", True),
+        ("tier=silver", False),
+        ("tier!=silver", True),
+        ("absent!=x", True),
+        ("tier in (gold, silver)", True),
+        ("tier in (silver)", False),
+        ("tier notin (silver)", True),
+        ("absent notin (silver)", True),
+        ("tier", True),
+        ("absent", False),
+        ("!absent", True),
+        ("!tier", False),
+        ("zone=", True),
+        ("tier=gold,size=11", False),
+        ("tier in (a,gold),size", True),
+        ("size > 9", True),
+        ("size < 9", False),
+        ("tier > 1", False),
+    ],
+)
+def test_text_form(text: str, matches: bool) -> None:
+    assert LabelSelector.from_string(text).matches(LABELS) is matches
+
+
+@pytest.mark.parametrize("text", ["a b", "=x", "a in b", "a in (", "/x", "-a", "a=b c", "x" * 64])
+def test_text_that_cannot_be_read_names_the_part(text: str) -> None:
+    with pytest.raises(Invalid, match="cannot read the selector"):
+        LabelSelector.from_string(text)
+
+
+@pytest.mark.parametrize(
+    ("expression", "matches"),
+    [
+        ({"key": "tier", "operator": "In", "values": ["gold"]}, True),
+        ({"key": "tier", "operator": "NotIn", "values": ["gold"]}, False),
+        ({"key": "absent", "operator": "NotIn", "values": ["gold"]}, True),
+        ({"key": "tier", "operator": "Exists"}, True),
+        ({"key": "tier", "operator": "DoesNotExist"}, False),
+    ],
+)
+def test_object_form(expression: dict[str, object], matches: bool) -> None:
+    selector = LabelSelector.parse({"matchExpressions": [expression]}, "spec.nodeSelector")
+    assert selector.matches(LABELS) is matches
+
+
+@pytest.mark.parametrize(
+    ("raw", "path"),
+    [
+        ([], "s"),
+        ({"matchLabel": {}}, "s.matchLabel"),
+        ({"matchLabels": {"a b": "c"}}, "s.matchLabels.a b"),
+        ({"matchLabels": {"example.com/a": "c d"}}, "s.matchLabels[example.com/a]"),
+        ({"matchLabels": {"a": 1}}, "s.matchLabels.a"),
+        ({"matchExpressions": [{"key": "a", "operator": "Gt", "values": ["1"]}]}, "s.matchExpressions[0].operator"),
+        ({"matchExpressions": [{"key": "a", "operator": "In"}]}, "s.matchExpressions[0].values"),
+        ({"matchExpressions": [{"key": "a", "operator": "Exists", "values": ["b"]}]}, "s.matchExpressions[0].values"),
+        ({"matchExpressions": [{"operator": "Exists"}]}, "s.matchExpressions[0].key"),
+        ({"matchExpressions": ["a"]}, "s.matchExpressions[0]"),
+    ],
+)
+def test_faults_have_paths(raw: object, path: str) -> None:
+    with pytest.raises(Invalid) as failure:
+        LabelSelector.parse(raw, "s")
+    assert [fault.path for fault in failure.value.errors] == [path]
+
+
+@pytest.mark.parametrize(
+    ("terms", "matches"),
+    [
+        ([], False),
+        ([{}], False),
+        ([{"matchExpressions": [{"key": "size", "operator": "Gt", "values": ["9"]}]}], True),
+        ([{"matchExpressions": [{"key": "size", "operator": "Lt", "values": ["9"]}]}], False),
+        ([{"matchExpressions": [{"key": "tier", "operator": "Gt", "values": ["9"]}]}], False),
+        ([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}], True),
+        ([{"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["n1"]}]}], False),
+        (
+            [
+                {"matchExpressions": [{"key": "absent", "operator": "Exists"}]},
+                {"matchExpressions": [{"key": "tier", "operator": "Exists"}]},
+            ],
+            True,
+        ),
+    ],
+)
+def test_node_selectors(terms: list[object], matches: bool) -> None:
+    assert NodeSelector.parse(terms).matches(LABELS, "n1") is matches
+
+
+@pytest.mark.parametrize(
+    ("toleration", "tolerates"),
+    [
+        (Toleration("a", "Equal", "b", "NoSchedule"), True),
+        (Toleration("a", "Equal", "b"), True),
+        (Toleration("a", "Equal", "c"), False),
+        (Toleration("a", "Exists"), True),
+        (Toleration("", "Exists"), True),
+        (Toleration("", "Equal", "b"), False),
+        (Toleration("a", "Exists", "", "NoExecute"), False),
+        (Toleration("other", "Exists"), False),
+    ],
+)
+def test_tolerations(toleration: Toleration, tolerates: bool) -> None:
+    taint = Taint("a", "b", "NoSchedule")
+    assert toleration.tolerates(taint) is tolerates
+    assert (untolerated([taint], [toleration]) is None) is tolerates
+
+
+def test_a_preference_forbids_nothing() -> None:
+    assert untolerated([Taint("a", "b", "PreferNoSchedule")], []) is None
