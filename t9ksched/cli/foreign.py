@@ -3,27 +3,35 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from t9ksched.cli.failure import Failure
+from t9ksched.cli.failure import BAD_USAGE, Failure
 
 
 @contextmanager
 def failures() -> Iterator[None]:
-    """Turn the errors that the store, the cluster's API and readers of files raise into a Failure."""
+    """Turn what the settings, the store, the cluster's API and readers of files raise into a Failure."""
+    from t9ksched.kube.config import ConfigError
+    from t9ksched.kube.crds import NotEstablished
     from t9ksched.kube.errors import ApiError
     from t9ksched.model.errors import Invalid
+    from t9ksched.settings import SettingsError
     from t9ksched.store.errors import StoreError
 
     try:
         yield
     except Invalid as error:
-        raise Failure(
-            "This cannot be used as it is written.",
-            details=[f"{fault.path}: {fault.message}" for fault in error.errors],
-        ) from error
-    except StoreError as error:
+        lines = [f"{fault.path}: {fault.message}" if fault.path else fault.message for fault in error.errors]
+        if len(lines) == 1:
+            raise Failure(_sentence(lines[0])) from error
+        raise Failure(f"There are {len(lines)} errors:", details=lines) from error
+    except SettingsError as error:
+        raise Failure(_sentence(str(error)), code=BAD_USAGE) from error
+    except (StoreError, ConfigError, NotEstablished) as error:
         raise Failure(_sentence(str(error))) from error
     except ApiError as error:
-        raise Failure(f"The Kubernetes API refused or did not answer: {error}") from error
+        raise Failure(
+            f"The Kubernetes API refused or did not answer: {error}",
+            remedy="Check the kubeconfig, and that the cluster can be reached.",
+        ) from error
 
 
 def _sentence(text: str) -> str:

@@ -6,11 +6,11 @@ traceback; `T9KSCHED_DEBUG=1` shows the traceback of what we did not foresee.
 
 import os
 import sys
-from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated
 
 import typer
 
+from t9ksched import __version__
 from t9ksched.cli.commands import (
     cancel,
     db,
@@ -57,10 +57,7 @@ app.command(rich_help_panel=OPERATE)(roles.api)
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        try:
-            typer.echo(f"t9ksched {version('t9ksched')}")
-        except PackageNotFoundError:
-            typer.echo("t9ksched (not installed)")
+        typer.echo(f"t9ksched {__version__}")
         raise typer.Exit
 
 

@@ -34,10 +34,10 @@ def console(stream: TextIO | None = None) -> Console:
     return Console(file=stream, width=width, highlight=False, soft_wrap=False)
 
 
-def print_json(value: Any) -> None:
-    """Print `value` as JSON: indented on a terminal, one line otherwise."""
-    indent = 2 if sys.stdout.isatty() else None
-    sys.stdout.write(json.dumps(value, indent=indent, ensure_ascii=False) + "\n")
+def print_json(value: Any, *, indent: bool | None = None) -> None:
+    """Print `value` as JSON: indented on a terminal, one line otherwise, unless told."""
+    spread = sys.stdout.isatty() if indent is None else indent
+    sys.stdout.write(json.dumps(value, indent=2 if spread else None, ensure_ascii=False) + "\n")
     sys.stdout.flush()
 
 

@@ -14,5 +14,6 @@ def demo(
 ) -> None:
     """Play the demo: a GPU cluster, queues, and jobs that wait with a reason, start whole and run on named cards."""
     from t9ksched.cli.demo.play import play
+    from t9ksched.cli.process import run_until_stopped
 
-    raise typer.Exit(play(keep=keep, output=output))
+    raise typer.Exit(run_until_stopped(play(keep=keep, output=output)))

@@ -44,10 +44,16 @@ def list_(
         print_json(items)
         return
     rows = [
-        [str(t.get("name")), str(t.get("user") or "–"), "admin" if t.get("admin") else "user", age(t.get("createdAt"))]
+        [
+            str(t.get("name")),
+            str(t.get("user") or "–"),
+            "admin" if t.get("admin") else "user",
+            age(t.get("createdAt")),
+            age(t.get("lastUsedAt")),
+        ]
         for t in items
     ]
-    console().print(table(("NAME", "USER", "ROLE", "AGE"), rows))
+    console().print(table(("NAME", "USER", "ROLE", "AGE", "USED"), rows))
 
 
 @app.command("revoke")

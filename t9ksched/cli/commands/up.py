@@ -1,12 +1,19 @@
 """`t9ksched up`: everything in one process."""
 
+import asyncio
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
+from t9ksched.cli.datadir import default_data_dir
 from t9ksched.cli.options import DataDirOption, OutputOption
-from t9ksched.cli.output import Output
+from t9ksched.cli.output import Output, console, print_json
+
+if TYPE_CHECKING:
+    from t9ksched.cli.runtime import Plan, Running
 
 
 def up(
@@ -21,8 +28,16 @@ def up(
         ),
     ] = None,
     port: Annotated[
-        int, typer.Option("--port", min=0, max=65535, help="Where REST answers; 0 takes a free one.")
-    ] = 8080,
+        int | None,
+        typer.Option(
+            "--port",
+            envvar="T9KSCHED_PORT",
+            min=0,
+            max=65535,
+            help="Where REST answers; 0 takes a free one.",
+            show_default="8080",
+        ),
+    ] = None,
     kubeconfig: Annotated[
         Path | None, typer.Option("--kubeconfig", metavar="PATH", help="Use this cluster instead of the dev cluster.")
     ] = None,
@@ -30,6 +45,44 @@ def up(
     output: OutputOption = Output.table,
 ) -> None:
     """Start everything in one process: a dev cluster (unless a kubeconfig is given), scheduler, controllers, REST."""
-    from t9ksched.cli.runtime import serve
+    from t9ksched.cli.foreign import failures
+    from t9ksched.cli.logs import configure
+    from t9ksched.cli.process import run_until_stopped
+    from t9ksched.cli.runtime import Plan
+    from t9ksched.settings import Settings
 
-    serve(nodes=nodes, db=db, port=port, kubeconfig=kubeconfig, data_dir=data_dir, output=output)
+    with failures():
+        settings = Settings.load(**({"db": db} if db else {}))
+    configure(settings, quiet=output is Output.table)
+    directory = data_dir or settings.data_dir or default_data_dir()
+    plan = Plan(directory.expanduser().absolute(), settings, settings.port if port is None else port, nodes, kubeconfig)
+    raise typer.Exit(run_until_stopped(_serve(plan, output)))
+
+
+async def _serve(plan: "Plan", output: Output) -> int:
+    """Start, say where everything is, and go on until stopped."""
+    from t9ksched.cli.runtime import running
+
+    async with running(plan) as up:
+        if output is Output.json:
+            print_json(up.to_json(), indent=False)
+        else:
+            _welcome(up)
+        await asyncio.Event().wait()
+    return 0
+
+
+def _welcome(up: "Running") -> None:
+    out = console()
+    lines = [("REST", up.server), ("docs", f"{up.server}/docs"), ("cluster", up.cluster or "the kubeconfig's")]
+    lines += [("kubeconfig", str(up.kubeconfig)), ("data", str(up.data_dir))]
+    if sys.stdout.isatty():
+        lines.append(("token", up.token))
+    out.print("t9ksched is ready.\n", style="bold")
+    for name, value in lines:
+        out.print(Text.assemble((f"  {name:<11}", "dim"), value), soft_wrap=True)
+    out.print("\nIn another terminal:\n")
+    where = "" if up.data_dir == default_data_dir() else f" --data-dir {up.data_dir}"
+    for command in ("t9ksched nodes", "t9ksched submit -f examples/pytorch.yaml --queue default", "t9ksched jobs"):
+        out.print(f"  {command}{where}", soft_wrap=True)
+    out.print("\nCtrl-C stops it; the next start goes on from there.", style="dim")

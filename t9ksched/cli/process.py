@@ -1,0 +1,33 @@
+"""A command that runs until it is told to stop: SIGINT and SIGTERM end it in order, a second one at once."""
+
+import asyncio
+import signal
+from collections.abc import Coroutine
+from typing import Any
+
+
+def run_until_stopped(main: Coroutine[Any, Any, int]) -> int:
+    """Run `main`; its exit code, or 0 when a signal ended it and it stopped cleanly."""
+
+    async def guarded() -> int:
+        loop = asyncio.get_running_loop()
+        task = asyncio.ensure_future(main)
+        told = False
+
+        def stop() -> None:
+            nonlocal told
+            told = True
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.remove_signal_handler(number)
+            task.cancel()
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stop)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if not told:
+                raise
+            return 0
+
+    return asyncio.run(guarded())

@@ -1,0 +1,231 @@
+"""Everything in one process: dev cluster (or a real one), scheduler, controllers, REST, one database.
+
+`running(plan)` starts the parts in the order in which they need each other, says when all of them are ready, and stops
+them in the opposite order. When one part dies, all of them stop, and the error says which one and why. What must survive
+lies in the data directory: after a kill, the next start goes on from there.
+"""
+
+import asyncio
+import secrets
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import uvicorn
+from api.app import create_app
+
+from api.leader import HttpLeader
+from api.services import Services
+from t9ksched.cli.datadir import ClientFile, database_url, lock
+from t9ksched.cli.failure import Failure
+from t9ksched.cli.foreign import failures
+from t9ksched.controller.service import Controllers
+from t9ksched.devcluster.cluster import DevCluster
+from t9ksched.devcluster.presets import load_nodes
+from t9ksched.kube.config import connect
+from t9ksched.kube.crds import ensure, read
+from t9ksched.packaged import folder
+from t9ksched.scheduler.service import SchedulerService
+from t9ksched.settings import Settings
+from t9ksched.store import Store
+
+READY_SECONDS = 60.0
+STOP_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to start. `nodes` is a preset or a file for the dev cluster, unused with a `kubeconfig` of a real one."""
+
+    data_dir: Path
+    settings: Settings
+    port: int
+    nodes: str = "demo"
+    kubeconfig: Path | None = None
+
+
+@dataclass(frozen=True)
+class Running:
+    """Where what was started answers. `cluster` is the dev cluster's URL, None on a real cluster."""
+
+    server: str
+    token: str
+    kubeconfig: Path
+    data_dir: Path
+    cluster: str | None
+
+    def to_json(self) -> dict[str, str]:
+        """What programs read."""
+        return {
+            "server": self.server,
+            "token": self.token,
+            "kubeconfig": str(self.kubeconfig),
+            "dataDir": str(self.data_dir),
+        }
+
+
+@asynccontextmanager
+async def running(plan: Plan) -> AsyncIterator[Running]:
+    """Start everything; the block runs while all of it does.
+
+    Raises:
+        Failure: the data directory or the port is taken, the node file has an error, or a part died.
+    """
+    with failures(), _first_cause():
+        async with AsyncExitStack() as stack:
+            yield await _start(plan, stack)
+
+
+async def _start(plan: Plan, stack: AsyncExitStack) -> Running:
+    settings = plan.settings
+    nodes = [] if plan.kubeconfig else load_nodes(plan.nodes)
+    stack.enter_context(lock(plan.data_dir))
+    listener = stack.enter_context(listen(settings.host, plan.port))
+    store = await stack.enter_async_context(await Store.open(settings.db or database_url(plan.data_dir)))
+    token = await _admin_token(plan, store)
+
+    kubeconfig, cluster = plan.kubeconfig, None
+    if kubeconfig is None:
+        dev = DevCluster(plan.data_dir / "cluster", nodes)
+        await dev.start()
+        stack.push_async_callback(dev.stop)
+        kubeconfig, cluster = plan.data_dir / "kubeconfig", dev.url
+        dev.write_kubeconfig(kubeconfig)
+    client = await stack.enter_async_context(connect(kubeconfig))
+    await ensure(client, read(folder("crds")))
+
+    parts = await stack.enter_async_context(asyncio.TaskGroup())
+    secret = settings.internal_secret.get_secret_value() if settings.internal_secret else secrets.token_urlsafe(32)
+    scheduler = SchedulerService(
+        client,
+        store,
+        internal_secret=secret,
+        listen=(settings.internal_host, settings.internal_port),
+        public_address=settings.internal_address,
+        retention=timedelta(days=settings.retention_days),
+    )
+    stack.push_async_callback(_stop, parts.create_task(scheduler.run(), name="scheduler"))
+    stack.push_async_callback(_stop, parts.create_task(Controllers(client).run(), name="controllers"))
+    leader = await stack.enter_async_context(HttpLeader(store.instances, secret))
+    rest = RestServer(create_app(Services(store, client, leader, settings.max_body_bytes)), listener)
+    stack.push_async_callback(rest.stop, parts.create_task(rest.serve(), name="rest"))
+
+    server = f"http://{_reachable(settings.host)}:{listener.getsockname()[1]}"
+    await scheduler.ready.wait()
+    await _until_ready(server, token)
+    ClientFile(server, token).write(plan.data_dir)
+    return Running(server, token, kubeconfig, plan.data_dir, cluster)
+
+
+class RestServer(uvicorn.Server):
+    """Uvicorn without its own signal handlers: the process has one place that decides when to stop."""
+
+    def __init__(self, app: Any, listener: socket.socket) -> None:
+        super().__init__(
+            uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=2, lifespan="on")
+        )
+        self._listener = listener
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave the signals alone."""
+        yield
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        """Answer until told to stop.
+
+        Raises:
+            Failure: the app did not start.
+        """
+        await super().serve(sockets or [self._listener])
+        if not self.started:
+            raise Failure("The REST service did not start; the log above says why.")
+
+    async def stop(self, task: "asyncio.Task[None]") -> None:
+        """Finish the requests under way, then stop."""
+        self.should_exit = True
+        await asyncio.wait([task], timeout=STOP_SECONDS)
+        await _stop(task)
+
+
+@contextmanager
+def listen(host: str, port: int) -> Iterator[socket.socket]:
+    """A listening socket; port 0 takes a free one.
+
+    Raises:
+        Failure: the port is in use, or the address is not ours.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((host, port))
+            listener.listen(512)
+        except OSError as error:
+            raise Failure(
+                f"Port {port} of {host} cannot be used: {(error.strerror or str(error)).lower()}.",
+                remedy="Name another one with --port; --port 0 takes a free one.",
+            ) from error
+        listener.setblocking(False)
+        yield listener
+
+
+async def _admin_token(plan: Plan, store: Store) -> str:
+    """The administrator's token: the one that `client.json` remembers if it still counts, else a new one."""
+    known = ClientFile.read(plan.data_dir)
+    if known is not None and (record := await store.tokens.authenticate(known.token)) and record.role == "admin":
+        return known.token
+    given = plan.settings.admin_token.get_secret_value() if plan.settings.admin_token else None
+    made = await store.tokens.ensure_admin(given)
+    if made is not None:
+        return made
+    if given is not None and await store.tokens.authenticate(given):
+        return given
+    # The database has an administrator, but nobody here remembers the secret: client.json was removed.
+    return await store.tokens.create(f"admin-{secrets.token_hex(3)}", "admin", owner="admin")
+
+
+async def _stop(task: "asyncio.Task[None]") -> None:
+    task.cancel()
+    await asyncio.wait([task], timeout=STOP_SECONDS)
+
+
+async def _until_ready(server: str, token: str) -> None:
+    """Wait until REST answers with what the scheduler knows."""
+    headers = {"Authorization": f"Bearer {token}"}
+    try:
+        async with asyncio.timeout(READY_SECONDS), aiohttp.ClientSession(headers=headers) as session:
+            for path in ("/readyz", "/apis/v1/nodes"):
+                while True:
+                    try:
+                        async with session.get(server + path) as answer:
+                            if answer.status == 200:
+                                break
+                    except aiohttp.ClientError:
+                        pass
+                    await asyncio.sleep(0.02)
+    except TimeoutError:
+        raise Failure(f"The service was not ready after {READY_SECONDS:.0f} s; the log above says why.") from None
+
+
+@contextmanager
+def _first_cause() -> Iterator[None]:
+    """Out of the errors of several parts, raise the first one that is an error of its own."""
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        cause: BaseException = group
+        while isinstance(cause, BaseExceptionGroup):
+            cause = cause.exceptions[0]
+        raise cause from None
+
+
+def _reachable(host: str) -> str:
+    """The address by which this machine reaches a host it listens on."""
+    name = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"[{name}]" if ":" in name else name
