@@ -1,0 +1,169 @@
+"""Random histories of events: what is charged is what the pods of the moment hold, whatever came twice or late."""
+
+from collections import Counter
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from t9ksched.engine.plan import plan
+from t9ksched.engine.policy import Policy
+from t9ksched.model import names
+from t9ksched.model.node import decode_node
+from t9ksched.model.pod import decode_pod
+from t9ksched.model.queue import Queue, parse_queue_spec
+from t9ksched.model.reasons import Code, Reason
+from t9ksched.scheduler.feeds import decoder
+from t9ksched.scheduler.records import PodGroupObject
+from t9ksched.scheduler.state import ClusterState
+
+GPU = "nvidia.com/gpu"
+SECOND = 1_000_000_000
+NODES = ("n0", "n1", "n2")
+GROUPS = ("g0", "g1")
+
+
+class Histories(RuleBasedStateMachine):
+    """The machine keeps the objects as an API server would, and sends the state what a watch would send."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.state = ClusterState()
+        self.state.set_queues([Queue("q", parse_queue_spec({"quota": {"requests": {GPU: "10"}}}))])
+        self.pods: dict[str, dict[str, Any]] = {}
+        self.nodes: set[str] = set()
+        self.serial = 0
+        self.now = 1_700_000_000 * SECOND
+        for name in GROUPS:
+            self._group(name)
+        self.node_appears("n0")
+
+    def _group(self, name: str) -> None:
+        meta = {"name": name, "namespace": "ns", "uid": f"u-{name}", "creationTimestamp": "2026-01-01T00:00:00Z"}
+        group = {"metadata": meta, "spec": {"minMember": 2, "queue": "q"}}
+        self.state.upsert_group(decoder(PodGroupObject)(group))
+
+    def _send(self, uid: str) -> None:
+        self.state.upsert_pod(decode_pod(self.pods[uid]))
+
+    @rule(name=st.sampled_from(NODES))
+    def node_appears(self, name: str) -> None:
+        self.nodes.add(name)
+        status = {
+            "allocatable": {"cpu": "8", "pods": "10", GPU: "4"},
+            "conditions": [{"type": "Ready", "status": "True"}],
+        }
+        self.state.upsert_node(decode_node({"metadata": {"name": name, "uid": name}, "status": status}))
+
+    @rule(name=st.sampled_from(NODES))
+    def node_goes(self, name: str) -> None:
+        self.nodes.discard(name)
+        self.state.remove_node(name)
+
+    @rule(group=st.sampled_from((*GROUPS, "")), cards=st.integers(0, 3), ours=st.booleans())
+    def pod_is_created(self, group: str, cards: int, ours: bool) -> None:
+        self.serial += 1
+        name = f"p{self.serial}"
+        amounts = {"cpu": "1"} | ({GPU: str(cards)} if cards else {})
+        labels = {names.QUEUE_LABEL: "q"} | ({names.GROUP_LABEL: group} if group else {})
+        self.pods[name] = {
+            "metadata": {"name": name, "namespace": "ns", "uid": name, "labels": labels, "annotations": {}},
+            "spec": {
+                "schedulerName": names.SCHEDULER_NAME if ours else "default-scheduler",
+                "containers": [{"name": "m", "resources": {"requests": amounts, "limits": amounts}}],
+            },
+            "status": {"phase": "Pending"},
+        }
+        self._send(name)
+
+    @rule(data=st.data())
+    def event_is_repeated(self, data: st.DataObject) -> None:
+        if self.pods:
+            self._send(data.draw(st.sampled_from(sorted(self.pods))))
+
+    @rule(data=st.data(), phase=st.sampled_from(["Running", "Succeeded", "Failed"]))
+    def bound_pod_moves_on(self, data: st.DataObject, phase: str) -> None:
+        bound = sorted(uid for uid, pod in self.pods.items() if pod["spec"].get("nodeName"))
+        if bound:
+            uid = data.draw(st.sampled_from(bound))
+            if self.pods[uid]["status"]["phase"] in ("Pending", "Running"):
+                self.pods[uid]["status"]["phase"] = phase
+                self._send(uid)
+
+    @rule(data=st.data())
+    def pod_goes(self, data: st.DataObject) -> None:
+        if self.pods:
+            uid = data.draw(st.sampled_from(sorted(self.pods)))
+            del self.pods[uid]
+            self.state.remove_pod(uid)
+            self.state.remove_pod(uid)
+
+    @rule(data=st.data())
+    def foreign_pod_is_bound(self, data: st.DataObject) -> None:
+        free = sorted(
+            uid
+            for uid, pod in self.pods.items()
+            if pod["spec"]["schedulerName"] != names.SCHEDULER_NAME and not pod["spec"].get("nodeName")
+        )
+        if free:
+            uid = data.draw(st.sampled_from(free))
+            self.pods[uid]["spec"]["nodeName"] = data.draw(st.sampled_from(NODES))
+            self._send(uid)
+
+    @rule(data=st.data(), seconds=st.integers(0, 90))
+    def cycle(self, data: st.DataObject, seconds: int) -> None:
+        self.now += seconds * SECOND
+        self.state.sweep_holds(self.now)
+        decided = plan(self.state.view(self.now), Policy(), self.now)
+        for gang in dict.fromkeys(assignment.gang for assignment in decided.assignments):
+            mine = [assignment for assignment in decided.assignments if assignment.gang == gang]
+            for assignment in self.state.assume(gang, mine, self.now):
+                outcome = data.draw(st.sampled_from(["bound", "refused", "open"]))
+                if outcome == "bound":
+                    pod = self.pods[assignment.pod]
+                    pod["spec"]["nodeName"] = assignment.node
+                    for container, _, indices in assignment.cards:
+                        key = names.GPU_INDEX_PREFIX + container
+                        pod["metadata"]["annotations"][key] = ",".join(map(str, indices))
+                    self._send(assignment.pod)
+                elif outcome == "refused":
+                    why = Reason(Code.BIND_REFUSED, "refused")
+                    self.state.refuse(assignment.pod, why, self.now, keep_place=data.draw(st.booleans()))
+
+    @invariant()
+    def charges_are_what_pods_hold(self) -> None:
+        expected: dict[str, Counter[str]] = {name: Counter() for name in self.nodes}
+        queue: Counter[str] = Counter()
+        for uid, pod in self.pods.items():
+            record = self.state.pods[uid]
+            where = pod["spec"].get("nodeName") or record.assumed
+            if not where or pod["status"]["phase"] in ("Succeeded", "Failed"):
+                continue
+            amounts = {"cpu": 1000, "pods": 1}
+            if cards := pod["spec"]["containers"][0]["resources"]["requests"].get(GPU):
+                amounts[GPU] = int(cards)
+            if where in self.nodes:
+                expected[where].update(amounts)
+            if record.ours:
+                queue.update(amounts)
+        for name, amounts in expected.items():
+            assert self.state.nodes.used(name) == dict(amounts), name
+        assert {r: n for r, n in self.state.charges.queue_used["q"].items() if n} == dict(queue)
+        assert queue[GPU] <= 10
+
+    @invariant()
+    def counts_are_what_pods_are(self) -> None:
+        phases = Counter(pod["status"]["phase"] for uid, pod in self.pods.items() if self.state.pods[uid].ours)
+        assert {p: n for p, n in self.state.counts.pods["q"].items() if n} == dict(phases)
+
+    @invariant()
+    def holds_belong_to_living_gangs(self) -> None:
+        for uid, hold in self.state.holds.items():
+            assert uid in self.state.pods
+            assert hold.owner in self.state.gangs_by_uid
+            assert hold.node in self.state.nodes
+
+
+Histories.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestHistories = Histories.TestCase
