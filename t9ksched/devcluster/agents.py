@@ -1,0 +1,118 @@
+"""Everything that makes a simulated cluster live, started together on one port.
+
+`start` creates the nodes that are not there yet and then runs the kubelet of all nodes, the default scheduler, the
+small controllers and the auditor, all on the same watches. It works as well on a real API server over HTTP.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any
+
+from t9ksched.devcluster.auditor import AuditReport
+from t9ksched.devcluster.auditwatch import Watcher
+from t9ksched.devcluster.defaultscheduler import DefaultScheduler
+from t9ksched.devcluster.follow import Follower, Reconciler
+from t9ksched.devcluster.jobs import JobController
+from t9ksched.devcluster.kubelet import Kubelet, Refusal
+from t9ksched.devcluster.timers import Clock, Timers, system_clock
+from t9ksched.devcluster.volumes import VolumeBinder
+from t9ksched.devcluster.workloads import DeploymentController, ReplicaSetController, StatefulSetController
+from t9ksched.kube.errors import AlreadyExists
+from t9ksched.kube.port import ClusterPort
+from t9ksched.kube.resources import NODES
+
+Object = dict[str, Any]
+
+
+class Agents:
+    """The running agents of one cluster; made by `start`, ended by `stop`.
+
+    Attributes:
+        kubelet: plays the nodes.
+        auditor: checks every change; `audit()` has what it found.
+    """
+
+    def __init__(
+        self,
+        port: ClusterPort,
+        nodes: Iterable[str] | None = None,
+        clock: Clock = system_clock,
+        controllers: bool = True,
+    ) -> None:
+        """`nodes` are the names the kubelet plays, None for every node. On a server that has controllers and a default
+        scheduler of its own, `controllers` is false.
+        """
+        self._follower = Follower(port)
+        self._timers = Timers(clock)
+        parts = (self._follower, self._timers)
+        self.auditor = Watcher(self._follower)
+        self.kubelet = Kubelet(port, *parts, None if nodes is None else list(nodes))
+        self._reconcilers: list[Reconciler] = [self.kubelet]
+        if controllers:
+            self._reconcilers += [
+                DefaultScheduler(port, *parts),
+                JobController(port, *parts),
+                DeploymentController(port, *parts),
+                ReplicaSetController(port, *parts),
+                StatefulSetController(port, *parts),
+                VolumeBinder(port, *parts),
+            ]
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def refusals(self) -> list[Refusal]:
+        """The pods that a node could not take although they were bound to it."""
+        return self.kubelet.refusals
+
+    @property
+    def idle(self) -> bool:
+        """Whether no agent has anything to do at this moment."""
+        return all(reconciler.idle for reconciler in self._reconcilers)
+
+    def audit(self) -> AuditReport:
+        """What the auditor found in the cluster's life so far."""
+        return self.auditor.report()
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._follower.run(), name="follow")
+                await self._follower.synced()  # whoever acts first knows everything
+                for reconciler in self._reconcilers:
+                    group.create_task(reconciler.run(), name=type(reconciler).__name__)
+        finally:
+            self._timers.stop()
+
+    def begin(self) -> None:
+        """Work in the background until `stop`."""
+        self._task = asyncio.create_task(self.run(), name="agents")
+
+    async def synced(self) -> None:
+        """Return when every agent knows what is in the cluster."""
+        await self._follower.synced()
+
+    async def stop(self) -> None:
+        """End all work; what was asked of the server and not answered yet is left to the next start."""
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None
+
+
+async def create_nodes(port: ClusterPort, nodes: Iterable[Object]) -> None:
+    """Create the nodes that do not exist; those that do stay as they are."""
+    for node in nodes:
+        with suppress(AlreadyExists):
+            await port.create(NODES, node)
+
+
+async def start(port: ClusterPort, nodes: Iterable[Object], clock: Clock = system_clock) -> Agents:
+    """Create the given nodes and set all agents to work."""
+    await create_nodes(port, nodes)
+    agents = Agents(port, clock=clock)
+    agents.begin()
+    await agents.synced()
+    return agents
