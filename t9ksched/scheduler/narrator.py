@@ -108,6 +108,7 @@ class Narrator:
         while True:
             await self._work.wait()
             self._work.clear()
+            self._state.settle()
             changed, self._state.changed_jobs = self._state.changed_jobs, set()
             for count, uid in enumerate(changed):
                 if uid:

@@ -61,7 +61,8 @@ class Observed:
         self.changed_queues: set[str] = set()
         self.changed_jobs: set[str] = set()
         self._pods_by_name: dict[tuple[str, str], str] = {}
-        self.pending: dict[GangRecord, None] = {}
+        self._pending: dict[GangRecord, None] = {}
+        self._unsettled: set[GangRecord] = set()
         self._by_owner: defaultdict[str, dict[GangRecord, None]] = defaultdict(dict)
         self._with_claims: defaultdict[str, set[str]] = defaultdict(set)
         self._resting: set[PodRecord] = set()
@@ -296,7 +297,8 @@ class Observed:
     def _forget_gang(self, gang: GangRecord) -> None:
         self.gangs.pop((gang.namespace, f"pod:{gang.uid}" if gang.virtual else gang.name), None)
         self.gangs_by_uid.pop(gang.uid, None)
-        self.pending.pop(gang, None)
+        self._pending.pop(gang, None)
+        self._unsettled.discard(gang)
         self.counts.group_gone(gang)
         if gang.owner is not None:
             self._by_owner[gang.owner.uid].pop(gang, None)
@@ -315,17 +317,29 @@ class Observed:
         if gang is None:
             return
         gang.stale = True
+        self._unsettled.add(gang)
         self.counts.group(gang)
-        if gang.uid and gang.complete():
-            gang.ran = True
-        if any(pod.waiting for pod in gang.members.values()):
-            self.pending[gang] = None
-        else:
-            self.pending.pop(gang, None)
-            gang.reasons, gang.position = (), None
         self.changed_gangs.add(gang)
         self.changed_queues.add(gang.queue)
         self.changed_jobs.add(gang.owner.uid if gang.owner else gang.uid)
+
+    def settle(self) -> None:
+        """Look once at every group that changed: does it run, does it wait. A thousand events cost one look."""
+        changed, self._unsettled = self._unsettled, set()
+        for gang in changed:
+            if not gang.ran and gang.uid and gang.complete():
+                gang.ran = True
+            if any(pod.waiting for pod in gang.members.values()):
+                self._pending[gang] = None
+            else:
+                self._pending.pop(gang, None)
+                gang.reasons, gang.position = (), None
+
+    @property
+    def pending(self) -> dict[GangRecord, None]:
+        """Groups with members that wait for a place, as of now."""
+        self.settle()
+        return self._pending
 
     def gangs_of_owner(self, uid: str) -> list[GangRecord]:
         """The groups whose controlling owner has this UID."""

@@ -107,6 +107,7 @@ class StatusWriter:
 
     def _collect(self, now: float) -> None:
         state = self._state
+        state.settle()
         gangs, state.changed_gangs = state.changed_gangs, set()
         for gang in gangs:
             if gang.uid and not gang.virtual:
