@@ -1,0 +1,1 @@
+"""The service that turns job objects into pods and the fate of pods into job status."""

@@ -1,0 +1,108 @@
+"""Carrying out what has been decided about one workload: status, deletions, creations, events, in this order.
+
+Every write has a precondition: the status the version it was computed from, a deletion the UID, a creation the name. A
+name that is taken by our own object is as good as created; one taken by somebody else's is told to the user.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from t9ksched.controller.sshkeys import KeyPair
+from t9ksched.kube import resources
+from t9ksched.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound, Unprocessable
+from t9ksched.kube.port import ClusterPort, Object
+from t9ksched.workloads import mpi
+from t9ksched.workloads.actions import Actions, metadata, name_of, owned_by, uid_of
+
+_AT_ONCE = 16
+"""Creations and deletions of one workload in flight."""
+
+Record = Callable[..., None]
+"""`record(obj, reason, message, type=…)`, as an EventRecorder offers it."""
+
+
+class Stale(Exception):
+    """The workload changed since it was read: look again at what it is now."""
+
+
+class NameTaken(Exception):
+    """An object the workload needs exists already and belongs to somebody else."""
+
+
+class Executor:
+    """Carries out actions on one cluster."""
+
+    def __init__(self, client: ClusterPort, record: Record, new_keys: Callable[[str], KeyPair]) -> None:
+        self._client = client
+        self._record = record
+        self._new_keys = new_keys
+
+    async def carry_out(self, obj: Object, actions: Actions) -> None:
+        """Do everything, or stop at the first failure.
+
+        Raises:
+            Stale: the workload is not what was read.
+            NameTaken: an event has said so; try again later.
+            ApiError: the server refused or did not answer; try again later.
+        """
+        if actions.status is not None:
+            await self._write_status(obj, actions.status)
+        await self._each(actions.delete, self._delete)
+        companions = [each for each in actions.create if each["kind"] != "Pod"]
+        for each in companions:
+            await self._create(obj, each)
+        await self._each([each for each in actions.create if each["kind"] == "Pod"], lambda p: self._create(obj, p))
+        for event in actions.events:
+            self._record(obj, event.reason, event.message, type=event.type)
+
+    async def _write_status(self, obj: Object, status: Object) -> None:
+        try:
+            await self._client.replace_status(resources.of(obj), {**obj, "status": status})
+        except (Conflict, NotFound) as error:
+            raise Stale(str(error)) from error
+
+    async def _each(self, objects: Any, act: Callable[[Object], Any]) -> None:
+        """Act on all, some at a time; the first failure is raised once the others have ended."""
+        places = asyncio.Semaphore(_AT_ONCE)
+
+        async def one(thing: Object) -> None:
+            async with places:
+                await act(thing)
+
+        results = await asyncio.gather(*(one(each) for each in objects), return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+
+    async def _delete(self, thing: Object) -> None:
+        try:
+            await self._client.delete(
+                resources.of(thing), name_of(thing), metadata(thing).get("namespace"), uid=uid_of(thing)
+            )
+        except (NotFound, Conflict):
+            return  # it is gone, or a successor has its name: either way not ours to delete any more
+
+    async def _create(self, owner: Object, thing: Object) -> None:
+        res, namespace = resources.of(thing), metadata(thing)["namespace"]
+        if thing["kind"] == "Secret" and not thing.get("data") and not thing.get("stringData"):
+            keys = self._new_keys(f"{name_of(owner)}.{namespace}")
+            thing = mpi.with_keys(thing, keys.private, keys.public)
+        try:
+            await self._client.create(res, thing, namespace)
+        except AlreadyExists as error:
+            await self._check_ours(owner, thing, error)
+        except (Forbidden, Unprocessable) as error:
+            self._record(owner, "FailedCreate", f"{thing['kind']} {name_of(thing)}: {error.message}", type="Warning")
+            raise
+
+    async def _check_ours(self, owner: Object, thing: Object, error: ApiError) -> None:
+        what = f"{thing['kind']} {name_of(thing)}"
+        try:
+            there = await self._client.get(resources.of(thing), name_of(thing), metadata(thing)["namespace"])
+        except NotFound:
+            raise Stale(f"{what} was there and is gone") from error
+        if not owned_by(there, uid_of(owner)):
+            message = f"{what} exists already and is not part of this {owner['kind']}: delete it, or rename this one"
+            self._record(owner, "NameTaken", message, type="Warning")
+            raise NameTaken(message) from error

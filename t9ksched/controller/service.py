@@ -1,0 +1,133 @@
+"""The controllers as a service: PyTorchTrainingJob, MPIJob and Notebook become pods, and the pods' fate their status.
+
+All deciding is done by `workloads.reconcile`; here reflectors keep the picture, a work queue says what to look at, a
+few workers decide and carry out. One leader runs this at a time; nothing is lost if it stops anywhere.
+"""
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Final
+
+import structlog
+
+from t9ksched.controller.execute import Executor, NameTaken, Record, Stale
+from t9ksched.controller.picture import Key, Owned, Workloads
+from t9ksched.controller.sshkeys import KeyPair, new_key_pair
+from t9ksched.controller.workqueue import WorkQueue
+from t9ksched.kube import resources
+from t9ksched.kube.errors import ApiError
+from t9ksched.kube.events import EventRecorder
+from t9ksched.kube.port import ClusterPort
+from t9ksched.kube.reflector import Reflector
+from t9ksched.workloads.actions import metadata, uid_of
+from t9ksched.workloads.parts import COMPONENT_LABEL
+from t9ksched.workloads.reconcile import reconcile
+
+log = structlog.get_logger(__name__)
+
+COMPONENT: Final = "t9ksched-controller"
+_KINDS: Final = (resources.PYTORCHTRAININGJOBS, resources.MPIJOBS, resources.NOTEBOOKS)
+_CHILDREN: Final = (
+    resources.PODS,
+    resources.PODGROUPS,
+    resources.SERVICES,
+    resources.CONFIGMAPS,
+    resources.SECRETS,
+)
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Controllers:
+    """The controllers of one cluster.
+
+    Args:
+        client: the cluster.
+        recorder: where events go; without one, `run` keeps one of its own.
+        clock: the present, for deadlines and conditions.
+        workers: workloads looked at at the same time.
+        queue: the work queue, if it is to have other pauses.
+        new_keys: makes the key pair of an MPI job.
+    """
+
+    def __init__(
+        self,
+        client: ClusterPort,
+        recorder: EventRecorder | None = None,
+        clock: Callable[[], datetime] = _utc_now,
+        *,
+        workers: int = 4,
+        queue: WorkQueue[Key] | None = None,
+        new_keys: Callable[[str], KeyPair] = new_key_pair,
+    ) -> None:
+        self.queue: WorkQueue[Key] = queue or WorkQueue()
+        self._clock = clock
+        self._workers = workers
+        self._own_recorder = EventRecorder(client, COMPONENT) if recorder is None else None
+        record: Record = (recorder or self._own_recorder or EventRecorder(client, COMPONENT)).record
+        self._executor = Executor(client, record, new_keys)
+        self._workloads = {res.kind: Workloads(res.kind, self.queue.add) for res in _KINDS}
+        self._owned = Owned(tuple(self._workloads), self.queue.add)
+        selector = f"{COMPONENT_LABEL} in ({','.join(kind.lower() for kind in self._workloads)})"
+        self._reflectors: list[Reflector[dict[str, object]]] = [
+            *(Reflector(client, res, self._workloads[res.kind]) for res in _KINDS),
+            *(Reflector(client, res, self._owned, label_selector=selector) for res in _CHILDREN),
+        ]
+        self.ready = asyncio.Event()
+
+    async def run(self) -> None:
+        """Work until cancelled; `ready` is set once everything there is has been seen."""
+        async with asyncio.TaskGroup() as tasks:
+            for reflector in self._reflectors:
+                tasks.create_task(reflector.run(), name=f"controller:{reflector.res}")
+            if self._own_recorder is not None:
+                tasks.create_task(self._own_recorder.run(), name="controller:events")
+            # Acting on half a picture would make pods that exist already, so every list comes first.
+            for reflector in self._reflectors:
+                await reflector.synced.wait()
+            self.ready.set()
+            for number in range(self._workers):
+                tasks.create_task(self._work(), name=f"controller:worker-{number}")
+
+    async def _work(self) -> None:
+        while True:
+            key = await self.queue.get()
+            try:
+                await self._look(key)
+            finally:
+                self.queue.done(key)
+
+    async def _look(self, key: Key) -> None:
+        """One look at one workload. Whatever goes wrong with it must not stop the others."""
+        obj = self._workloads[key.kind].get(key)
+        if obj is None or metadata(obj).get("deletionTimestamp"):
+            self.queue.forget(key)
+            return
+        try:
+            actions = reconcile(obj, self._owned.of(uid_of(obj)), self._clock())
+            await self._executor.carry_out(obj, actions)
+        except Stale as reason:
+            log.debug("changed meanwhile", kind=key.kind, namespace=key.namespace, name=key.name, why=str(reason))
+            self.queue.add_failed(key)
+        except (ApiError, NameTaken) as error:
+            pause = self.queue.add_failed(key)
+            log.warning(
+                "not done, tried again",
+                kind=key.kind,
+                namespace=key.namespace,
+                name=key.name,
+                error=str(error),
+                in_=pause,
+            )
+        except Exception:
+            self.queue.add_failed(key)
+            log.exception("looking at a workload failed", kind=key.kind, namespace=key.namespace, name=key.name)
+        else:
+            self.queue.succeeded(key)
+            if actions.again_in is not None:
+                self.queue.add_after(key, actions.again_in)
+            else:
+                self.queue.cancel_timer(key)
