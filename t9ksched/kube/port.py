@@ -151,9 +151,9 @@ class ClusterPort(Protocol):
 
 
 @runtime_checkable
-class PagedPort(ClusterPort, Protocol):
-    """A port that also hands out a list page by page without decoding it, so that 100,000 pods never stand in
-    memory twice.
+class PagedPort(Protocol):
+    """What a port may offer besides: a list handed out page by page without decoding it, so that 100,000 pods never
+    stand in memory twice.
     """
 
     def pages(
