@@ -327,7 +327,7 @@ class Observed:
         """Look once at every group that changed: does it run, does it wait. A thousand events cost one look."""
         changed, self._unsettled = self._unsettled, set()
         for gang in changed:
-            if not gang.ran and gang.uid and gang.complete():
+            if not gang.ran and gang.uid and gang.complete(bound=True):
                 gang.ran = True
             if any(pod.waiting for pod in gang.members.values()):
                 self._pending[gang] = None

@@ -166,9 +166,11 @@ class GangRecord:
         """Members that hold a place or succeeded."""
         return sum(pod.placed and not pod.deleting for pod in self.members.values())
 
-    def complete(self) -> bool:
-        """Whether the minimum, roles included, holds a place."""
-        placed = _count_roles(pod for pod in self.members.values() if pod.placed and not pod.deleting)
+    def complete(self, *, bound: bool = False) -> bool:
+        """Whether the minimum, roles included, holds a place; with `bound`, has it on the API server's word."""
+        placed = _count_roles(
+            pod for pod in self.members.values() if pod.placed and not pod.deleting and not (bound and pod.assumed)
+        )
         enough = sum(placed.values()) >= self.spec.min_member
         return enough and all(placed.get(role, 0) >= minimum for role, minimum in self.spec.roles)
 

@@ -307,3 +307,20 @@ def test_counts_follow_every_change() -> None:
     assert not any(state.counts.pods["q"].values())
     assert not state.gangs
     assert not state.pending
+
+
+def test_a_gang_ran_only_once_its_minimum_is_bound() -> None:
+    state = state_with()
+    state.upsert_group(group("g", 2))
+    for name in ("a", "b"):
+        state.upsert_pod(pod(name, group="g"))
+    decide(state)
+    gang = state.gangs_by_uid["group-g"]
+    state.settle()
+    assert not gang.ran, "decided is not bound"
+    state.upsert_pod(pod("a", group="g", node="n1", cards="0"))
+    state.settle()
+    assert not gang.ran
+    state.upsert_pod(pod("b", group="g", node="n1", cards="1"))
+    state.settle()
+    assert gang.ran
