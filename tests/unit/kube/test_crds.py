@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from t9ksched.kube.crds import VERSION_LABEL, NotEstablished, ensure, read
+from t9ksched.kube.errors import AlreadyExists, Conflict, Forbidden
+from t9ksched.kube.resources import CRDS
+from tests.unit.kube.memory import MemoryPort
+
+NAME = "queues.scheduler.tensorstack.dev"
+
+
+def definition(version: str | None, spec: str = "new", established: bool = True) -> dict[str, Any]:
+    labels = {} if version is None else {VERSION_LABEL: version}
+    made: dict[str, Any] = {"kind": "CustomResourceDefinition", "metadata": {"name": NAME, "labels": labels}}
+    made["spec"] = {"what": spec}
+    if established:
+        made["status"] = {"conditions": [{"type": "Established", "status": "True"}]}
+    return made
+
+
+@pytest.mark.parametrize(
+    ("there", "ours", "replaced"),
+    [
+        ("0.1.0", "0.2.0", True),
+        ("0.9.0", "0.10.0", True),
+        (None, "0.1.0", True),
+        ("0.2.0", "0.2.0", False),
+        ("0.3.0", "0.2.0", False),
+        ("1.0", "0.2.0", False),
+    ],
+)
+async def test_only_an_older_one_is_replaced(there: str | None, ours: str, replaced: bool) -> None:
+    port = MemoryPort()
+    port.put(CRDS, definition(there, "old"))
+    assert await ensure(port, [definition(ours)]) == ([NAME] if replaced else [])  # type: ignore[arg-type]
+    assert port.one(CRDS, NAME)["spec"]["what"] == ("new" if replaced else "old")
+
+
+async def test_a_missing_one_is_created_and_a_race_is_looked_at_again() -> None:
+    port = MemoryPort()
+    port.fail["create"] = [AlreadyExists(409), None]
+    assert await ensure(port, [definition("1")]) == [NAME]  # type: ignore[arg-type]
+    assert port.calls.count("create") == 2
+
+
+async def test_a_conflict_is_tried_again_but_not_for_ever() -> None:
+    port = MemoryPort()
+    port.put(CRDS, definition("1", "old"))
+    port.fail["replace"] = [Conflict(409)] * 99
+    with pytest.raises(Conflict):
+        await ensure(port, [definition("2")])  # type: ignore[arg-type]
+
+
+async def test_a_refusal_is_the_callers() -> None:
+    port = MemoryPort()
+    port.fail["create"] = [Forbidden(403)]
+    with pytest.raises(Forbidden):
+        await ensure(port, [definition("1")])  # type: ignore[arg-type]
+
+
+async def test_one_that_is_never_established_is_named() -> None:
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    with pytest.raises(NotEstablished, match=NAME):
+        await ensure(MemoryPort(), [definition("1", established=False)], timeout=3.0, sleep=sleep)  # type: ignore[arg-type]
+    assert 3.0 <= sum(slept) < 5.0
+
+
+def test_a_folder_is_read_in_order_and_other_documents_left_out(tmp_path: Path) -> None:
+    (tmp_path / "b.yaml").write_text("kind: CustomResourceDefinition\nmetadata: {name: b}\n---\nkind: Other\n")
+    (tmp_path / "a.yaml").write_text("kind: CustomResourceDefinition\nmetadata: {name: a}\n---\n")
+    (tmp_path / "notes.txt").write_text("x")
+    assert [item["metadata"]["name"] for item in read(tmp_path)] == ["a", "b"]
