@@ -74,14 +74,11 @@ class Ask:
         self.no_room: tuple[Reason, ...] = ()
         self.behind: tuple[Reason, ...] | None = None
 
-    def competes(self, ahead: "Ask", for_quota: bool) -> bool:
-        """Whether this would take what an earlier ask of the queue waits for: its quota, or room on its nodes."""
-        shared = [name for name in self.demand if self.demand[name] and ahead.demand.get(name)]
-        if for_quota:
-            return bool(shared)
-        return bool(shared) and any(
-            bool(np.any(mine.mask & theirs.mask)) for mine, _ in self.groups for theirs, _ in ahead.groups
-        )
+    def competes(self, ahead: "Ask") -> bool:
+        """Whether this would take what an earlier ask of its queue waits for: quota it lacks, or room on its nodes."""
+        if ahead.over_quota is not None:
+            return any(self.demand.get(resource) for resource in ahead.over_quota[0].needs)
+        return any(bool(np.any(mine.mask & theirs.mask)) for mine, _ in self.groups for theirs, _ in ahead.groups)
 
 
 class Asks:

@@ -74,6 +74,18 @@ def incomplete(gang: Gang) -> Reason | None:
     return Reason(Code.GANG_INCOMPLETE, ", ".join(parts), needs, has, unblocks=("its missing pods are created",))
 
 
+def too_few(gang: Gang) -> Reason:
+    """Members exist in number, but too few of them can be given a place now."""
+    held = sum(count for _, count in gang.placed)
+    return Reason(
+        Code.GANG_INCOMPLETE,
+        f"needs {gang.min_member} members at once, {held} have a place and {len(gang.waiting)} can be given one",
+        {"members": gang.min_member},
+        {"members": held + len(gang.waiting)},
+        unblocks=("its other pods become ready to be scheduled",),
+    )
+
+
 def quota_exceeded(shortfalls: Sequence[Shortfall]) -> Reason:
     """What the gang asks for is more than what is left of its queue's quota."""
     parts, unblocks = [], []

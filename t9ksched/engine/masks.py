@@ -22,7 +22,7 @@ Mask = NDArray[np.bool_]
 
 CORDONED: Final = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 """What an unschedulable node stands for (Kubernetes adds this taint itself, a moment later)."""
-_MOST_COLUMNS: Final = 4096
+_MOST_COLUMNS: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ class Memo:
     def __init__(self) -> None:
         self._static: Static | None = None
         self._columns: dict[Constraint, Mask] = {}
-        self._joined: dict[tuple[LabelSelector | None, PodClass], Mask] = {}
+        self._joined: dict[tuple[object, ...], Mask] = {}
         self._totals: dict[LabelSelector | None, Int64s] = {}
         self.computed = 0
         """How many entries of columns were computed, for benchmarks and tests of the cache."""
@@ -145,7 +145,7 @@ class Memo:
         self._static = new
         self._joined.clear()
         self._totals.clear()
-        if old is None or len(self._columns) > _MOST_COLUMNS:
+        if old is None:
             self._columns.clear()
             return
         if old.names == new.names:
@@ -172,6 +172,8 @@ class Memo:
         if found is None:
             static = self._static
             assert static is not None, "follow() comes first"
+            if len(self._columns) >= _MOST_COLUMNS:
+                self._columns.clear()
             found = np.fromiter(_evaluate(constraint, static.facts), np.bool_, len(static.facts))
             self._columns[constraint] = found
             self.computed += len(static.facts)
@@ -179,10 +181,10 @@ class Memo:
 
     def allowed(self, selector: LabelSelector | None, pod_class: PodClass) -> Mask:
         """Nodes on which pods of the class may run in a queue with this selector; not to be written to."""
-        key = (selector, pod_class)
+        key = (selector, *pod_class.constraints)
         found = self._joined.get(key)
         if found is None:
-            if len(self._joined) > _MOST_COLUMNS:
+            if len(self._joined) >= _MOST_COLUMNS:
                 self._joined.clear()
             found = np.logical_and.reduce([self.column(c) for c in constraints(selector, pod_class)])
             self._joined[key] = found

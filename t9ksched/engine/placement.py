@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 
+from t9ksched.engine.nodes import Int64s
 from t9ksched.engine.trial import NEVER, ClassColumn, Trial
 
 Group = tuple[ClassColumn, int]
@@ -28,7 +29,7 @@ def pack(trial: Trial, column: ClassColumn, pods: int) -> int:
     if not len(key):
         return 0
     if pods >= _MANY and trial.scores.monotone and not column.ports:
-        return _sweep(trial, column, pods)
+        return _sweep(trial, column, key, pods)
     fill = trial.scores.monotone
     left = pods
     while left:
@@ -41,19 +42,19 @@ def pack(trial: Trial, column: ClassColumn, pods: int) -> int:
         trial.place(column, row, count)
         left -= count
         if count < room:
-            key[row] = trial.base[row] + column.gain[row]
+            key[row] = column.score(row)
         else:
             key[row] = NEVER
     column.caught_up()
     return pods - left
 
 
-def _sweep(trial: Trial, column: ClassColumn, pods: int) -> int:
+def _sweep(trial: Trial, column: ClassColumn, key: Int64s, pods: int) -> int:
     """`pack` for many pods: the same nodes in the same order, chosen at once."""
-    rows = np.flatnonzero(column.key != NEVER)
+    rows = np.flatnonzero(key != NEVER)
     if not len(rows):
         return 0
-    rows = rows[np.argsort(-column.key[rows], kind="stable")]
+    rows = rows[np.argsort(-key[rows], kind="stable")]
     rooms = column.rooms()[rows]
     filled = np.cumsum(np.minimum(rooms, pods))
     last = min(int(np.searchsorted(filled, pods)), len(rows) - 1)

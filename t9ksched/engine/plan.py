@@ -99,7 +99,7 @@ class Planner:
         self._assignments: list[Assignment] = []
         self._staying: dict[str, list[tuple[Gang, tuple[Reason, ...]]]] = {}
         self._short: list[Waiting] = []
-        self._strict: dict[str, list[tuple[int, Ask, bool]]] = {}
+        self._strict: dict[str, list[tuple[int, Ask]]] = {}
         self._held = self._hold(now)
         by_queue: dict[str, list[Gang]] = {}
         for gang in view.gangs:
@@ -108,9 +108,7 @@ class Planner:
         self._above: dict[str, list[tuple[Gang, list[Member]]]] = {}
         self._above_at: dict[str, int] = {}
         for name in sorted(by_queue.keys() - view.queues.keys()):
-            reason = (explain.queue_not_found(name),)
-            self._stats.judged += len(by_queue[name])
-            self._staying[name] = [(gang, reason) for gang in sorted(by_queue[name], key=gang_key)]
+            self._without_queue(name, by_queue[name])
         self._order = self._ordered(self._minima)
         self._in_surplus = False
 
@@ -155,6 +153,16 @@ class Planner:
         totals = self._trial.memo.total(self._view.queues[queue].spec.node_selector).tolist()
         return dict(zip(self._trial.nodes.static.resources, totals, strict=True))
 
+    def _without_queue(self, name: str, gangs: list[Gang]) -> None:
+        reasons = (explain.queue_not_found(name),)
+        self._stats.judged += len(gangs)
+        for gang in sorted(gangs, key=gang_key):
+            members, rest, enough = chosen(gang)
+            if members or not enough:
+                self._stay(gang, reasons)
+            elif rest:
+                self._short.append(Waiting(gang.uid, reasons))
+
     def _hold(self, now: int) -> dict[str, list[Placement]]:
         """Take the room that is promised off the trial; by owner, so that each may have its own back."""
         held: dict[str, list[Placement]] = {}
@@ -177,7 +185,8 @@ class Planner:
         members, rest, enough = chosen(gang)
         if not enough:
             missing = explain.incomplete(gang)
-            self._stay(gang, (*((missing,) if missing else ()), *gang.blocked))
+            reasons = (*((missing,) if missing else ()), *gang.blocked)
+            self._stay(gang, reasons or (explain.too_few(gang),))
             return
         if members:
             ask = self._asks.get(gang.queue, members)
@@ -186,9 +195,8 @@ class Planner:
             reasons = self._place(gang, ask, members)
             if reasons:
                 if spec.ordering == "Strict":
-                    self._strict.setdefault(gang.queue, []).append(
-                        (len(self._staying.get(gang.queue, ())) + 1, ask, ask.over_quota is not None)
-                    )
+                    position = len(self._staying.get(gang.queue, ())) + 1
+                    self._strict.setdefault(gang.queue, []).append((position, ask))
                 self._stay(gang, reasons)
                 return
         if rest:
@@ -221,6 +229,7 @@ class Planner:
                 ask.no_room = reasons
             return reasons
         self._assign(gang, members, trial.since(start))
+        trial.commit()
         self._ledger.charge(gang.queue, ask.demand)
         self._stats.placed += 1
         if own:
@@ -247,8 +256,8 @@ class Planner:
 
     def _is_behind(self, gang: Gang, ask: Ask) -> bool:
         if ask.behind is None:
-            for position, ahead, for_quota in self._strict.get(gang.queue, ()):
-                if ask.competes(ahead, for_quota):
+            for position, ahead in self._strict.get(gang.queue, ()):
+                if ask.competes(ahead):
                     ask.behind = (explain.behind(position, gang.queue),)
                     break
             else:
@@ -272,6 +281,7 @@ class Planner:
                 self._asks.full.add(column)
             if got:
                 self._assign(gang, alike[:got], self._trial.since(start))
+                self._trial.commit()
                 self._ledger.charge(gang.queue, {name: amount * got for name, amount in request.items()})
             if got < len(alike) and not left:
                 left = len(alike) - got

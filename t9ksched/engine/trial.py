@@ -6,6 +6,7 @@ reverse order, exactly what was taken, so every byte returns. Next to the number
 brings the keys of touched nodes up to date when it is asked again, so a gang costs microseconds a node it lands on.
 """
 
+from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
@@ -21,6 +22,8 @@ from t9ksched.model.podclass import HostPort, PodClass
 
 NEVER: Final = np.iinfo(np.int64).min
 """Key of a node on which no pod of the class fits."""
+_MOST_COLUMNS: Final = 512
+"""So many classes keep their arrays; beyond, thousands of pods that are all unlike would fill the memory."""
 _FEW: Final = 6
 """Up to so many touched nodes are refreshed one by one, more in one sweep."""
 
@@ -59,6 +62,7 @@ class Trial:
         self.resource_rows = {name: at for at, name in enumerate(nodes.static.resources)}
         self.card_rows = {name: at for at, name in enumerate(nodes.static.card_resources)}
         self._columns: dict[tuple[LabelSelector | None, PodClass], ClassColumn] = {}
+        self._full: deque[ClassColumn] = deque()
 
     def column(self, selector: LabelSelector | None, pod_class: PodClass) -> "ClassColumn":
         """The keys of a class for queues with this node selector; the same object each time."""
@@ -67,6 +71,16 @@ class Trial:
         if found is None:
             found = self._columns[key] = ClassColumn(self, selector, pod_class)
         return found
+
+    def commit(self) -> None:
+        """What was placed stays; there is nothing to undo any more."""
+        self.journal.clear()
+
+    def keep(self, column: "ClassColumn") -> None:
+        """A column has made its arrays; the one that made them longest ago gives its own back when there are many."""
+        self._full.append(column)
+        if len(self._full) > _MOST_COLUMNS:
+            self._full.popleft().drop()
 
     def mark(self) -> int:
         """A point to which `undo` returns."""
@@ -100,7 +114,7 @@ class Trial:
                 self.idle[at, rows] = np.array(gone, np.uint64)
             shares = [tuple(zip(*given, strict=True)) for given in zip(*by_card, strict=True)]
         self.free[:, rows] -= column.needs_vector[:, None] * pods
-        self.base[rows] += column.gain[rows] * pods
+        self.base[rows] += column.gains()[rows] * pods
         where = rows.tolist()
         self.touched.extend(where)
         self.journal.extend(
@@ -129,11 +143,7 @@ class Trial:
             placement, sign, ports = journal.pop()
             self._apply(placement, -sign)
             if ports is not None:
-                name = self.nodes.names[placement.row]
-                if ports:
-                    self.ports[name] = ports
-                else:
-                    del self.ports[name]
+                self._set_ports(self.nodes.names[placement.row], ports)
 
     def _record(self, placement: Placement, sign: int) -> None:
         """Apply and write down."""
@@ -149,14 +159,20 @@ class Trial:
             else:
                 for port in mine * placement.pods:
                     left.remove(port)
-            self.ports[name] = tuple(left)
+            self._set_ports(name, tuple(left))
         self.journal.append(Entry(placement, sign, before))
+
+    def _set_ports(self, name: str, ports: tuple[HostPort, ...]) -> None:
+        if ports:
+            self.ports[name] = ports
+        else:
+            self.ports.pop(name, None)
 
     def _apply(self, placement: Placement, sign: int) -> None:
         column, row, pods, masks = placement
         amount = sign * pods
         self.free[:, row] -= column.needs_vector if amount == 1 else column.needs_vector * amount
-        self.base[row] += column.gain[row] * amount
+        self.base[row] += column.gain_of(row) * amount
         for nth, (at, _) in enumerate(column.card_needs):
             taken = 0
             for shares in masks:
@@ -177,8 +193,6 @@ class ClassColumn:
     """How well each node suits one more pod of a class, for queues with one node selector.
 
     Attributes:
-        key: shape (nodes,), score or `NEVER`; current after `refresh`.
-        gain: what one pod adds to a node's score.
         needs: `(row of resource, amount)`; `needs_vector` is the same for all resources.
         card_needs: `(row of card resource, cards a pod)`.
         known: False when it asks for a resource that no node has, or for more than any number we count in.
@@ -188,7 +202,6 @@ class ClassColumn:
         self.trial = trial
         self.pod_class = pod_class
         self.selector = selector
-        self.mask: Mask = trial.memo.allowed(selector, pod_class)
         rows = trial.resource_rows
         self.known = all(name in rows and amount <= LARGEST for name, amount in pod_class.requests)
         self.needs = [
@@ -200,34 +213,61 @@ class ClassColumn:
         self.card_names = tuple(name for name in pod_class.card_counts if name in trial.card_rows)
         self.card_needs = [(trial.card_rows[name], pod_class.card_counts[name]) for name in self.card_names]
         self.ports = pod_class.host_ports
-        self.gain = trial.scores.gain(self.needs_vector)
-        self.key = np.full(len(trial.nodes), NEVER, np.int64)
         self.written: dict[tuple[int, ...], tuple[tuple[Grant, ...], tuple[tuple[str, int], ...]]] = {}
         """Cards as they are written on pods, by masks; filled by the planner."""
         self._seen = -1
+        self._mask: Mask | None = None
+        self._gain: Int64s | None = None
+        self._key: Int64s | None = None
+
+    @property
+    def mask(self) -> Mask:
+        """Nodes that are allowed at all, shape (nodes,)."""
+        if self._mask is None:
+            self._mask = self.trial.memo.allowed(self.selector, self.pod_class)
+        return self._mask
+
+    def gains(self) -> Int64s:
+        """What one pod adds to each node's score, shape (nodes,)."""
+        if self._gain is None:
+            self._gain = self.trial.scores.gain(self.needs_vector)
+            self.trial.keep(self)
+        return self._gain
+
+    def gain_of(self, row: int) -> np.int64:
+        """What one pod adds to a node's score."""
+        gain: np.int64 = (self.gains() if self._gain is None else self._gain)[row]
+        return gain
+
+    def drop(self) -> None:
+        """Give the arrays back; they are made again when they are needed."""
+        self._mask = self._gain = self._key = None
+        self._seen = -1
 
     def refresh(self) -> Int64s:
-        """Bring the keys up to date and return them."""
+        """The score of each node for one more pod, or `NEVER`; shape (nodes,), brought up to date."""
         touched = self.trial.touched
         fresh = len(touched) - self._seen
-        if not fresh and self._seen >= 0:
-            return self.key
-        if self._seen < 0 or fresh * 4 > len(self.key):
+        if self._key is None:
+            self.gains()
+            self._key = np.full(len(self.trial.nodes), NEVER, np.int64)
+            self._sweep(None)
+        elif not fresh:
+            return self._key
+        elif fresh * 4 > len(self._key):
             self._sweep(None)
         elif fresh <= _FEW:
             for row in touched[self._seen :]:
-                self.refresh_row(row)
+                self._key[row] = self.score(row) if self.room(row) > 0 else NEVER
         else:
             self._sweep(np.array(touched[self._seen :], np.intp))
         self._seen = len(touched)
-        return self.key
+        return self._key
 
-    def refresh_row(self, row: int) -> None:
-        """Bring one node's key up to date."""
-        if self.room(row) > 0:
-            self.key[row] = self.trial.base[row] + self.gain[row]
-        else:
-            self.key[row] = NEVER
+    def score(self, row: int) -> np.int64:
+        """The score of a node for one more pod, which must fit."""
+        score: np.int64 = self.trial.base[row] + self.gain_of(row)
+        return score
 
     def caught_up(self) -> None:
         """The caller has set the keys of the nodes it touched itself."""
@@ -238,7 +278,7 @@ class ClassColumn:
         if not self.known or not self.mask[row]:
             return 0
         left = self.trial.free[:, row].tolist()
-        room: int = min([left[at] // amount for at, amount in self.needs], default=1)
+        room: int = min([left[at] // amount for at, amount in self.needs], default=LARGEST)
         if self.ports and room > 0:
             return 0 if self._taken(row) else 1
         return max(room, 0)
@@ -246,10 +286,10 @@ class ClassColumn:
     def rooms(self, free: Int64s | None = None) -> Int64s:
         """How many pods of the class fit on each node, on the columns of free room given (default: now)."""
         if not self.known:
-            return np.zeros(len(self.key), np.int64)
+            return np.zeros(len(self.trial.nodes), np.int64)
         now = free is None
         columns = self.trial.free if free is None else free
-        rooms = np.full(len(self.key), np.iinfo(np.int64).max, np.int64)
+        rooms = np.full(len(self.trial.nodes), LARGEST, np.int64)
         for at, amount in self.needs:
             np.minimum(rooms, columns[at] // amount, out=rooms)
         np.maximum(rooms, 0, out=rooms)
@@ -263,26 +303,27 @@ class ClassColumn:
         return rooms
 
     def _sweep(self, rows: "np.ndarray[tuple[int], np.dtype[np.intp]] | None") -> None:
-        trial = self.trial
+        trial, key, gain = self.trial, self._key, self._gain
+        assert key is not None
+        assert gain is not None
         if not self.known:
             return
         if rows is None:
             fits = self.mask.copy()
             for at, amount in self.needs:
                 fits &= trial.free[at] >= amount
-            np.copyto(self.key, trial.base)
-            self.key += self.gain
-            self.key[~fits] = NEVER
+            np.add(trial.base, gain, out=key)
+            key[~fits] = NEVER
             candidates = np.flatnonzero(fits).tolist() if self.ports else []
         else:
             fits = self.mask[rows]
             for at, amount in self.needs:
                 fits &= trial.free[at][rows] >= amount
-            self.key[rows] = np.where(fits, trial.base[rows] + self.gain[rows], NEVER)
+            key[rows] = np.where(fits, trial.base[rows] + gain[rows], NEVER)
             candidates = rows[fits].tolist() if self.ports else []
         for row in candidates:
             if self._taken(row):
-                self.key[row] = NEVER
+                key[row] = NEVER
 
     def _taken(self, row: int) -> bool:
         taken = self.trial.ports.get(self.trial.nodes.names[row])
