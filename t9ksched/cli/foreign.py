@@ -9,6 +9,7 @@ from t9ksched.cli.failure import BAD_USAGE, Failure
 @contextmanager
 def failures() -> Iterator[None]:
     """Turn what the settings, the store, the cluster's API and readers of files raise into a Failure."""
+    from api.server import PortInUse
     from t9ksched.kube.config import ConfigError
     from t9ksched.kube.crds import NotEstablished
     from t9ksched.kube.errors import ApiError
@@ -25,13 +26,25 @@ def failures() -> Iterator[None]:
         raise Failure(f"There are {len(lines)} errors:", details=lines) from error
     except SettingsError as error:
         raise Failure(_sentence(str(error)), code=BAD_USAGE) from error
-    except (StoreError, ConfigError, NotEstablished) as error:
+    except (StoreError, ConfigError, NotEstablished, PortInUse) as error:
         raise Failure(_sentence(str(error))) from error
     except ApiError as error:
         raise Failure(
             f"The Kubernetes API refused or did not answer: {error}",
             remedy="Check the kubeconfig, and that the cluster can be reached.",
         ) from error
+
+
+@contextmanager
+def first_cause() -> Iterator[None]:
+    """Out of the errors of several parts, raise the first one that is an error of its own."""
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        cause: BaseException = group
+        while isinstance(cause, BaseExceptionGroup):
+            cause = cause.exceptions[0]
+        raise cause from None
 
 
 def _sentence(text: str) -> str:

@@ -17,18 +17,18 @@ def configure(settings: Settings, stream: TextIO | None = None, *, quiet: bool =
     stream = stream or sys.stderr
     wanted = "warning" if quiet and "log_level" not in settings.model_fields_set else settings.log_level
     level = logging.getLevelNamesMapping()[wanted.upper()]
-    for_machines = settings.log_format == "json"
+    looks: list[structlog.typing.Processor]
+    if settings.log_format == "json":
+        looks = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+    else:
+        plain = structlog.dev.plain_traceback
+        looks = [structlog.dev.ConsoleRenderer(colors=stream.isatty(), exception_formatter=plain)]
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info if for_machines else _leave,
-            structlog.processors.JSONRenderer()
-            if for_machines
-            else structlog.dev.ConsoleRenderer(
-                colors=stream.isatty(), exception_formatter=structlog.dev.plain_traceback
-            ),
+            *looks,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.WriteLoggerFactory(file=stream),
@@ -36,7 +36,3 @@ def configure(settings: Settings, stream: TextIO | None = None, *, quiet: bool =
     )
     # Libraries speak up only when something is wrong with them.
     logging.basicConfig(level=max(level, logging.WARNING), stream=stream, format="%(levelname)s %(name)s: %(message)s")
-
-
-def _leave(_logger: object, _name: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    return event

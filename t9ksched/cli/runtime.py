@@ -1,29 +1,27 @@
 """Everything in one process: dev cluster (or a real one), scheduler, controllers, REST, one database.
 
 `running(plan)` starts the parts in the order in which they need each other, says when all of them are ready, and stops
-them in the opposite order. When one part dies, all of them stop, and the error says which one and why. What must survive
-lies in the data directory: after a kill, the next start goes on from there.
+them in the opposite order. When one part dies all of them stop, and its error is raised. What must survive lies in the
+data directory: after a kill, the next start goes on from there.
 """
 
 import asyncio
 import secrets
-import socket
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import aiohttp
-import uvicorn
-from api.app import create_app
 
+from api.app import create_app
 from api.leader import HttpLeader
+from api.server import Server, listen
 from api.services import Services
 from t9ksched.cli.datadir import ClientFile, database_url, lock
 from t9ksched.cli.failure import Failure
-from t9ksched.cli.foreign import failures
+from t9ksched.cli.foreign import failures, first_cause
 from t9ksched.controller.service import Controllers
 from t9ksched.devcluster.cluster import DevCluster
 from t9ksched.devcluster.presets import load_nodes
@@ -76,7 +74,7 @@ async def running(plan: Plan) -> AsyncIterator[Running]:
     Raises:
         Failure: the data directory or the port is taken, the node file has an error, or a part died.
     """
-    with failures(), _first_cause():
+    with failures(), first_cause():
         async with AsyncExitStack() as stack:
             yield await _start(plan, stack)
 
@@ -110,69 +108,18 @@ async def _start(plan: Plan, stack: AsyncExitStack) -> Running:
         retention=timedelta(days=settings.retention_days),
     )
     stack.push_async_callback(_stop, parts.create_task(scheduler.run(), name="scheduler"))
-    stack.push_async_callback(_stop, parts.create_task(Controllers(client).run(), name="controllers"))
+    controllers = Controllers(client)
+    stack.push_async_callback(_stop, parts.create_task(controllers.run(), name="controllers"))
     leader = await stack.enter_async_context(HttpLeader(store.instances, secret))
-    rest = RestServer(create_app(Services(store, client, leader, settings.max_body_bytes)), listener)
-    stack.push_async_callback(rest.stop, parts.create_task(rest.serve(), name="rest"))
+    app = create_app(Services(store, client, leader, settings.max_body_bytes))
+    await stack.enter_async_context(Server(app, listener))
 
     server = f"http://{_reachable(settings.host)}:{listener.getsockname()[1]}"
     await scheduler.ready.wait()
+    await controllers.ready.wait()
     await _until_ready(server, token)
     ClientFile(server, token).write(plan.data_dir)
     return Running(server, token, kubeconfig, plan.data_dir, cluster)
-
-
-class RestServer(uvicorn.Server):
-    """Uvicorn without its own signal handlers: the process has one place that decides when to stop."""
-
-    def __init__(self, app: Any, listener: socket.socket) -> None:
-        super().__init__(
-            uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=2, lifespan="on")
-        )
-        self._listener = listener
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Leave the signals alone."""
-        yield
-
-    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
-        """Answer until told to stop.
-
-        Raises:
-            Failure: the app did not start.
-        """
-        await super().serve(sockets or [self._listener])
-        if not self.started:
-            raise Failure("The REST service did not start; the log above says why.")
-
-    async def stop(self, task: "asyncio.Task[None]") -> None:
-        """Finish the requests under way, then stop."""
-        self.should_exit = True
-        await asyncio.wait([task], timeout=STOP_SECONDS)
-        await _stop(task)
-
-
-@contextmanager
-def listen(host: str, port: int) -> Iterator[socket.socket]:
-    """A listening socket; port 0 takes a free one.
-
-    Raises:
-        Failure: the port is in use, or the address is not ours.
-    """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind((host, port))
-            listener.listen(512)
-        except OSError as error:
-            raise Failure(
-                f"Port {port} of {host} cannot be used: {(error.strerror or str(error)).lower()}.",
-                remedy="Name another one with --port; --port 0 takes a free one.",
-            ) from error
-        listener.setblocking(False)
-        yield listener
 
 
 async def _admin_token(plan: Plan, store: Store) -> str:
@@ -211,18 +158,6 @@ async def _until_ready(server: str, token: str) -> None:
                     await asyncio.sleep(0.02)
     except TimeoutError:
         raise Failure(f"The service was not ready after {READY_SECONDS:.0f} s; the log above says why.") from None
-
-
-@contextmanager
-def _first_cause() -> Iterator[None]:
-    """Out of the errors of several parts, raise the first one that is an error of its own."""
-    try:
-        yield
-    except BaseExceptionGroup as group:
-        cause: BaseException = group
-        while isinstance(cause, BaseExceptionGroup):
-            cause = cause.exceptions[0]
-        raise cause from None
 
 
 def _reachable(host: str) -> str:

@@ -1,6 +1,5 @@
 """`t9ksched submit`: hand YAML or JSON files to the service, one object or several a file."""
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -34,74 +33,49 @@ def submit(
     token: TokenOption = None,
     data_dir: DataDirOption = None,
 ) -> None:
-    """Submit jobs. Every object is judged on its own; the exit code is 1 when one was refused."""
+    """Submit jobs. The objects of a file are all created or none; the exit code is 1 when a file was refused."""
     client = connect(server, token, data_dir)
-    accepted: list[dict[str, Any]] = []
+    made: list[dict[str, Any]] = []
     refused = 0
     for path in [*file, *(more or [])]:
-        for document in _documents(path):
-            try:
-                job = _send(client, document, namespace, queue, priority, dry_run)
-            except Failure as failure:
-                refused += 1
-                print_failure(_placed(failure, path, document))
-                continue
-            accepted.append(job)
-            if output is Output.table:
+        try:
+            jobs = _send(client, path, namespace, queue, priority, dry_run)
+        except Failure as failure:
+            refused += 1
+            print_failure(_placed(failure, path))
+            continue
+        made += jobs
+        if output is Output.table:
+            for job in jobs:
                 _tell(job, dry_run)
     if output is Output.json:
-        print_json(accepted[0] if len(accepted) == 1 and not refused else accepted)
+        print_json(made[0] if len(made) == 1 and not refused else made)
     if refused:
         raise typer.Exit(REQUEST_FAILED)
 
 
-def _documents(path: Path) -> list[bytes]:
-    """The YAML documents of a file, each as bytes. What cannot be parsed goes whole: the service says what is wrong."""
-    import yaml
-
+def _send(
+    client: Client, path: Path, namespace: str | None, queue: str | None, priority: int | None, dry_run: bool
+) -> list[dict[str, Any]]:
+    """Submit what a file holds; the jobs it became."""
     try:
         content = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
     except OSError as error:
-        raise Failure(f"{path} cannot be read: {error.strerror or error}") from error
-    try:
-        objects = [item for item in yaml.safe_load_all(content) if item is not None]
-    except (yaml.YAMLError, ValueError):
-        return [content]
-    if not objects:
-        raise Failure(f"{path} holds no object.", remedy="Write one YAML or JSON object, such as those in examples/.")
-    return [content] if len(objects) == 1 else [json.dumps(item, default=str).encode() for item in objects]
+        raise Failure(f"it cannot be read: {error.strerror or error}") from error
+    query = {
+        "namespace": namespace,
+        "queue": queue,
+        "priority": priority,
+        "dryRun": "true" if dry_run else None,
+    }
+    answer = client.call("POST", "/apis/v1/workloads", raw=content, content_type="application/yaml", query=query)
+    return list(answer.body["items"]) if "items" in answer.body else [answer.body]
 
 
-def _send(
-    client: Client, document: bytes, namespace: str | None, queue: str | None, priority: int | None, dry_run: bool
-) -> dict[str, Any]:
-    answer = client.call(
-        "POST",
-        "/apis/v1/workloads",
-        raw=document,
-        content_type="application/yaml",
-        query={
-            "namespace": namespace,
-            "queue": queue,
-            "priority": priority,
-            "dryRun": "true" if dry_run else None,
-        },
-    )
-    return dict(answer.body or {})
-
-
-def _placed(failure: Failure, path: Path, document: bytes) -> Failure:
-    """The failure with the file, and the object when it can be named, in front."""
-    import yaml
-
-    where = str(path)
-    try:
-        item = yaml.safe_load(document)
-        where += f" ({item['kind']}/{item['metadata']['name']})"
-    except (yaml.YAMLError, ValueError, TypeError, KeyError):
-        pass
+def _placed(failure: Failure, path: Path) -> Failure:
+    """The failure with the file's name in front."""
     return Failure(
-        f"{where}: {failure.message}",
+        f"{path}: {failure.message}",
         details=failure.details,
         remedy=failure.remedy,
         code=failure.code,

@@ -23,7 +23,7 @@ def create(
     data_dir: DataDirOption = None,
 ) -> None:
     """Make a token and print it, once."""
-    body = {"name": name, "user": user or name, "admin": admin}
+    body = {"name": name, "user": user or name, "role": "admin" if admin else "user"}
     made = connect(server, token, data_dir).post("/apis/v1/admin/tokens", body)
     if output is Output.json:
         print_json(made)
@@ -47,7 +47,7 @@ def list_(
         [
             str(t.get("name")),
             str(t.get("user") or "–"),
-            "admin" if t.get("admin") else "user",
+            str(t.get("role")),
             age(t.get("createdAt")),
             age(t.get("lastUsedAt")),
         ]

@@ -1,4 +1,4 @@
-"""Plays the demo: starts everything in a temporary data directory, plays the scenes, asks the auditor, tells the score."""
+"""Plays the demo: starts everything in a temporary data directory, plays the scenes, and asks the auditor."""
 
 import asyncio
 import contextlib
