@@ -108,7 +108,7 @@ class _Entry:
             self._fault("cardMode", f"{mode!r} is unknown: use {HONOURS_INDEX} or {PLUGIN_CHOOSES}")
 
     def _fault(self, key: str, message: str) -> None:
-        self._faults.append(FieldError(child(self._path, key), message))
+        self._faults.append(FieldError(f"{self._path}.{key}", message))
 
     def _read_names(self, raw: Mapping[str, Any]) -> list[str]:
         name, count = raw.get("name"), raw.get("count")
