@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from t9ksched.cli.datadir import database_url, default_data_dir
+from t9ksched.cli.failure import Failure
 from t9ksched.cli.foreign import failures
 from t9ksched.cli.options import DataDirOption
 from t9ksched.cli.output import console
@@ -29,6 +30,8 @@ def upgrade(
     from t9ksched.store import schema
 
     address = _address(db, data_dir)
+    if revision not in ("head", *schema.revisions()):
+        raise Failure(f"There is no revision '{revision}'.", remedy=f"Known are head, {', '.join(schema.revisions())}.")
     with failures():
         schema.upgrade(address, revision)
     _tell(address)

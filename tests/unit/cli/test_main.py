@@ -72,18 +72,36 @@ def test_what_we_did_not_foresee_is_no_traceback_either(
     assert "T9KSCHED_DEBUG" in err
 
 
-def test_submit_goes_on_after_a_refusal(
+def test_submit_sends_each_file_whole_and_goes_on_after_a_refusal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], service: Service, tmp_path: Path
 ) -> None:
     service.answers["POST /apis/v1/workloads"] = (201, {"kind": "MPIJob", "name": "w", "namespace": "n", "queue": "q"})
-    good, empty = tmp_path / "good.yaml", tmp_path / "two.yaml"
-    good.write_text("kind: MPIJob\nmetadata: {name: w}\n---\nkind: MPIJob\nmetadata: {name: v}\n")
-    assert _run(monkeypatch, "submit", "-f", str(good), "--server", service.url, "--token", "t", "--queue", "q") == 0
-    assert [path for _, path, _, _ in service.seen] == ["/apis/v1/workloads?queue=q"] * 2
-    assert "submitted to queue q" in capsys.readouterr().out
-    empty.write_text("# nothing\n")
-    assert _run(monkeypatch, "submit", "-f", str(empty), "--server", service.url, "--token", "t") == 1
-    assert "holds no object" in capsys.readouterr().err
+    file = tmp_path / "group.yaml"
+    file.write_text("kind: PodGroup\n---\nkind: Pod\n")
+    where = ("--server", service.url, "--token", "t", "--queue", "q")
+    assert _run(monkeypatch, "submit", "-f", str(tmp_path / "missing.yaml"), "-f", str(file), *where) == 1
+    out, err = capsys.readouterr()
+    assert out == "MPIJob/w submitted to queue q (namespace n)\n"
+    assert "missing.yaml: it cannot be read: No such file or directory" in err
+    ((_, path, headers, body),) = service.seen
+    assert (path, headers["content-type"], body) == (
+        "/apis/v1/workloads?queue=q",
+        "application/yaml",
+        file.read_bytes(),
+    )
+
+
+def test_submit_says_when_another_scheduler_will_place_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], service: Service, tmp_path: Path
+) -> None:
+    job = {"kind": "Job", "name": "w", "namespace": "n", "queue": None}
+    service.answers["POST /apis/v1/workloads"] = (201, {"items": [job, job]})
+    file = tmp_path / "jobs.yaml"
+    file.write_text("kind: Job\n")
+    assert _run(monkeypatch, "submit", "-f", str(file), "--server", service.url, "--token", "t", "-o", "json") == 0
+    assert json.loads(capsys.readouterr().out) == [job, job]
+    assert _run(monkeypatch, "submit", "-f", str(file), "--server", service.url, "--token", "t") == 0
+    assert capsys.readouterr().out.count("the cluster's default scheduler will place it") == 2
 
 
 def test_edit_sends_the_version_it_read(monkeypatch: pytest.MonkeyPatch, service: Service) -> None:
