@@ -1,0 +1,60 @@
+"""The app: routers, errors, documentation. Whatever is not listed as public here needs a token."""
+
+from fastapi import APIRouter, Depends, FastAPI
+
+from api import docs, health, nodes, problems, queues, tokens, workloads
+from api.auth import authenticate
+from api.middleware import Envelope
+from api.schemas import ProblemShape, QueueBody, Shape, TokenBody
+from api.services import Services
+from t9ksched import __version__
+
+DESCRIPTION = """
+Queues, jobs, nodes and tokens of one cluster. Errors are `application/problem+json` with a stable `code`.
+"""
+
+
+def create_app(services: Services) -> FastAPI:
+    """The REST service on these services."""
+    app = FastAPI(
+        title="t9ksched",
+        version=__version__,
+        description=DESCRIPTION.strip(),
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/openapi.json",
+    )
+    app.state.services = services
+    app.add_middleware(Envelope)
+    problems.install(app)
+    guarded = APIRouter(dependencies=[Depends(authenticate)])
+    for router in (queues.admin, tokens.router, queues.users, workloads.router, nodes.router):
+        guarded.include_router(router)
+    app.include_router(guarded)
+    app.include_router(health.router)
+    docs.install(app)
+    _describe(app)
+    return app
+
+
+def _describe(app: FastAPI) -> None:
+    """Add to the OpenAPI document the shapes that endpoints refer to but FastAPI does not see."""
+    generate = app.openapi
+
+    def openapi() -> dict[str, object]:
+        document = generate()
+        schemas = document.setdefault("components", {}).setdefault("schemas", {})
+        for model in (ProblemShape, QueueBody, TokenBody, Shape):
+            described = model.model_json_schema(ref_template="#/components/schemas/{model}")
+            schemas.update(described.pop("$defs", {}))
+            schemas[model.__name__] = described
+        for path in document["paths"].values():
+            for operation in path.values():
+                # FastAPI adds its own shape of 422; ours are problems.
+                if "HTTPValidationError" in str(operation["responses"].get("422")):
+                    operation["responses"].pop("422")
+        for unused in ("HTTPValidationError", "ValidationError"):
+            schemas.pop(unused, None)
+        return document
+
+    app.openapi = openapi  # type: ignore[method-assign]

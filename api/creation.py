@@ -1,0 +1,187 @@
+"""Creating the objects of a submission: all or none.
+
+Several objects are first tried on the API server without effect. Then they are created one after the other; when one is
+refused, those created before are deleted again, each by its UID. A creation whose answer was lost is looked up: a mark
+of this submission on the object tells whether it happened.
+"""
+
+import uuid
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, Final
+
+import structlog
+
+from api.auth import Caller
+from api.problems import Problem, from_kube
+from api.services import Services
+from api.shapes import from_object
+from api.submission import Item, Object
+from t9ksched.kube.errors import ApiError, NotFound
+from t9ksched.kube.resources import SUBJECTACCESSREVIEWS, Resource
+from t9ksched.model.duration import parse_duration
+from t9ksched.model.names import SCHEDULER_GROUP, SUBMITTED_BY_ANNOTATION, TIME_LIMIT_ANNOTATION
+from t9ksched.model.resources import is_card_resource
+from t9ksched.store import history
+from t9ksched.store.acceptances import Acceptance
+from t9ksched.store.errors import StoreError
+from t9ksched.store.history import Event
+from t9ksched.store.jobs import JobRecord
+
+log = structlog.get_logger(__name__)
+
+SUBMISSION_ANNOTATION: Final = f"{SCHEDULER_GROUP}/submission"
+"""Which request created the object; lets a lost answer be found out, means nothing else."""
+
+
+async def try_out(services: Services, items: Sequence[Item]) -> list[Object]:
+    """What the API server would make of the objects; nothing is created.
+
+    Raises:
+        Problem: it would refuse one of them.
+    """
+    tried = []
+    for item in items:
+        try:
+            tried.append(await services.kube.create(item.resource, item.obj, item.workload.namespace, dry_run=True))
+        except ApiError as error:
+            raise from_kube(error, item.what, item.prefix) from error
+    return tried
+
+
+async def create(services: Services, caller: Caller, items: Sequence[Item]) -> list[Object]:
+    """Create the objects and record their acceptance; what was created, in the order of `items`.
+
+    Raises:
+        Problem: something was refused or failed; nothing of this request is left, or the problem names what is.
+    """
+    mark = uuid.uuid4().hex
+    for item in items:
+        notes = {SUBMITTED_BY_ANNOTATION: caller.user, SUBMISSION_ANNOTATION: mark}
+        item.obj["metadata"]["annotations"] = {**(item.obj["metadata"].get("annotations") or {}), **notes}
+    if len(items) > 1:
+        await try_out(services, items)
+    made: list[Object] = []
+    try:
+        for item in items:
+            made.append(await _create_one(services, item, mark))
+        await _record(services, caller, items, made)
+    except Problem as problem:
+        raise await _undone(services, items, made, problem) from problem
+    except StoreError as error:
+        lost = Problem("Unavailable", f"the submission could not be recorded: {error}")
+        raise await _undone(services, items, made, lost) from error
+    return made
+
+
+async def may_create(services: Services, caller: Caller, resource: Resource, namespace: str) -> None:
+    """See that the user himself may create such objects in the namespace; administrators of the service may.
+
+    Raises:
+        Problem: the cluster says no.
+    """
+    if caller.is_admin:
+        return
+    attributes = {"namespace": namespace, "verb": "create", "group": resource.group, "resource": resource.plural}
+    review = {
+        "apiVersion": SUBJECTACCESSREVIEWS.api_version,
+        "kind": SUBJECTACCESSREVIEWS.kind,
+        "metadata": {},
+        "spec": {"user": caller.user, "resourceAttributes": attributes},
+    }
+    try:
+        answer = await services.kube.create(SUBJECTACCESSREVIEWS, review)
+    except NotFound:
+        return  # a cluster without authorisation, such as the dev cluster
+    if not (answer.get("status") or {}).get("allowed"):
+        raise Problem(
+            "Forbidden",
+            f"the user {caller.user!r} may not create {resource} in the namespace {namespace!r}",
+            remedy="use a namespace of yours, or ask its owner for the right",
+        )
+
+
+async def _create_one(services: Services, item: Item, mark: str) -> Object:
+    namespace = item.workload.namespace
+    try:
+        return await services.kube.create(item.resource, item.obj, namespace)
+    except ApiError as error:
+        if error.unknown:
+            try:
+                found = await services.kube.get(item.resource, item.workload.name, namespace)
+            except NotFound:
+                pass
+            except ApiError:
+                text = f"the cluster stopped answering: {item.what} may have been created or not; look before repeating"
+                raise Problem("Unavailable", text) from error
+            else:
+                if (found["metadata"].get("annotations") or {}).get(SUBMISSION_ANNOTATION) == mark:
+                    return found
+        raise from_kube(error, item.what, item.prefix) from error
+
+
+async def _undone(services: Services, items: Sequence[Item], made: Sequence[Object], problem: Problem) -> Problem:
+    """Delete what was created; the problem, telling what could not be deleted."""
+    left = []
+    for item, obj in reversed(list(zip(items, made, strict=False))):
+        meta = obj["metadata"]
+        try:
+            await services.kube.delete(
+                item.resource, meta["name"], meta["namespace"], uid=meta["uid"], propagation="Background"
+            )
+        except NotFound:
+            continue
+        except ApiError as error:
+            log.warning("a half-made submission could not be undone", what=item.what, error=str(error))
+            left.append(item.what)
+    if left:
+        problem.detail += f"; {', '.join(left)} was created before and could not be deleted again: delete it yourself"
+    return problem
+
+
+async def _record(services: Services, caller: Caller, items: Sequence[Item], made: Sequence[Object]) -> None:
+    store, accepted, jobs, events = services.store, [], [], []
+    for item, obj in zip(items, made, strict=True):
+        acceptance = _acceptance(item, obj, caller)
+        about: dict[str, Any] = {
+            "at": acceptance.accepted_at,
+            "kind": acceptance.kind,
+            "namespace": acceptance.namespace,
+            "name": acceptance.name,
+            "uid": acceptance.uid,
+            "queue": acceptance.queue,
+            "actor": caller.user,
+        }
+        events.append(Event(event=history.SUBMITTED, **about))
+        if not item.ours:
+            continue
+        accepted.append(acceptance)
+        if item.is_job:
+            shape = from_object(obj, item.workload, acceptance, [member.workload for member in item.members])
+            events.append(Event(event=history.ACCEPTED, detail={"gpus": shape["gpus"]}, **about))
+            row = {key: about[key] for key in ("kind", "namespace", "name", "uid", "queue")}
+            jobs.append(JobRecord(**row, submitted_at=acceptance.accepted_at, shape=shape))
+    await store.acceptances.put_many(accepted)
+    await store.jobs.put_new(jobs)
+    await store.history.append_many(events)
+
+
+def _acceptance(item: Item, obj: Object, caller: Caller) -> Acceptance:
+    meta, payer = obj["metadata"], item.group or item
+    totals = item.totals
+    limit: timedelta | None = None
+    if text := (item.obj["metadata"].get("annotations") or {}).get(TIME_LIMIT_ANNOTATION):
+        limit = parse_duration(str(text))
+    return Acceptance(
+        uid=meta["uid"],
+        kind=item.workload.kind,
+        namespace=meta["namespace"],
+        name=meta["name"],
+        group_name=item.workload.group or (meta["name"] if item.resource.kind == "PodGroup" else None),
+        submitter=caller.user,
+        queue=payer.workload.queue or None,
+        priority=payer.workload.priority,
+        time_limit=limit,
+        cards={name: amount for name, amount in totals.items() if is_card_resource(name)},
+        requests={name: amount for name, amount in totals.items() if not is_card_resource(name)},
+    )

@@ -1,0 +1,29 @@
+"""What the routers work with, given to the app once at its making."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from api.leader import Leader
+from t9ksched.kube.port import ClusterPort
+from t9ksched.store import Store
+
+
+@dataclass(frozen=True)
+class Services:
+    """The store, the cluster, the leader, and the largest request body in bytes."""
+
+    store: Store
+    kube: ClusterPort
+    leader: Leader
+    max_body_bytes: int = 4 * 1024 * 1024
+
+
+def _services(request: Request) -> Services:
+    services: Services = request.app.state.services
+    return services
+
+
+Given = Annotated[Services, Depends(_services)]
+"""The parameter by which an endpoint gets them."""

@@ -1,0 +1,70 @@
+"""A job's JSON from its Kubernetes object: for the answer to a submission, and where the leader cannot be asked."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from api.answers import Json
+from t9ksched.model.podgroup import PodGroupSpec
+from t9ksched.model.resources import is_card_resource
+from t9ksched.store.acceptances import Acceptance
+from t9ksched.workloads.shape import Workload
+
+FINISHED = ("Succeeded", "Failed")
+
+
+def from_object(
+    obj: Mapping[str, Any],
+    workload: Workload,
+    acceptance: Acceptance | None = None,
+    members: Sequence[Workload] = (),
+) -> Json:
+    """The job of an object; `members` are the pods that were submitted with a PodGroup."""
+    meta, status = obj["metadata"], obj.get("status") or {}
+    parts = members or (workload,)
+    total = sum(part.replicas for part in parts)
+    minimum = sum(template.min_replicas for part in parts for template in part.templates)
+    if workload.kind == "PodGroup" and workload.scheduler:
+        minimum = PodGroupSpec.parse(obj.get("spec")).min_member
+    aggregate = status.get("aggregate") or {}
+    phase = _phase(workload.kind, status)
+    is_pod = workload.kind == "Pod"
+    return {
+        "apiVersion": workload.api_version,
+        "namespace": meta.get("namespace"),
+        "kind": workload.kind,
+        "name": meta["name"],
+        "uid": meta.get("uid", ""),
+        "group": workload.group or (meta["name"] if workload.kind == "PodGroup" else None),
+        "queue": (acceptance.queue if acceptance else None) or workload.queue or None,
+        "priority": acceptance.priority if acceptance else workload.priority,
+        "submitter": acceptance.submitter if acceptance else None,
+        "phase": phase,
+        "members": {
+            "min": minimum,
+            "total": total,
+            "bound": int(bool((obj.get("spec") or {}).get("nodeName")) and phase not in FINISHED) if is_pod else 0,
+            "running": int(phase == "Running")
+            if is_pod
+            else int(aggregate.get("running") or status.get("active") or 0),
+            "succeeded": int(phase == "Succeeded")
+            if is_pod
+            else int(aggregate.get("succeeded") or status.get("succeeded") or 0),
+            "failed": int(phase == "Failed") if is_pod else int(aggregate.get("failed") or status.get("failed") or 0),
+        },
+        "gpus": sum(amount for part in parts for name, amount in part.totals.items() if is_card_resource(name)),
+        "submittedAt": meta.get("creationTimestamp"),
+        "startedAt": status.get("startTime"),
+        "finishedAt": status.get("completionTime"),
+        "position": None,
+        "reason": None,
+        "expectedStart": None,
+    }
+
+
+def _phase(kind: str, status: Mapping[str, Any]) -> str:
+    if kind != "Job":
+        return str(status.get("phase") or "Pending")
+    for condition in status.get("conditions") or ():
+        if condition.get("status") == "True" and condition.get("type") in ("Complete", "Failed"):
+            return "Succeeded" if condition["type"] == "Complete" else "Failed"
+    return "Running" if status.get("active") else "Pending"

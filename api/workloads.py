@@ -1,0 +1,272 @@
+"""`/apis/v1/workloads`: submit, list, look at, explain and cancel jobs.
+
+What lives is the leader's word; while it is away, lists come from what was last recorded, with their age. A single job
+that the leader does not know (yet, or because another scheduler places it) is shown from its own object.
+"""
+
+import contextlib
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from api.answers import Json, answer, at, body_of, documented
+from api.auth import Caller, User
+from api.creation import create, may_create, try_out
+from api.documents import parse, read_body
+from api.kinds import addressed
+from api.leader import LeaderAway
+from api.problems import Problem, from_kube
+from api.schemas import Explanation, Job, Jobs, Shape
+from api.services import Given, Services
+from api.shapes import FINISHED, from_object
+from api.submission import Item, Wish, check, prepare
+from t9ksched.kube.errors import ApiError, NotFound
+from t9ksched.kube.resources import PODGROUPS, PODS, Resource
+from t9ksched.model.errors import Invalid
+from t9ksched.model.names import DEFAULT_QUEUE, GROUP_LABEL, SCHEDULER_NAME
+from t9ksched.model.quantity import to_units
+from t9ksched.model.queue import Queue, parse_queue_spec
+from t9ksched.store import history
+from t9ksched.store.history import Event
+from t9ksched.store.jobs import JobRecord
+from t9ksched.workloads.read import read
+from t9ksched.workloads.shape import Workload
+
+router = APIRouter(prefix="/apis/v1/workloads", tags=["workloads"])
+
+_FRESH = timedelta(seconds=30)
+"""How long a job just accepted is listed though the leader has not seen it yet."""
+_Object = dict[str, Any]
+
+
+@router.post(
+    "",
+    status_code=201,
+    summary="Submit one or several objects: all are created, or none",
+    description="The body is a Kubernetes object in JSON or YAML, several YAML documents, or a List."
+    " One job is answered as it is, several as `{items}`.",
+    responses=documented({201: Job, 200: Job}, 400, 403, 404, 409, 413, 422, 503),
+    openapi_extra=body_of(Shape, "application/yaml", "application/json"),
+)
+async def submit(
+    request: Request,
+    services: Given,
+    caller: User,
+    namespace: Annotated[str | None, Query(description="For objects that name none", max_length=63)] = None,
+    queue: Annotated[str | None, Query(description="Wins over the object's own", min_length=1, max_length=63)] = None,
+    priority: Annotated[
+        int | None, Query(ge=0, le=100, description="Within the queue; wins over the object's own")
+    ] = None,
+    dry_run: Annotated[bool, Query(alias="dryRun", description="Check everything, create nothing")] = False,
+) -> Response:
+    body = await read_body(request, services.max_body_bytes)
+    items = prepare(parse(body, request.headers.get("content-type", "")), Wish(namespace, queue, priority))
+    try:
+        await _judge(services, caller, items)
+        made = await (try_out(services, items) if dry_run else create(services, caller, items))
+    except Problem as problem:
+        if not dry_run:
+            await _note_refusal(services, caller, items, problem)
+        raise
+    jobs = [_submitted(item, obj, caller) for item, obj in zip(items, made, strict=True) if item.group is None]
+    return answer(jobs[0] if len(jobs) == 1 else {"items": jobs}, 200 if dry_run else 201)
+
+
+@router.get("", summary="List jobs", responses=documented({200: Jobs}))
+async def list_jobs(
+    services: Given,
+    _: User,
+    namespace: str | None = None,
+    queue: str | None = None,
+    phase: str | None = None,
+    deleted: Annotated[bool, Query(description="Also those whose objects are gone")] = False,
+) -> Response:
+    recorded = await services.store.jobs.list(namespace=namespace, queue=queue, phase=phase, deleted=deleted)
+    headers: dict[str, str] = {}
+    try:
+        live = await services.leader.jobs()
+    except LeaderAway as away:
+        jobs, headers = [_recorded(record) for record in recorded], away.age_header(away.age)
+    else:
+        known = {job["uid"] for job in live}
+        fresh = datetime.now(UTC) - _FRESH
+        jobs = [job for job in live if _matches(job, namespace, queue, phase)]
+        jobs += [
+            _recorded(record)
+            for record in recorded
+            if record.uid not in known and (record.deleted_at is not None or record.submitted_at > fresh)
+        ]
+    jobs.sort(key=lambda job: (job.get("submittedAt") or "", job["namespace"], job["name"]))
+    return answer({"items": jobs}, headers=headers)
+
+
+@router.get("/{namespace}/{kind}/{name}", summary="Get a job", responses=documented({200: Job}, 404, 503))
+async def get(namespace: str, kind: str, name: str, services: Given, _: User) -> Response:
+    resource = addressed(kind)
+    headers: dict[str, str] = {}
+    try:
+        job = await services.leader.job(namespace, resource.kind, name)
+    except LeaderAway as away:
+        job, headers = None, away.age_header(away.age)
+    return answer(job or (await _from_cluster(services, resource, namespace, name))[0], headers=headers)
+
+
+@router.get(
+    "/{namespace}/{kind}/{name}/explanation",
+    summary="Why a job is where it is",
+    responses=documented({200: Explanation}, 404, 503),
+)
+async def explain(namespace: str, kind: str, name: str, services: Given, _: User) -> Response:
+    resource = addressed(kind)
+    explanation = await services.leader.explanation(namespace, resource.kind, name)
+    if explanation is None:
+        explanation = _unseen(*await _from_cluster(services, resource, namespace, name))
+    return answer(explanation)
+
+
+@router.delete(
+    "/{namespace}/{kind}/{name}", summary="Cancel a job", responses=documented({200: Job}, 403, 404, 409, 503)
+)
+async def cancel(namespace: str, kind: str, name: str, services: Given, caller: User) -> Response:
+    resource = addressed(kind)
+    job, _ = await _from_cluster(services, resource, namespace, name)
+    if not caller.is_admin and job["submitter"] != caller.user:
+        raise Problem(
+            "Forbidden",
+            f"{resource.kind}/{name} was submitted by {job['submitter'] or 'somebody unknown'}, not by {caller.user!r}",
+            remedy="ask the submitter or an administrator to cancel it",
+        )
+    members: list[_Object] = []
+    try:
+        if resource == PODGROUPS:
+            found = await services.kube.list(PODS, namespace, label_selector=f"{GROUP_LABEL}={name}")
+            members = [pod for pod in found.items if not pod["metadata"].get("ownerReferences")]
+        await services.kube.delete(resource, name, namespace, uid=job["uid"], propagation="Background")
+        for pod in members:
+            await _delete_member(services, pod)
+    except ApiError as error:
+        raise from_kube(error, f"{resource.kind}/{name}") from error
+    event = Event(
+        event=history.DELETED,
+        kind=resource.kind,
+        namespace=namespace,
+        name=name,
+        uid=job["uid"],
+        queue=job["queue"],
+        actor=caller.user,
+    )
+    await services.store.history.append(event)
+    return answer(job)
+
+
+async def _judge(services: Services, caller: Caller, items: list[Item]) -> None:
+    """Everything that speaks against the submission, before anything is created."""
+    for resource, namespace in {(item.resource, item.workload.namespace) for item in items}:
+        await may_create(services, caller, resource, namespace)
+    await _join_existing_groups(services, items)
+    records = await services.store.queues.list()
+    queues = {record.name: Queue(record.name, parse_queue_spec(record.spec), record.labels) for record in records}
+    wanted = [queues[item.workload.queue] for item in items if item.workload.queue in queues]
+    held = await _held(services) if any(queue.spec.over_quota == "Reject" for queue in wanted) else None
+    check(items, queues, held)
+
+
+async def _join_existing_groups(services: Services, items: list[Item]) -> None:
+    """A pod that joins a PodGroup of the cluster is paid by that group's queue (OQ-19)."""
+    for item in items:
+        if item.workload.group is None or item.group is not None or not item.ours:
+            continue
+        try:
+            group = await services.kube.get(PODGROUPS, item.workload.group, item.workload.namespace)
+        except NotFound:
+            continue  # it waits until the group appears
+        queue = (group.get("spec") or {}).get("queue") or DEFAULT_QUEUE
+        item.workload = replace(item.workload, queue=queue)
+
+
+async def _held(services: Services) -> dict[str, dict[str, int]] | None:
+    """What each queue holds now, in units; None while no leader answers."""
+    try:
+        queues = await services.leader.queues()
+    except LeaderAway:
+        return None
+    return {
+        name: {resource: to_units(resource, amount) for resource, amount in (status.get("allocated") or {}).items()}
+        for name, status in queues.items()
+    }
+
+
+async def _note_refusal(services: Services, caller: Caller, items: list[Item], problem: Problem) -> None:
+    """Refusals of rules are history; trouble of the service is not."""
+    if problem.status >= 500:
+        return
+    detail = {"code": problem.code, "message": problem.detail}
+    events = [
+        Event(
+            event=history.REFUSED,
+            kind=item.workload.kind,
+            namespace=item.workload.namespace,
+            name=item.workload.name,
+            queue=item.workload.queue or None,
+            actor=caller.user,
+            detail=detail,
+        )
+        for item in items
+    ]
+    await services.store.history.append_many(events)
+
+
+def _submitted(item: Item, obj: _Object, caller: Caller) -> Json:
+    job = from_object(obj, item.workload, None, [member.workload for member in item.members])
+    return job | {"submitter": caller.user}
+
+
+def _recorded(record: JobRecord) -> Json:
+    extra = {"deletedAt": at(record.deleted_at)} if record.deleted_at else {}
+    return record.shape | {"phase": record.phase} | extra
+
+
+def _matches(job: Json, namespace: str | None, queue: str | None, phase: str | None) -> bool:
+    wanted = {"namespace": namespace, "queue": queue, "phase": phase}
+    return all(value is None or job.get(key) == value for key, value in wanted.items())
+
+
+async def _from_cluster(services: Services, resource: Resource, namespace: str, name: str) -> tuple[Json, Workload]:
+    """The job of an object as the cluster has it."""
+    try:
+        obj = await services.kube.get(resource, name, namespace)
+    except ApiError as error:
+        raise from_kube(error, f"{resource.kind}/{name} in the namespace {namespace!r}") from error
+    obj |= {"apiVersion": resource.api_version, "kind": resource.kind}
+    try:
+        workload = read(obj)
+    except Invalid:
+        # Made past us, and faulty: its name is all that can be said.
+        workload = Workload(resource.kind, resource.api_version, namespace, name, "", "", 0, ())
+    return from_object(obj, workload, await services.store.acceptances.get(obj["metadata"]["uid"])), workload
+
+
+def _unseen(job: Json, workload: Workload) -> Json:
+    """The explanation of a job that the leader does not know."""
+    reasons: list[Json] = []
+    if job["phase"] in FINISHED:
+        verdict = "Finished"
+    elif job["phase"] == "Running":
+        verdict = "Placed"
+    else:
+        verdict = "Waiting"
+        message = "the scheduler has not seen it yet: ask again in a moment"
+        if workload.scheduler != SCHEDULER_NAME:
+            message = f"its pods are placed by {workload.scheduler or 'another scheduler'}, which must be asked"
+        code = "GangIncomplete" if workload.scheduler == SCHEDULER_NAME else "OtherScheduler"
+        reasons.append({"code": code, "message": message, "needs": None, "has": None, "nodes": None})
+    return {"job": job, "verdict": verdict, "reasons": reasons, "holders": [], "unblocks": [], "position": None}
+
+
+async def _delete_member(services: Services, pod: _Object) -> None:
+    meta = pod["metadata"]
+    with contextlib.suppress(NotFound):
+        await services.kube.delete(PODS, meta["name"], meta["namespace"], uid=meta["uid"])

@@ -1,0 +1,80 @@
+"""Who may do what: tokens, roles, and that nothing is open by mistake."""
+
+import pytest
+from fastapi.routing import APIRoute
+
+from tests.unit.api.world import Client, World
+
+PUBLIC = {"/healthz", "/readyz", "/docs"}
+
+
+@pytest.mark.parametrize(
+    ("header", "told"),
+    [
+        (None, "needs a token"),
+        ("Basic YTpi", "needs a token"),
+        ("Bearer", "needs a token"),
+        ("Bearer t9k_wrong", "unknown or was revoked"),
+        ("Bearer " + "x" * 5000, "unknown or was revoked"),
+    ],
+)
+async def test_wrong_tokens(world: World, header: str | None, told: str) -> None:
+    headers = {} if header is None else {"Authorization": header}
+    refused = await world.nobody("GET", "/apis/v1/queues", **headers)
+    assert (refused.status, refused.body["code"]) == (401, "Unauthenticated")
+    assert refused.headers["WWW-Authenticate"].startswith('Bearer realm="t9ksched"')
+    assert told in refused.body["detail"]
+    assert refused.body["remedy"]
+
+
+async def test_no_endpoint_is_open_by_mistake(world: World) -> None:
+    document = (await world.nobody("GET", "/openapi.json")).body
+    for path, operations in document["paths"].items():
+        for method in operations:
+            real = path.format(name="x", namespace="default", kind="pod")
+            answer = await world.nobody(method.upper(), real)
+            assert (answer.status == 401) is (path not in PUBLIC), (method, path)
+            as_user = await world.user(method.upper(), real)
+            assert (as_user.status == 403) is path.startswith("/apis/v1/admin/"), (method, path, as_user.status)
+    assert {route.path for route in world.app.routes if isinstance(route, APIRoute)} - set(document["paths"]) <= PUBLIC
+
+
+async def test_a_token_works_until_it_is_revoked(world: World) -> None:
+    made = await world.admin("POST", "/apis/v1/admin/tokens", {"name": "ci", "user": "bob"})
+    assert (made.status, made.body["user"], made.body["role"]) == (201, "bob", "user")
+    assert made.headers["Cache-Control"] == "no-store"
+    bob = Client(world.user.url, world.user.session, made.body["token"])
+    assert (await bob("GET", "/apis/v1/queues")).status == 200
+    listed = (await world.admin("GET", "/apis/v1/admin/tokens")).body["items"]
+    assert [token["name"] for token in listed] == ["admin", "ann-laptop", "ci"]
+    assert made.body["token"] not in str(listed)
+    assert (await world.admin("DELETE", "/apis/v1/admin/tokens/ci")).status == 204
+    assert (await bob("GET", "/apis/v1/queues")).status == 401
+    assert made.body["token"] not in str(await world.store.history.list())
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code", "paths"),
+    [
+        ({"name": "admin"}, 409, "AlreadyExists", None),
+        ({}, 422, "InvalidField", ["name"]),
+        ({"name": "Not A Name"}, 422, "InvalidField", ["name"]),
+        ({"name": "x", "role": "god"}, 422, "InvalidField", ["role"]),
+        ({"name": "x", "role": ["admin"]}, 422, "InvalidField", ["role"]),
+        ({"name": "x", "user": "a b"}, 422, "InvalidField", ["user"]),
+        ({"name": "x", "rolle": "admin"}, 422, "InvalidField", ["rolle"]),
+    ],
+)
+async def test_faulty_tokens(
+    world: World, body: dict[str, object], status: int, code: str, paths: list[str] | None
+) -> None:
+    refused = await world.admin("POST", "/apis/v1/admin/tokens", body)
+    assert (refused.status, refused.body["code"]) == (status, code)
+    if paths:
+        assert refused.paths == paths
+
+
+async def test_revoking(world: World) -> None:
+    last = await world.admin("DELETE", "/apis/v1/admin/tokens/admin")
+    assert (last.status, last.body["code"]) == (409, "Conflict")
+    assert (await world.admin("DELETE", "/apis/v1/admin/tokens/nobody")).body["code"] == "NotFound"

@@ -1,0 +1,126 @@
+"""The service itself: health, documentation without internet, errors that nobody foresaw, logs without secrets."""
+
+import re
+import socket
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import pytest
+import structlog
+from sqlalchemy import text
+
+from api.server import PortInUse, listen
+from t9ksched.kube.errors import Unreachable
+from tests.unit.api.world import World, pytorch
+
+
+async def test_ready_when_everything_answers(world: World) -> None:
+    assert (await world.nobody("GET", "/healthz")).body == {"status": "ok"}
+    ready = await world.nobody("GET", "/readyz")
+    assert (ready.status, ready.body["parts"]) == (200, dict.fromkeys(("database", "kubernetes", "scheduler"), "ok"))
+
+
+@pytest.mark.parametrize("part", ["database", "kubernetes", "scheduler"])
+async def test_not_ready_names_what_is_down(world: World, part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if part == "database":
+        await world.store.database.close()
+        monkeypatch.setattr(world.store, "ping", _locked)
+    elif part == "kubernetes":
+        world.kube.faults = lambda *_: Unreachable("connection refused")
+    else:
+        world.leader.away = True
+    found = await world.nobody("GET", "/readyz")
+    assert (found.status, found.body["code"], found.paths) == (503, "Unavailable", [part])
+    assert (await world.nobody("GET", "/healthz")).status == 200
+
+
+async def _locked() -> None:
+    from t9ksched.store.errors import DatabaseBusy
+
+    raise DatabaseBusy("the database is locked")
+
+
+async def test_docs_need_no_internet(world: World) -> None:
+    page = (await world.nobody("GET", "/docs")).body.decode()
+    links = re.findall(r'(?:src|href)="([^"]+)"', page)
+    assert links
+    for link in links:
+        assert link.startswith("/"), link
+        asset = await world.nobody("GET", link)
+        assert (asset.status, len(asset.body) > 1000) == (200, True), link
+    assert "openapi.json" in page
+    document = (await world.nobody("GET", "/openapi.json")).body
+    references = set(re.findall(r"#/components/schemas/(\w+)", str(document)))
+    assert references <= set(document["components"]["schemas"])
+
+
+async def test_a_mistake_of_ours_is_a_500_with_an_id(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def broken() -> None:
+        raise RuntimeError("secret detail")
+
+    monkeypatch.setattr(world.store.queues, "list", broken)
+    failed = await world.user("GET", "/apis/v1/queues")
+    assert (failed.status, failed.body["code"]) == (500, "Internal")
+    assert failed.body["id"] == failed.headers["x-request-id"]
+    assert "secret detail" not in str(failed.body)
+    assert (await world.nobody("GET", "/healthz")).status == 200
+
+
+async def test_a_broken_database_is_503_without_traceback(world: World) -> None:
+    async with world.store.database.write() as connection:
+        await connection.execute(text("DROP TABLE queue"))
+    failed = await world.user("GET", "/apis/v1/queues")
+    assert (failed.status, failed.body["code"]) == (503, "Unavailable")
+    assert "db upgrade" in failed.body["detail"]
+
+
+@pytest.fixture
+def logged() -> Iterator[list[structlog.types.EventDict]]:
+    with structlog.testing.capture_logs() as captured:
+        yield captured
+
+
+async def test_no_secret_is_logged(logged: list[structlog.types.EventDict], world: World) -> None:
+    await world.admin("POST", "/apis/v1/admin/tokens", {"name": "ci"})
+    await world.user("GET", "/apis/v1/queues?token=hunter2")
+    await world.nobody("GET", "/apis/v1/queues", Authorization="Bearer hunter2")
+    await world.user("POST", "/apis/v1/workloads", pytorch(annotations={"x": "hunter2"}))
+    assert [entry["status"] for entry in logged if entry["event"] == "request"] == [201, 200, 401, 422]
+    for secret in (*world.tokens, "hunter2", "t9k_"):
+        assert secret not in str(logged)
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+async def test_large_bodies_are_not_read(world: World, chunked: bool) -> None:
+    async def pieces():
+        for _ in range(100):
+            yield b"#" * 1024
+
+    refused = await world.user("POST", "/apis/v1/workloads", "#" * 100_000) if not chunked else None
+    if refused is None:
+        headers = {"Authorization": f"Bearer {world.tokens[1]}"}
+        url = world.user.url + "/apis/v1/workloads"
+        async with world.user.session.post(url, data=pieces(), headers=headers) as response:
+            assert response.status == 413
+        return
+    assert (refused.status, refused.body["code"]) == (413, "Malformed")
+    assert "64 KiB" in refused.body["detail"]
+
+
+async def test_nodes_come_from_the_leader(world: World) -> None:
+    world.leader.node_list = [{"name": "n1", "gpus": []}]
+    assert (await world.user("GET", "/apis/v1/nodes")).body == {"items": [{"name": "n1", "gpus": []}]}
+    assert (await world.user("GET", "/apis/v1/nodes/n1")).body["name"] == "n1"
+    assert (await world.user("GET", "/apis/v1/nodes/n2")).body["code"] == "NotFound"
+    world.leader.away = True
+    away = await world.user("GET", "/apis/v1/nodes")
+    assert (away.status, away.body["code"], away.body["age"]) == (503, "NotLeader", 0)
+    assert datetime.now(UTC)
+
+
+def test_a_port_in_use_says_so() -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        with pytest.raises(PortInUse, match=r"in use by another program: choose another with --port"):
+            listen("127.0.0.1", other.getsockname()[1])

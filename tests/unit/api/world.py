@@ -1,0 +1,227 @@
+"""What stands behind and before the service in tests: a cluster in memory, a scripted leader, an HTTP client, builders."""
+
+import copy
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import aiohttp
+import yaml
+
+from api.leader import LeaderAway
+from t9ksched.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
+from t9ksched.kube.port import ObjectList
+from t9ksched.kube.resources import NAMESPACES, Resource
+from t9ksched.store import Store
+
+Json = dict[str, Any]
+
+
+class MemoryCluster:
+    """As much of a cluster as the service touches, with faults on order.
+
+    `faults(verb, resource, name)` may return an error to raise before the call, or `(error, True)` to raise after it.
+    """
+
+    def __init__(self) -> None:
+        self.objects: dict[tuple[str, str | None, str], Json] = {}
+        self.namespaces = {"default", "ml"}
+        self.calls: list[tuple[str, str, str]] = []
+        self.faults: Callable[[str, Resource, str], ApiError | tuple[ApiError, bool] | None] = lambda *_: None
+        self.answers: dict[str, Json] = {}
+
+    def names(self) -> set[str]:
+        return {f"{obj['kind']}/{obj['metadata']['name']}" for obj in self.objects.values()}
+
+    def _fault(self, verb: str, res: Resource, name: str) -> ApiError | None:
+        self.calls.append((verb, res.kind, name))
+        fault = self.faults(verb, res, name)
+        if isinstance(fault, ApiError):
+            raise fault
+        return fault[0] if fault else None
+
+    async def get(self, res: Resource, name: str, namespace: str | None = None) -> Json:
+        late = self._fault("get", res, name)
+        if late:
+            raise late
+        if res == NAMESPACES and name in self.namespaces:
+            return {"metadata": {"name": name}}
+        return copy.deepcopy(self._find(res, name, namespace))
+
+    async def list(
+        self, res: Resource, namespace: str | None = None, *, label_selector: str = "", **_: Any
+    ) -> ObjectList:
+        key, _, value = label_selector.partition("=")
+        found = [
+            obj
+            for (plural, space, _), obj in self.objects.items()
+            if plural == str(res) and space == namespace and (obj["metadata"].get("labels") or {}).get(key) == value
+        ]
+        return ObjectList(copy.deepcopy(found), "1")
+
+    async def create(self, res: Resource, obj: Json, namespace: str | None = None, *, dry_run: bool = False) -> Json:
+        if res.kind in self.answers:
+            return obj | self.answers[res.kind]
+        name = obj["metadata"].get("name", "")
+        late = self._fault("dry-run" if dry_run else "create", res, name)
+        if not res.namespaced:
+            raise NotFound(404, "NotFound", "no such kind")
+        if namespace not in self.namespaces:
+            details = {"kind": "namespaces", "name": namespace}
+            raise NotFound(404, "NotFound", f'namespaces "{namespace}" not found', details)
+        key = (str(res), namespace, name)
+        if key in self.objects:
+            raise AlreadyExists(409, "AlreadyExists", f"{name} already exists")
+        made = copy.deepcopy(obj)
+        made["metadata"] |= {
+            "uid": str(uuid.uuid4()),
+            "creationTimestamp": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        }
+        if not dry_run:
+            self.objects[key] = made
+        if late:
+            raise late
+        return copy.deepcopy(made)
+
+    async def delete(
+        self, res: Resource, name: str, namespace: str | None = None, *, uid: str | None = None, **_: Any
+    ) -> Json:
+        late = self._fault("delete", res, name)
+        found = self._find(res, name, namespace)
+        if uid not in (None, found["metadata"]["uid"]):
+            raise Conflict(409, "Conflict", "another object of that name")
+        del self.objects[str(res), namespace, name]
+        if late:
+            raise late
+        return found
+
+    def _find(self, res: Resource, name: str, namespace: str | None) -> Json:
+        try:
+            return self.objects[str(res), namespace, name]
+        except KeyError:
+            raise NotFound(404, "NotFound", f'{res} "{name}" not found', {"name": name, "kind": res.plural}) from None
+
+
+class ScriptedLeader:
+    """A leader that says what the test gave it, or is away."""
+
+    def __init__(self) -> None:
+        self.away = False
+        self.job_list: list[Json] = []
+        self.node_list: list[Json] = []
+        self.queue_status: dict[str, Json] = {}
+        self.explanations: dict[str, Json] = {}
+
+    def _here(self) -> None:
+        if self.away:
+            raise LeaderAway("NotLeader", "no scheduler leads now", datetime.now(UTC))
+
+    async def jobs(self) -> list[Json]:
+        self._here()
+        return self.job_list
+
+    async def job(self, namespace: str, kind: str, name: str) -> Json | None:
+        self._here()
+        wanted = (namespace, kind, name)
+        return next((job for job in self.job_list if (job["namespace"], job["kind"], job["name"]) == wanted), None)
+
+    async def explanation(self, namespace: str, kind: str, name: str) -> Json | None:
+        self._here()
+        return self.explanations.get(f"{namespace}/{kind}/{name}")
+
+    async def nodes(self) -> list[Json]:
+        self._here()
+        return self.node_list
+
+    async def node(self, name: str) -> Json | None:
+        self._here()
+        return next((node for node in self.node_list if node["name"] == name), None)
+
+    async def queues(self) -> dict[str, Json]:
+        self._here()
+        return self.queue_status
+
+
+@dataclass
+class Answer:
+    status: int
+    headers: Any
+    body: Any
+
+    @property
+    def paths(self) -> list[str]:
+        return [error["path"] for error in self.body["errors"]]
+
+
+@dataclass
+class Client:
+    """Requests with a token; a dict goes as JSON, a text as YAML."""
+
+    url: str
+    session: aiohttp.ClientSession
+    token: str | None
+
+    async def __call__(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
+        sent = {key.replace("_", "-"): value for key, value in headers.items()}
+        if self.token is not None and "Authorization" not in sent:
+            sent["Authorization"] = f"Bearer {self.token}"
+        kind = {"data": body} if isinstance(body, str | bytes) else {"json": body} if body is not None else {}
+        if isinstance(body, str | bytes):
+            sent.setdefault("Content-Type", "application/yaml")
+        async with self.session.request(method, self.url + path, headers=sent, **kind) as response:
+            raw = await response.read()
+            is_json = response.content_type.endswith("json")
+            return Answer(
+                response.status, response.headers, await response.json(content_type=None) if raw and is_json else raw
+            )
+
+
+@dataclass
+class World:
+    """Everything a test may look at behind the service."""
+
+    store: Store
+    kube: MemoryCluster
+    leader: ScriptedLeader
+    admin: Client
+    user: Client
+    nobody: Client
+    app: Any
+    tokens: list[str] = field(default_factory=list)
+
+
+def pytorch(name: str = "resnet", *, replicas: int = 2, gpus: int = 4, queue: str | None = "a100", **meta: Any) -> Json:
+    """A PyTorchTrainingJob."""
+    resources = {"requests": {"cpu": "4", "memory": "16Gi"}, "limits": {"nvidia.com/gpu": gpus}}
+    container = {"name": "pytorch", "image": "example/torch:1", "resources": resources}
+    spec: Json = {
+        "replicaSpecs": [{"type": "node", "replicas": replicas, "template": {"spec": {"containers": [container]}}}]
+    }
+    if queue:
+        spec["scheduler"] = {"t9kScheduler": {"queue": queue}}
+    kind = {"apiVersion": "batch.tensorstack.dev/v1beta1", "kind": "PyTorchTrainingJob"}
+    return kind | {"metadata": {"name": name} | meta, "spec": spec}
+
+
+def pod(name: str, *, group: str | None = None, queue: str | None = None, ours: bool = True, gpus: int = 1) -> Json:
+    """A plain Pod."""
+    labels = {"scheduler.tensorstack.dev/group-name": group, "scheduler.tensorstack.dev/queue": queue}
+    resources = {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"nvidia.com/gpu": str(gpus)}}
+    spec = {"containers": [{"name": "main", "image": "example/app:1", "resources": resources}]}
+    if ours:
+        spec["schedulerName"] = "t9k-scheduler"
+    meta = {"name": name, "labels": {key: value for key, value in labels.items() if value}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+
+
+def pod_group(name: str, *, queue: str = "a100", minimum: int = 2) -> Json:
+    """A PodGroup made by hand."""
+    kind = {"apiVersion": "scheduler.tensorstack.dev/v1beta1", "kind": "PodGroup"}
+    return kind | {"metadata": {"name": name}, "spec": {"queue": queue, "minMember": minimum}}
+
+
+def documents(*objects: Json) -> str:
+    """Several objects as one YAML stream."""
+    return yaml.safe_dump_all(objects)
