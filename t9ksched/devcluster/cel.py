@@ -1,0 +1,359 @@
+"""The part of the Common Expression Language that validation rules of custom resources use in practice.
+
+Literals, field access, indexing, `has`, comparison, arithmetic, logic, the conditional, `in`, `size`, the text methods
+`startsWith`, `endsWith`, `contains`, `matches`, and the list macros `all`, `exists`, `exists_one`, `filter`, `map`.
+`parse` turns a rule into a program once; whatever it does not know is a `SyntaxFault`, never a wrong answer.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+Scope = Mapping[str, Any]
+Node = Callable[[Scope], Any]
+
+
+class SyntaxFault(ValueError):
+    """The rule is not in the part of the language that is known here."""
+
+
+class EvaluationError(ValueError):
+    """The rule cannot be evaluated on this value: no such key, wrong type, division by zero."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A parsed rule and the variables it names."""
+
+    evaluate: Node
+    names: frozenset[str]
+
+
+_TOKEN: Final = re.compile(
+    r"\s*(?:(?P<number>\d+\.\d+|\d+)u?|(?P<text>r?'(?:[^'\\]|\\.)*'|r?\"(?:[^\"\\]|\\.)*\")"
+    r"|(?P<name>[A-Za-z_][A-Za-z0-9_]*)|(?P<symbol>\|\||&&|==|!=|<=|>=|[-+*/%!<>?:.,()\[\]{}]))"
+)
+_ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r"}
+_LEVELS: Final = (("==", "!=", "<", "<=", ">", ">=", "in"), ("+", "-"), ("*", "/", "%"))
+
+
+@lru_cache(maxsize=512)
+def parse(rule: str) -> Program:
+    """The program of a rule.
+
+    Raises:
+        SyntaxFault: it cannot be parsed.
+    """
+    parser = _Parser(rule)
+    node = parser.conditional()
+    if parser.peek():
+        raise SyntaxFault(f"unexpected {parser.peek()!r} in {rule!r}")
+    return Program(node, frozenset(parser.names))
+
+
+def _tokens(rule: str) -> list[str]:
+    found, at = [], 0
+    while rule[at:].strip():
+        match = _TOKEN.match(rule, at)
+        if match is None:
+            raise SyntaxFault(f"cannot read {rule[at:]!r}")
+        found.append(match[0].strip())
+        at = match.end()
+    return found
+
+
+class _Parser:
+    def __init__(self, rule: str) -> None:
+        self.tokens = _tokens(rule)
+        self.at = 0
+        self.names: set[str] = set()
+
+    def peek(self) -> str:
+        return self.tokens[self.at] if self.at < len(self.tokens) else ""
+
+    def take(self, wanted: str = "") -> str:
+        token = self.peek()
+        if not token or (wanted and token != wanted):
+            raise SyntaxFault(f"expected {wanted or 'more'}, found {token or 'the end'}")
+        self.at += 1
+        return token
+
+    def accept(self, token: str) -> bool:
+        if self.peek() != token:
+            return False
+        self.at += 1
+        return True
+
+    def conditional(self) -> Node:
+        test = self.either()
+        if not self.accept("?"):
+            return test
+        yes = self.conditional()
+        self.take(":")
+        no = self.conditional()
+        return lambda scope: yes(scope) if _truth(test(scope)) else no(scope)
+
+    def either(self) -> Node:
+        node = self.both()
+        while self.accept("||"):
+            node = _or(node, self.both())
+        return node
+
+    def both(self) -> Node:
+        node = self.level(0)
+        while self.accept("&&"):
+            node = _and(node, self.level(0))
+        return node
+
+    def level(self, depth: int) -> Node:
+        if depth == len(_LEVELS):
+            return self.unary()
+        node = self.level(depth + 1)
+        while self.peek() in _LEVELS[depth]:
+            node = _binary(self.take(), node, self.level(depth + 1))
+        return node
+
+    def unary(self) -> Node:
+        if self.accept("!"):
+            inner = self.unary()
+            return lambda scope: not _truth(inner(scope))
+        if self.accept("-"):
+            inner = self.unary()
+            return lambda scope: -inner(scope)
+        return self.postfix(self.primary())
+
+    def postfix(self, node: Node) -> Node:
+        while True:
+            if self.accept("."):
+                name = self.take()
+                node = self.call(node, name) if self.accept("(") else _field(node, name)
+            elif self.accept("["):
+                index = self.conditional()
+                self.take("]")
+                node = _index(node, index)
+            else:
+                return node
+
+    def arguments(self) -> list[Node]:
+        found: list[Node] = []
+        while not self.accept(")"):
+            if found:
+                self.take(",")
+            found.append(self.conditional())
+        return found
+
+    def call(self, target: Node, name: str) -> Node:
+        if name in ("all", "exists", "exists_one", "filter", "map"):
+            variable = self.take()
+            self.take(",")
+            body = self.conditional()
+            self.take(")")
+            self.names.discard(variable)
+            return _macro(name, target, variable, body)
+        arguments = self.arguments()
+        if name == "size" and not arguments:
+            return lambda scope: _size(target(scope))
+        if name in _TEXT and len(arguments) == 1:
+            test, other = _TEXT[name], arguments[0]
+            return lambda scope: test(_text(target(scope)), _text(other(scope)))
+        raise SyntaxFault(f"unknown function {name}")
+
+    def primary(self) -> Node:
+        token = self.take()
+        if token == "(":
+            node = self.conditional()
+            self.take(")")
+            return node
+        if token == "[":
+            items: list[Node] = []
+            while not self.accept("]"):
+                if items:
+                    self.take(",")
+                items.append(self.conditional())
+            return lambda scope: [item(scope) for item in items]
+        if token[0].isdigit():
+            number: float = float(token) if "." in token else int(token.rstrip("u"))
+            return lambda scope: number
+        if token[0] in "'\"" or token[:2] in ("r'", 'r"'):
+            text = _unquote(token)
+            return lambda scope: text
+        if not token[0].isalpha() and token[0] != "_":
+            raise SyntaxFault(f"unexpected {token!r}")
+        constants = {"true": True, "false": False, "null": None}
+        if token in constants:
+            return lambda scope: constants[token]
+        if self.accept("("):
+            return self.function(token)
+        self.names.add(token)
+        return _variable(token)
+
+    def function(self, name: str) -> Node:
+        arguments = self.arguments()
+        if len(arguments) != 1:
+            raise SyntaxFault(f"{name} with {len(arguments)} arguments is not known")
+        inner = arguments[0]
+        if name == "has":
+            return lambda scope: _exists(inner, scope)
+        if name == "size":
+            return lambda scope: _size(inner(scope))
+        if name in ("int", "double", "string"):
+            convert = {"int": int, "double": float, "string": str}[name]
+            return lambda scope: _convert(convert, inner(scope))
+        raise SyntaxFault(f"unknown function {name}")
+
+
+def _unquote(token: str) -> str:
+    if token[0] == "r":
+        return token[2:-1]
+    return re.sub(r"\\(.)", lambda match: _ESCAPES.get(match[1], match[1]), token[1:-1])
+
+
+def _truth(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise EvaluationError("no such overload")
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise EvaluationError("no such overload")
+    return value
+
+
+def _size(value: Any) -> int:
+    if not isinstance(value, str | list | dict):
+        raise EvaluationError("no such overload")
+    return len(value)
+
+
+def _convert(convert: Callable[[Any], Any], value: Any) -> Any:
+    try:
+        return convert(value)
+    except (TypeError, ValueError):
+        raise EvaluationError(f"cannot convert {value!r}") from None
+
+
+def _variable(name: str) -> Node:
+    def read(scope: Scope) -> Any:
+        if name not in scope:
+            raise EvaluationError(f"undeclared reference to '{name}'")
+        return scope[name]
+
+    return read
+
+
+def _field(node: Node, name: str) -> Node:
+    def read(scope: Scope) -> Any:
+        value = node(scope)
+        if not isinstance(value, dict) or name not in value:
+            raise EvaluationError(f"no such key: {name}")
+        return value[name]
+
+    return read
+
+
+def _index(node: Node, index: Node) -> Node:
+    def read(scope: Scope) -> Any:
+        value, key = node(scope), index(scope)
+        try:
+            return value[key]
+        except (KeyError, IndexError, TypeError):
+            raise EvaluationError(f"no such key: {key}") from None
+
+    return read
+
+
+def _exists(node: Node, scope: Scope) -> bool:
+    try:
+        node(scope)
+    except EvaluationError:
+        return False
+    return True
+
+
+def _or(left: Node, right: Node) -> Node:
+    def test(scope: Scope) -> bool:
+        try:
+            if _truth(left(scope)):
+                return True
+        except EvaluationError:
+            if _truth(right(scope)):
+                return True
+            raise
+        return _truth(right(scope))
+
+    return test
+
+
+def _and(left: Node, right: Node) -> Node:
+    def test(scope: Scope) -> bool:
+        try:
+            if not _truth(left(scope)):
+                return False
+        except EvaluationError:
+            if not _truth(right(scope)):
+                return False
+            raise
+        return _truth(right(scope))
+
+    return test
+
+
+def _divide(left: Any, right: Any) -> Any:
+    if right == 0:
+        raise EvaluationError("division by zero")
+    return int(left / right) if isinstance(left, int) and isinstance(right, int) else left / right
+
+
+_OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "<": lambda left, right: left < right,
+    "<=": lambda left, right: left <= right,
+    ">": lambda left, right: left > right,
+    ">=": lambda left, right: left >= right,
+    "+": lambda left, right: left + right,
+    "-": lambda left, right: left - right,
+    "*": lambda left, right: left * right,
+    "/": _divide,
+    "%": lambda left, right: left - right * _divide(left, right),
+    "in": lambda left, right: left in right,
+}
+_TEXT: Final[dict[str, Callable[[str, str], bool]]] = {
+    "startsWith": str.startswith,
+    "endsWith": str.endswith,
+    "contains": lambda text, other: other in text,
+    "matches": lambda text, pattern: re.search(pattern, text) is not None,
+}
+
+
+def _binary(operator: str, left: Node, right: Node) -> Node:
+    if operator == "==":
+        return lambda scope: left(scope) == right(scope)
+    if operator == "!=":
+        return lambda scope: left(scope) != right(scope)
+    compute = _OPERATORS[operator]
+
+    def run(scope: Scope) -> Any:
+        try:
+            return compute(left(scope), right(scope))
+        except TypeError:
+            raise EvaluationError("no such overload") from None
+
+    return run
+
+
+def _macro(name: str, target: Node, variable: str, body: Node) -> Node:
+    def run(scope: Scope) -> Any:
+        values = target(scope)
+        if not isinstance(values, list | dict):
+            raise EvaluationError("no such overload")
+        results = [(value, body({**scope, variable: value})) for value in values]
+        if name == "map":
+            return [result for _, result in results]
+        if name == "filter":
+            return [value for value, result in results if _truth(result)]
+        count = sum(_truth(result) for _, result in results)
+        return {"all": count == len(results), "exists": count > 0, "exists_one": count == 1}[name]
+
+    return run

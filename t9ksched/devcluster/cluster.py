@@ -1,0 +1,227 @@
+"""A Kubernetes API on loopback, composed of its parts: storage, operations, HTTP, collector, custom kinds.
+
+`DevCluster` starts and stops it. With a data directory the cluster survives its process; without one it lives in memory
+only. Ours CRDs are installed at start. Nodes given at start are created, or brought up to date when they exist.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import secrets
+import socket
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from aiohttp import web
+
+from t9ksched import packaged
+from t9ksched.devcluster.api import Api
+from t9ksched.devcluster.auth import MASTERS, Authenticator, Authorizer, User
+from t9ksched.devcluster.crd import DEFINITIONS, Definitions
+from t9ksched.devcluster.gc import GarbageCollector
+from t9ksched.devcluster.http import Frontend
+from t9ksched.devcluster.inprocess import InProcessPort
+from t9ksched.devcluster.journal import Journal
+from t9ksched.devcluster.kinds import Kind, Registry
+from t9ksched.devcluster.options import WriteOptions
+from t9ksched.devcluster.storage import Storage
+from t9ksched.model.names import SYSTEM_NAMESPACE
+
+Object = dict[str, Any]
+_HOST: Final = "127.0.0.1"
+_TOKEN_FILE: Final = "cluster.token"
+_NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease", SYSTEM_NAMESPACE)
+
+
+class PortInUse(OSError):
+    """The port that was asked for belongs to another program."""
+
+
+class DevCluster:
+    """A dev cluster's API server, from `start` to `stop`.
+
+    Args:
+        data_dir: where the cluster is kept; None keeps it in memory only.
+        nodes: Node objects that exist from the start.
+        port: the TCP port on 127.0.0.1; 0 takes a free one.
+        token: the administrator's bearer token; None makes one, and keeps it in the data directory.
+        users: further users by their tokens, with the rights that stored roles give them.
+        controllers: whether the garbage collector and the namespace controller run.
+    """
+
+    def __init__(
+        self,
+        data_dir: Path | None,
+        nodes: list[Object],
+        port: int = 0,
+        token: str | None = None,
+        *,
+        users: dict[str, User] | None = None,
+        controllers: bool = True,
+    ) -> None:
+        self._data_dir = data_dir
+        self._nodes = nodes
+        self._wanted_port = port
+        self._token = token
+        self._users = dict(users or {})
+        self._controllers = controllers
+        self._journal: Journal | None = None
+        self._runner: web.ServerRunner | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._api: Api | None = None
+        self._frontend: Frontend | None = None
+        self._port = 0
+
+    async def start(self) -> None:
+        """Open the data directory, install what every cluster has, and listen.
+
+        Raises:
+            DirectoryInUse: another process has the data directory.
+            CorruptJournal: the data directory is damaged.
+            PortInUse: the port is taken.
+        """
+        listener = self._listen()
+        try:
+            storage = self._open()
+            self._compose(storage)
+            await self._serve(listener)
+        except BaseException:
+            listener.close()
+            await self.stop()
+            raise
+
+    def _listen(self) -> socket.socket:
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((_HOST, self._wanted_port))
+        except OSError as error:
+            listener.close()
+            raise PortInUse(
+                error.errno,
+                f"port {self._wanted_port} on {_HOST} cannot be used ({error.strerror}): choose another port, or 0 for a"
+                " free one",
+            ) from None
+        self._port = listener.getsockname()[1]
+        return listener
+
+    def _open(self) -> Storage:
+        if self._data_dir is None:
+            self._token = self._token or secrets.token_urlsafe(32)
+            return Storage()
+        self._journal = Journal(self._data_dir)
+        storage = self._journal.open()
+        kept = self._data_dir / _TOKEN_FILE
+        if self._token is None and kept.exists():
+            self._token = kept.read_text().strip()
+        self._token = self._token or secrets.token_urlsafe(32)
+        with open(kept, "w", opener=_private) as file:
+            file.write(self._token)
+        return storage
+
+    def _compose(self, storage: Storage) -> None:
+        api = self._api = Api(storage, Registry())
+        Definitions(api)
+        _install(api, self._nodes)
+        if self._controllers:
+            collector = GarbageCollector(api)
+            self._tasks.append(asyncio.create_task(collector.run(), name="garbage-collector"))
+        users = {**self._users, self.token: User("admin", (MASTERS,))}
+        self._frontend = Frontend(api, Authenticator(users), Authorizer(storage))
+
+    async def _serve(self, listener: socket.socket) -> None:
+        assert self._frontend is not None
+        server = web.Server(self._frontend.handle, access_log=None, max_line_size=65536, max_field_size=65536)
+        self._runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=1)
+        await self._runner.setup()
+        await web.SockSite(self._runner, listener, backlog=1024).start()
+
+    async def stop(self) -> None:
+        """Stop listening and let go of the data directory; safe to call twice."""
+        for task in [*self._tasks, *(self._frontend.watches if self._frontend else ())]:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+        self._tasks.clear()
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+        if self._journal is not None:
+            self._journal.close()
+            self._journal = None
+
+    @property
+    def url(self) -> str:
+        """Where the API listens."""
+        return f"http://{_HOST}:{self._port}"
+
+    @property
+    def token(self) -> str:
+        """The administrator's bearer token."""
+        if self._token is None:
+            raise RuntimeError("the cluster has not been started")
+        return self._token
+
+    @property
+    def api(self) -> Api:
+        """The operations behind the API."""
+        if self._api is None:
+            raise RuntimeError("the cluster has not been started")
+        return self._api
+
+    @property
+    def frontend(self) -> Frontend:
+        """The HTTP face; its `middleware` may be set to put faults between clients and cluster."""
+        if self._frontend is None:
+            raise RuntimeError("the cluster has not been started")
+        return self._frontend
+
+    @property
+    def port_api(self) -> InProcessPort:
+        """The cluster for callers in this process."""
+        return InProcessPort(self.api)
+
+    def write_kubeconfig(self, path: Path) -> None:
+        """Write a kubeconfig file for the administrator, readable by its owner only."""
+        name = "t9ksched-dev"
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": name, "cluster": {"server": self.url}}],
+            "users": [{"name": "admin", "user": {"token": self.token}}],
+            "contexts": [{"name": name, "context": {"cluster": name, "user": "admin", "namespace": "default"}}],
+            "current-context": name,
+        }
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(path, "w", opener=_private) as file:
+            json.dump(config, file, indent=2)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _install(api: Api, nodes: list[Object]) -> None:
+    """Make the namespaces, our custom kinds and the nodes, as far as they are not there already."""
+    namespaces = api.kind("", "v1", "namespaces")
+    for name in _NAMESPACES:
+        _ensure(api, namespaces, {"metadata": {"name": name}})
+    for file in sorted(packaged.folder("crds").glob("*.yaml")):
+        for crd in yaml.safe_load_all(file.read_text()):
+            if crd:
+                _ensure(api, DEFINITIONS, crd, update=True)
+    kind = api.kind("", "v1", "nodes")
+    for node in nodes:
+        _ensure(api, kind, node)
+
+
+def _ensure(api: Api, kind: Kind, obj: Object, *, update: bool = False) -> None:
+    name = obj["metadata"]["name"]
+    found = api.collection(kind).entries.get(name)
+    if found is None:
+        api.create(kind, None, obj)
+    elif update:
+        fresh = {**obj, "metadata": {**found.object["metadata"], **obj["metadata"]}}
+        api.replace(kind, None, name, fresh, WriteOptions())
