@@ -10,6 +10,7 @@ from t9ksched.cli.failure import BAD_USAGE, Failure
 def failures() -> Iterator[None]:
     """Turn what the settings, the store, the cluster's API and readers of files raise into a Failure."""
     from api.server import PortInUse
+    from t9ksched.devcluster.journal import CorruptJournal, DirectoryInUse
     from t9ksched.kube.config import ConfigError
     from t9ksched.kube.crds import NotEstablished
     from t9ksched.kube.errors import ApiError
@@ -26,7 +27,7 @@ def failures() -> Iterator[None]:
         raise Failure(f"There are {len(lines)} errors:", details=lines) from error
     except SettingsError as error:
         raise Failure(_sentence(str(error)), code=BAD_USAGE) from error
-    except (StoreError, ConfigError, NotEstablished, PortInUse) as error:
+    except (StoreError, ConfigError, NotEstablished, PortInUse, CorruptJournal, DirectoryInUse) as error:
         raise Failure(_sentence(str(error))) from error
     except ApiError as error:
         raise Failure(

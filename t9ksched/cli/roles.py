@@ -23,6 +23,7 @@ from t9ksched.cli.failure import Failure
 from t9ksched.cli.foreign import failures, first_cause
 from t9ksched.controller.service import Controllers
 from t9ksched.kube.config import connect
+from t9ksched.kube.guarded import GuardedPort
 from t9ksched.kube.lease import LeaderElection
 from t9ksched.kube.port import ClusterPort
 from t9ksched.model.names import SYSTEM_NAMESPACE
@@ -40,8 +41,8 @@ async def scheduler(settings: Settings) -> int:
         await _lead(
             client,
             "t9k-scheduler",
-            lambda: SchedulerService(
-                client,
+            lambda port: SchedulerService(
+                port,
                 store,
                 internal_secret=secret,
                 listen=(settings.internal_host, settings.internal_port),
@@ -56,7 +57,7 @@ async def controller(settings: Settings) -> int:
     """Turn jobs into pods whenever this process leads."""
     with failures():
         async with connect(settings.kubeconfig) as client:
-            await _lead(client, "t9ksched-controller", lambda: Controllers(client).run())
+            await _lead(client, "t9ksched-controller", lambda port: Controllers(port).run())
     return 0
 
 
@@ -76,8 +77,8 @@ async def api(settings: Settings) -> int:
     return 0
 
 
-async def _lead(client: ClusterPort, name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Strive for the lease and work while it is ours.
+async def _lead(client: ClusterPort, name: str, work: Callable[[ClusterPort], Coroutine[Any, Any, None]]) -> None:
+    """Strive for the lease and work while it is ours; what works writes only while it is.
 
     Raises:
         Failure: it was lost.
@@ -93,7 +94,7 @@ async def _lead(client: ClusterPort, name: str, work: Callable[[], Coroutine[Any
             try:
                 await won.wait()
                 log.info("leading", lease=name, identity=identity)
-                working = tasks.create_task(work())
+                working = tasks.create_task(work(GuardedPort(client, election.holds)))
                 await lost.wait()
                 working.cancel()
                 raise Failure(f"The lease {name} was lost: another process leads now.")

@@ -23,6 +23,7 @@ from t9ksched.cli.datadir import ClientFile, database_url, lock
 from t9ksched.cli.failure import Failure
 from t9ksched.cli.foreign import failures, first_cause
 from t9ksched.controller.service import Controllers
+from t9ksched.devcluster.agents import Agents
 from t9ksched.devcluster.cluster import DevCluster
 from t9ksched.devcluster.presets import load_nodes
 from t9ksched.kube.config import connect
@@ -32,7 +33,7 @@ from t9ksched.scheduler.service import SchedulerService
 from t9ksched.settings import Settings
 from t9ksched.store import Store
 
-READY_SECONDS = 60.0
+READY_SECONDS = 120.0
 STOP_SECONDS = 5.0
 
 
@@ -76,7 +77,15 @@ async def running(plan: Plan) -> AsyncIterator[Running]:
     """
     with failures(), first_cause():
         async with AsyncExitStack() as stack:
-            yield await _start(plan, stack)
+            try:
+                async with asyncio.timeout(READY_SECONDS):
+                    up = await _start(plan, stack)
+            except TimeoutError:
+                raise Failure(
+                    f"Not everything was ready after {READY_SECONDS:.0f} s.",
+                    remedy="Repeat with T9KSCHED_LOG_LEVEL=info in the environment to see what it waits for.",
+                ) from None
+            yield up
 
 
 async def _start(plan: Plan, stack: AsyncExitStack) -> Running:
@@ -87,17 +96,21 @@ async def _start(plan: Plan, stack: AsyncExitStack) -> Running:
     store = await stack.enter_async_context(await Store.open(settings.db or database_url(plan.data_dir)))
     token = await _admin_token(plan, store)
 
-    kubeconfig, cluster = plan.kubeconfig, None
+    kubeconfig, dev = plan.kubeconfig, None
     if kubeconfig is None:
+        kubeconfig = plan.data_dir / "kubeconfig"
         dev = DevCluster(plan.data_dir / "cluster", nodes)
         await dev.start()
         stack.push_async_callback(dev.stop)
-        kubeconfig, cluster = plan.data_dir / "kubeconfig", dev.url
         dev.write_kubeconfig(kubeconfig)
     client = await stack.enter_async_context(connect(kubeconfig))
     await ensure(client, read(folder("crds")))
 
     parts = await stack.enter_async_context(asyncio.TaskGroup())
+    if dev is not None:
+        agents = Agents(dev.port_api)
+        stack.push_async_callback(_stop, parts.create_task(agents.run(), name="agents"))
+        await agents.synced()
     secret = settings.internal_secret.get_secret_value() if settings.internal_secret else secrets.token_urlsafe(32)
     scheduler = SchedulerService(
         client,
@@ -119,7 +132,7 @@ async def _start(plan: Plan, stack: AsyncExitStack) -> Running:
     await controllers.ready.wait()
     await _until_ready(server, token)
     ClientFile(server, token).write(plan.data_dir)
-    return Running(server, token, kubeconfig, plan.data_dir, cluster)
+    return Running(server, token, kubeconfig, plan.data_dir, dev.url if dev else None)
 
 
 async def _admin_token(plan: Plan, store: Store) -> str:
@@ -145,19 +158,18 @@ async def _stop(task: "asyncio.Task[None]") -> None:
 async def _until_ready(server: str, token: str) -> None:
     """Wait until REST answers with what the scheduler knows."""
     headers = {"Authorization": f"Bearer {token}"}
+    async with aiohttp.ClientSession(headers=headers) as session:
+        for path in ("/readyz", "/apis/v1/nodes"):
+            while not await _good(session, server + path):
+                await asyncio.sleep(0.02)
+
+
+async def _good(session: aiohttp.ClientSession, url: str) -> bool:
     try:
-        async with asyncio.timeout(READY_SECONDS), aiohttp.ClientSession(headers=headers) as session:
-            for path in ("/readyz", "/apis/v1/nodes"):
-                while True:
-                    try:
-                        async with session.get(server + path) as answer:
-                            if answer.status == 200:
-                                break
-                    except aiohttp.ClientError:
-                        pass
-                    await asyncio.sleep(0.02)
-    except TimeoutError:
-        raise Failure(f"The service was not ready after {READY_SECONDS:.0f} s; the log above says why.") from None
+        async with session.get(url) as answer:
+            return answer.status == 200
+    except aiohttp.ClientError:
+        return False
 
 
 def _reachable(host: str) -> str:

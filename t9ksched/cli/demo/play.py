@@ -21,7 +21,7 @@ from t9ksched.cli.failure import REQUEST_FAILED
 from t9ksched.cli.logs import configure
 from t9ksched.cli.output import Output, console, print_json
 from t9ksched.cli.runtime import Plan, Running, running
-from t9ksched.devcluster.auditwatch import Watcher
+from t9ksched.devcluster.auditwatch import AuditWatcher
 from t9ksched.kube.client import Client as KubeClient
 from t9ksched.kube.config import connect
 from t9ksched.settings import Settings
@@ -62,9 +62,9 @@ async def _play_scenes(up: Running, recording: Recording, picture: Picture, watc
 
 
 @contextlib.asynccontextmanager
-async def _audited(kube: KubeClient) -> AsyncIterator[Watcher]:
+async def _audited(kube: KubeClient) -> AsyncIterator[AuditWatcher]:
     """The auditor, watching the cluster through the Kubernetes API from here to the end of the block."""
-    watcher, follower = Watcher.on(kube)
+    watcher, follower = AuditWatcher.on(kube)
     async with _background(follower.run()):
         await follower.synced()
         yield watcher
@@ -81,7 +81,7 @@ async def _background(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
             task.cancel()
 
 
-def _score(picture: Picture, watcher: Watcher) -> Score:
+def _score(picture: Picture, watcher: AuditWatcher) -> Score:
     """What the auditor found over the whole demo, and the gangs that had all of their minimum."""
     report = watcher.report()
     whole = sum(job["members"]["bound"] >= max(1, job["members"]["min"]) for job in picture.jobs if job.get("queue"))
