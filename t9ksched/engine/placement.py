@@ -68,7 +68,7 @@ def _sweep(trial: Trial, column: ClassColumn, key: Int64s, pods: int) -> int:
 def hardness(column: ClassColumn) -> tuple[int, int]:
     """Sorts classes, least choice first: few nodes that could ever take one, then a large part of a node."""
     allocatable = column.trial.nodes.static.allocatable
-    able = column.rooms(allocatable) > 0
+    able = column.able()
     nodes = int(able.sum())
     if not nodes:
         return (0, 0)

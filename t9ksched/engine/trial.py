@@ -302,6 +302,11 @@ class ClassColumn:
                         rooms[row] = 0
         return rooms
 
+    def able(self) -> Mask:
+        """Nodes that could take one pod if nothing ran there, shape (nodes,)."""
+        able: Mask = self.rooms(self.trial.nodes.static.allocatable) > 0
+        return able
+
     def _sweep(self, rows: "np.ndarray[tuple[int], np.dtype[np.intp]] | None") -> None:
         trial, key, gain = self.trial, self._key, self._gain
         assert key is not None

@@ -1,0 +1,535 @@
+"""The scheduling policy as tables: a cluster, queues and gangs are given, the plan is expected."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from t9ksched.engine.plan import Plan, Planner, plan
+from t9ksched.engine.policy import Binpack, Policy
+from t9ksched.engine.view import View
+from t9ksched.model.gang import Gang
+from t9ksched.model.hold import Hold
+from t9ksched.model.labels import NodeSelector
+from t9ksched.model.node import NodeFacts
+from t9ksched.model.podclass import ContainerCards, HostPort
+from t9ksched.model.reasons import Code, Reason
+from t9ksched.model.taints import Taint, Toleration
+from tests.builders import GPU, gang, member, node, pod_class, queue, table, view
+
+NOW = 1_000
+FOUR = [node(f"n{at}", gpu=8) for at in range(4)]
+
+
+def decide(given: View, policy: Policy | None = None) -> Plan:
+    return plan(given, policy or Policy(), NOW)
+
+
+def starts(found: Plan) -> list[str]:
+    """Gangs in the order in which they were given places."""
+    return list(dict.fromkeys(one.gang for one in found.assignments))
+
+
+def where(found: Plan) -> dict[str, str]:
+    return {one.pod: one.node for one in found.assignments}
+
+
+def indices(found: Plan) -> dict[str, tuple[int, ...]]:
+    return {one.pod: one.cards[0][2] for one in found.assignments}
+
+
+def codes(found: Plan) -> dict[str, list[str]]:
+    return {entry.gang: [reason.code.value for reason in entry.reasons] for entry in found.waiting}
+
+
+# ---------------------------------------------------------------------------------------------------------------- order
+
+
+def test_the_queue_with_the_smaller_dominant_share_goes_first() -> None:
+    """The fairness example: shares 3/6 and 5/8 against 3/8 and 1/2."""
+    queues = {
+        "a": queue(quota={"cpu": 6, "memory": 8}, used={"cpu": 3, "memory": 5}),
+        "b": queue(quota={"cpu": 8, "memory": 2}, used={"cpu": 3, "memory": 1}),
+    }
+    gangs = [gang("in-a", queue="a", cpu=1, memory=1), gang("in-b", queue="b", cpu=1, memory=1)]
+    one_slot = [node("n0", cpu=1, memory="1Gi")]
+    assert starts(decide(view(one_slot, gangs, queues))) == ["in-b"]
+    by_priority = {**queues, "a": queue(quota={"cpu": 6, "memory": 8}, used={"cpu": 3, "memory": 5}, priority=1)}
+    assert starts(decide(view(one_slot, gangs, by_priority))) == ["in-a"]
+    assert starts(decide(view(one_slot, gangs, queues), Policy(queue_order=("basic",)))) == ["in-a"]
+
+
+def test_shares_are_asked_again_after_each_commitment() -> None:
+    queues = {name: queue(quota={"cpu": 10}) for name in ("a", "b")}
+    gangs = [gang(f"{name}{at}", queue=name, cpu=2, created=at) for name in ("a", "b") for at in range(3)]
+    assert starts(decide(view(FOUR, gangs, queues))) == ["a0", "b0", "a1", "b1", "a2", "b2"]
+
+
+@pytest.mark.parametrize(
+    ("case", "first"),
+    [
+        ({"a": {"priority": 1}, "b": {"priority": 2}}, "b"),
+        ({"a": {"created": 2}, "b": {"created": 1}}, "b"),
+        ({"b": {"created": 1}, "a": {"created": 1}}, "a"),
+        ({"a": {"priority": 9}, "b": {"ran": True}}, "b"),
+        ({"a": {"priority": 9}, "b": {"placed": {"": 1}}}, "b"),
+    ],
+    ids=["priority", "age", "uid", "refill before new", "holding places before new"],
+)
+def test_order_of_gangs_in_a_queue(case: dict[str, dict[str, object]], first: str) -> None:
+    gangs = [gang(name, cpu=1, **{"created": 5, **more}) for name, more in case.items()]  # type: ignore[arg-type]
+    assert starts(decide(view([node("n0", cpu=1)], gangs))) == [first]
+
+
+@pytest.mark.parametrize(
+    ("ordering", "started", "stays"),
+    [
+        ("BestEffort", ["small", "cpu"], {"big": ["InsufficientResources"]}),
+        ("Backfill", ["small", "cpu"], {"big": ["InsufficientResources"]}),
+        ("Strict", ["cpu"], {"big": ["InsufficientResources"], "small": ["Behind"]}),
+    ],
+)
+def test_who_may_pass_a_blocked_gang(ordering: str, started: list[str], stays: dict[str, list[str]]) -> None:
+    nodes = [node("cards", gpu=8, labels={"kind": "gpu"}), node("plain", labels={"kind": "cpu"})]
+    live = table(nodes)
+    live.charge(live.row("cards"), pod_class(gpu=4), {GPU: 0b1111})
+    gangs = [
+        gang("big", gpu=8),
+        gang("small", gpu=1),
+        gang("cpu", of=pod_class(selector={"kind": "cpu"})),
+    ]
+    found = decide(view(live, gangs, {"q": queue(ordering=ordering)}))  # type: ignore[arg-type]
+    assert (starts(found), codes(found)) == (started, stays)
+
+
+def test_a_strict_queue_blocked_by_quota_lets_pass_what_does_not_use_it() -> None:
+    queues = {"q": queue(ordering="Strict", quota={GPU: 4}, used={GPU: 4})}
+    gangs = [gang("first", gpu=1), gang("second", gpu=1), gang("cpu")]
+    found = decide(view(FOUR, gangs, queues))
+    assert starts(found) == ["cpu"]
+    assert codes(found) == {"first": ["QuotaExceeded"], "second": ["Behind"]}
+
+
+# ---------------------------------------------------------------------------------------------------------------- quota
+
+
+@pytest.mark.parametrize(
+    ("quota", "used", "request_", "fits"),
+    [
+        ({"cpu": 40}, {"cpu": 38}, {"cpu": 2}, True),
+        ({"cpu": 40}, {"cpu": 38}, {"cpu": "2001m"}, False),
+        ({"cpu": 40}, {"cpu": 50}, {"cpu": 0, "memory": "1Gi"}, True),
+        ({GPU: 0}, {}, {"gpu": 1}, False),
+        ({GPU: 0}, {}, {"cpu": 1}, True),
+        ({}, {"cpu": 10_000}, {"cpu": 1}, True),
+    ],
+    ids=["equality is allowed", "one more is not", "not asked for", "zero forbids", "zero of another", "no quota"],
+)
+def test_quota(quota: dict[str, int], used: dict[str, int], request_: dict[str, int | str], fits: bool) -> None:
+    found = decide(view(FOUR, [gang("g", **request_)], {"q": queue(quota=quota, used=used)}))  # type: ignore[arg-type]
+    assert bool(found.assignments) is fits
+    assert codes(found) == ({} if fits else {"g": ["QuotaExceeded"]})
+
+
+def test_quota_is_charged_while_the_cycle_goes_on() -> None:
+    gangs = [gang(f"g{at}", pods=2, gpu=1, created=at) for at in range(3)]
+    found = decide(view(FOUR, gangs, {"q": queue(quota={GPU: 5})}))
+    assert starts(found) == ["g0", "g1"]
+    (reason,) = found.waiting[0].reasons
+    assert (reason.code, reason.needs, reason.has) == (Code.QUOTA_EXCEEDED, {GPU: 2}, {GPU: 1})
+
+
+# ---------------------------------------------------------------------------------------------------------------- gangs
+
+
+@pytest.mark.parametrize(
+    ("asked", "bound", "waits"),
+    [
+        (gang("g", pods=4, gpu=8), 4, []),
+        (gang("g", pods=5, gpu=8), 0, ["NeverFits"]),
+        (gang("g", pods=6, min_member=2, gpu=8), 4, []),
+        (gang("g", pods=2, min_member=3, gpu=1), 0, ["GangIncomplete"]),
+        (gang("g", pods=2, min_member=3, placed={"": 1}, gpu=1), 2, []),
+        (gang("g", pods=3, min_member=3, roles={"master": 1}, gpu=1), 0, ["GangIncomplete"]),
+        (gang("g", pods=3, min_member=2, total=1, gpu=1), 0, ["GangIncomplete"]),
+    ],
+    ids=["whole", "too large", "surplus as room allows", "too few", "refill", "role missing", "failed not counted"],
+)
+def test_all_or_nothing(asked: Gang, bound: int, waits: list[str]) -> None:
+    found = decide(view(FOUR, [asked]))
+    assert len(found.assignments) == bound
+    assert codes(found) == ({"g": waits} if waits else {})
+
+
+def test_roles_are_placed_before_others_when_the_minimum_is_small() -> None:
+    worker, master = pod_class(gpu=8), pod_class(gpu=8)
+    members = [*(member(f"w{at}", worker, "worker") for at in range(4)), member("m", master, "master")]
+    found = decide(view(FOUR[:2], [gang("g", members=members, min_member=2, roles={"master": 1, "worker": 1})]))
+    assert set(where(found)) == {"w0", "m"}
+    assert [entry.gang for entry in found.surplus] == ["g"]
+
+
+def test_surplus_comes_after_all_minima() -> None:
+    gangs = [gang("elastic", pods=4, min_member=1, gpu=8, priority=9), gang("later", pods=2, gpu=8)]
+    found = decide(view(FOUR, gangs))
+    assert starts(found) == ["elastic", "later"]
+    assert [one.pod for one in found.assignments] == ["elastic-0", "later-0", "later-1", "elastic-1"]
+    assert found.surplus[0].reasons[0].code is Code.INSUFFICIENT_RESOURCES
+
+
+def test_surplus_keeps_the_quota() -> None:
+    found = decide(view(FOUR, [gang("g", pods=6, min_member=1, gpu=1)], {"q": queue(quota={GPU: 4})}))
+    assert len(found.assignments) == 4
+    assert [reason.code for reason in found.surplus[0].reasons] == [Code.QUOTA_EXCEEDED]
+
+
+def test_a_launcher_and_its_workers_share_the_nodes() -> None:
+    """The launcher must not take the cpu the workers need, whichever comes first in the gang."""
+    launcher, worker = pod_class(cpu=8), pod_class(cpu=96, gpu=8)
+    nodes = [node("n0", cpu=96, gpu=8), node("n1", cpu=96, gpu=8), node("n2", cpu=8)]
+    members = [member("l", launcher, "launcher"), member("w0", worker), member("w1", worker)]
+    found = decide(view(nodes, [gang("g", members=members)]))
+    assert where(found) == {"l": "n2", "w0": "n0", "w1": "n1"}
+
+
+def test_another_order_of_kinds_is_tried_when_the_first_fails() -> None:
+    """`hard` is tied to as few nodes as `wide` but packs onto the node that `tied` needs; only another order works."""
+    tie = {"kubernetes.io/hostname": "n0"}
+    wide, tied = pod_class(cpu=6), pod_class(cpu=3, selector=tie)
+    nodes = [node("n0", cpu=8), node("n1", cpu=6)]
+    members = [member("wide", wide), member("tied-0", tied), member("tied-1", tied)]
+    found = decide(view(nodes, [gang("g", members=members)]))
+    assert where(found) == {"wide": "n1", "tied-0": "n0", "tied-1": "n0"}
+
+
+def test_blocked_members_explain_a_gang_that_lacks_them() -> None:
+    gated = Reason(Code.SCHEDULING_GATED, "pod x is gated")
+    found = decide(view(FOUR, [gang("g", pods=1, min_member=2, total=2, blocked=[gated])]))
+    assert found.waiting[0].reasons == (gated,)
+    enough = decide(view(FOUR, [gang("g", pods=2, min_member=2, total=3, blocked=[gated])]))
+    assert len(enough.assignments) == 2
+
+
+# ---------------------------------------------------------------------------------------------------------------- queues
+
+
+@pytest.mark.parametrize(
+    ("more", "code"),
+    [
+        ({"queue": "closed"}, "QueueClosed"),
+        ({"queue": "closed", "accepted": True}, None),
+        ({"queue": "closed", "ran": True}, None),
+        ({"queue": "gone"}, "QueueNotFound"),
+    ],
+)
+def test_closed_and_unknown_queues(more: dict[str, object], code: str | None) -> None:
+    found = decide(view(FOUR, [gang("g", gpu=1, **more)], {"closed": queue(closed=True)}))  # type: ignore[arg-type]
+    assert codes(found) == ({"g": [code]} if code else {})
+
+
+def test_positions_count_the_waiting_gangs_of_a_queue() -> None:
+    gangs = [
+        gang("a", gpu=9, priority=1),
+        gang("b", gpu=1, priority=9),
+        gang("c", gpu=9, priority=5),
+        gang("d", queue="gone"),
+    ]
+    found = decide(view(FOUR, gangs, {"q": queue()}))
+    assert [(entry.gang, entry.position) for entry in found.waiting] == [("d", 0), ("c", 1), ("a", 2)]
+
+
+# ---------------------------------------------------------------------------------------------------------------- nodes
+
+A100 = {"nvidia.com/gpu.product": "A100"}
+POOL = [
+    node("a0", gpu=4, labels={**A100, "rank": "7"}),
+    node("a1", gpu=4, labels=A100, taints=[Taint("team", "red")]),
+    node("a2", gpu=4, labels=A100, unschedulable=True),
+    node("a3", gpu=4, labels=A100, ready=False),
+    node("a4", gpu=4, labels=A100, deleting=True),
+    node("b0", gpu=4, labels={"rank": "3"}),
+]
+
+
+def at_names(*names: str) -> NodeSelector:
+    return NodeSelector.parse(
+        [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]} for name in names]
+    )
+
+
+@pytest.mark.parametrize(
+    ("more", "possible"),
+    [
+        ({}, {"a0", "b0"}),
+        ({"selector": A100}, {"a0"}),
+        ({"tolerations": [Toleration("team", "Equal", "red")]}, {"a0", "a1", "b0"}),
+        ({"tolerations": [Toleration("team", "Equal", "blue")]}, {"a0", "b0"}),
+        ({"tolerations": [Toleration("", "Exists")]}, {"a0", "a1", "a2", "b0"}),
+        ({"affinity": at_names("b0", "a3")}, {"b0"}),
+        (
+            {
+                "affinity": NodeSelector.parse(
+                    [{"matchExpressions": [{"key": "rank", "operator": "Gt", "values": ["5"]}]}]
+                )
+            },
+            {"a0"},
+        ),
+        ({"volumes": [at_names("a0", "b0"), at_names("b0")]}, {"b0"}),
+        ({"selector": {"none": "such"}}, set()),
+    ],
+    ids=["any", "selector", "tolerated", "other toleration", "tolerates all", "names", "Gt", "volumes", "none"],
+)
+def test_which_nodes_are_allowed(more: dict[str, object], possible: set[str]) -> None:
+    of = pod_class(gpu=4, **more)  # type: ignore[arg-type]
+    gangs = [gang(f"g{at}", of=of) for at in range(len(POOL))]
+    assert set(where(decide(view(POOL, gangs))).values()) == possible
+
+
+def test_the_queue_selects_nodes_too() -> None:
+    gangs = [gang("g", pods=2, gpu=4)]
+    found = decide(view(POOL, gangs, {"q": queue(selector=A100)}))
+    (reason,) = found.waiting[0].reasons
+    assert reason.code is Code.NEVER_FITS
+    assert (reason.needs, reason.has, reason.nodes) == ({"members": 2}, {"members": 1}, {"match": 1})
+
+
+@pytest.mark.parametrize(
+    ("facts", "of", "pods", "fit"),
+    [
+        (node("n", pods=2), pod_class(), 3, 2),
+        (node("n"), pod_class(ports=[80]), 2, 1),
+        (node("n", **{"example.com/fpga": 3}), pod_class(**{"example.com/fpga": 2}), 2, 1),
+        (node("n", cpu="1500m"), pod_class(cpu="500m"), 4, 3),
+        (node("n", gpu=4, unusable={GPU: 0b0101}), pod_class(gpu=1), 4, 2),
+    ],
+    ids=["pod slots", "host port", "extended resource", "millicores", "cordoned cards"],
+)
+def test_what_a_node_has_room_for(facts: NodeFacts, of: object, pods: int, fit: int) -> None:
+    gangs = [gang("g", pods=pods, min_member=1, of=of)]  # type: ignore[arg-type]
+    assert len(decide(view([facts], gangs)).assignments) == fit
+
+
+def test_host_ports_conflict_by_address() -> None:
+    def at(ip: str) -> Gang:
+        return gang(f"on-{ip}", of=pod_class(ports=[HostPort(80, "TCP", ip)]))
+
+    found = decide(view([node("n")], [at("10.0.0.1"), at("10.0.0.2"), at("0.0.0.0")]))
+    assert starts(found) == ["on-10.0.0.1", "on-10.0.0.2"]
+    assert (
+        found.waiting[0].reasons[0].message
+        == "its host ports are taken on every one of 1 node that match and have room"
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------------- scores
+
+
+def half_full() -> View:
+    live = table([node("full", gpu=8), node("half", gpu=8), node("idle", gpu=8)])
+    live.charge(live.row("full"), pod_class(gpu=8), {GPU: 255})
+    live.charge(live.row("half"), pod_class(gpu=4), {GPU: 0b00110011})
+    return view(live, [gang("g", pods=5, min_member=5, gpu=1)])
+
+
+@pytest.mark.parametrize(
+    ("binpack", "expected"),
+    [
+        (Binpack(), ["half", "half", "half", "half", "idle"]),
+        (Binpack("LeastAllocated"), ["idle", "idle", "idle", "idle", "half"]),
+        (None, ["half", "half", "half", "half", "idle"]),
+    ],
+    ids=["MostAllocated", "LeastAllocated", "off: first by name"],
+)
+def test_node_choice(binpack: Binpack | None, expected: list[str]) -> None:
+    found = decide(half_full(), Policy(binpack=binpack))
+    assert [one.node for one in found.assignments] == expected
+
+
+def test_weights_decide_between_resources() -> None:
+    live = table([node("cpu-busy", cpu=10, memory="100Gi"), node("mem-busy", cpu=10, memory="100Gi")])
+    live.charge(live.row("cpu-busy"), pod_class(cpu=6, memory="10Gi"), {})
+    live.charge(live.row("mem-busy"), pod_class(cpu=1, memory="50Gi"), {})
+    for weights, expected in (
+        ((("cpu", 1), ("memory", 1)), "cpu-busy"),
+        ((("cpu", 1), ("memory", 2)), "mem-busy"),
+        ((("cpu", 0),), "mem-busy"),
+    ):
+        found = decide(view(live, [gang("g")]), Policy(binpack=Binpack(resources=weights)))
+        assert where(found) == {"g-0": expected}, weights
+
+
+def test_ties_go_to_the_first_by_name_whatever_the_order_of_events() -> None:
+    for names in (["b", "a", "c"], ["c", "b", "a"]):
+        assert where(decide(view([node(name, gpu=1) for name in names], [gang("g", gpu=1)]))) == {"g-0": "a"}
+
+
+def test_large_gangs_choose_the_same_nodes_as_small_ones() -> None:
+    nodes = [node(f"n{at:03}", gpu=8) for at in range(60)]
+    live = table(nodes)
+    for at in range(0, 60, 3):
+        live.charge(at, pod_class(gpu=1 + at % 7), {GPU: (1 << (1 + at % 7)) - 1})
+    one = decide(view(live, [gang("g", pods=200, gpu=1)]))
+    many = decide(view(live, [gang(f"g{at:03}", gpu=1, created=at) for at in range(200)]))
+    assert [(a.node, a.masks) for a in one.assignments] == [(a.node, a.masks) for a in many.assignments]
+
+
+# ---------------------------------------------------------------------------------------------------------------- cards
+
+
+def test_cards_are_the_lowest_free_ones() -> None:
+    found = decide(half_full())
+    assert indices(found) == {"g-0": (2,), "g-1": (3,), "g-2": (6,), "g-3": (7,), "g-4": (0,)}
+
+
+def test_cards_of_a_container_by_container() -> None:
+    of = replace(
+        pod_class(gpu=4),
+        cards=(
+            ContainerCards("train", GPU, 2),
+            ContainerCards("eval", GPU, 1),
+            ContainerCards("check", GPU, 3, "init"),
+            ContainerCards("log", GPU, 1, "sidecar"),
+        ),
+    )
+    (one,) = decide(view(FOUR, [gang("g", of=of)])).assignments
+    assert one.masks == ((GPU, 0b1111),)
+    assert one.cards == (
+        ("train", GPU, (0, 1)),
+        ("eval", GPU, (2,)),
+        ("check", GPU, (0, 1, 2)),
+        ("log", GPU, (3,)),
+    )
+
+
+def test_a_pod_whose_cards_are_not_known_still_takes_some() -> None:
+    live = table([node("n", gpu=4)])
+    live.charge(live.row("n"), pod_class(gpu=3), {})
+    found = decide(view(live, [gang("a", gpu=1), gang("b", gpu=1)]))
+    assert starts(found) == ["a"]
+
+
+# ---------------------------------------------------------------------------------------------------------------- holds
+
+
+@pytest.mark.parametrize(
+    ("hold", "started"),
+    [
+        ({"owner": "mine"}, ["mine"]),
+        ({"owner": "else"}, []),
+        ({"owner": "else", "until": NOW}, ["mine"]),
+        ({"owner": "else", "until": NOW + 1}, []),
+        ({"owner": "else", "since": NOW + 1}, ["mine"]),
+        ({"owner": "else", "node": "lost"}, ["mine"]),
+    ],
+    ids=["its own", "another's", "over", "not over", "not yet", "node lost"],
+)
+def test_held_room_is_its_owners(hold: dict[str, object], started: list[str]) -> None:
+    held = Hold(**{"node": "n", "pod_class": pod_class(gpu=8), "why": "refill", **hold})  # type: ignore[arg-type]
+    found = decide(view([node("n", gpu=8)], [gang("mine", gpu=4)], holds=[held]))
+    assert starts(found) == started
+    if not started:
+        assert codes(found) == {"mine": ["HeldForOther", "InsufficientResources"]}
+
+
+def test_room_left_of_a_used_hold_is_free_again() -> None:
+    """`early` fails while the room is held; `owner` uses a part of it, so `late`, which asks alike, fits."""
+    held = Hold("owner", "n", pod_class(gpu=8))
+    gangs = [gang("early", gpu=4, priority=9), gang("owner", gpu=4, priority=5), gang("late", gpu=4)]
+    found = decide(view([node("n", gpu=8)], gangs, holds=[held]))
+    assert starts(found) == ["owner", "late"]
+
+
+# -------------------------------------------------------------------------------------------------------------- reasons
+
+
+def reason_of(nodes: Sequence[NodeFacts], asked: Gang, **more: object) -> Reason:
+    found = decide(view(nodes, [asked], **more))  # type: ignore[arg-type]
+    return found.waiting[0].reasons[0]
+
+
+def test_insufficient_on_one_node_says_what_the_best_has() -> None:
+    live = table([node("n0", gpu=8), node("n1", gpu=8)])
+    live.charge(0, pod_class(gpu=2), {GPU: 0b11})
+    live.charge(1, pod_class(gpu=3), {GPU: 0b111})
+    (entry,) = decide(view(live, [gang("g", gpu=8)])).waiting
+    (reason,) = entry.reasons
+    assert reason.message == "needs 8 × nvidia.com/gpu on one node; 2 nodes match, best has 6 free"
+    assert (reason.needs, reason.has, reason.nodes) == ({GPU: 8}, {GPU: 6}, {"match": 2, "fit": 0})
+    assert reason.unblocks == ("2 × nvidia.com/gpu more is given back on one node",)
+
+
+def test_insufficient_when_no_node_has_all_at_once() -> None:
+    live = table([node("n0", cpu=8, gpu=8), node("n1", cpu=8, gpu=8)])
+    live.charge(0, pod_class(cpu=7), {})
+    live.charge(1, pod_class(gpu=7), {})
+    (entry,) = decide(view(live, [gang("g", cpu=4, gpu=4)])).waiting
+    assert entry.reasons[0].message == "needs 4 cpu on one node; 2 nodes match, the closest has 1 free"
+
+
+def test_never_fits_names_the_largest_node() -> None:
+    reason = reason_of([node("n0", gpu=8), node("n1", gpu=4)], gang("g", gpu=16))
+    assert reason.code is Code.NEVER_FITS
+    assert reason.message == "needs 16 × nvidia.com/gpu on one node, the largest has 8; 2 nodes match"
+
+
+def test_no_node_matches_counts_by_constraint() -> None:
+    reason = reason_of(POOL, gang("g", of=pod_class(selector={"rank": "3"})), queues={"q": queue(selector=A100)})
+    assert reason.code is Code.NO_NODE_MATCHES
+    assert reason.nodes == {"total": 6, "match": 0, "queue": 1, "selector": 5}
+    cordoned = reason_of(POOL[1:5], gang("g"))
+    assert cordoned.nodes == {"total": 4, "match": 0, "taints": 2, "not ready": 2}
+
+
+def test_quota_and_what_can_never_be_are_told_together() -> None:
+    queues = {"q": queue(quota={GPU: 4})}
+    found = decide(view(FOUR, [gang("g", gpu=16)], queues))
+    assert codes(found) == {"g": ["QuotaExceeded", "NeverFits"]}
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        gang("g", of=pod_class(cpu=0, memory=0)),
+        gang("g", cpu="1e30"),
+        gang("g", memory="16Ei", pods=3),
+        gang("g", **{"no.such/resource": 1}),
+        gang("g", pods=0, min_member=1),
+        gang("g", pods=2, min_member=7, roles={"a": 5, "b": 5}),
+        gang("g", pods=100_000, gpu=1),
+    ],
+    ids=["asks for nothing", "1e30", "16Ei", "unknown resource", "no pods", "roles above members", "huge"],
+)
+@pytest.mark.parametrize("nodes", [[], FOUR], ids=["no nodes", "four nodes"])
+def test_odd_gangs_get_a_reason_and_stop_nobody(asked: Gang, nodes: list[NodeFacts]) -> None:
+    found = decide(view(nodes, [asked, gang("fine", queue="other", gpu=1)]))
+    assert starts(found)[-1:] == (["fine"] if nodes else [])
+    assert all(entry.reasons for entry in found.waiting)
+
+
+# ---------------------------------------------------------------------------------------------------------------- work
+
+
+def test_gangs_that_ask_alike_cost_one_attempt() -> None:
+    gangs = [gang(f"g{at}", gpu=9) for at in range(50)] + [gang(f"h{at}", pods=2, gpu=9) for at in range(50)]
+    found = decide(view(FOUR, gangs))
+    assert (found.stats.judged, found.stats.tried, found.stats.alike) == (100, 2, 98)
+
+
+def test_slices_give_the_same_plan() -> None:
+    given = view(FOUR, [gang(f"g{at}", pods=1 + at % 3, gpu=1 + at % 4) for at in range(12)])
+    planner = Planner(given, Policy(), NOW)
+    steps = 1
+    while not planner.step(1):
+        steps += 1
+    assert steps >= 12
+    assert planner.result().to_bytes() == decide(given).to_bytes()
+
+
+def test_thousands_of_unlike_classes_do_not_change_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrays of classes are given back when there are many; a held class that lost its own must still be undone."""
+    gangs = [gang(f"g{at}", pods=2, of=pod_class(cpu=f"{1000 + at}m", gpu=1 + at % 3)) for at in range(30)]
+    held = [Hold("g29", "n3", pod_class(cpu=9, gpu=2)), Hold("x", "n2", pod_class(gpu=1))]
+    given = view(FOUR, gangs, holds=held)
+    before = decide(given).to_bytes()
+    monkeypatch.setattr("t9ksched.engine.trial._MOST_COLUMNS", 1)
+    assert decide(given).to_bytes() == before
