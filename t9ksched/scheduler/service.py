@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 import socket
 import time
-import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
@@ -24,7 +23,6 @@ from t9ksched.scheduler.housekeeping import Housekeeping
 from t9ksched.scheduler.integrity import GANG_BIND_TIMEOUT_SECONDS, Integrity
 from t9ksched.scheduler.internal import InternalServer
 from t9ksched.scheduler.journal import Journal
-from t9ksched.scheduler.leadership import GuardedPort, Leadership
 from t9ksched.scheduler.loop import Loop
 from t9ksched.scheduler.narrator import Narrator
 from t9ksched.scheduler.notices import Notices
@@ -55,12 +53,8 @@ class SchedulerService:
         policy: Policy | None = None,
         retention: timedelta = timedelta(days=90),
         gang_bind_timeout: int = GANG_BIND_TIMEOUT_SECONDS,
-        elect: bool = False,
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
-        self._leadership = Leadership(client, f"{socket.gethostname()}-{uuid.uuid4().hex[:8]}") if elect else None
-        if self._leadership is not None:
-            client = GuardedPort(client, self._leadership.holds)
         self._store = store
         self._clock = clock
         self._public_address = public_address
@@ -102,15 +96,11 @@ class SchedulerService:
 
         Raises:
             OSError: the internal address is in use.
-            LeadershipEnded: with `elect`, another scheduler took over; start again as a candidate.
             StoreError: the database is away at the start and the cluster has no projected queues either.
         """
         await self._internal.start()
         try:
             async with asyncio.TaskGroup() as tasks:
-                if self._leadership is not None:
-                    tasks.create_task(self._leadership.run())
-                    await self._leadership.acquired()
                 tasks.create_task(self._recorder.run())
                 tasks.create_task(self.journal.run())
                 revision = await self._restore()

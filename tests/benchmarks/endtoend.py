@@ -18,7 +18,7 @@ from typing import Any
 
 from t9ksched.devcluster.auditor import audit
 from t9ksched.devcluster.cluster import DevCluster
-from t9ksched.devcluster.presets import expand
+from t9ksched.devcluster.nodefile import nodes_from
 from t9ksched.kube.config import connect
 from t9ksched.kube.resources import NODES, PODGROUPS, PODS
 from t9ksched.model import names
@@ -28,7 +28,7 @@ from t9ksched.store.store import Store
 
 def node_entries(count: int) -> list[dict[str, Any]]:
     allocatable = {"cpu": "128", "memory": "1Ti", "pods": "110", "nvidia.com/gpu": "8"}
-    return expand([{"name": "bench", "count": count, "allocatable": allocatable}])
+    return nodes_from({"nodes": [{"name": "bench", "count": count, "allocatable": allocatable}]})
 
 
 def pod(index: int, gang: int) -> dict[str, Any]:
@@ -53,7 +53,7 @@ async def measure(nodes: int, pods: int, gang: int) -> dict[str, Any]:
         cluster.write_kubeconfig(kubeconfig)
         try:
             async with (
-                await connect(kubeconfig) as client,
+                connect(kubeconfig) as client,
                 await Store.open(f"sqlite:///{folder}/store.db") as store,
                 running(SchedulerService(client, store, internal_secret=secrets.token_hex())) as service,
             ):

@@ -1,24 +1,15 @@
-"""One leader at a time: a port that refuses to write once the lease is no longer ours.
+"""A port that refuses to write once the leader's lease is no longer ours.
 
 Whoever decides holds a lease. After a pause (a sleeping machine, a stopped process) the old leader must not start a new
 write, so every write asks first. A write that was under way ends before the lease does: its time limit is shorter.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
-from typing import Any, Final
+from typing import Any
 
 from t9ksched.kube.errors import Forbidden
-from t9ksched.kube.lease import LeaderElection
 from t9ksched.kube.port import ClusterPort, Object, ObjectList, Page, WatchEvent, pages_of
 from t9ksched.kube.resources import Resource
-from t9ksched.model.names import SYSTEM_NAMESPACE
-
-LEASE_NAME: Final = "t9k-scheduler"
-
-
-class LeadershipEnded(RuntimeError):
-    """The lease went to another scheduler, or could not be renewed in time."""
 
 
 class GuardedPort:
@@ -95,39 +86,3 @@ class GuardedPort:
         """See `ClusterPort`."""
         self._check()
         await self._port.evict(namespace, name, **options)
-
-
-class Leadership:
-    """Waits for the lease and notices when it is gone."""
-
-    def __init__(self, port: ClusterPort, identity: str) -> None:
-        self._acquired = asyncio.Event()
-        self._ended = asyncio.Event()
-        self._election = LeaderElection(port, LEASE_NAME, SYSTEM_NAMESPACE, identity, on_change=self._change)
-
-    def _change(self, leading: bool) -> None:
-        (self._acquired if leading else self._ended).set()
-
-    @property
-    def holds(self) -> Callable[[], bool]:
-        """The question before each write."""
-        return self._election.holds
-
-    async def run(self) -> None:
-        """Strive for the lease and keep it, until cancelled; then give it back.
-
-        Raises:
-            LeadershipEnded: we led and no longer do.
-        """
-        election = asyncio.create_task(self._election.run())
-        try:
-            await self._acquired.wait()
-            await self._ended.wait()
-            raise LeadershipEnded("another scheduler leads now, or the lease could not be renewed in time")
-        finally:
-            election.cancel()
-            await asyncio.wait([election])
-
-    async def acquired(self) -> None:
-        """Return once we lead."""
-        await self._acquired.wait()
