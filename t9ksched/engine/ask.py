@@ -78,7 +78,9 @@ class Ask:
         """Whether this would take what an earlier ask of its queue waits for: quota it lacks, or room on its nodes."""
         if ahead.over_quota is not None:
             return any(self.demand.get(resource) for resource in ahead.over_quota[0].needs)
-        return any(bool(np.any(mine.mask & theirs.mask)) for mine, _ in self.groups for theirs, _ in ahead.groups)
+        mine = np.logical_or.reduce([column.able() for column, _ in self.groups])
+        theirs = np.logical_or.reduce([column.able() for column, _ in ahead.groups])
+        return bool(np.any(mine & theirs))
 
 
 class Asks:

@@ -42,7 +42,7 @@ def codes(found: Plan) -> dict[str, list[str]]:
     return {entry.gang: [reason.code.value for reason in entry.reasons] for entry in found.waiting}
 
 
-# ---------------------------------------------------------------------------------------------------------------- order
+# --- order
 
 
 def test_the_queue_with_the_smaller_dominant_share_goes_first() -> None:
@@ -110,7 +110,7 @@ def test_a_strict_queue_blocked_by_quota_lets_pass_what_does_not_use_it() -> Non
     assert codes(found) == {"first": ["QuotaExceeded"], "second": ["Behind"]}
 
 
-# ---------------------------------------------------------------------------------------------------------------- quota
+# --- quota
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_quota_is_charged_while_the_cycle_goes_on() -> None:
     assert (reason.code, reason.needs, reason.has) == (Code.QUOTA_EXCEEDED, {GPU: 2}, {GPU: 1})
 
 
-# ---------------------------------------------------------------------------------------------------------------- gangs
+# --- gangs
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_blocked_members_explain_a_gang_that_lacks_them() -> None:
     assert len(enough.assignments) == 2
 
 
-# ---------------------------------------------------------------------------------------------------------------- queues
+# --- queues
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def test_positions_count_the_waiting_gangs_of_a_queue() -> None:
     assert [(entry.gang, entry.position) for entry in found.waiting] == [("d", 0), ("c", 1), ("a", 2)]
 
 
-# ---------------------------------------------------------------------------------------------------------------- nodes
+# --- nodes
 
 A100 = {"nvidia.com/gpu.product": "A100"}
 POOL = [
@@ -321,7 +321,7 @@ def test_host_ports_conflict_by_address() -> None:
     )
 
 
-# ---------------------------------------------------------------------------------------------------------------- scores
+# --- scores
 
 
 def half_full() -> View:
@@ -373,7 +373,7 @@ def test_large_gangs_choose_the_same_nodes_as_small_ones() -> None:
     assert [(a.node, a.masks) for a in one.assignments] == [(a.node, a.masks) for a in many.assignments]
 
 
-# ---------------------------------------------------------------------------------------------------------------- cards
+# --- cards
 
 
 def test_cards_are_the_lowest_free_ones() -> None:
@@ -408,7 +408,7 @@ def test_a_pod_whose_cards_are_not_known_still_takes_some() -> None:
     assert starts(found) == ["a"]
 
 
-# ---------------------------------------------------------------------------------------------------------------- holds
+# --- holds
 
 
 @pytest.mark.parametrize(
@@ -439,7 +439,7 @@ def test_room_left_of_a_used_hold_is_free_again() -> None:
     assert starts(found) == ["owner", "late"]
 
 
-# -------------------------------------------------------------------------------------------------------------- reasons
+# --- reasons
 
 
 def reason_of(nodes: Sequence[NodeFacts], asked: Gang, **more: object) -> Reason:
@@ -502,11 +502,11 @@ def test_quota_and_what_can_never_be_are_told_together() -> None:
 @pytest.mark.parametrize("nodes", [[], FOUR], ids=["no nodes", "four nodes"])
 def test_odd_gangs_get_a_reason_and_stop_nobody(asked: Gang, nodes: list[NodeFacts]) -> None:
     found = decide(view(nodes, [asked, gang("fine", queue="other", gpu=1)]))
-    assert starts(found)[-1:] == (["fine"] if nodes else [])
+    assert ("fine" in starts(found)) == bool(nodes)
     assert all(entry.reasons for entry in found.waiting)
 
 
-# ---------------------------------------------------------------------------------------------------------------- work
+# --- work
 
 
 def test_gangs_that_ask_alike_cost_one_attempt() -> None:
