@@ -1,0 +1,47 @@
+"""Every example is valid, names a queue of the demo cluster, and fits it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from t9ksched.packaged import folder
+from t9ksched.workloads.read import read
+from t9ksched.workloads.reconcile import expand
+from t9ksched.workloads.registry import CONTROLLED
+
+EXPECTED = {
+    "pytorch.yaml": ("a100", 16, 4),
+    "mpi.yaml": ("a40", 8, 5),
+    "notebook.yaml": ("a100", 1, 1),
+    "pod.yaml": ("a100", 1, 1),
+    "podgroup.yaml": ("a100", 2, 3),
+    "job.yaml": ("a40", 4, 4),
+}
+
+
+def documents(path: Path) -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all(path.read_text()))
+
+
+def test_all_of_them_are_named_here() -> None:
+    assert {path.name for path in folder("examples").glob("*.yaml")} == set(EXPECTED)
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_examples_are_valid(name: str) -> None:
+    queue, gpus, pods = EXPECTED[name]
+    workloads = [read(document) for document in documents(folder("examples") / name)]
+    assert workloads[0].queue == queue
+    assert all(workload.scheduler == "t9k-scheduler" for workload in workloads)
+    assert sum(workload.totals.get("nvidia.com/gpu", 0) for workload in workloads) == gpus
+    assert sum(workload.replicas for workload in workloads) == pods
+    assert all({"cpu", "memory"} <= each.requests.keys() for workload in workloads for each in workload.templates)
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_examples_expand(name: str) -> None:
+    for document in documents(folder("examples") / name):
+        if document["kind"] in CONTROLLED:
+            assert expand(document).pods
