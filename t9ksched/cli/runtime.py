@@ -160,7 +160,9 @@ async def _until_ready(server: str, token: str) -> None:
     headers = {"Authorization": f"Bearer {token}"}
     async with aiohttp.ClientSession(headers=headers) as session:
         for path in ("/readyz", "/apis/v1/nodes"):
-            while not await _good(session, server + path):
+            while True:
+                if await _good(session, server + path):
+                    break
                 await asyncio.sleep(0.02)
 
 

@@ -1,0 +1,52 @@
+"""The manifests of `deploy/` name commands, options and variables that exist."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from t9ksched.cli.main import app
+from t9ksched.settings import PREFIX, Settings
+
+BASE = Path(__file__).parents[3] / "deploy" / "base"
+
+
+def _objects(kind: str) -> list[dict[str, Any]]:
+    found = [item for path in sorted(BASE.glob("*.yaml")) for item in yaml.safe_load_all(path.read_text())]
+    return [item for item in found if item["kind"] == kind]
+
+
+def _containers() -> list[tuple[str, dict[str, Any]]]:
+    return [
+        (item["metadata"]["name"], container)
+        for item in _objects("Deployment")
+        for container in item["spec"]["template"]["spec"]["containers"]
+    ]
+
+
+def test_every_file_is_listed() -> None:
+    listed = yaml.safe_load((BASE / "kustomization.yaml").read_text())["resources"]
+    assert sorted([*listed, "kustomization.yaml"]) == sorted(path.name for path in BASE.iterdir())
+
+
+@pytest.mark.parametrize(("name", "container"), _containers())
+def test_commands_and_variables_exist(name: str, container: dict[str, Any]) -> None:
+    assert CliRunner().invoke(app, [*container["args"], "--help"]).exit_code == 0
+    for variable in container.get("env", []):
+        if variable["name"].startswith(PREFIX):
+            assert variable["name"].removeprefix(PREFIX).lower() in Settings.model_fields
+
+
+def test_every_role_has_an_account_with_rights() -> None:
+    accounts = {item["metadata"]["name"] for item in _objects("ServiceAccount")}
+    used = {item["spec"]["template"]["spec"]["serviceAccountName"] for item in _objects("Deployment")}
+    bound = {
+        subject["name"]: item["roleRef"]["name"]
+        for item in _objects("ClusterRoleBinding")
+        for subject in item["subjects"]
+    }
+    roles = {item["metadata"]["name"] for item in _objects("ClusterRole")}
+    assert accounts == used == set(bound)
+    assert set(bound.values()) == roles
