@@ -9,6 +9,7 @@ place does not count against a request's timeout, and watches need no place.
 from __future__ import annotations
 
 import asyncio
+import builtins
 import socket
 import ssl
 from collections.abc import AsyncGenerator, Mapping
@@ -65,6 +66,8 @@ class Client:
         self._timeout = timeout
         self._slots = asyncio.Semaphore(connections)
         self._session: aiohttp.ClientSession | None = None
+        self._retired: builtins.list[aiohttp.ClientSession] = []
+        self._generation = 0
         self._base = ""
         self._extra: dict[str, Any] = {}
 
@@ -85,7 +88,11 @@ class Client:
         self._extra = {
             key: value for key, value in (("server_hostname", access.server_name), ("proxy", access.proxy)) if value
         }
-        self._session = aiohttp.ClientSession(
+        self._session = self._new_session()
+
+    def _new_session(self) -> aiohttp.ClientSession:
+        self._generation = self._credentials.generation
+        return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
                 limit=0, ssl=self._credentials.tls or True, socket_factory=_watched_socket, keepalive_timeout=60
             ),
@@ -101,8 +108,10 @@ class Client:
     async def close(self) -> None:
         """Close all connections; watches that are open end with Unreachable."""
         session, self._session = self._session, None
-        if session is not None:
-            await session.close()
+        retired, self._retired = self._retired, []
+        for each in (session, *retired):
+            if each is not None:
+                await each.close()
 
     @property
     def server(self) -> str:
@@ -299,6 +308,10 @@ class Client:
             headers = {"Content-Type": content_type} if body is not None else {}
             if authorization:
                 headers["Authorization"] = authorization
+            if self._generation != self._credentials.generation:
+                # Connections keep the certificate they were made with. Requests on them may end; new ones get new ones.
+                self._retired.append(self._session)
+                self._session = self._new_session()
             response = await self._session.request(
                 method, url, data=body, headers=headers, timeout=allowed, allow_redirects=False, **self._extra
             )

@@ -24,8 +24,8 @@ from kubernetes.aio.config.kube_config import ENV_KUBECONFIG_PATH_SEPARATOR
 from t9ksched.kube.client import Client
 from t9ksched.kube.credentials import Access, Credentials
 
-_TOKEN_FILE_FRESH = 60.0
-"""Seconds before a token file is read again; kubelet renews a service account's token long before its end."""
+_FILE_FRESH = 60.0
+"""Seconds before tokens and certificates in files are read again; they are renewed long before their end."""
 _EXPIRY_MARGIN = 60.0
 _DATA_FIELDS = ("certificate-authority-data", "client-certificate-data", "client-key-data")
 
@@ -76,7 +76,7 @@ def load_pod() -> Access:
             f"no kubeconfig there, and no service account of a pod here ({failure}). "
             "Give one with --kubeconfig PATH or KUBECONFIG",
         ) from failure
-    return _access(configuration, fresh_for=_TOKEN_FILE_FRESH)
+    return _access(configuration, fresh_for=_FILE_FRESH)
 
 
 async def load_file(paths: str) -> Access:
@@ -126,7 +126,8 @@ def _fresh_for(user: Mapping[str, Any], expiry: datetime | None) -> float | None
     if "exec" in user and expiry is not None:
         left = (expiry - datetime.now(UTC)).total_seconds() - _EXPIRY_MARGIN
         return max(left, 10.0)
-    return _TOKEN_FILE_FRESH if "tokenFile" in user and "token" not in user else None
+    in_files = "client-certificate" in user or ("tokenFile" in user and "token" not in user)
+    return _FILE_FRESH if in_files else None
 
 
 def _try_certificates(access: Access) -> None:

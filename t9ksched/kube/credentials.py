@@ -2,13 +2,14 @@
 
 `Credentials` holds what the official client's `Configuration` says: host, TLS context, proxy and the Authorization
 header. It reloads its source when that is due (token files and exec plugins expire) and once after a 401; many requests
-that are refused at the same time cause one reload. Rotated client certificates go into the same TLS context, so open
-connections stay and new ones use the new certificate.
+that are refused at the same time cause one reload. A rotated client certificate goes into the same TLS context and
+moves `generation` on: connections made before still speak as who we were, and their owner must let go of them.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 import time
 from collections.abc import Awaitable, Callable
@@ -47,6 +48,8 @@ class Credentials:
         self._due: float | None = None
         self._tls: ssl.SSLContext | None = None
         self._lock = asyncio.Lock()
+        self._certificate: tuple[object, ...] = ()
+        self.generation = 0
         self.last_failure: Exception | None = None
 
     @classmethod
@@ -85,9 +88,9 @@ class Credentials:
 
     async def refresh(self, refused: str | None) -> bool:
         """After a 401 to the header `refused`: read the source again. True when it is worth trying once more."""
-        await self._reload(lambda: self.access.authorization == refused)
-        certificates = self.access.cert_file is not None
-        return self.last_failure is None and (self.access.authorization != refused or certificates)
+        before = self.generation
+        await self._reload(lambda: self.access.authorization == refused and self.generation == before)
+        return self.access.authorization != refused or self.generation != before
 
     async def _reload(self, needed: Callable[[], bool]) -> None:
         async with self._lock:
@@ -109,7 +112,15 @@ class Credentials:
                     self._tls.verify_mode = ssl.CERT_NONE
             elif access.ca_file:
                 self._tls.load_verify_locations(cafile=access.ca_file)
-            if access.cert_file:
+            certificate = _fingerprint(access.cert_file, access.key_file)
+            if access.cert_file and certificate != self._certificate:
                 self._tls.load_cert_chain(access.cert_file, access.key_file)
+                self.generation += bool(self._certificate)
+                self._certificate = certificate
         self._access = access
         self._due = None if access.fresh_for is None else self._clock() + access.fresh_for
+
+
+def _fingerprint(*files: str | None) -> tuple[object, ...]:
+    """Changes when a file is replaced or written."""
+    return tuple((file, os.stat(file).st_mtime_ns) for file in files if file)

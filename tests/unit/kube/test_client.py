@@ -210,6 +210,31 @@ class TestCredentials:
             found.append(await credentials.authorization())
         assert found == ["Bearer 1", "Bearer 1", "Bearer 2", "Bearer 2", "Bearer 3"]
 
+    async def test_a_rotated_certificate_gets_connections_of_its_own(self, api: ScriptedApi) -> None:
+        peers: list[Any] = []
+
+        async def answer(request: web.Request) -> web.StreamResponse:
+            assert request.transport is not None
+            peers.append(request.transport.get_extra_info("peername"))
+            return web.json_response({}, status=401 if len(peers) == 2 else 200)
+
+        async def source() -> Access:
+            return Access(api.url)
+
+        class Rotating(Credentials):
+            async def refresh(self, refused: str | None) -> bool:
+                self.generation += 1
+                return True
+
+        api.do(answer)
+        async with Client(Rotating(source)) as client:
+            for _ in range(3):
+                await client.get(NODES, "n")
+        first, second, third, fourth = peers
+        assert first == second, "connections are kept"
+        assert second != third, "the refused certificate's are not used again"
+        assert third == fourth
+
 
 class TestList:
     async def test_pages_are_put_together(self, api: ScriptedApi, client: Client) -> None:
