@@ -1,8 +1,8 @@
 """The custom resource definitions we ship: put into the cluster, never taken back to an older version.
 
-Each file carries its version in the label `app.kubernetes.io/version`. A definition that is missing is created, one
-with an older version is replaced, an equal or newer one is left as it is, so that two releases on one cluster do not
-fight. Afterwards all of them are waited for until the server says they are Established.
+Each carries the release that wrote it in the label `app.kubernetes.io/version`. A definition that is missing is
+created, one with an older version is replaced, an equal or newer one is left as it is, so that two releases on one
+cluster do not fight. Afterwards all of them are waited for until the server says they are Established.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 import yaml
 
+from t9ksched import __version__
 from t9ksched.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from t9ksched.kube.port import ClusterPort, Object
 from t9ksched.kube.resources import CRDS
@@ -28,11 +29,16 @@ class NotEstablished(RuntimeError):
 
 
 def read(folder: Path) -> list[Object]:
-    """Every CustomResourceDefinition of the folder's YAML files, in the files' order."""
+    """Every CustomResourceDefinition of the folder's YAML files, in the files' order.
+
+    One without the version label gets this release's: the shipped files change with releases only.
+    """
     definitions: list[Object] = []
     for path in sorted(folder.glob("*.yaml")):
         for document in yaml.safe_load_all(path.read_text(encoding="utf-8")):
             if isinstance(document, dict) and document.get("kind") == CRDS.kind:
+                labels = document["metadata"].setdefault("labels", {})
+                labels.setdefault(VERSION_LABEL, __version__)
                 definitions.append(document)
     return definitions
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from t9ksched import __version__
 from t9ksched.kube.crds import VERSION_LABEL, NotEstablished, ensure, read
 from t9ksched.kube.errors import AlreadyExists, Conflict, Forbidden
 from t9ksched.kube.resources import CRDS
@@ -75,6 +76,9 @@ async def test_one_that_is_never_established_is_named() -> None:
 
 def test_a_folder_is_read_in_order_and_other_documents_left_out(tmp_path: Path) -> None:
     (tmp_path / "b.yaml").write_text("kind: CustomResourceDefinition\nmetadata: {name: b}\n---\nkind: Other\n")
-    (tmp_path / "a.yaml").write_text("kind: CustomResourceDefinition\nmetadata: {name: a}\n---\n")
+    labelled = f"metadata: {{name: a, labels: {{{VERSION_LABEL}: '7'}}}}"
+    (tmp_path / "a.yaml").write_text(f"kind: CustomResourceDefinition\n{labelled}\n---\n")
     (tmp_path / "notes.txt").write_text("x")
-    assert [item["metadata"]["name"] for item in read(tmp_path)] == ["a", "b"]
+    found = {item["metadata"]["name"]: item["metadata"]["labels"][VERSION_LABEL] for item in read(tmp_path)}
+    assert found == {"a": "7", "b": __version__}
+    assert list(found) == ["a", "b"]
