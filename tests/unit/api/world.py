@@ -1,4 +1,4 @@
-"""What stands behind and before the service in tests: a cluster in memory, a scripted leader, an HTTP client, builders."""
+"""What stands behind and before the service in tests: a cluster in memory, a scripted leader, an HTTP client."""
 
 import copy
 import uuid
@@ -167,8 +167,9 @@ class Client:
         sent = {key.replace("_", "-"): value for key, value in headers.items()}
         if self.token is not None and "Authorization" not in sent:
             sent["Authorization"] = f"Bearer {self.token}"
-        kind = {"data": body} if isinstance(body, str | bytes) else {"json": body} if body is not None else {}
-        if isinstance(body, str | bytes):
+        is_document = body is not None and not isinstance(body, dict | list)
+        kind: Json = {"data": body} if is_document else {"json": body} if body is not None else {}
+        if is_document:
             sent.setdefault("Content-Type", "application/yaml")
         async with self.session.request(method, self.url + path, headers=sent, **kind) as response:
             raw = await response.read()
