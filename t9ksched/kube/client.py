@@ -59,11 +59,23 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Client:
-    """Speaks to one API server as one user. Open it with `async with`, or with `open` and `close`."""
+    """Speaks to one API server as one user. Open it with `async with`, or with `open` and `close`.
 
-    def __init__(self, credentials: Credentials, *, connections: int = 128, timeout: float = 30.0) -> None:
+    `connections` is the most requests in flight, `timeout` the seconds one may take, `write_timeout` the same for
+    writes: a leader's must be shorter than its lease's slack (duration less renew deadline).
+    """
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        *,
+        connections: int = 128,
+        timeout: float = 30.0,
+        write_timeout: float | None = None,
+    ) -> None:
         self._credentials = credentials
         self._timeout = timeout
+        self._write_timeout = write_timeout or timeout
         self._slots = asyncio.Semaphore(connections)
         self._session: aiohttp.ClientSession | None = None
         self._retired: builtins.list[aiohttp.ClientSession] = []
@@ -280,7 +292,8 @@ class Client:
         timeout: float | None = None,
     ) -> bytes:
         """Send one request and return the answer's body; `path` starts with `/`. Raises ApiError."""
-        allowed = aiohttp.ClientTimeout(total=timeout or self._timeout, sock_connect=_CONNECT_TIMEOUT)
+        usual = self._timeout if method == "GET" else self._write_timeout
+        allowed = aiohttp.ClientTimeout(total=timeout or usual, sock_connect=_CONNECT_TIMEOUT)
         async with self._slots:
             try:
                 response = await self._answer(method, path, query, body, content_type, allowed)

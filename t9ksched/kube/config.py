@@ -40,13 +40,19 @@ class ConfigError(ValueError):
         self.problem = problem
 
 
-def connect(kubeconfig: Path | None = None, *, connections: int = 128, timeout: float = 30.0) -> Client:
+def connect(
+    kubeconfig: Path | None = None,
+    *,
+    connections: int = 128,
+    timeout: float = 30.0,
+    write_timeout: float | None = None,
+) -> Client:
     """A client of the cluster that `kubeconfig` names (see the module for what None means).
 
     Use it as `async with connect(path) as client`; entering raises ConfigError. `connections` is the most requests in
-    flight (watches not counted), `timeout` the seconds one request may take.
+    flight (watches not counted), `timeout` the seconds one request may take, `write_timeout` the same for writes.
     """
-    return Client(credentials(kubeconfig), connections=connections, timeout=timeout)
+    return Client(credentials(kubeconfig), connections=connections, timeout=timeout, write_timeout=write_timeout)
 
 
 def credentials(kubeconfig: Path | None = None) -> Credentials:

@@ -147,6 +147,19 @@ async def test_silence_is_a_timeout_with_unknown_result(api: ScriptedApi, client
     assert caught.value.unknown
 
 
+async def test_writes_have_a_time_limit_of_their_own(api: ScriptedApi) -> None:
+    async def silent(request: web.Request) -> web.StreamResponse:
+        if request.method != "GET":
+            await asyncio.Event().wait()
+        return web.json_response({})
+
+    api.do(silent)
+    async with Client(Credentials.fixed(api.url), timeout=60.0, write_timeout=0.05) as client:
+        with pytest.raises(errors.TimedOut):
+            await client.bind("ns", "p", {})
+        await client.get(NODES, "n")
+
+
 async def test_a_closed_client_says_so(api: ScriptedApi) -> None:
     client = Client(Credentials.fixed(api.url))
     with pytest.raises(errors.Unreachable, match="closed"):
