@@ -28,6 +28,9 @@ TOPOLOGY_KEY_ANNOTATION: Final = f"{SCHEDULER_GROUP}/topology-key"
 SUBMITTED_BY_ANNOTATION: Final = f"{SCHEDULER_GROUP}/submitted-by"
 """Shown to people, never trusted."""
 
+CARDS_GIVEN_PREFIX: Final = "devcluster.tensorstack.dev/cards-container-"
+"""Annotation of a running pod, one a container: the indices its node gave it where nobody of ours asked for them."""
+
 CARD_MODE_ANNOTATION: Final = f"{SCHEDULER_GROUP}/card-mode"
 """Annotation of a node: does it give a container the cards that our annotation names?"""
 HONOURS_INDEX: Final = "honours-index"

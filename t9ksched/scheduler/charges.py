@@ -112,11 +112,13 @@ def indices(mask: int) -> tuple[int, ...]:
     return tuple(index for index in range(mask.bit_length()) if mask >> index & 1)
 
 
-def annotated_cards(pod_class: PodClass, annotations: Mapping[str, str]) -> dict[str, int]:
-    """Masks by resource from a bound pod's index annotations; empty when one of them is missing or wrong."""
+def annotated_cards(
+    pod_class: PodClass, annotations: Mapping[str, str], prefix: str = GPU_INDEX_PREFIX
+) -> dict[str, int]:
+    """Masks by resource from a bound pod's annotations `prefix<container>`; empty when one is missing or wrong."""
     masks: dict[str, int] = defaultdict(int)
     for cards in pod_class.cards:
-        text = annotations.get(GPU_INDEX_PREFIX + cards.container, "")
+        text = annotations.get(prefix + cards.container, "")
         parts = text.split(",") if text else []
         if len(parts) != cards.count or not all(part.isdecimal() and int(part) < 64 for part in parts):
             return {}

@@ -217,8 +217,11 @@ class Observed:
             record.assumed = ""
         elif record.node:
             known = self.charges.get(record.uid)
-            cards = annotated_cards(record.pod_class, record.annotations) if record.ours else {}
-            if known is None or known.node != record.node:
+            # We asked for the cards of our own pods; of others we know what their node says it gave them.
+            prefix = names.GPU_INDEX_PREFIX if record.ours else names.CARDS_GIVEN_PREFIX
+            cards = annotated_cards(record.pod_class, record.annotations, prefix)
+            learned = known is not None and not record.ours and cards and known.cards != cards
+            if known is None or known.node != record.node or learned:
                 queue = record.gang.queue if record.gang else ""
                 self.charges.charge(record.uid, record.node, record.pod_class, queue, cards)
                 if record.gang is not None:

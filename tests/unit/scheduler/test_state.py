@@ -163,6 +163,21 @@ def test_foreign_pods_are_charged_and_never_planned() -> None:
     assert not any(state.charges.queue_used.values())
 
 
+def test_cards_that_a_node_gave_to_a_foreign_pod_are_not_given_again() -> None:
+    state = state_with()
+    foreign = pod("x", 4, node="n1", ours=False)
+    state.upsert_pod(foreign)
+    foreign.metadata.annotations[f"{names.CARDS_GIVEN_PREFIX}main"] = "0,1,2,3"  # told a moment after it was bound
+    state.upsert_pod(foreign)
+    assert used_cards(state) == 4
+    state.upsert_pod(pod("a", 4, queue="q"))
+    (assignment,) = plan(state.view(NOW), Policy(), NOW).assignments
+    assert state.assume("pod-a", [assignment], NOW)
+    assert state.charges.get("pod-a").cards == {GPU: 0b11110000}
+    state.remove_pod("pod-x")
+    assert used_cards(state) == 4
+
+
 def test_pods_seen_before_their_node_are_charged_when_it_comes() -> None:
     state = state_with(node("other"))
     state.upsert_pod(pod("a", 8, queue="q", node="n1"))
