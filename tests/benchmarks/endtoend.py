@@ -2,7 +2,7 @@
 
     uv run python tests/benchmarks/endtoend.py --nodes 1000 --pods 5000 --gang 1
 
-Everything runs in this one process, dev cluster included, so `cpuSecondsPerPod` is an upper bound of our own share. Prints
+Everything runs in this one process, dev cluster included: `cpuSecondsPerPod` is an upper bound of our own share. Prints
 one JSON object. The auditor reads the cluster's own objects afterwards; its findings belong to the result.
 """
 
@@ -13,15 +13,21 @@ import resource
 import secrets
 import tempfile
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from t9ksched.devcluster.agents import start
 from t9ksched.devcluster.auditor import audit
 from t9ksched.devcluster.cluster import DevCluster
 from t9ksched.devcluster.nodefile import nodes_from
+from t9ksched.kube.client import Client
 from t9ksched.kube.config import connect
+from t9ksched.kube.crds import ensure, read
 from t9ksched.kube.resources import NODES, PODGROUPS, PODS
 from t9ksched.model import names
+from t9ksched.packaged import folder
 from t9ksched.scheduler.service import SchedulerService, running
 from t9ksched.store.store import Store
 
@@ -45,15 +51,23 @@ def pod(index: int, gang: int) -> dict[str, Any]:
     }
 
 
+@asynccontextmanager
+async def installed(client: Client) -> AsyncIterator[None]:
+    await ensure(client, read(folder("crds")))
+    yield
+
+
 async def measure(nodes: int, pods: int, gang: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         cluster = DevCluster(None, node_entries(nodes))
         await cluster.start()
+        agents = await start(cluster.port_api, ())
         kubeconfig = Path(folder) / "kubeconfig"
         cluster.write_kubeconfig(kubeconfig)
         try:
             async with (
                 connect(kubeconfig) as client,
+                installed(client),
                 await Store.open(f"sqlite:///{folder}/store.db") as store,
                 running(SchedulerService(client, store, internal_secret=secrets.token_hex())) as service,
             ):
@@ -93,11 +107,13 @@ async def measure(nodes: int, pods: int, gang: int) -> dict[str, Any]:
                     "podsPerSecond": round(pods / (done - started), 1),
                     "cpuSecondsPerPod": round(spent / pods, 6),
                     "refused": service.executor.stats.refused,
+                    "kubeletRefusals": len(agents.refusals),
                     "cardsGivenTwice": report.cards_given_twice,
                     "findings": len(report.findings),
                     "peakMiB": after.ru_maxrss // 1024,
                 }
         finally:
+            await agents.stop()
             await cluster.stop()
 
 
