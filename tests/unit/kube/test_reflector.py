@@ -165,7 +165,7 @@ def following(server: FakeServer, mirror: Mirror, **options: Any) -> tuple[Refle
 async def until_quiet(reflector: Reflector[Any], server: FakeServer) -> None:
     """Step until the server has nothing left to do and a whole watch brought nothing new."""
     for _ in range(500):
-        busy = server.faults or server.later or reflector.state is not State.WATCHING
+        busy = bool(server.faults or server.later or reflector.state is not State.WATCHING)
         before = (len(server.history), server.lists)
         await reflector.step()
         if not busy and (len(server.history), server.lists) == before and reflector.state is State.WATCHING:
