@@ -33,11 +33,14 @@ from t9ksched.store import Store
 
 log = structlog.get_logger(__name__)
 
+LEADER_WRITE_SECONDS = 4.5
+"""Shorter than what is left of the lease when its renewal fails: a write of a leader ends before its lease does."""
+
 
 async def scheduler(settings: Settings) -> int:
     """Schedule whenever this process leads."""
     secret = _secret(settings)
-    async with _store(settings) as store, connect(settings.kubeconfig) as client:
+    async with _store(settings) as store, connect(settings.kubeconfig, write_timeout=LEADER_WRITE_SECONDS) as client:
         await _lead(
             client,
             "t9k-scheduler",
@@ -56,7 +59,7 @@ async def scheduler(settings: Settings) -> int:
 async def controller(settings: Settings) -> int:
     """Turn jobs into pods whenever this process leads."""
     with failures():
-        async with connect(settings.kubeconfig) as client:
+        async with connect(settings.kubeconfig, write_timeout=LEADER_WRITE_SECONDS) as client:
             await _lead(client, "t9ksched-controller", lambda port: Controllers(port).run())
     return 0
 
