@@ -5,7 +5,7 @@ from fastapi import APIRouter, Depends, FastAPI
 from api import docs, health, nodes, problems, queues, tokens, workloads
 from api.auth import authenticate
 from api.middleware import Envelope
-from api.schemas import ProblemShape, QueueBody, Shape, TokenBody
+from api.schemas import ProblemShape, QueueBody, QueueChange, Shape, TokenBody
 from api.services import Services
 from t9ksched import __version__
 
@@ -44,7 +44,7 @@ def _describe(app: FastAPI) -> None:
     def openapi() -> dict[str, object]:
         document = generate()
         schemas = document.setdefault("components", {}).setdefault("schemas", {})
-        for model in (ProblemShape, QueueBody, TokenBody, Shape):
+        for model in (ProblemShape, QueueBody, QueueChange, TokenBody, Shape):
             described = model.model_json_schema(ref_template="#/components/schemas/{model}")
             schemas.update(described.pop("$defs", {}))
             schemas[model.__name__] = described

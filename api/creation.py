@@ -87,7 +87,7 @@ async def may_create(services: Services, caller: Caller, resource: Resource, nam
         "apiVersion": SUBJECTACCESSREVIEWS.api_version,
         "kind": SUBJECTACCESSREVIEWS.kind,
         "metadata": {},
-        "spec": {"user": caller.user, "resourceAttributes": attributes},
+        "spec": {"user": caller.user, "groups": ["system:authenticated"], "resourceAttributes": attributes},
     }
     try:
         answer = await services.kube.create(SUBJECTACCESSREVIEWS, review)

@@ -16,7 +16,7 @@ from api.auth import Admin, Caller, User
 from api.documents import read_mapping
 from api.leader import LeaderAway
 from api.problems import Problem
-from api.schemas import Queue, QueueBody, Queues
+from api.schemas import Queue, QueueBody, QueueChange, Queues
 from api.services import Given, Services
 from t9ksched.model.errors import FieldError, Invalid
 from t9ksched.model.names import DEFAULT_QUEUE
@@ -93,7 +93,7 @@ async def replace(name: str, request: Request, services: Given, caller: Admin, i
     "/{name}",
     summary="Change some fields of a queue (JSON merge patch: null removes a field)",
     responses=documented({200: Queue}, 400, 403, 404, 412, 413, 422),
-    openapi_extra=body_of(QueueBody, "application/merge-patch+json", "application/json", "application/yaml"),
+    openapi_extra=body_of(QueueChange, "application/merge-patch+json", "application/json", "application/yaml"),
 )
 async def patch(name: str, request: Request, services: Given, caller: Admin, if_match: IfMatch = None) -> Response:
     body = await read_mapping(request, services.max_body_bytes)

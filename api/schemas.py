@@ -128,6 +128,13 @@ class QueueBody(BaseModel):
     spec: QueueSpecShape = QueueSpecShape()
 
 
+class QueueChange(BaseModel):
+    """A JSON merge patch of a queue: what is absent stays, null removes."""
+
+    labels: dict[str, str | None] | None = None
+    spec: dict[str, Any] | None = None
+
+
 class MembersShape(Shape):
     """Who may use a queue."""
 

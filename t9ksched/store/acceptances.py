@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import delete, select
+from sqlalchemy import bindparam, delete, select, update
 from sqlalchemy.engine import RowMapping
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from t9ksched.store import changes
 from t9ksched.store.database import Database
@@ -38,7 +39,11 @@ class Acceptance:
 
 
 class Acceptances:
-    """The repository of acceptances. The first acceptance of a UID stands; later ones are ignored."""
+    """The repository of acceptances.
+
+    The first acceptance of a UID stands; all that a later one may add is a submitter where none was known, for the
+    scheduler can see an object before the service that created it has recorded whose it is.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -49,6 +54,14 @@ class Acceptances:
             async with self._database.write() as connection:
                 await changes.append(connection, "acceptance", *(str(row["uid"]) for row in batch))
                 await insert_missing(connection, acceptance, batch)
+                await self._name_submitters(connection, batch)
+
+    @staticmethod
+    async def _name_submitters(connection: AsyncConnection, batch: Sequence[dict[str, Any]]) -> None:
+        named = [{"of_uid": row["uid"], "by": row["submitter"]} for row in batch if row["submitter"]]
+        if named:
+            unnamed = (acceptance.c.uid == bindparam("of_uid")) & acceptance.c.submitter.is_(None)
+            await connection.execute(update(acceptance).where(unnamed).values(submitter=bindparam("by")), named)
 
     async def get(self, uid: str) -> Acceptance | None:
         """The acceptance of one object."""

@@ -52,6 +52,13 @@ class TestAcceptances:
         assert kept.priority == 1
         assert await store.acceptances.get("v") is not None
 
+    async def test_a_submitter_is_named_once(self, store: Store) -> None:
+        await store.acceptances.put_many([acceptance("u", priority=1)])
+        await store.acceptances.put_many([acceptance("u", priority=99, submitter="ann"), acceptance("v")])
+        await store.acceptances.put_many([acceptance("u", submitter="eve"), acceptance("v", submitter="bob")])
+        found = await store.acceptances.of(["u", "v"])
+        assert {uid: (one.submitter, one.priority) for uid, one in found.items()} == {"u": ("ann", 1), "v": ("bob", 0)}
+
     async def test_many_rows_and_forgetting(self, store: Store) -> None:
         await store.acceptances.put_many([acceptance(f"u{i}") for i in range(2500)])
         assert len(await store.acceptances.of(f"u{i}" for i in range(2500))) == 2500

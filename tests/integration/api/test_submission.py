@@ -1,0 +1,76 @@
+"""Submission on the dev cluster: what the API server itself checks arrives at the user with code and field."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import aiohttp
+import pytest
+import yaml
+
+from api import Services, create_app
+from api.server import Server, listen
+from t9ksched.devcluster.cluster import DevCluster
+from t9ksched.kube.resources import PODGROUPS, PODS, PYTORCHTRAININGJOBS
+from t9ksched.packaged import folder
+from t9ksched.store import Store
+from tests.unit.api.world import Client, ScriptedLeader, World, documents, pod, pod_group, pytorch
+
+pytestmark = pytest.mark.cluster
+WORKLOADS = "/apis/v1/workloads"
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    cluster, leader = DevCluster(None, []), ScriptedLeader()
+    await cluster.start()
+    async with await Store.open(f"sqlite:///{tmp_path / 'store.db'}") as store, aiohttp.ClientSession() as session:
+        await store.queues.create("a100", {}, {})
+        await store.queues.create("a40", {}, {})
+        app = create_app(Services(store, cluster.port_api, leader))
+        async with Server(app, listen("127.0.0.1", 0)) as server:
+            admin = Client(server.url, session, await store.tokens.ensure_admin())
+            yield World(store, cluster.port_api, leader, admin, admin, admin, app)  # type: ignore[arg-type]
+    await cluster.stop()
+
+
+EXAMPLES = {path.name: path.read_text() for path in sorted(folder("examples").glob("*.yaml"))}
+
+
+@pytest.mark.parametrize("text", EXAMPLES.values(), ids=EXAMPLES)
+async def test_examples_are_accepted_shown_and_cancelled(world: World, text: str) -> None:
+    made = await world.admin("POST", WORKLOADS, text)
+    assert made.status == 201, made.body
+    for job in made.body.get("items", [made.body]):
+        address = f"{WORKLOADS}/{job['namespace']}/{job['kind']}/{job['name']}"
+        assert (await world.admin("GET", address)).body["uid"] == job["uid"]
+        assert (await world.admin("DELETE", address)).status == 200
+    again = await world.admin("POST", f"{WORKLOADS}?dryRun=true", text)
+    assert again.status == 200, again.body
+
+
+async def test_name_taken_and_namespace_missing(world: World) -> None:
+    assert (await world.admin("POST", WORKLOADS, pytorch())).status == 201
+    taken = await world.admin("POST", WORKLOADS, pytorch())
+    assert (taken.status, taken.body["code"]) == (409, "AlreadyExists")
+    missing = await world.admin("POST", f"{WORKLOADS}?namespace=nowhere", pytorch())
+    assert (missing.body["code"], missing.paths) == ("NotFound", ["metadata.namespace"])
+
+
+async def test_what_only_the_api_server_checks_has_its_path(world: World) -> None:
+    faulty = pod("p")
+    faulty["spec"]["restartPolicy"] = "Sometimes"
+    refused = await world.admin("POST", WORKLOADS, documents(pod("a"), faulty))
+    assert (refused.status, refused.body["code"], refused.paths) == (422, "InvalidField", ["[1].spec.restartPolicy"])
+    assert (await world.kube.list(PODS, "default")).items == []
+
+
+async def test_dry_run_leaves_the_cluster_as_it_is(world: World) -> None:
+    tried = await world.admin("POST", f"{WORKLOADS}?dryRun=true", documents(pod_group("g"), pod("p", group="g")))
+    assert (tried.status, tried.body["kind"]) == (200, "PodGroup")
+    for resource in (PODS, PODGROUPS, PYTORCHTRAININGJOBS):
+        assert (await world.kube.list(resource, "default")).items == []
+
+
+async def test_a_yaml_file_of_a_user_with_comments(world: World) -> None:
+    text = "# my job\n" + yaml.safe_dump(pytorch("mine")) + "---\n# nothing more\n"
+    assert (await world.admin("POST", WORKLOADS, text)).body["name"] == "mine"

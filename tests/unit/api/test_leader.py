@@ -1,0 +1,100 @@
+"""Asking a leader over HTTP: answers, and each way in which there is none."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from api.leader import HttpLeader, LeaderAway
+from t9ksched.store import Store
+
+SECRET = "a shared secret"
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    async with await Store.open(f"sqlite:///{tmp_path / 'store.db'}") as opened:
+        yield opened
+
+
+@pytest.fixture
+async def address() -> AsyncIterator[str]:
+    """A leader that knows one node whose name needs quoting, one job, and misbehaves where it is told to."""
+
+    async def answer(request: web.Request) -> web.Response:
+        if request.headers["Authorization"] != f"Bearer {SECRET}":
+            return web.json_response({}, status=401)
+        match request.path.removeprefix("/internal/v1/"):
+            case "nodes":
+                return web.json_response({"nodes": [{"name": "a/b"}]})
+            case "nodes/a/b" if "%2F" in request.raw_path:
+                return web.json_response({"name": "a/b"})
+            case "jobs/ml/MPIJob/walk":
+                return web.json_response({"name": "walk"})
+            case "jobs/ml/MPIJob/walk/explanation":
+                return web.json_response({"verdict": "Waiting"})
+            case "queues":
+                return web.json_response({"queues": {"q": {}}})
+            case "nodes/other-leader":
+                return web.json_response({}, status=421)
+            case "nodes/broken":
+                return web.Response(text="<html>")
+        return web.json_response({}, status=404)
+
+    app = web.Application()
+    app.router.add_route("GET", "/{path:.*}", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    await runner.cleanup()
+
+
+async def test_answers(store: Store, address: str) -> None:
+    await store.instances.lead(address, "one")
+    async with HttpLeader(store.instances, SECRET) as leader:
+        assert await leader.nodes() == [{"name": "a/b"}]
+        assert await leader.node("a/b") == {"name": "a/b"}
+        assert await leader.node("c") is None
+        assert await leader.job("ml", "MPIJob", "walk") == {"name": "walk"}
+        assert await leader.job("ml", "MPIJob", "run") is None
+        assert await leader.explanation("ml", "MPIJob", "walk") == {"verdict": "Waiting"}
+        assert await leader.queues() == {"q": {}}
+
+
+async def test_nobody_leads(store: Store) -> None:
+    async with HttpLeader(store.instances, SECRET) as leader:
+        with pytest.raises(LeaderAway, match="never heard of") as away:
+            await leader.nodes()
+        assert (away.value.code, away.value.age, away.value.status) == ("NotLeader", None, 503)
+        await store.instances.resign(await store.instances.lead("http://127.0.0.1:1", "one"))
+        with pytest.raises(LeaderAway, match="no scheduler leads now") as away:
+            await leader.nodes()
+        assert away.value.age == 0
+
+
+async def test_a_leader_that_does_not_answer(store: Store) -> None:
+    await store.instances.lead("http://127.0.0.1:1", "one")
+    async with HttpLeader(store.instances, SECRET) as leader:
+        with pytest.raises(LeaderAway, match="does not answer") as away:
+            await leader.nodes()
+        assert (away.value.code, away.value.headers["T9ksched-Leader-Age"]) == ("Unavailable", "0")
+
+
+@pytest.mark.parametrize(
+    ("secret", "node", "code", "told"),
+    [
+        ("wrong", "a", "Unavailable", "T9KSCHED_INTERNAL_SECRET"),
+        (SECRET, "other-leader", "NotLeader", "421"),
+        (SECRET, "broken", "Unavailable", "DecodeError"),
+    ],
+)
+async def test_strange_answers(store: Store, address: str, secret: str, node: str, code: str, told: str) -> None:
+    await store.instances.lead(address, "one")
+    async with HttpLeader(store.instances, secret) as leader:
+        with pytest.raises(LeaderAway, match=told) as away:
+            await leader.node(node)
+    assert away.value.code == code
+    assert secret not in str(away.value)
