@@ -5,6 +5,7 @@ few workers decide and carry out. One leader runs this at a time; nothing is los
 """
 
 import asyncio
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final
@@ -27,6 +28,9 @@ from t9ksched.workloads.reconcile import reconcile
 log = structlog.get_logger(__name__)
 
 COMPONENT: Final = "t9ksched-controller"
+_REST_SHARE: Final = 5.0
+"""A workload rests this many times as long as deciding took: one of a thousand pods changes often and takes long."""
+_LONGEST_REST: Final = 2.0
 _KINDS: Final = (resources.PYTORCHTRAININGJOBS, resources.MPIJOBS, resources.NOTEBOOKS)
 _CHILDREN: Final = (
     resources.PODS,
@@ -95,19 +99,25 @@ class Controllers:
     async def _work(self) -> None:
         while True:
             key = await self.queue.get()
+            thought = 0.0
             try:
-                await self._look(key)
+                thought = await self._look(key)
             finally:
-                self.queue.done(key)
+                self.queue.done(key, rest=min(_LONGEST_REST, _REST_SHARE * thought))
 
-    async def _look(self, key: Key) -> None:
-        """One look at one workload. Whatever goes wrong with it must not stop the others."""
+    async def _look(self, key: Key) -> float:
+        """One look at one workload; returns the seconds that deciding took.
+
+        Whatever goes wrong with one must not stop the others.
+        """
         obj = self._workloads[key.kind].get(key)
         if obj is None or metadata(obj).get("deletionTimestamp"):
             self.queue.forget(key)
-            return
+            return 0.0
+        began = thought = time.perf_counter()
         try:
             actions = reconcile(obj, self._owned.of(uid_of(obj)), self._clock())
+            thought = time.perf_counter()
             await self._executor.carry_out(obj, actions)
         except Stale as reason:
             log.debug("changed meanwhile", kind=key.kind, namespace=key.namespace, name=key.name, why=str(reason))
@@ -131,3 +141,4 @@ class Controllers:
                 self.queue.add_after(key, actions.again_in)
             else:
                 self.queue.cancel_timer(key)
+        return thought - began

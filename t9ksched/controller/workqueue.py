@@ -19,7 +19,7 @@ class Cancellable(Protocol):
 
 
 class WorkQueue(Generic[Key]):
-    """The queue. `rest` seconds lie between two looks at a key; `first` to `most` seconds is the pause after failures.
+    """The queue. At least `rest` seconds lie between two looks at a key; `first` to `most` is the pause after failures.
 
     `call_later(seconds, callback)` sets timers; the running loop's own if it is None.
     """
@@ -97,9 +97,9 @@ class WorkQueue(Generic[Key]):
         self._busy.add(key)
         return key
 
-    def done(self, key: Key) -> None:
-        """The caller has looked; the key rests before it can come again."""
-        self._later(self._rest, lambda: self._rested(key))
+    def done(self, key: Key, rest: float = 0.0) -> None:
+        """The caller has looked; the key rests before it can come again, `rest` seconds if that is longer."""
+        self._later(max(rest, self._rest), lambda: self._rested(key))
 
     def _rested(self, key: Key) -> None:
         self._busy.discard(key)

@@ -25,10 +25,11 @@ _UNFINISHED = ("Pending", "Running", "Unknown")
 
 @dataclass(frozen=True, slots=True)
 class _Replica:
-    """A wanted pod with its replica type, what is remembered of it, and the pod there is."""
+    """A replica with what is remembered of it, and the pod there is."""
 
     kind: ReplicaType
-    wanted: Object
+    index: int
+    name: str
     record: Record
     pod: Object | None
 
@@ -57,10 +58,9 @@ def _replicas(job: Job, old: Mapping[str, Any], children: Children) -> list[_Rep
         for record in map(Record.read, task.get("replicas") or ())
     }
     pods = {name_of(pod): pod for pod in children.pods}
-    kinds = [kind for kind in job.types for _ in range(kind.replicas)]
     return [
-        _Replica(kind, wanted, records.get(name_of(wanted)) or Record(name_of(wanted)), pods.get(name_of(wanted)))
-        for kind, wanted in zip(kinds, job.expansion.pods, strict=True)
+        _Replica(kind, index, name, records.get(name) or Record(name), pods.get(name))
+        for kind, index, name in job.replicas()
     ]
 
 
@@ -80,7 +80,7 @@ def _advance(
     end = _end(job, fates, started, now)
     if end is not None:
         return _finish(old, job, conditions, replicas, children, end, now, events)
-    names = {name_of(replica.wanted) for replica in replicas}
+    names = {replica.name for replica in replicas}
     surplus = [pod for pod in children.pods if name_of(pod) not in names]
     delete = [
         replica.pod for replica, fate in zip(replicas, fates, strict=True) if fate.step == "delete" and replica.pod
@@ -88,9 +88,11 @@ def _advance(
     delete += [pod for pod in surplus if not phase.is_terminating(pod)]
     queue = _fixed_queue(job, conditions, children, events)
     create = [
-        _in_queue(replica.wanted, queue) for replica, fate in zip(replicas, fates, strict=True) if fate.step == "create"
+        _in_queue(job.build(replica.kind, replica.index), queue)
+        for replica, fate in zip(replicas, fates, strict=True)
+        if fate.step == "create"
     ]
-    companions = missing(job.expansion.companions, children.companions)
+    companions = missing(job.around.companions, children.companions)
 
     counts = Counter(phase.phase(replica.pod) for replica in replicas if replica.pod is not None)
     up = counts["Running"] + sum(1 for replica in replicas if replica.record.phase == "Succeeded")
@@ -131,7 +133,7 @@ def _judge_all(old: Mapping[str, Any], job: Job, replicas: list[_Replica], now: 
             own=None if limit is None else limit - by_type[replica.kind.role],
         )
         policy = replica.kind.restart
-        if name_of(replica.wanted) == job.leader and policy.policy == "Always":
+        if replica.name == job.leader and policy.policy == "Always":
             policy = replace(policy, policy="OnFailure")  # the leader's success is the job's, not a reason to restart
         fate = judge(replica.record, replica.pod, policy, left, now)
         more = fate.record.restarts - replica.record.restarts
@@ -306,7 +308,7 @@ def _started(old: Mapping[str, Any]) -> datetime | None:
 
 def _fixed_queue(job: Job, conditions: Conditions, children: Children, events: list[Event]) -> str | None:
     """The queue of the job's group. It is settled when the group is made; a later edit is refused, and says so."""
-    wanted, group = job.expansion.podgroup, children.podgroup
+    wanted, group = job.around.podgroup, children.podgroup
     if wanted is None:
         return None
     asked = str(wanted["spec"]["queue"])

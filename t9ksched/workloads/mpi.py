@@ -159,22 +159,26 @@ def _launcher_like(worker: Template) -> Template:
 def job(obj: Mapping[str, Any], spec: MPISpec, owner: Owner) -> Job:
     """The job with everything it consists of."""
     resume = spec.run_mode.resume if has_been_paused(obj) else {}
-    pods = [_launcher_pod(owner, spec, resume.get(LAUNCHER))]
-    pods += [_worker_pod(owner, spec, index, resume.get(WORKER)) for index in range(spec.workers.replicas)]
     types = (spec.launcher, spec.workers)
     members = 1 + spec.workers.replicas
-    expansion = Expansion(
-        podgroup=pod_group(owner, types, members),
-        pods=tuple(pods),
-        services=(headless_service(owner, owner.name, {"ssh": SSH_PORT}),),
-        configmaps=(_config(owner, spec),),
-        secrets=(_secret(owner),),
-    )
+
+    def build(kind: ReplicaType, index: int) -> Object:
+        if kind is spec.launcher:
+            return _launcher_pod(owner, spec, resume.get(LAUNCHER))
+        return _worker_pod(owner, spec, index, resume.get(WORKER))
+
     return Job(
+        owner=owner,
         types=types,
         run_policy=spec.run_policy,
         paused=spec.run_mode.paused,
-        expansion=expansion,
+        around=Expansion(
+            podgroup=pod_group(owner, types, members),
+            services=(headless_service(owner, owner.name, {"ssh": SSH_PORT}),),
+            configmaps=(_config(owner, spec),),
+            secrets=(_secret(owner),),
+        ),
+        build=build,
         leader=pod_name(owner, spec.launcher, 0),
         min_member=members,
         all_matter=True,

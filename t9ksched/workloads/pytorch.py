@@ -6,7 +6,7 @@ named after the job gives every pod a DNS name, so that addresses are known befo
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from t9ksched.workloads.actions import Expansion, Object
@@ -118,41 +118,40 @@ def _read_torchrun(config: Field) -> Torchrun | None:
 
 def job(obj: Mapping[str, Any], spec: PyTorchSpec, owner: Owner) -> Job:
     """The job with everything it consists of."""
-    overrides = spec.run_mode.resume if has_been_paused(obj) else {}
+    resumed = has_been_paused(obj)
     master = spec.types[0]
-    env = {"MASTER_ADDR": host(owner, master, 0), "MASTER_PORT": str(MASTER_PORT)}
-    pods: list[Object] = []
-    for kind in spec.types:
-        for index in range(kind.replicas):
-            is_master = kind is master and index == 0
-            pod = job_pod(owner, kind, index, {"job-role": "master"} if is_master else None)
-            container = training_container(pod["spec"], *CONTAINER_NAMES)
-            rank = {"RANK": str(len(pods)), "WORLD_SIZE": str(spec.world_size)}
-            if (what := overrides.get(kind.name)) is not None:
-                override(pod["spec"], container, what)
-            if spec.run_mode.debug is not None:
-                what = spec.run_mode.debug.get(kind.name, _SLEEP)
-                override(
-                    pod["spec"], container, what if what.command else Override(_SLEEP.command, None, what.skip_init)
-                )
-            elif spec.torchrun is not None:
-                _use_torchrun(container, spec, owner, env["MASTER_ADDR"])
-                rank = {}  # torchrun tells its own processes their ranks
-            add_env(pod["spec"], env | rank)
-            pods.append(pod)
-    expansion = Expansion(
-        podgroup=pod_group(owner, spec.types, spec.min_member),
-        pods=tuple(pods),
-        services=(headless_service(owner, owner.name, {"master": MASTER_PORT}),),
-    )
     return Job(
+        owner=owner,
         types=spec.types,
         run_policy=spec.run_policy,
         paused=spec.run_mode.paused,
-        expansion=expansion,
+        around=Expansion(
+            podgroup=pod_group(owner, spec.types, spec.min_member),
+            services=(headless_service(owner, owner.name, {"master": MASTER_PORT}),),
+        ),
+        build=lambda kind, index: _pod(owner, spec, kind, index, resumed=resumed),
         leader=pod_name(owner, master, 0),
         min_member=spec.min_member,
     )
+
+
+def _pod(owner: Owner, spec: PyTorchSpec, kind: ReplicaType, index: int, *, resumed: bool) -> Object:
+    place = spec.types.index(kind)
+    rank = sum(each.replicas for each in spec.types[:place]) + index
+    pod = job_pod(owner, kind, index, {"job-role": "master"} if rank == 0 else None)
+    container = training_container(pod["spec"], *CONTAINER_NAMES)
+    env = {"MASTER_ADDR": host(owner, spec.types[0], 0), "MASTER_PORT": str(MASTER_PORT)}
+    if resumed and kind.name in spec.run_mode.resume:
+        override(pod["spec"], container, spec.run_mode.resume[kind.name])
+    if spec.run_mode.debug is not None:
+        what = spec.run_mode.debug.get(kind.name, _SLEEP)
+        override(pod["spec"], container, what if what.command else replace(what, command=_SLEEP.command))
+    if spec.torchrun is None or spec.run_mode.debug is not None:
+        env |= {"RANK": str(rank), "WORLD_SIZE": str(spec.world_size)}
+    else:  # torchrun tells its own processes their ranks
+        _use_torchrun(container, spec, owner, env["MASTER_ADDR"])
+    add_env(pod["spec"], env)
+    return pod
 
 
 def _use_torchrun(container: Object, spec: PyTorchSpec, owner: Owner, master: str) -> None:

@@ -106,7 +106,7 @@ def essence(world: World) -> Any:
     return strip(world.status), sorted(world.objects)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(OBJECTS, st.lists(HAPPENINGS, max_size=15), st.data())
 def test_dying_anywhere_leads_to_the_same_end(obj: dict[str, Any], history: list[Any], data: st.DataObject) -> None:
     world = World(obj)
@@ -122,7 +122,7 @@ def test_dying_anywhere_leads_to_the_same_end(obj: dict[str, Any], history: list
         assert not world.plan(), "looking again finds nothing to do"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(OBJECTS, st.lists(HAPPENINGS, max_size=25), st.data())
 def test_limits_are_never_passed(obj: dict[str, Any], history: list[Any], data: st.DataObject) -> None:
     """However often the controller dies, no replica is restarted more often than its job allows."""
@@ -154,7 +154,7 @@ def test_limits_are_never_passed(obj: dict[str, Any], history: list[Any], data: 
                 assert task["restartCount"] <= limit
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(OBJECTS, st.lists(HAPPENINGS, max_size=15))
 def test_what_has_ended_never_begins_again(obj: dict[str, Any], history: list[Any]) -> None:
     world = World(obj)

@@ -1,0 +1,136 @@
+"""What the executor does when the cluster does not do as it is told."""
+
+from typing import Any
+
+import pytest
+
+from t9ksched.controller.execute import Executor, NameTaken, Stale
+from t9ksched.controller.sshkeys import KeyPair
+from t9ksched.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound, ServerError, Unprocessable
+from t9ksched.workloads.actions import Actions, Event, Object
+from t9ksched.workloads.reconcile import expand
+from tests.unit.workloads.builders import mpi_v1, pytorch
+
+JOB = pytorch()
+POD, OTHER = expand(JOB).pods
+MADE = {**POD, "metadata": {**POD["metadata"], "uid": "u1"}}
+
+
+class Script:
+    """A cluster that answers each verb with the next thing on its list, and says what it was asked."""
+
+    def __init__(self, **answers: list[Any]) -> None:
+        self.answers = answers
+        self.asked: list[tuple[str, str]] = []
+        self.sent: list[Object] = []
+
+    def _answer(self, verb: str, name: str, obj: Object) -> Object:
+        self.asked.append((verb, name))
+        self.sent.append(obj)
+        answers = self.answers.get(verb) or []
+        answer = answers.pop(0) if answers else obj
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def replace_status(self, res: Any, obj: Object) -> Object:
+        return self._answer("status", obj["metadata"]["name"], obj)
+
+    async def create(self, res: Any, obj: Object, namespace: str | None = None, *, dry_run: bool = False) -> Object:
+        return self._answer("create", obj["metadata"]["name"], obj)
+
+    async def get(self, res: Any, name: str, namespace: str | None = None) -> Object:
+        return self._answer("get", name, {})
+
+    async def delete(self, res: Any, name: str, namespace: str | None = None, *, uid: str | None = None) -> Object:
+        return self._answer("delete", name, {"uid": uid})
+
+
+class Notes:
+    def __init__(self) -> None:
+        self.reasons: list[str] = []
+
+    def record(self, obj: Object, reason: str, message: str, *, type: str = "Normal") -> None:
+        self.reasons.append(reason)
+
+
+async def carry_out(script: Script, actions: Actions, job: Object = JOB) -> list[str]:
+    notes = Notes()
+    executor = Executor(script, notes.record, lambda comment: KeyPair("PRIVATE", "PUBLIC"))  # type: ignore[arg-type]
+    try:
+        await executor.carry_out(job, actions)
+    finally:
+        script.notes = notes.reasons  # type: ignore[attr-defined]
+    return notes.reasons
+
+
+def test_error_classes_are_told_apart() -> None:
+    assert issubclass(AlreadyExists, Conflict)
+
+
+async def test_everything_in_its_order() -> None:
+    script = Script()
+    group = expand(JOB).podgroup
+    assert group is not None
+    actions = Actions({"phase": "Running"}, (MADE,), (POD, group), (Event("Start", "it runs"),))
+    assert await carry_out(script, actions) == ["Start"]
+    assert [verb for verb, _ in script.asked] == ["status", "delete", "create", "create"]
+    assert [each.get("kind") for each in script.sent[2:]] == ["PodGroup", "Pod"], "pods come last"
+    assert script.sent[0]["status"] == {"phase": "Running"}
+    assert script.sent[1] == {"uid": "u1"}, "only the very pod that was seen"
+
+
+@pytest.mark.parametrize("error", [Conflict(409), NotFound(404)])
+async def test_nothing_is_done_on_a_status_that_could_not_be_written(error: ApiError) -> None:
+    script = Script(status=[error])
+    with pytest.raises(Stale):
+        await carry_out(script, Actions({"phase": "Running"}, (MADE,), (POD,), (Event("Start", "it runs"),)))
+    assert script.asked == [("status", "net")]
+    assert script.notes == []  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("error", [Conflict(409), NotFound(404)])
+async def test_a_pod_that_is_gone_is_deleted_enough(error: ApiError) -> None:
+    await carry_out(Script(delete=[error]), Actions(delete=(MADE,)))
+
+
+async def test_our_own_pod_is_as_good_as_created() -> None:
+    script = Script(create=[AlreadyExists(409)], get=[MADE])
+    await carry_out(script, Actions(create=(POD,)))
+
+
+async def test_a_strangers_pod_is_told() -> None:
+    stranger = {**POD, "metadata": {"name": "net-worker-0", "uid": "x"}}
+    script = Script(create=[AlreadyExists(409)], get=[stranger])
+    with pytest.raises(NameTaken, match="net-worker-0 exists already"):
+        await carry_out(script, Actions(create=(POD,)))
+    assert script.notes == ["NameTaken"]  # type: ignore[attr-defined]
+
+
+async def test_a_pod_that_just_went_is_looked_at_again() -> None:
+    with pytest.raises(Stale):
+        await carry_out(Script(create=[AlreadyExists(409)], get=[NotFound(404)]), Actions(create=(POD,)))
+
+
+@pytest.mark.parametrize("error", [Forbidden(403, message="quota"), Unprocessable(422, message="bad")])
+async def test_a_refusal_is_told(error: ApiError) -> None:
+    script = Script(create=[error])
+    with pytest.raises(type(error)):
+        await carry_out(script, Actions(create=(POD,)))
+    assert script.notes == ["FailedCreate"]  # type: ignore[attr-defined]
+
+
+async def test_one_failure_does_not_keep_the_others() -> None:
+    script = Script(create=[ServerError(500)])
+    with pytest.raises(ServerError):
+        await carry_out(script, Actions(create=(POD, OTHER), events=(Event("Created", ""),)))
+    assert script.asked == [("create", "net-worker-0"), ("create", "net-worker-1")]
+    assert script.notes == []  # type: ignore[attr-defined]
+
+
+async def test_a_secret_gets_its_keys_when_it_is_made() -> None:
+    job = mpi_v1()
+    (secret,) = expand(job).secrets
+    script = Script()
+    await carry_out(script, Actions(create=(secret,)), job)
+    assert script.sent[0]["stringData"] == {"ssh-privatekey": "PRIVATE", "ssh-publickey": "PUBLIC"}
