@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from t9ksched.devcluster import admission, deletion, metadata, options, patch, selectors, strategic
+from t9ksched.devcluster import admission, deletion, metadata, options, ownership, patch, selectors, strategic
 from t9ksched.devcluster.kinds import Kind, Registry
 from t9ksched.devcluster.options import DeleteOptions, ListOptions, WriteOptions
 from t9ksched.devcluster.schema import WrongType
@@ -95,7 +95,7 @@ class Api:
         matches = self.matcher(kind, opts.labels, opts.fields)
         collection = self.collection(kind)
         prefix = f"{namespace}/" if namespace and kind.namespaced else ""
-        version, after, limit = self.storage.version, "", opts.limit
+        version, after, limit = self.storage.version, "", max(0, opts.limit)
         asked = options.parse_version(opts.version)
         if opts.token:
             version, after = options.read_token(opts.token)
@@ -140,12 +140,12 @@ class Api:
             raise internal("resourceVersion should not be set on objects to be created", "")
         if namespace and kind.namespaced:
             self._check_open(kind, namespace, meta.get("name", ""))
-        managed = meta.get("managedFields") if opts.manager and opts.force is not None else None
+        managed = meta.get("managedFields") if opts.applies else None
         metadata.fill_in(meta, namespace if kind.namespaced else None)
-        if managed and opts.force:
+        if managed:
             meta["managedFields"] = managed
         strategy = kind.strategy
-        strategy.default(obj)
+        self._default(kind, obj)
         refused = strategy.admit(obj, self.context)
         if refused is not None:
             raise refused
@@ -220,15 +220,28 @@ class Api:
         patched = apply_patch(kind, current, body, content_type)
         if not isinstance(patched, dict):
             raise _general_refusal()
+        return self.update(kind, entry, patched, opts, subresource, source=body)
+
+    def update(
+        self,
+        kind: Kind,
+        entry: Entry,
+        changed: Object,
+        opts: WriteOptions,
+        subresource: str = "",
+        *,
+        source: Any = None,
+    ) -> Entry:
+        """Store what a patch made of an object; `source` is the patch, for messages."""
         unknown: list[str] = []
         try:
-            obj = kind.decode(patched, unknown)
+            obj = kind.decode(changed, unknown)
         except WrongType as error:
-            cause = bad_value("patch", body, str(error))
-            raise invalid("", "", "", [cause]) from None
-        self._report_unknown(unknown, opts, patch_body=body)
+            raise invalid("", "", "", [bad_value("patch", source, str(error))]) from None
+        self._report_unknown(unknown, opts, patch_body=source)
         meta = obj["metadata"]
-        self._check_name(kind, namespace, name, meta)
+        name = entry.object["metadata"]["name"]
+        self._check_name(kind, entry.object["metadata"].get("namespace"), name, meta)
         version = meta.get("resourceVersion", "")
         if version and version != str(entry.version):
             raise conflict(kind.plural, kind.group, name)
@@ -238,10 +251,10 @@ class Api:
         """Check a changed object against the old one, and store it if it differs."""
         before = kind.from_stored(old.object) if kind.from_stored else old.object
         strategy = kind.strategy
-        strategy.default(obj)
+        self._default(kind, obj)
         meta = obj["metadata"]
-        if "managedFields" in meta and not opts.manager:
-            meta.pop("managedFields")
+        if not opts.applies:
+            meta.pop("managedFields", None)
         metadata.carry_over(meta, before["metadata"])
         if subresource == "status":
             obj = strategy.prepare_status(obj, before)
@@ -253,6 +266,8 @@ class Api:
             causes = faults * (2 if strategy.twice else 1) + strategy.validate_update(obj, before)
         if causes:
             raise self._invalid(kind, before["metadata"]["name"], causes)
+        if "managedFields" in meta and not opts.applies:
+            ownership.steal(meta, before, obj, ownership.shape_of(kind))
         if kind.to_stored is not None:
             obj = kind.to_stored(obj)
         return self.write(kind, old, obj, opts.dry_run)
@@ -270,7 +285,7 @@ class Api:
         collection = self.collection(kind)
         if deletion.is_over(kind, obj):
             last = Entry(old.key, {**obj, "metadata": dict(meta)}, old.version)
-            self._notify(kind, self.storage.remove(collection, old.key, obj), removed=True)
+            self._notify(kind, self.storage.remove(collection, old.key), removed=True)
             return last
         entry = self.storage.put(collection, old.key, obj)
         self._notify(kind, entry, removed=False)
@@ -320,17 +335,16 @@ class Api:
             last = self.storage.put(collection, entry.key, step.obj)
             self._notify(kind, last, removed=False)
         if step.remove:
-            removed = self.storage.remove(collection, entry.key)
-            self._notify(kind, removed, removed=True)
-            last = removed if step.obj is None else last
+            last = self.storage.remove(collection, entry.key)
+            self._notify(kind, last, removed=True)
         return last, step.remove
 
-    def delete_collection(
-        self, kind: Kind, namespace: str | None, which: ListOptions, opts: DeleteOptions
-    ) -> list[Entry]:
-        """Delete all objects that the selectors match; their last states."""
-        found = self.listing(kind, namespace, which).entries
-        return [self.delete_entry(kind, entry, opts)[0] for entry in found]
+    def delete_collection(self, kind: Kind, namespace: str | None, which: ListOptions, opts: DeleteOptions) -> Listing:
+        """Delete all objects that the selectors match; the list as it was before."""
+        found = self.listing(kind, namespace, which)
+        for entry in found.entries:
+            self.delete_entry(kind, entry, opts)
+        return found
 
     def _notify(self, kind: Kind, entry: Entry, *, removed: bool) -> None:
         for observer in self.observers:
@@ -340,6 +354,9 @@ class Api:
 
     def _decode(self, kind: Kind, body: Object, opts: WriteOptions) -> Object:
         check_type(kind, body)
+        if kind.custom is not None and body["kind"] != kind.kind:
+            name = (body.get("metadata") or {}).get("name", "")
+            raise invalid(body["kind"], kind.group, name, [bad_value("kind", body["kind"], f"must be {kind.kind}")])
         unknown: list[str] = []
         try:
             obj = kind.decode(body, unknown)
@@ -348,6 +365,13 @@ class Api:
             raise bad_request(text) from None
         self._report_unknown(unknown, opts, kind=kind)
         return obj
+
+    def _default(self, kind: Kind, obj: Object) -> None:
+        try:
+            kind.strategy.default(obj)
+        except WrongType as error:
+            text = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {error}'
+            raise bad_request(text) from None
 
     def _report_unknown(
         self, unknown: list[str], opts: WriteOptions, *, kind: Kind | None = None, patch_body: Any = None
@@ -385,7 +409,8 @@ class Api:
             raise forbidden(kind.plural, kind.group, name, text, [cause])
 
     def _invalid(self, kind: Kind, name: str, causes: list[Cause]) -> StatusError:
-        return invalid(kind.kind, kind.group, name, causes)
+        shared = kind.to_stored is not None and kind.custom is None
+        return invalid(kind.kind, "" if shared else kind.group, name, causes)
 
 
 def check_type(kind: Kind, body: Any) -> None:
@@ -393,10 +418,14 @@ def check_type(kind: Kind, body: Any) -> None:
     if not isinstance(body, dict):
         raise bad_request(f"the object provided is unrecognized (must be of type {kind.kind}): it is no JSON object")
     given, version = body.get("kind") or "", body.get("apiVersion") or ""
-    if kind.custom is not None and (not given or not version):
-        missing = "kind" if not given else "apiVersion"
-        raise bad_request(f"Object '{missing.capitalize() if missing == 'kind' else missing}' is missing in the body")
-    if (given and given != kind.kind) or (version and version != kind.api_version):
+    if kind.custom is not None:
+        if not given:
+            raise bad_request("Object 'Kind' is missing in the body")
+        if version != kind.api_version:
+            raise bad_request(
+                f"the API version in the data ({version}) does not match the expected API version ({kind.api_version})"
+            )
+    elif (given and given != kind.kind) or (version and version != kind.api_version):
         shown = version or kind.api_version
         raise bad_request(f'{given} in version "{shown}" cannot be handled as a {kind.kind}')
 

@@ -235,6 +235,7 @@ def _attributes(spec: Object, group: str) -> Attributes:
         text = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
         raise invalid("", group, "", [bad_value("spec.resourceAttributes", "null", text)])
     if about is None:
+        path = path or {}
         return Attributes(path.get("verb", ""), path=path.get("path", ""))
     return Attributes(
         about.get("verb", ""),

@@ -95,8 +95,8 @@ class WorkloadStrategy(Strategy):
             causes.append(bad_value("spec.selector", new["spec"].get("selector"), "field is immutable"))
         if new["kind"] == "StatefulSet" and _rest(new["spec"]) != _rest(old["spec"]):
             text = (
-                "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy',"
-                " 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
+                "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy'"
+                ", 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
             )
             causes.append(not_allowed("spec", text))
         return causes
@@ -171,12 +171,7 @@ class JobStrategy(Strategy):
         causes += _validate_template(spec)
         policy = ((spec.get("template") or {}).get("spec") or {}).get("restartPolicy")
         if policy not in ("OnFailure", "Never"):
-            text = ("OnFailure", "Never")
-            causes.append(
-                required("spec.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"')
-                if policy is None
-                else unsupported_value("spec.template.spec.restartPolicy", policy, text)
-            )
+            causes.append(required("spec.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"'))
         return causes
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:

@@ -1,7 +1,7 @@
 """A Kubernetes API on loopback, composed of its parts: storage, operations, HTTP, collector, custom kinds.
 
 `DevCluster` starts and stops it. With a data directory the cluster survives its process; without one it lives in memory
-only. Ours CRDs are installed at start. Nodes given at start are created, or brought up to date when they exist.
+only. Our CRDs are installed at start. Nodes given at start are created, or brought up to date when they exist.
 """
 
 import asyncio
@@ -101,8 +101,8 @@ class DevCluster:
             listener.close()
             raise PortInUse(
                 error.errno,
-                f"port {self._wanted_port} on {_HOST} cannot be used ({error.strerror}): choose another port, or 0 for a"
-                " free one",
+                f"port {self._wanted_port} on {_HOST} cannot be used ({error.strerror}): choose another port,"
+                " or 0 for a free one",
             ) from None
         self._port = listener.getsockname()[1]
         return listener
@@ -189,7 +189,7 @@ class DevCluster:
         config = {
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [{"name": name, "cluster": {"server": self.url}}],
+            "clusters": [{"name": name, "cluster": {"server": f"{self.url}/as/{self.token}"}}],
             "users": [{"name": "admin", "user": {"token": self.token}}],
             "contexts": [{"name": name, "context": {"cluster": name, "user": "admin", "namespace": "default"}}],
             "current-context": name,

@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+from types import MappingProxyType
 from typing import Any, Final
 
 from t9ksched.devcluster import names
@@ -81,7 +82,7 @@ class NamespaceStrategy(Strategy):
     answers_object = True
     custom_fields = False
     name_fault = staticmethod(names.label_fault)
-    fields = {"metadata.name": at("metadata", "name"), "status.phase": at("status", "phase")}
+    fields = MappingProxyType({"metadata.name": at("metadata", "name"), "status.phase": at("status", "phase")})
 
     def default(self, obj: Object) -> None:
         meta = obj["metadata"]
@@ -269,14 +270,10 @@ class NewEventStrategy(EventStrategy):
     """Events written through `events.k8s.io`, whose rules are stricter."""
 
     def validate(self, obj: Object) -> list[Cause]:
-        causes = [required("eventTime")] if not obj.get("eventTime") else []
-        for field, shown in (("reportingComponent", "reportingController"), ("reportingInstance", "reportingInstance")):
-            if not obj.get(field) and not causes:
-                causes.append(required(shown))
-        for field in ("reason", "action"):
-            if not obj.get(field) and not causes:
-                causes.append(required(field))
-        return causes or super().validate(obj)
+        for field in ("eventTime", "reportingController", "reportingInstance", "action", "reason"):
+            if not obj.get(field):
+                return [required(field)]
+        return super().validate({**obj, "involvedObject": obj.get("regarding") or {}})
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         return []

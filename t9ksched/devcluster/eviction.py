@@ -79,6 +79,17 @@ def _count(budget: Object, name: str) -> None:
     status = budget["status"]
     status["disruptionsAllowed"] = status.get("disruptionsAllowed", 0) - 1
     status["disruptedPods"] = {**(status.get("disruptedPods") or {}), name: now()}
+    if not status["disruptionsAllowed"]:
+        spent = {
+            "type": "DisruptionAllowed",
+            "status": "False",
+            "observedGeneration": status.get("observedGeneration", 0),
+            "lastTransitionTime": now(),
+            "reason": "InsufficientPods",
+            "message": "",
+        }
+        others = [entry for entry in status.get("conditions") or [] if entry.get("type") != "DisruptionAllowed"]
+        status["conditions"] = [*others, spent]
 
 
 def _explain(api: Api, pods: Kind, entry: Entry) -> Entry:

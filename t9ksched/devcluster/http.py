@@ -14,7 +14,7 @@ import yaml
 from aiohttp import web
 
 from t9ksched.devcluster import binding, eviction, media, options, render, scale
-from t9ksched.devcluster.api import APPLY_PATCH, Api, Listing, apply_patch
+from t9ksched.devcluster.api import APPLY_PATCH, Api, apply_patch
 from t9ksched.devcluster.apply import apply
 from t9ksched.devcluster.auth import REVIEWS, Attributes, Authenticator, Authorizer, Reviews, User
 from t9ksched.devcluster.discovery import VERSION, Discovery
@@ -24,7 +24,7 @@ from t9ksched.devcluster.openapi import OpenApi
 from t9ksched.devcluster.paths import Target, method_not_allowed, parse, verb_of
 from t9ksched.devcluster.status import Cause, PlainNotFound, StatusError, not_found, unknown_path
 from t9ksched.devcluster.storage import Entry
-from t9ksched.devcluster.watch import Watcher
+from t9ksched.devcluster.watch import Event, Watcher
 
 Object = dict[str, Any]
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
@@ -32,6 +32,7 @@ Middleware = Callable[[web.BaseRequest, Handler], Awaitable[web.StreamResponse]]
 
 _WATCH_SECONDS: Final = (1800.0, 3600.0)
 _VERSION_WAIT: Final = 3.0
+_BY_PATH: Final = "/as/"
 _CREATED: Final = {
     "kind": "Status",
     "apiVersion": "v1",
@@ -70,8 +71,7 @@ class Frontend:
             return _status(error)
 
     async def _route(self, request: web.BaseRequest) -> web.StreamResponse:
-        path = request.path
-        user = self._authenticator.identify(request.headers.get("Authorization"))
+        path, user = self._identify(request)
         if not path.startswith(("/api/", "/apis/")) or path.count("/") < 3:
             return await self._plain(request, path, user)
         target = parse(path)
@@ -85,6 +85,18 @@ class Frontend:
             ),
         )
         return await self._resource(request, target, verb, user)
+
+    def _identify(self, request: web.BaseRequest) -> tuple[str, User]:
+        """The path and the user of a request.
+
+        kubectl sends no token over plain HTTP, so a kubeconfig carries it in the path as well: `/as/<token>/api…`.
+        """
+        path = request.path
+        header = request.headers.get("Authorization")
+        if path.startswith(_BY_PATH):
+            token, _, rest = path.removeprefix(_BY_PATH).partition("/")
+            path, header = f"/{rest}", header or f"Bearer {token}"
+        return path, self._authenticator.identify(header)
 
     # ---- paths outside the resources
 
@@ -161,7 +173,8 @@ class Frontend:
             "delete": self._delete,
             "deletecollection": self._delete_collection,
         }.get(verb)
-        if handler is None or (verb == "create" and kind.namespaced and not target.namespace):
+        homeless = verb in ("create", "deletecollection") and kind.namespaced and not target.namespace
+        if handler is None or homeless:
             raise method_not_allowed()
         return await handler(request, kind, target)
 
@@ -215,7 +228,7 @@ class Frontend:
             self.watches.add(task)
         with contextlib.suppress(ConnectionError):
             try:
-                events = watcher.initial()
+                events: list[Event] | None = watcher.initial()
                 while events is not None:
                     if events:
                         await response.write(b"".join(map(lines.line, events)))
@@ -276,7 +289,7 @@ class Frontend:
         body = media.read_options(await request.read(), request.headers.get("Content-Type"))
         which = options.list_options(request.query)
         deleted = self.api.delete_collection(kind, target.namespace, which, options.delete_options(request.query, body))
-        return _body(render.listing(kind, Listing(deleted, self.api.storage.version), form, ""), 200, form)
+        return _body(render.listing(kind, deleted, form, ""), 200, form)
 
     # ---- subresources
 

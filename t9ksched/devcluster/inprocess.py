@@ -17,7 +17,7 @@ from t9ksched.devcluster.kinds import Kind
 from t9ksched.devcluster.options import DeleteOptions, ListOptions, WatchOptions, WriteOptions
 from t9ksched.devcluster.status import StatusError
 from t9ksched.devcluster.storage import Entry
-from t9ksched.devcluster.watch import Watcher
+from t9ksched.devcluster.watch import Event, Watcher
 from t9ksched.kube.errors import error_from_status
 from t9ksched.kube.port import ObjectList, WatchEvent
 from t9ksched.kube.resources import PODS, Resource
@@ -159,7 +159,7 @@ class InProcessPort:
             matches = self._api.matcher(kind, label_selector, field_selector)
             options = WatchOptions(int(resource_version or 0), True, None, timeout)
             watcher = Watcher(self._api, kind, namespace, matches, options, timeout)
-            events = watcher.initial()
+            events: list[Event] | None = watcher.initial()
         while events is not None:
             for event in events:
                 raw = event.entry.raw if event.entry.key == "" else render.raw(kind, event.entry)

@@ -11,7 +11,7 @@ from typing import Any, Final
 from t9ksched.devcluster import batchkinds, corekinds, events
 from t9ksched.devcluster.pods import PodStrategy
 from t9ksched.devcluster.schema import decoder
-from t9ksched.devcluster.strategy import Strategy
+from t9ksched.devcluster.strategy import StatusStrategy, Strategy
 
 Object = dict[str, Any]
 ALL_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
@@ -116,9 +116,7 @@ def _builtin() -> Iterator[Kind]:
     yield core("serviceaccounts", "ServiceAccount", ("sa",))
     yield core("endpoints", "Endpoints", ("ep",))
     yield core("limitranges", "LimitRange", ("limits",))
-    quotas = Strategy()
-    quotas.has_status = True  # type: ignore[misc]
-    yield core("resourcequotas", "ResourceQuota", ("quota",), strategy=quotas, subresources=("status",))
+    yield core("resourcequotas", "ResourceQuota", ("quota",), strategy=StatusStrategy(), subresources=("status",))
     yield core(
         "persistentvolumeclaims",
         "PersistentVolumeClaim",

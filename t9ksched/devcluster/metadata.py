@@ -1,4 +1,4 @@
-"""Rules of `metadata`, equal for every kind: what a client may set, what it may change, and what the server fills in."""
+"""Rules of `metadata`, equal for every kind: what a client may set and change, and what the server fills in."""
 
 import secrets
 import uuid
@@ -54,10 +54,8 @@ def carry_over(new: Object, old: Object) -> None:
             new[field] = old[field]
         elif field != "generateName":
             new.pop(field, None)
-    if "managedFields" in old and "managedFields" not in new:
-        new["managedFields"] = old["managedFields"]
-    elif "managedFields" in new and "managedFields" not in old:
-        del new["managedFields"]
+    if "managedFields" in old:
+        new.setdefault("managedFields", old["managedFields"])
     new.pop("selfLink", None)
     new["resourceVersion"] = old["resourceVersion"]
 

@@ -52,7 +52,7 @@ def _model(model: str) -> tuple[Object, frozenset[str]]:
     """The schema of one model of the client library, and the models that it refers to."""
     needed: set[str] = set()
     found = getattr(models, model)
-    described = {found.attribute_map[name]: field.description for name, field in found.model_fields.items()}
+    described = {field.serialization_alias or name: field.description for name, field in found.model_fields.items()}
     properties: Object = {}
     for name, kind in field_types(model).items():
         schema = _type(kind, needed)

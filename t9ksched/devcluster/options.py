@@ -14,6 +14,7 @@ from t9ksched.devcluster.status import (
     StatusError,
     bad_request,
     bad_value,
+    internal,
     invalid,
     not_allowed,
     unsupported,
@@ -32,6 +33,8 @@ class WriteOptions:
     validation: str = "Warn"
     manager: str = ""
     force: bool = False
+    applies: bool = False
+    """Whether the object's record of field owners is part of the write (server-side apply)."""
     warnings: list[str] = field(default_factory=list)
 
 
@@ -203,8 +206,12 @@ def watch_options(query: Mapping[str, str]) -> WatchOptions:
     if causes:
         raise _refuse("ListOptions", causes)
     timeout = integer(query, "timeoutSeconds")
+    version = query.get("resourceVersion", "")
+    if version and not version.isdigit():
+        text = f'resourceVersion: Invalid value: "{version}": strconv.ParseUint: parsing "{version}": invalid syntax'
+        raise internal(text, "")
     return WatchOptions(
-        version=parse_version(query.get("resourceVersion", "")),
+        version=int(version or 0),
         bookmarks=query.get("allowWatchBookmarks", "").lower() in ("true", "1"),
         initial=initial,
         timeout=float(timeout) if timeout else None,

@@ -282,6 +282,8 @@ class PodStrategy(Strategy):
         result = super().prepare_status(new, old)
         result["status"] = {**result.get("status", {})}
         result["status"].setdefault("qosClass", old["status"].get("qosClass", "BestEffort"))
+        if (address := result["status"].get("podIP")) and "podIPs" not in result["status"]:
+            result["status"]["podIPs"] = [{"ip": address}]
         if "deletionTimestamp" in old["metadata"] and "deletionTimestamp" not in new["metadata"]:
             result["metadata"]["deletionTimestamp"] = old["metadata"]["deletionTimestamp"]
         return result

@@ -45,7 +45,21 @@ _MICRO: Final = {
     "CoreV1EventSeries": {"lastObservedTime"},
     "EventsV1EventSeries": {"lastObservedTime"},
 }
-_NODE_INFO: Final = dict.fromkeys(("machineID", "systemUUID", "bootID", "kernelVersion", "osImage", "containerRuntimeVersion", "kubeletVersion", "kubeProxyVersion", "operatingSystem", "architecture"), "")
+_NODE_INFO: Final = dict.fromkeys(
+    [
+        "machineID",
+        "systemUUID",
+        "bootID",
+        "kernelVersion",
+        "osImage",
+        "containerRuntimeVersion",
+        "kubeletVersion",
+        "kubeProxyVersion",
+        "operatingSystem",
+        "architecture",
+    ],
+    "",
+)
 ALWAYS: Final[dict[str, dict[str, Any]]] = {
     "V1Container": {"resources": {}},
     "V1ContainerStatus": {
@@ -172,7 +186,9 @@ def field_types(model: str) -> dict[str, str]:
 def required_fields(model: str) -> frozenset[str]:
     """JSON names of the fields that a model cannot do without."""
     found = getattr(models, model)
-    return frozenset(found.attribute_map[name] for name, field in found.model_fields.items() if field.is_required())
+    return frozenset(
+        field.serialization_alias or name for name, field in found.model_fields.items() if field.is_required()
+    )
 
 
 @cache
@@ -227,6 +243,7 @@ def _model_decoder(model: str) -> Decode:
 
     def compile_field(name: str) -> tuple[Decode, frozenset[str]]:
         kind = types[name]
+        made: Decode
         if name in QUANTITIES.get(model, ()):
             made = _quantities if kind.startswith("Dict") else _quantity
         elif kind == "datetime" and name in _MICRO.get(model, ()):

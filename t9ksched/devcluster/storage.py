@@ -212,11 +212,11 @@ class Storage:
         collection.append(Change(old, entry, deleted=False))
         return entry
 
-    def remove(self, collection: Collection, key: str, last: Object | None = None) -> Entry:
-        """Remove an object; `last` is its last state when that differs from the stored one."""
+    def remove(self, collection: Collection, key: str) -> Entry:
+        """Remove an object; its last state, under the version of the removal."""
         old = collection.entries[key]
         version = self.version + 1
-        obj = dict(last if last is not None else old.object)
+        obj = dict(old.object)
         obj["metadata"] = {**obj["metadata"], "resourceVersion": str(version)}
         if self.recorder is not None:
             self.recorder.record(collection.name, key, version, None)

@@ -4,6 +4,7 @@ Directives: `$patch: delete|replace|merge`, `$retainKeys`, `$deleteFromPrimitive
 `$setElementOrder/<field>`. Merge keys are Kubernetes' own; a list without one is replaced whole.
 """
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from t9ksched.devcluster.schema import field_types
@@ -105,7 +106,7 @@ def merge(target: Any, patch: dict[str, Any], model: str) -> dict[str, Any]:
 
 def _merge_list(target: list[Any], patch: list[Any], model: str, field: str, order: list[Any] | None) -> list[Any]:
     if (model, field) in _MERGED_SETS:
-        return [*patch, *(element for element in target if element not in patch)]
+        return _in_order([*target, *(entry for entry in patch if entry not in target)], patch, target, str)
     key = merge_key(model, field)
     if key is None:
         return [element for element in patch if element != {"$patch": "replace"}]
@@ -125,7 +126,18 @@ def _merge_list(target: list[Any], patch: list[Any], model: str, field: str, ord
                 break
         else:
             result.append(merge({}, element, inner))
-    if order is not None:
-        places = {entry.get(key): number for number, entry in enumerate(order) if isinstance(entry, dict)}
-        result.sort(key=lambda element: places.get(element.get(key), len(places)))
-    return result
+    return _in_order(result, order if order is not None else patch, target, lambda entry: str(entry.get(key)))
+
+
+def _in_order(merged: list[Any], wanted: list[Any], before: list[Any], identity: Callable[[Any], str]) -> list[Any]:
+    """The merged elements: those the patch names in its order, the others where they stood relative to them."""
+    asked = {identity(entry): number for number, entry in enumerate(wanted)}
+    stood = {identity(entry): number for number, entry in enumerate(before)}
+    named = sorted((entry for entry in merged if identity(entry) in asked), key=lambda entry: asked[identity(entry)])
+    others = [entry for entry in merged if identity(entry) not in asked]
+    result: list[Any] = []
+    while named and others:
+        first, second = stood.get(identity(others[0])), stood.get(identity(named[0]))
+        ahead = first is not None and second is not None and first < second
+        result.append((others if ahead else named).pop(0))
+    return result + named + others

@@ -103,6 +103,12 @@ class Strategy:
         """Change what a first delete leaves behind of an object that stays for now (its top level is a copy)."""
 
 
+class StatusStrategy(Strategy):
+    """A plain kind with a status subresource."""
+
+    has_status = True
+
+
 def _take(target: Object, source: Object, field: str) -> None:
     if field in source:
         target[field] = source[field]

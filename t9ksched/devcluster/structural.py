@@ -141,10 +141,10 @@ def _check(value: Any, schema: Object, path: str) -> list[Cause]:
     if wanted := _wrong_type(value, schema):
         shown = _type_of(value)
         text = f'Invalid value: "{shown}": {path or "<nil>"} in body must be of type {wanted}: "{shown}"'
-        causes = [Cause("FieldValueTypeInvalid", text, path or "<nil>")]
+        faults = [Cause("FieldValueTypeInvalid", text, path or "<nil>")]
         if shown == "number" and wanted == "integer":
-            causes.append(Cause("FieldValueInvalid", f'Invalid value: "": {path} must be a whole number', "<nil>"))
-        return causes
+            faults.append(Cause("FieldValueInvalid", f'Invalid value: "": {path} must be a whole number', "<nil>"))
+        return faults
     if value is None:
         return []
     causes: list[Cause] = []
