@@ -5,10 +5,13 @@ what it looks for.
 """
 
 import json
+import os
+import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, Literal, TextIO
 
 from rich.console import Console
@@ -16,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from t9ksched.cli.failure import Failure
+from t9ksched.packaged import folder
 
 PIPE_WIDTH = 240
 
@@ -50,6 +54,20 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, right
     for row in rows:
         result.add_row(*row)
     return result
+
+
+def program() -> str:
+    """How this program can be called again from here: by its name if the shell finds it, else by its path."""
+    if shutil.which("t9ksched"):
+        return "t9ksched"
+    path = Path(sys.executable).with_name("t9ksched")
+    return os.path.relpath(path) if path.exists() else f"{os.path.relpath(sys.executable)} -m t9ksched"
+
+
+def example(name: str) -> str:
+    """The path of a shipped example, as short as it can be from here."""
+    path = str(folder("examples") / name)
+    return min(os.path.relpath(path), path, key=len)
 
 
 def print_failure(failure: Failure) -> None:

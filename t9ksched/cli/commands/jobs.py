@@ -6,7 +6,7 @@ import typer
 from rich.text import Text
 
 from t9ksched.cli.options import DataDirOption, OutputOption, ServerOption, TokenOption, connect
-from t9ksched.cli.output import Output, age, console, print_json, table
+from t9ksched.cli.output import Output, age, console, example, print_json, program, table
 
 PHASE_STYLES = {
     "Running": "green",
@@ -34,7 +34,7 @@ def jobs(
     if output is Output.json:
         print_json(items)
     elif not items:
-        console().print("No jobs. Submit one: t9ksched submit -f examples/pytorch.yaml")
+        console().print(f"No jobs. Submit one: {program()} submit -f {example('pytorch.yaml')}")
     else:
         console().print(render(items))
 

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from t9ksched.cli.datadir import default_data_dir
 from t9ksched.cli.options import DataDirOption, OutputOption
-from t9ksched.cli.output import Output, console, print_json
+from t9ksched.cli.output import Output, console, example, print_json, program
 
 if TYPE_CHECKING:
     from t9ksched.cli.runtime import Plan, Running
@@ -83,6 +83,6 @@ def _welcome(up: "Running") -> None:
         out.print(Text.assemble((f"  {name:<11}", "dim"), value), soft_wrap=True)
     out.print("\nIn another terminal:\n")
     where = "" if up.data_dir == default_data_dir() else f" --data-dir {up.data_dir}"
-    for command in ("t9ksched nodes", "t9ksched submit -f examples/pytorch.yaml --queue default", "t9ksched jobs"):
-        out.print(f"  {command}{where}", soft_wrap=True)
+    for command in ("nodes", f"submit -f {example('pytorch.yaml')} --queue default", "jobs"):
+        out.print(f"  {program()} {command}{where}", soft_wrap=True)
     out.print("\nCtrl-C stops it; the next start goes on from there.", style="dim")

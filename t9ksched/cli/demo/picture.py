@@ -39,12 +39,14 @@ class Picture:
         cards = [card for node in self.nodes for card in node.get("gpus") or ()]
         held = sum(1 for card in cards if card.get("holders"))
         title = f"t9ksched  {len(self.nodes)} nodes, {held} of {len(cards)} cards in use  {self.seconds:4.0f} s"
-        parts: list[RenderableType] = [Rule(title, style="dim", align="left"), self.map()]
-        if self.jobs:
-            parts += [Text(), self._jobs()]
+        parts: list[RenderableType] = [Rule(title, style="dim", align="left"), self.cluster()]
         for scene in self.recording.scenes[-1:]:
             parts += [Text(), *scene_lines(scene)]
         return Group(*parts)
+
+    def cluster(self) -> RenderableType:
+        """The map, and below it what each job does."""
+        return Group(self.map(), Text(), self._jobs()) if self.jobs else self.map()
 
     @property
     def seconds(self) -> float:

@@ -1,0 +1,69 @@
+"""The demo's heavy part: the running service, the scenes on it, and the auditor's score.
+
+It is imported only once the first picture stands.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Coroutine
+from pathlib import Path
+from typing import TextIO
+
+from t9ksched.cli.client import Client
+from t9ksched.cli.demo.audience import Audience
+from t9ksched.cli.demo.picture import Picture
+from t9ksched.cli.demo.record import Score
+from t9ksched.cli.demo.scenes import SCENES
+from t9ksched.cli.demo.stage import Stage
+from t9ksched.cli.logs import configure
+from t9ksched.cli.runtime import Plan, Running, running
+from t9ksched.devcluster.auditwatch import AuditWatcher
+from t9ksched.kube.client import Client as KubeClient
+from t9ksched.kube.config import connect
+from t9ksched.settings import Settings
+
+
+@contextlib.asynccontextmanager
+async def cluster(folder: Path, log: TextIO) -> AsyncIterator[Running]:
+    """Everything started below `folder`, on free ports; nothing of the environment changes it."""
+    settings = Settings.load(db=None, port=0, internal_port=0, internal_address=None, admin_token=None)
+    configure(settings, log)
+    async with running(Plan(folder, settings, 0)) as up:
+        yield up
+
+
+async def perform(up: Running, picture: Picture, watching: Audience) -> None:
+    """Play every scene and write down the score."""
+    async with connect(up.kubeconfig) as kube, _audited(kube) as watcher:
+        stage = Stage(Client.at(up.server, up.token), kube, picture, watching)
+        async with _background(stage.watch()):
+            for title, scene in SCENES:
+                await stage.play(title, scene)
+            picture.recording.score = _score(picture, watcher)
+
+
+@contextlib.asynccontextmanager
+async def _audited(kube: KubeClient) -> AsyncIterator[AuditWatcher]:
+    """The auditor, watching the cluster through the Kubernetes API from here to the end of the block."""
+    watcher, follower = AuditWatcher.on(kube)
+    async with _background(follower.run()):
+        await follower.synced()
+        yield watcher
+
+
+@contextlib.asynccontextmanager
+async def _background(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
+    """Run `work` for the length of the block. What it raises ends the block."""
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(work)
+        try:
+            yield
+        finally:
+            task.cancel()
+
+
+def _score(picture: Picture, watcher: AuditWatcher) -> Score:
+    """What the auditor found over the whole demo, and the gangs that had all of their minimum."""
+    report = watcher.report()
+    whole = sum(job["members"]["bound"] >= max(1, job["members"]["min"]) for job in picture.jobs if job.get("queue"))
+    return Score(whole, len(report.partial_gangs), report.cards_given_twice, picture.seconds)
