@@ -29,9 +29,9 @@ def chosen(gang: Gang) -> tuple[Sequence[Member], list[Member], bool]:
         if gang.total < gang.min_member or len(waiting) < missing:
             return waiting, [], False
         return waiting[:missing], list(waiting[missing:]), True
-    there, total = dict(gang.placed), dict(gang.total_roles)
+    there = dict(gang.placed)
     short = {role: max(0, minimum - there.get(role, 0)) for role, minimum in gang.roles}
-    if gang.total < gang.min_member or any(total.get(role, 0) < minimum for role, minimum in gang.roles):
+    if gang.total < gang.min_member:
         return waiting, [], False
     picked: list[bool] = []
     for member in waiting:

@@ -126,10 +126,11 @@ def some_table(rng: random.Random, size: int, shapes: list[PodClass]) -> NodeTab
     """Nodes, some of them with foreign pods, put in in any order, one lost on the way."""
     table = NodeTable()
     names = [f"n{at}" for at in range(size)]
-    table.upsert(node("lost", gpu=8))
-    for name in rng.sample(names, size):
+    for at, name in enumerate(rng.sample(names, size)):
+        if at == size // 2:
+            table.upsert(node("lost", gpu=8))
+            table.remove("lost")
         table.upsert(facts(rng, name))
-    table.remove("lost")
     for name in names:
         for of in rng.choices(shapes, k=rng.choice([0, 0, 0, 0, 1, 2])):
             known = rng.random() < 0.5

@@ -193,13 +193,14 @@ def test_a_launcher_and_its_workers_share_the_nodes() -> None:
 
 
 def test_another_order_of_kinds_is_tried_when_the_first_fails() -> None:
-    """`hard` is tied to as few nodes as `wide` but packs onto the node that `tied` needs; only another order works."""
-    tie = {"kubernetes.io/hostname": "n0"}
-    wide, tied = pod_class(cpu=6), pod_class(cpu=3, selector=tie)
+    """The larger pod alone would go to `n1`, where it leaves one cpu that nobody can use."""
+    large, small = pod_class(cpu=5, memory=0), pod_class(cpu=3, memory=0)
     nodes = [node("n0", cpu=8), node("n1", cpu=6)]
-    members = [member("wide", wide), member("tied-0", tied), member("tied-1", tied)]
+    members = [member("l", large), *(member(f"s{at}", small) for at in range(3))]
+    assert where(decide(view(nodes, [gang("g", members=members[:1])]))) == {"l": "n1"}
     found = decide(view(nodes, [gang("g", members=members)]))
-    assert where(found) == {"wide": "n1", "tied-0": "n0", "tied-1": "n0"}
+    assert where(found) == {"l": "n0", "s0": "n1", "s1": "n1", "s2": "n0"}
+    assert len(found.assignments) == 4
 
 
 def test_blocked_members_explain_a_gang_that_lacks_them() -> None:
@@ -208,6 +209,9 @@ def test_blocked_members_explain_a_gang_that_lacks_them() -> None:
     assert found.waiting[0].reasons == (gated,)
     enough = decide(view(FOUR, [gang("g", pods=2, min_member=2, total=3, blocked=[gated])]))
     assert len(enough.assignments) == 2
+    master = {"total": 3, "total_roles": {"": 2, "master": 1}, "roles": {"master": 1}}
+    without = decide(view(FOUR, [gang("g", pods=2, min_member=2, blocked=[gated], **master)]))  # type: ignore[arg-type]
+    assert (without.assignments, without.waiting[0].reasons) == ((), (gated,))
 
 
 # --- queues
@@ -401,11 +405,11 @@ def test_cards_of_a_container_by_container() -> None:
     )
 
 
-def test_a_pod_whose_cards_are_not_known_still_takes_some() -> None:
-    live = table([node("n", gpu=4)])
-    live.charge(live.row("n"), pod_class(gpu=3), {})
-    found = decide(view(live, [gang("a", gpu=1), gang("b", gpu=1)]))
-    assert starts(found) == ["a"]
+@pytest.mark.parametrize(("cordoned", "fit"), [(0, 2), (0b1, 1), (0b11, 0)])
+def test_a_pod_whose_cards_are_not_known_may_sit_on_any(cordoned: int, fit: int) -> None:
+    live = table([node("n", gpu=4, unusable={GPU: cordoned})])
+    live.charge(live.row("n"), pod_class(gpu=2), {})
+    assert len(decide(view(live, [gang(f"g{at}", gpu=1) for at in range(4)])).assignments) == fit
 
 
 # --- holds

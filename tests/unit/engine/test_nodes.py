@@ -1,0 +1,116 @@
+"""The live table of nodes and its frozen pictures."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from t9ksched.engine.masks import Memo, QueueNodes, Usable
+from t9ksched.model.labels import LabelSelector
+from tests.builders import GPU, node, pod_class, table
+
+ONE = node("a", gpu=4)
+
+
+def test_a_frozen_picture_does_not_move() -> None:
+    live = table([ONE, node("b", gpu=4)])
+    before = live.freeze()
+    live.charge(live.row("a"), pod_class(gpu=2, ports=[80]), {GPU: 0b11})
+    after = live.freeze()
+    assert not before.used.any()
+    assert not before.cards_used.any()
+    assert before.ports == {}
+    assert after.static is before.static
+    assert live.used("a") == {"cpu": 1000, "memory": 1 << 30, GPU: 2, "pods": 1}
+    assert live.cards_used("a") == {GPU: 0b11}
+    assert [p.port for p in after.ports["a"]] == [80]
+    assert after.free()[after.static.resources.index(GPU)].tolist() == [2, 4]
+
+
+def test_generation_grows_with_each_change_of_facts_only() -> None:
+    live = table([ONE])
+    row = live.row("a")
+    assert live.upsert(replace(ONE)) == row
+    assert live.generation[row] == 1
+    assert live.upsert(replace(ONE, unschedulable=True)) == row
+    assert live.generation[row] == 2
+    live.charge(row, pod_class(), {})
+    assert live.freeze().static.generation == (2,)
+    live.remove("a")
+    again = live.upsert(ONE)
+    assert live.generation[again] > 2
+    assert live.used("a") == {}
+
+
+def test_rows_stay_while_names_are_sorted_in_a_picture() -> None:
+    live = table([node(name) for name in "cab"])
+    rows = {name: live.row(name) for name in "cab"}
+    live.charge(rows["b"], pod_class(cpu=7), {})
+    live.remove("a")
+    live.upsert(node("d", **{"example.com/x": 3}))
+    assert {name: live.row(name) for name in "cb"} == {name: rows[name] for name in "cb"}
+    frozen = live.freeze()
+    assert frozen.names == ("b", "c", "d")
+    assert frozen.used[frozen.static.resources.index("cpu")].tolist() == [7000, 0, 0]
+    assert frozen.static.allocatable[frozen.static.resources.index("example.com/x")].tolist() == [0, 0, 3]
+
+
+def test_columns_grow_by_need() -> None:
+    live = table([node(f"n{at:03}", **{f"example.com/r{at % 20}": 1}) for at in range(200)])
+    for at in range(200):
+        live.charge(at, pod_class(cpu=1, **{f"example.com/r{at % 20}": 1}), {})
+    frozen = live.freeze()
+    assert frozen.used.sum(axis=1).max() == 200 << 30
+    assert frozen.used[frozen.static.resources.index("cpu")].tolist() == [1000] * 200
+
+
+def test_a_card_with_two_holders_is_free_when_both_are_gone() -> None:
+    live = table([ONE])
+    for _ in range(2):
+        live.charge(0, pod_class(gpu=1), {GPU: 0b10})
+    live.discharge(0, pod_class(gpu=1), {GPU: 0b10})
+    assert live.cards_used("a") == {GPU: 0b10}
+    live.discharge(0, pod_class(gpu=1), {GPU: 0b10})
+    assert live.cards_used("a") == {GPU: 0}
+
+
+def test_unknown_names() -> None:
+    live = table([ONE])
+    live.remove("nobody")
+    with pytest.raises(KeyError):
+        live.row("nobody")
+    with pytest.raises(KeyError):
+        live.freeze().row("nobody")
+
+
+def test_more_than_any_number_we_count_in_does_not_break_the_sums() -> None:
+    live = table([node("a", memory="16Ei")])
+    huge = pod_class(memory=10**30)
+    for _ in range(3):
+        live.charge(0, huge, {})
+    assert (live.freeze().free() < 1 << 62).all()
+    for _ in range(3):
+        live.discharge(0, huge, {})
+    assert live.used("a") == {}
+
+
+def test_the_memo_computes_only_what_changed() -> None:
+    selector = LabelSelector.parse({"matchLabels": {"pool": "x"}})
+    live = table([node(f"n{at}", labels={"pool": "x" if at % 2 else "y"}) for at in range(10)])
+    memo = Memo()
+    memo.follow(live.freeze())
+    first = memo.column(QueueNodes(selector))
+    assert np.flatnonzero(first).tolist() == [1, 3, 5, 7, 9]
+    memo.column(Usable())
+    done = memo.computed
+    memo.follow(live.freeze())
+    assert memo.computed == done
+    live.upsert(node("n0", labels={"pool": "x"}, ready=False))
+    live.upsert(node("n00", labels={"pool": "x"}))
+    live.remove("n9")
+    memo.follow(live.freeze())
+    assert memo.computed == done + 2 * 2
+    assert live.freeze().names[:2] == ("n0", "n00")
+    assert np.flatnonzero(memo.column(QueueNodes(selector))).tolist() == [0, 1, 2, 4, 6, 8]
+    assert not memo.column(Usable())[0]
+    assert np.flatnonzero(first).tolist() == [1, 3, 5, 7, 9], "a picture already handed out stays as it was"
