@@ -23,6 +23,7 @@ def create_app(services: Services) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         openapi_url="/openapi.json",
+        redirect_slashes=False,
     )
     app.state.services = services
     app.add_middleware(Envelope)

@@ -104,6 +104,27 @@ class Explanation(Shape):
     position: int | None
 
 
+class HistoryEvent(Shape):
+    """One thing that happened; `id` is the cursor for the next page."""
+
+    id: int
+    at: str
+    event: str
+    kind: str | None
+    namespace: str | None
+    name: str | None
+    uid: str | None
+    queue: str | None
+    actor: str | None
+    detail: dict[str, Any]
+
+
+class HistoryPage(Shape):
+    """Events, oldest first."""
+
+    items: list[HistoryEvent]
+
+
 class QueueSpecShape(Shape):
     """A queue's policy; absent fields have their defaults."""
 

@@ -5,7 +5,7 @@ that the leader does not know (yet, or because another scheduler places it) is s
 """
 
 import contextlib
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
@@ -19,7 +19,7 @@ from api.documents import parse, read_body
 from api.kinds import addressed
 from api.leader import LeaderAway
 from api.problems import Problem, from_kube
-from api.schemas import Explanation, Job, Jobs, Shape
+from api.schemas import Explanation, HistoryPage, Job, Jobs, Shape
 from api.services import Given, Services
 from api.shapes import FINISHED, from_object
 from api.submission import Item, Wish, check, prepare
@@ -125,6 +125,29 @@ async def explain(namespace: str, kind: str, name: str, services: Given, _: User
     if explanation is None:
         explanation = _unseen(*await _from_cluster(services, resource, namespace, name))
     return answer(explanation)
+
+
+@router.get(
+    "/{namespace}/{kind}/{name}/history",
+    summary="What happened to jobs of this name, also when they are gone",
+    responses=documented({200: HistoryPage}, 404),
+)
+async def events(
+    namespace: str,
+    kind: str,
+    name: str,
+    services: Given,
+    _: User,
+    after: Annotated[int, Query(ge=0, lt=2**63, description="The last `id` seen")] = 0,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 200,
+) -> Response:
+    resource = addressed(kind)
+    found = await services.store.history.list(
+        namespace=namespace, kind=resource.kind, name=name, after=after, limit=limit
+    )
+    if not found and after == 0:
+        await _from_cluster(services, resource, namespace, name)
+    return answer({"items": [asdict(event) | {"at": at(event.at)} for event in found]})
 
 
 @router.delete(

@@ -88,7 +88,7 @@ async def test_one_job_from_the_leader(world: World) -> None:
     ("path", "code"),
     [("default/mpijob/nope", "NotFound"), ("default/unicorn/x", "UnknownKind"), ("nowhere/pod/x", "NotFound")],
 )
-@pytest.mark.parametrize("suffix", ["", "/explanation"])
+@pytest.mark.parametrize("suffix", ["", "/explanation", "/history"])
 async def test_unknown_jobs(world: World, path: str, code: str, suffix: str) -> None:
     found = await world.user("GET", f"{WORKLOADS}/{path}{suffix}")
     assert (found.status, found.body["code"]) == (404, code)
@@ -124,6 +124,10 @@ async def test_cancel(world: World) -> None:
     assert (gone.status, gone.body["uid"]) == (200, uid)
     assert world.kube.objects == {}
     assert [event.event for event in await world.store.history.list(uid=uid)] == ["submitted", "accepted", "deleted"]
+    address = f"{WORKLOADS}/default/pytorchtrainingjob/resnet/history"
+    told = (await world.user("GET", address)).body["items"]
+    assert [(one["event"], one["actor"]) for one in told] == [(e, "ann") for e in ("submitted", "accepted", "deleted")]
+    assert (await world.user("GET", f"{address}?after={told[0]['id']}&limit=1")).body["items"] == [told[1]]
     again = await world.user("DELETE", f"{WORKLOADS}/default/pytorchtrainingjob/resnet")
     assert (again.status, again.body["code"]) == (404, "NotFound")
 

@@ -127,6 +127,7 @@ async def test_faulty_queues(world: World, body: dict[str, Any], paths: list[str
         ("POST", "/default/actions/explode", None, 404, "NotFound"),
         ("DELETE", "", None, 405, "Malformed"),
         ("GET", "/a%00b", None, 400, "Malformed"),
+        ("GET", "/", None, 404, "NotFound"),
     ],
 )
 async def test_refusals(world: World, method: str, path: str, body: Any, status: int, code: str) -> None:
