@@ -139,7 +139,8 @@ class Collection:
         future = asyncio.get_running_loop().create_future()
         self._waiting.add(future)
         try:
-            await asyncio.wait_for(future, timeout)
+            async with asyncio.timeout(timeout):  # unlike wait_for before 3.12, it never swallows a cancellation
+                await future
         except TimeoutError:
             return False
         finally:
