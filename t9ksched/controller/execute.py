@@ -31,12 +31,26 @@ class NameTaken(Exception):
 
 
 class Executor:
-    """Carries out actions on one cluster."""
+    """Carries out actions on one cluster.
 
-    def __init__(self, client: ClusterPort, record: Record, new_keys: Callable[[str], KeyPair]) -> None:
+    `wrote(old, new)` and `made(new)` are told of each workload written and object created, so that the picture need not
+    wait for the watch to bring it.
+    """
+
+    def __init__(
+        self,
+        client: ClusterPort,
+        record: Record,
+        new_keys: Callable[[str], KeyPair],
+        *,
+        wrote: Callable[[Object, Object], None] = lambda old, new: None,
+        made: Callable[[Object], None] = lambda new: None,
+    ) -> None:
         self._client = client
         self._record = record
         self._new_keys = new_keys
+        self._wrote = wrote
+        self._made = made
 
     async def carry_out(self, obj: Object, actions: Actions) -> None:
         """Do everything, or stop at the first failure.
@@ -58,9 +72,10 @@ class Executor:
 
     async def _write_status(self, obj: Object, status: Object) -> None:
         try:
-            await self._client.replace_status(resources.of(obj), {**obj, "status": status})
+            written = await self._client.replace_status(resources.of(obj), {**obj, "status": status})
         except (Conflict, NotFound) as error:
             raise Stale(str(error)) from error
+        self._wrote(obj, written)
 
     async def _each(self, objects: Any, act: Callable[[Object], Any]) -> None:
         """Act on all, some at a time; the first failure is raised once the others have ended."""
@@ -89,7 +104,7 @@ class Executor:
             keys = self._new_keys(f"{name_of(owner)}.{namespace}")
             thing = mpi.with_keys(thing, keys.private, keys.public)
         try:
-            await self._client.create(res, thing, namespace)
+            self._made(await self._client.create(res, thing, namespace))
         except AlreadyExists as error:
             await self._check_ours(owner, thing, error)
         except (Forbidden, Unprocessable) as error:
@@ -102,7 +117,11 @@ class Executor:
             there = await self._client.get(resources.of(thing), name_of(thing), metadata(thing)["namespace"])
         except NotFound:
             raise Stale(f"{what} was there and is gone") from error
-        if not owned_by(there, uid_of(owner)):
+        if owned_by(there, uid_of(owner)):
+            self._made(there)
+        elif metadata(there).get("deletionTimestamp"):
+            raise Stale(f"{what} of before is still going") from error
+        else:
             message = f"{what} exists already and is not part of this {owner['kind']}: delete it, or rename this one"
             self._record(owner, "NameTaken", message, type="Warning")
             raise NameTaken(message) from error

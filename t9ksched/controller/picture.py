@@ -4,9 +4,12 @@ Filled by reflectors; every change puts the workload it concerns into the work q
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from t9ksched.workloads.actions import Children, Object, metadata, name_of, uid_of
+
+_GONE_REMEMBERED: Final = 4096
+"""Deletions remembered for the case that the answer to a creation comes after them."""
 
 
 class Key(NamedTuple):
@@ -31,6 +34,12 @@ class Workloads:
 
     def __len__(self) -> int:
         return len(self._objects)
+
+    def wrote(self, old: Object, new: Object) -> None:
+        """We wrote `new` over `old`. The server takes that only from the latest version, so nothing lies between."""
+        key = Key(self._kind, str(metadata(old).get("namespace", "")), name_of(old))
+        if self._objects.get(key) is old:
+            self._objects[key] = new
 
     def on_replace(self, items: list[Any]) -> None:
         """The first list."""
@@ -58,6 +67,7 @@ class Owned:
         self._changed = changed
         self._by_owner: dict[str, dict[str, Object]] = {}
         self._owner_of: dict[str, str] = {}
+        self._gone: dict[str, None] = {}
 
     def of(self, owner_uid: str) -> Children:
         """What a workload owns now, in order of names so that decisions repeat."""
@@ -66,6 +76,12 @@ class Owned:
             pods=tuple(each for each in found if each["kind"] == "Pod"),
             companions=tuple(each for each in found if each["kind"] != "Pod"),
         )
+
+    def made(self, obj: Object) -> None:
+        """We created `obj`. The watch may have brought it already, or even its end; then that counts."""
+        owner = self._controller(obj)
+        if owner is not None and uid_of(obj) not in self._owner_of and uid_of(obj) not in self._gone:
+            self._remember(obj, owner)
 
     def on_replace(self, items: list[Any]) -> None:
         """The first list of one kind."""
@@ -79,16 +95,22 @@ class Owned:
         if known is not None and (owner is None or owner["uid"] != known):
             self._forget(uid_of(obj))
         if owner is not None:
-            self._owner_of[uid_of(obj)] = owner["uid"]
-            self._by_owner.setdefault(owner["uid"], {})[uid_of(obj)] = obj
+            self._remember(obj, owner)
             self._tell(obj, owner)
 
     def on_delete(self, obj: Object) -> None:
         """Gone."""
         self._forget(uid_of(obj))
+        self._gone[uid_of(obj)] = None
+        if len(self._gone) > _GONE_REMEMBERED:
+            del self._gone[next(iter(self._gone))]
         owner = self._controller(obj)
         if owner is not None:
             self._tell(obj, owner)
+
+    def _remember(self, obj: Object, owner: Object) -> None:
+        self._owner_of[uid_of(obj)] = owner["uid"]
+        self._by_owner.setdefault(owner["uid"], {})[uid_of(obj)] = obj
 
     def _forget(self, uid: str) -> None:
         owner = self._owner_of.pop(uid, None)

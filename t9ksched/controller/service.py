@@ -72,9 +72,15 @@ class Controllers:
         self._workers = workers
         self._own_recorder = EventRecorder(client, COMPONENT) if recorder is None else None
         record: Record = (recorder or self._own_recorder or EventRecorder(client, COMPONENT)).record
-        self._executor = Executor(client, record, new_keys)
         self._workloads = {res.kind: Workloads(res.kind, self.queue.add) for res in _KINDS}
         self._owned = Owned(tuple(self._workloads), self.queue.add)
+        self._executor = Executor(
+            client,
+            record,
+            new_keys,
+            wrote=lambda old, new: self._workloads[old["kind"]].wrote(old, new),
+            made=self._owned.made,
+        )
         selector = f"{COMPONENT_LABEL} in ({','.join(kind.lower() for kind in self._workloads)})"
         self._reflectors: list[Reflector[dict[str, object]]] = [
             *(Reflector(client, res, self._workloads[res.kind]) for res in _KINDS),
