@@ -1,0 +1,203 @@
+"""The program from outside: `python -m t9ksched …` in processes of its own, REST and the Kubernetes API over HTTP."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
+
+from t9ksched.devcluster.auditor import AuditReport, audit
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+PATIENCE_SECONDS = 60.0
+
+Json = dict[str, Any]
+
+
+def environment(data_dir: Path | None = None) -> dict[str, str]:
+    """This process's environment without anything that would steer t9ksched; `data_dir` is its data directory."""
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("T9KSCHED_")}
+    clean |= {"XDG_DATA_HOME": str(data_dir) if data_dir else "/nonexistent", "COLUMNS": "200"}
+    return clean | ({"T9KSCHED_DATA_DIR": str(data_dir)} if data_dir else {})
+
+
+@dataclass
+class Done:
+    """A command that has ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+def run(*arguments: str, data_dir: Path | None = None, stdin: str = "") -> Done:
+    """Run a command to its end. It must never show a traceback."""
+    done = subprocess.run(
+        [sys.executable, "-m", "t9ksched", *arguments],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        env=environment(data_dir),
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+def request(
+    method: str, url: str, token: str, body: Any = None, content_type: str = "application/json"
+) -> tuple[int, Any]:
+    """One HTTP request; the status and the decoded answer, of errors too."""
+    data = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": content_type}
+    try:
+        with urlopen(Request(url, data, headers, method=method), timeout=PATIENCE_SECONDS) as answer:
+            return answer.status, json.loads(answer.read() or b"null")
+    except HTTPError as error:
+        with error:
+            return error.code, json.loads(error.read() or b"null")
+
+
+class Up:
+    """A running `t9ksched up`."""
+
+    def __init__(self, data_dir: Path, *options: str) -> None:
+        self.data_dir = data_dir
+        self._log = (data_dir.parent / f"{data_dir.name}.log").open("a")
+        self.process = subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "t9ksched",
+                "up",
+                "--port",
+                "0",
+                "-o",
+                "json",
+                "--data-dir",
+                str(data_dir),
+                *options,
+            ],
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+            env=environment(),
+        )
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, Path(self._log.name).read_text()
+        told = json.loads(line)
+        self.server, self.token = told["server"], told["token"]
+        assert told["dataDir"] == str(data_dir)
+        config = json.loads(Path(told["kubeconfig"]).read_text())
+        self.cluster = config["clusters"][0]["cluster"]["server"]
+        self._cluster_token = config["users"][0]["user"]["token"]
+
+    def cli(self, *arguments: str, stdin: str = "") -> Done:
+        """A client command that finds this service by its data directory."""
+        return run(*arguments, data_dir=self.data_dir, stdin=stdin)
+
+    def must(self, *arguments: str, stdin: str = "") -> str:
+        """A client command that must succeed; what it printed."""
+        done = self.cli(*arguments, stdin=stdin)
+        assert done.code == 0, done.err
+        return done.out
+
+    def rest(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> tuple[int, Any]:
+        """A REST request as the administrator."""
+        return request(method, self.server + path, self.token, body, content_type)
+
+    def kube(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        """A request to the Kubernetes API."""
+        return request(method, self.cluster + path, self._cluster_token, body)
+
+    def pods(self, namespace: str = "default") -> list[Json]:
+        """The pods of a namespace, as Kubernetes has them."""
+        return list(self.kube("GET", f"/api/v1/namespaces/{namespace}/pods")[1]["items"])
+
+    def audit(self) -> AuditReport:
+        """What the auditor says of the cluster as it stands."""
+        groups = "/apis/scheduler.tensorstack.dev/v1beta1/podgroups"
+        nodes, pods, podgroups = (
+            self.kube("GET", path)[1]["items"] for path in ("/api/v1/nodes", "/api/v1/pods", groups)
+        )
+        return audit(nodes, pods, podgroups)
+
+    def held(self) -> int:
+        """How many cards of the cluster somebody holds."""
+        nodes = self.rest("GET", "/apis/v1/nodes")[1]["items"]
+        return sum(bool(card["holders"]) for node in nodes for card in node["gpus"])
+
+    def kill(self) -> None:
+        """End it without any chance to tidy up."""
+        self.process.kill()
+        self._reap()
+
+    def stop(self) -> int:
+        """Ask it to stop; its exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        return self._reap()
+
+    def _reap(self) -> int:
+        code = self.process.wait(PATIENCE_SECONDS)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        self._log.close()
+        return code
+
+    @property
+    def log(self) -> str:
+        """What it logged."""
+        return Path(self._log.name).read_text()
+
+
+def until(look: Callable[[], Any], what: str = "it") -> Any:
+    """Look until the answer is truthy; the answer."""
+    end = time.monotonic() + PATIENCE_SECONDS
+    while not (seen := look()):
+        assert time.monotonic() < end, f"{what} did not come within {PATIENCE_SECONDS:.0f} s"
+        time.sleep(0.05)
+    return seen
+
+
+def queue(name: str, cards: int, product: str, **spec: Any) -> Json:
+    """The body of a queue with a quota of cards on nodes with a product."""
+    return {
+        "name": name,
+        "labels": {},
+        "spec": {
+            "quota": {"requests": {"nvidia.com/gpu": str(cards)}},
+            "nodeSelector": {"matchLabels": {"nvidia.com/gpu.product": product}},
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "default"}},
+            **spec,
+        },
+    }
+
+
+@pytest.fixture(scope="session")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    """A service with the demo's nodes and the queues a100 and a40, for all tests that leave it as they found it."""
+    service = Up(tmp_path_factory.mktemp("up") / "data")
+    try:
+        for name, cards, product in (("a100", 32, "NVIDIA-A100-PCIE-80GB"), ("a40", 16, "NVIDIA-A40-40GB")):
+            assert service.rest("POST", "/apis/v1/admin/queues", queue(name, cards, product))[0] == 201
+        yield service
+        assert service.process.poll() is None, service.log
+        assert service.audit().ok, str(service.audit())
+    finally:
+        service.stop()

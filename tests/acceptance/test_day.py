@@ -1,0 +1,132 @@
+"""A user's day and an administrator's, by the commands they would type."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from t9ksched.model.names import GPU_INDEX_PREFIX
+from tests.acceptance.conftest import EXAMPLES, Up, until
+
+EXAMPLE_JOBS = [
+    ("pytorch.yaml", "ptj/resnet", 16),
+    ("mpi.yaml", "mj/benchmarks", 8),
+    ("notebook.yaml", "nb/lab", 1),
+    ("pod.yaml", "pod/nvidia-smi", 1),
+    ("podgroup.yaml", "podgroup/simulation", 2),
+    ("job.yaml", "job/sweep", 4),
+]
+
+
+@pytest.mark.parametrize(("file", "name", "cards"), EXAMPLE_JOBS)
+def test_each_example_from_submission_to_the_end(up: Up, file: str, name: str, cards: int) -> None:
+    up.must("submit", "-f", str(EXAMPLES / file))
+    running = json.loads(up.must("wait", name, "--for", "running", "--timeout", "60s", "-o", "json"))
+    assert running["queue"] in ("a100", "a40")
+    assert until(lambda: up.held() == cards, f"{cards} cards")
+    listed = json.loads(up.must("jobs", "-o", "json"))
+    (job,) = [job for job in listed if (job["kind"], job["name"]) == (running["kind"], running["name"])]
+    assert job["gpus"] == cards
+    assert job["members"]["running"] >= job["members"]["min"] > 0
+    explained = json.loads(up.must("explain", name, "-o", "json"))
+    assert (explained["verdict"], explained["reasons"]) == ("Placed", [])
+    assert up.audit().ok, str(up.audit())
+    up.must("cancel", name, "--yes")
+    up.must("wait", name, "--for", "deleted", "--timeout", "60s")
+    assert until(lambda: up.held() == 0, "free cards")
+
+
+def test_cards_are_given_by_index(up: Up) -> None:
+    up.must("submit", "-f", str(EXAMPLES / "pytorch.yaml"))
+    up.must("wait", "ptj/resnet", "--for", "running", "--timeout", "60s")
+    pods = [pod for pod in up.pods() if pod["metadata"]["name"].startswith("resnet-")]
+    given = [
+        (pod["spec"]["nodeName"], index)
+        for pod in pods
+        for index in pod["metadata"]["annotations"][f"{GPU_INDEX_PREFIX}pytorch"].split(",")
+    ]
+    assert len(given) == len(set(given)) == 16
+    table = up.must("nodes")
+    assert "default/PyTorchTrainingJob/resnet ×16" in table
+    assert table.count("A A A A A A A A") == 2
+    up.must("cancel", "ptj/resnet", "--yes")
+    assert until(lambda: up.held() == 0, "free cards")
+
+
+def test_a_gang_that_does_not_fit_waits_whole_with_a_reason(up: Up, tmp_path: Path) -> None:
+    foreign = _pod("foreign", 4, {"nvidia.com/gpu.product": "NVIDIA-A40-40GB"})
+    assert up.kube("POST", "/api/v1/namespaces/default/pods", foreign)[0] == 201
+    assert until(lambda: up.held() == 4, "foreign cards charged")
+    file = tmp_path / "big.yaml"
+    file.write_text((EXAMPLES / "pytorch.yaml").read_text().replace("resnet", "big"))
+    up.must("submit", "-f", str(file), "--queue", "a40", "--priority", "7")
+    waited = up.cli("wait", "ptj/big", "--for", "running", "--timeout", "1s")
+    assert waited.code == 1
+    assert "InsufficientResources" in waited.err
+    assert "explain" in waited.err
+    explained = json.loads(up.must("explain", "pytorchtrainingjob/big", "-o", "json"))
+    assert explained["verdict"] == "Waiting"
+    assert explained["reasons"][0]["code"] == "InsufficientResources"
+    assert explained["job"]["members"]["bound"] == 0
+    assert explained["job"]["priority"] == 7
+    assert up.kube("DELETE", "/api/v1/namespaces/default/pods/foreign")[0] == 200
+    up.must("wait", "ptj/big", "--for", "running", "--timeout", "60s")
+    up.must("cancel", "ptj/big", "--yes")
+    assert until(lambda: up.held() == 0, "free cards")
+
+
+def test_a_job_without_a_scheduler_block_is_left_to_the_default_scheduler(up: Up, tmp_path: Path) -> None:
+    file = tmp_path / "foreign.json"
+    file.write_text(json.dumps(_pod("nobodys", 2, {"nvidia.com/gpu.product": "NVIDIA-A100-PCIE-80GB"})))
+    assert "default scheduler" in up.must("submit", "-f", str(file))
+    assert until(lambda: up.held() == 2, "foreign cards charged")
+    (pod,) = [pod for pod in up.pods() if pod["metadata"]["name"] == "nobodys"]
+    assert pod["spec"]["schedulerName"] == "default-scheduler"
+    queues = json.loads(up.must("queues", "list", "-o", "json"))
+    assert not any((queue["status"]["allocated"] or {}).get("nvidia.com/gpu", "0") != "0" for queue in queues)
+    up.must("cancel", "pod/nobodys", "--yes")
+    assert until(lambda: up.held() == 0, "free cards")
+
+
+def test_a_dry_run_judges_and_creates_nothing(up: Up) -> None:
+    assert "would be accepted" in up.must("submit", "--dry-run", "-f", str(EXAMPLES / "pytorch.yaml"))
+    assert up.rest("GET", "/apis/v1/workloads/default/PyTorchTrainingJob/resnet")[0] == 404
+
+
+def test_the_life_of_a_queue(up: Up) -> None:
+    up.must("queues", "create", "night", "--quota", "nvidia.com/gpu=4", "--for-namespace", "default", "--priority", "3")
+    up.must("queues", "edit", "night", "--quota", "cpu=10", "--priority", "4")
+    night = json.loads(up.must("queues", "get", "night", "-o", "json"))
+    assert night["spec"]["quota"]["requests"] == {"cpu": "10", "nvidia.com/gpu": "4"}
+    assert night["spec"]["priority"] == 4
+    again = up.cli("queues", "create", "night")
+    assert (again.code, "AlreadyExists" in again.err) == (1, True)
+    up.must("queues", "close", "night")
+    refused = up.cli("submit", "-f", str(EXAMPLES / "pod.yaml"), "--queue", "night")
+    assert (refused.code, "QueueClosed" in refused.err) == (1, True)
+    up.must("queues", "open", "night")
+    up.must("queues", "delete", "night", "--yes")
+    assert "night" not in up.must("queues", "list")
+
+
+def test_tokens(up: Up) -> None:
+    secret = up.must("token", "create", "alice").strip()
+    assert up.cli("queues", "list", "--token", secret).code == 0
+    refused = up.cli("queues", "create", "mine", "--token", secret)
+    assert (refused.code, "Forbidden" in refused.err) == (1, True)
+    assert secret not in up.must("token", "list")
+    up.must("token", "revoke", "alice")
+    refused = up.cli("queues", "list", "--token", secret)
+    assert (refused.code, "Unauthenticated" in refused.err) == (1, True)
+
+
+def _pod(name: str, gpus: int, selector: dict[str, str]) -> dict[str, object]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {
+            "nodeSelector": selector,
+            "containers": [{"name": "main", "image": "busybox", "resources": {"limits": {"nvidia.com/gpu": gpus}}}],
+        },
+    }
