@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from t9ksched.devcluster.auditor import AuditReport
-from t9ksched.devcluster.auditwatch import Watcher
+from t9ksched.devcluster.auditwatch import AuditWatcher
 from t9ksched.devcluster.defaultscheduler import DefaultScheduler
 from t9ksched.devcluster.follow import Follower, Reconciler
 from t9ksched.devcluster.jobs import JobController
@@ -46,7 +46,7 @@ class Agents:
         self._follower = Follower(port)
         self._timers = Timers(clock)
         parts = (self._follower, self._timers)
-        self.auditor = Watcher(self._follower)
+        self.auditor = AuditWatcher(self._follower)
         self.kubelet = Kubelet(port, *parts, None if nodes is None else list(nodes))
         self._reconcilers: list[Reconciler] = [self.kubelet]
         if controllers:

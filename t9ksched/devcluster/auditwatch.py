@@ -8,7 +8,7 @@ from t9ksched.kube.resources import NODES, PODGROUPS, PODS
 _GROUP = "scheduler.tensorstack.dev/group-name"
 
 
-class Watcher:
+class AuditWatcher:
     """Audits what a follower sees. `report()` has the findings of the cluster's whole life.
 
     Gangs are judged as they stand when asked: in the middle of binding any gang is partial for a moment. A gang that
@@ -25,7 +25,7 @@ class Watcher:
         self._pods.listen(self._pod)
 
     @classmethod
-    def on(cls, port: ClusterPort) -> tuple["Watcher", Follower]:
+    def on(cls, port: ClusterPort) -> tuple["AuditWatcher", Follower]:
         """A watcher with a follower of its own, which the caller runs."""
         follower = Follower(port)
         return cls(follower), follower

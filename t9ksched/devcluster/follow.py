@@ -201,6 +201,7 @@ class Reconciler:
             if key in self._again:
                 self._again.discard(key)
                 self.mark(key)
+            await asyncio.sleep(0)  # a full queue on a port in this process must not keep everybody else waiting
 
     def _later(self, key: str, error: Exception) -> None:
         failures = self._failures[key] = self._failures.get(key, 0) + 1

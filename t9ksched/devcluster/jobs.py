@@ -20,6 +20,8 @@ from t9ksched.kube.resources import JOBS, PODS
 Object = dict[str, Any]
 
 INDEX: Final = "batch.kubernetes.io/job-completion-index"
+_OMITTED: Final = ("active", "succeeded", "failed", "conditions", "completedIndexes")
+"""Left out of the status when empty or zero, as the server does."""
 BURST: Final = 500
 """Pods made before the job is looked at again."""
 
@@ -147,6 +149,7 @@ class JobController(Reconciler):
 
     async def _write(self, key: str, job: Object, status: Object) -> None:
         before = job.get("status") or {}
+        status = {name: value for name, value in status.items() if value or name not in _OMITTED}
         if status == before:
             return
         body = {"metadata": {"uid": job["metadata"]["uid"]}, "status": {**dict.fromkeys(before), **status}}
@@ -209,8 +212,21 @@ class _Count:
         for name in ("active", "succeeded", "failed"):
             numbers[name] = getattr(self, name)
         if self.indexed:
-            numbers["completedIndexes"] = ",".join(str(index) for index in sorted(self.done_indices))
+            numbers["completedIndexes"] = _ranges(sorted(self.done_indices))
         return numbers
+
+
+def _ranges(indices: list[int]) -> str:
+    """Sorted indices as a Job's status writes them: `0,2-5`."""
+    runs: list[list[int]] = []
+    for index in indices:
+        if runs and index == runs[-1][-1] + 1:
+            runs[-1].append(index)
+        else:
+            runs.append([index])
+    return ",".join(
+        str(run[0]) if len(run) == 1 else f"{run[0]}{',' if len(run) == 2 else '-'}{run[-1]}" for run in runs
+    )
 
 
 def _ended(pod: Object) -> float:

@@ -16,7 +16,7 @@ from t9ksched.devcluster import podstatus
 from t9ksched.devcluster.follow import Follower, Reconciler, split_key
 from t9ksched.devcluster.noderoom import NodeRoom, PodRefused
 from t9ksched.devcluster.podstatus import Run
-from t9ksched.devcluster.timers import Timers, to_seconds
+from t9ksched.devcluster.timers import Timers
 from t9ksched.kube.errors import NotFound, Unprocessable
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.resources import NODES, PODS
@@ -234,10 +234,10 @@ class Kubelet(Reconciler):
 
     async def _stop(self, key: str, pod: Object, life: _Life) -> None:
         now = self.timers.clock()
-        if life.stop_at is None:
-            life.stop_at = now + (_number(pod, STOP_SECONDS_ANNOTATION, STOP_SECONDS) if life.run else 0.0)
-        # the server's deletionTimestamp is when the grace period is over
-        due = min(life.stop_at, to_seconds(pod["metadata"]["deletionTimestamp"]) or life.stop_at)
+        seconds = _number(pod, STOP_SECONDS_ANNOTATION, STOP_SECONDS) if life.run else 0.0
+        grace = pod["metadata"].get("deletionGracePeriodSeconds")
+        due = now + (seconds if grace is None else min(seconds, grace))
+        life.stop_at = due = due if life.stop_at is None else min(due, life.stop_at)
         if due > now:
             self.mark_at(due, key)
         else:

@@ -58,7 +58,7 @@ def nodes_from(document: Mapping[str, Any]) -> list[Object]:
     if not isinstance(entries, list):
         faults.append(FieldError("nodes", "is required and must be a list of nodes"))
         raise Invalid(faults)
-    nodes: list[Object] = []
+    nodes: list[tuple[str, _Entry]] = []
     first_use: dict[str, str] = {}
     for index, entry in enumerate(entries):
         path = f"nodes[{index}]"
@@ -76,10 +76,10 @@ def nodes_from(document: Mapping[str, Any]) -> list[Object]:
                 )
                 break
             first_use[name] = path
-            nodes.append(read.node(name, len(nodes)))
+            nodes.append((name, read))
     if faults:
         raise Invalid(faults)
-    return nodes
+    return [entry.node(name, number) for number, (name, entry) in enumerate(nodes)]
 
 
 class _Entry:

@@ -3,16 +3,17 @@
 Both binding modes: an `Immediate` claim is bound at once, a `WaitForFirstConsumer` one when a scheduler has written the
 annotation `volume.kubernetes.io/selected-node`. The smallest volume that fits is taken; for a StorageClass with the
 provisioner `devcluster.tensorstack.dev/local` one is made on the selected node (any node, if nothing was selected).
-When a claim goes, its volume is deleted or kept as `Released`, as its reclaim policy says.
+A claim that is deleted goes once no pod uses it; its volume is then deleted or kept as `Released`, as its policy says.
 """
 
 from typing import Any, Final
 
 from t9ksched.devcluster.follow import Follower, Reconciler, key_of, split_key
+from t9ksched.devcluster.podstatus import is_terminal
 from t9ksched.devcluster.timers import Timers
 from t9ksched.kube.errors import AlreadyExists, NotFound
 from t9ksched.kube.port import ClusterPort
-from t9ksched.kube.resources import NODES, PVCS, PVS, STORAGECLASSES
+from t9ksched.kube.resources import NODES, PODS, PVCS, PVS, STORAGECLASSES
 from t9ksched.model.errors import Invalid
 from t9ksched.model.labels import LabelSelector, NodeSelector
 from t9ksched.model.quantity import to_units
@@ -21,6 +22,7 @@ Object = dict[str, Any]
 
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 PROVISIONER: Final = "devcluster.tensorstack.dev/local"
+_PROTECTION: Final = "kubernetes.io/pvc-protection"
 _BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 _DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
 
@@ -69,12 +71,28 @@ class VolumeBinder(Reconciler):
         self._claims.listen(self._claim_changed)
         self._volumes.listen(self._volume_changed)
         self._classes.listen(lambda *_: self._mark_unbound())
+        self._users: dict[str, set[str]] = {}
+        """By claim: the pods that use it and have not ended."""
+        follower.cache(PODS).listen(self._pod_changed)
 
     def _claim_changed(self, key: str, old: Object | None, new: Object | None) -> None:
         if new is None and old is not None and old["spec"].get("volumeName"):
             self.mark("/" + old["spec"]["volumeName"])
         elif new is not None:
             self.mark(key)
+
+    def _pod_changed(self, key: str, old: Object | None, new: Object | None) -> None:
+        pod = new or old
+        assert pod is not None
+        for name in claim_names(pod):
+            claim = f"{pod['metadata']['namespace']}/{name}"
+            if new is not None and not is_terminal(new):
+                self._users.setdefault(claim, set()).add(key)
+            elif claim in self._users:
+                self._users[claim].discard(key)
+                if not self._users[claim]:
+                    del self._users[claim]
+                    self.mark(claim)
 
     def _volume_changed(self, name: str, old: Object | None, new: Object | None) -> None:
         if new is None:
@@ -96,8 +114,22 @@ class VolumeBinder(Reconciler):
                 await self._look_after(volume)
             return
         claim = self._claims.get(key)
-        if claim is not None and not is_bound(claim) and not claim["metadata"].get("deletionTimestamp"):
+        if claim is None:
+            return
+        if claim["metadata"].get("deletionTimestamp"):
+            await self._let_go(key, claim)
+        elif not is_bound(claim):
             await self._bind(claim)
+
+    async def _let_go(self, key: str, claim: Object) -> None:
+        """Lift the protection of a claim that is being deleted, unless a pod still uses it."""
+        finalizers = claim["metadata"].get("finalizers") or []
+        if _PROTECTION not in finalizers or self._users.get(key):
+            return
+        left = [finalizer for finalizer in finalizers if finalizer != _PROTECTION]
+        namespace, name = split_key(key)
+        body = {"metadata": {"uid": claim["metadata"]["uid"], "finalizers": left or None}}
+        await self._port.patch(PVCS, name, namespace, body)
 
     async def _look_after(self, volume: Object) -> None:
         reference = volume["spec"].get("claimRef") or {}
