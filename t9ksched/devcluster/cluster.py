@@ -31,6 +31,7 @@ from t9ksched.model.names import SYSTEM_NAMESPACE
 
 Object = dict[str, Any]
 _HOST: Final = "127.0.0.1"
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TOKEN_FILE: Final = "cluster.token"
 _NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease", SYSTEM_NAMESPACE)
 
@@ -209,7 +210,7 @@ def _install(api: Api, nodes: list[Object]) -> None:
     for name in _NAMESPACES:
         _ensure(api, namespaces, {"metadata": {"name": name}})
     for file in sorted(packaged.folder("crds").glob("*.yaml")):
-        for crd in yaml.safe_load_all(file.read_text()):
+        for crd in yaml.load_all(file.read_bytes(), Loader=_Loader):
             if crd:
                 _ensure(api, DEFINITIONS, crd, update=True)
     kind = api.kind("", "v1", "nodes")

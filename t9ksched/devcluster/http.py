@@ -31,7 +31,6 @@ Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 Middleware = Callable[[web.BaseRequest, Handler], Awaitable[web.StreamResponse]]
 
 _WATCH_SECONDS: Final = (1800.0, 3600.0)
-_VERSION_WAIT: Final = 3.0
 _BY_PATH: Final = "/as/"
 _CREATED: Final = {
     "kind": "Status",
@@ -48,6 +47,8 @@ class Frontend:
     def __init__(self, api: Api, authenticator: Authenticator, authorizer: Authorizer) -> None:
         self.api = api
         self.middleware: Middleware | None = None
+        self.version_wait = 3.0
+        """Seconds that a read waits for a version still to come."""
         self._authenticator = authenticator
         self._authorizer = authorizer
         self._reviews = Reviews(authenticator, authorizer)
@@ -194,7 +195,7 @@ class Frontend:
         for _ in range(30):
             if version <= self.api.storage.version:
                 return
-            await asyncio.sleep(_VERSION_WAIT / 30)
+            await asyncio.sleep(self.version_wait / 30)
         text = f"Too large resource version: {version}, current: {self.api.storage.version}"
         cause = Cause("ResourceVersionTooLarge", "Too large resource version").to_dict()
         body = {"causes": [cause], "retryAfterSeconds": 1}

@@ -1,5 +1,6 @@
 """The rules for `resources` of a container: names, signs, limits against requests, whole numbers for devices."""
 
+from functools import lru_cache
 from typing import Any, Final
 
 from t9ksched.devcluster import names
@@ -35,10 +36,20 @@ def amounts_causes(amounts: dict[str, str], root: str, *, container: bool = True
     return causes
 
 
+Amounts = tuple[tuple[str, str], ...]
+
+
 def resource_causes(resources: dict[str, Any], root: str) -> list[Cause]:
     """The faults of a container's requests and limits together."""
-    limits: dict[str, str] = resources.get("limits") or {}
-    requests: dict[str, str] = resources.get("requests") or {}
+    limits = tuple((resources.get("limits") or {}).items())
+    requests = tuple((resources.get("requests") or {}).items())
+    return list(_causes(limits, requests, root)) if limits or requests else []
+
+
+@lru_cache(maxsize=1024)
+def _causes(limited: Amounts, requested: Amounts, root: str) -> tuple[Cause, ...]:
+    """The same, kept for the many pods that are alike."""
+    limits, requests = dict(limited), dict(requested)
     causes = amounts_causes(limits, f"{root}.limits") + amounts_causes(requests, f"{root}.requests")
     for name, text in requests.items():
         if not _native(name) and "/" not in name:
@@ -51,4 +62,4 @@ def resource_causes(resources: dict[str, Any], root: str) -> list[Cause]:
             causes.append(bad_value(f"{root}.requests", text, f"must be equal to {name} limit of {limit}"))
         elif parse(text) > parse(limit):
             causes.append(bad_value(f"{root}.requests", text, f"must be less than or equal to {name} limit of {limit}"))
-    return causes
+    return tuple(causes)
