@@ -10,6 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Final
 
 Object = dict[str, Any]
@@ -85,7 +86,12 @@ class AuditReport:
 
 def amount(value: object) -> Fraction:
     """The exact value of a Kubernetes quantity; what cannot be read counts as 0."""
-    match = _AMOUNT.fullmatch(str(value).strip())
+    return _amount(str(value))
+
+
+@lru_cache(maxsize=4096)
+def _amount(text: str) -> Fraction:
+    match = _AMOUNT.fullmatch(text.strip())
     if match is None:
         return Fraction(0)
     number, suffix, exponent = match.groups()

@@ -48,10 +48,10 @@ class AuditWatcher:
         assert pod is not None
         if group := (pod["metadata"].get("labels") or {}).get(_GROUP):
             self._note(f"{pod['metadata'].get('namespace', '')}/{group}", key, not gone and placed(pod))
-        if gone:
+        if new is None:
             self._books.leave(pod["metadata"]["uid"])
-        else:
-            self._books.enter(pod)
+        elif old is None or _matters(old) != _matters(new):
+            self._books.enter(new)
 
     def _note(self, group: str, key: str, has_place: bool) -> None:
         """Remember a gang that is whole, before it loses members again."""
@@ -65,3 +65,8 @@ class AuditWatcher:
             return
         pods = [self._pods.objects[member] for member in having if member in self._pods.objects]
         self._ran |= partial_gangs(pods, [podgroup])[1]
+
+
+def _matters(pod: Object) -> tuple[object, ...]:
+    """What of a pod can change the account of its node."""
+    return (pod.get("status") or {}).get("phase"), pod["metadata"].get("annotations"), pod["spec"]

@@ -45,6 +45,8 @@ class NodeRoom:
         self.used: dict[str, int] = {}
         self.occupants: dict[str, _Occupant] = {}
         self.racks: dict[str, Rack] = {}
+        self._read: dict[str, PodClass] = {}
+        """By uid: what pods that are promised room ask for."""
         self.update(node)
 
     def update(self, node: Object) -> None:
@@ -65,11 +67,11 @@ class NodeRoom:
     def promise(self, pod: Object) -> None:
         """Note the cards that a bound pod was promised, until it is admitted or goes."""
         try:
-            wanted = _read(pod).cards
-            request = deviceplugin.requested(_annotations(pod), wanted)
+            uid = pod["metadata"]["uid"]
+            wanted = self._read[uid] = _read(pod)
+            request = deviceplugin.requested(_annotations(pod), wanted.cards)
         except (PodRefused, CardsRefused):
             return  # its admission says what is wrong
-        uid = pod["metadata"]["uid"]
         for cards in request.values():
             for resource, indices in cards.items():
                 for index in indices:
@@ -98,7 +100,7 @@ class NodeRoom:
             PodRefused: the node cannot take it; nothing is occupied then.
         """
         uid = pod["metadata"]["uid"]
-        wanted = _read(pod)
+        wanted = self._read.pop(uid, None) or _read(pod)
         self._check(wanted)
         try:
             request = deviceplugin.requested(_annotations(pod), wanted.cards) if self.honours else {}
@@ -116,6 +118,7 @@ class NodeRoom:
         if occupant is not None:
             for resource, amount in occupant.requests:
                 self.used[resource] -= amount
+        self._read.pop(uid, None)
         deviceplugin.release(self.racks, uid)
 
     def _seen_request(self, pod: Object, wanted: tuple[ContainerCards, ...]) -> Given:
