@@ -4,6 +4,7 @@ An `Ask` is a queue with numbers of pods by class. Room and quota only shrink wh
 failed keeps its answer for the rest of the cycle: 100,000 waiting gangs that are alike cost one attempt.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -107,6 +108,9 @@ class Asks:
 
     def by_class(self, queue: str, members: Sequence[Member]) -> list[tuple[ClassColumn, list[Member]]]:
         """Members by class, in the order in which classes first appear."""
+        first = members[0].pod_class
+        if all(member.pod_class is first for member in members):
+            return [(self.column(queue, first), list(members))]
         groups: dict[int, tuple[ClassColumn, list[Member]]] = {}
         for member in members:
             column = self.column(queue, member.pod_class)
@@ -115,11 +119,12 @@ class Asks:
 
     def get(self, queue: str, members: Sequence[Member]) -> Ask:
         """What these members ask for."""
-        counts: dict[int, int] = {}
-        for member in members:
-            key = id(member.pod_class)
-            counts[key] = counts.get(key, 0) + 1
-        signature = (queue, *counts.items())
+        first = members[0].pod_class
+        if all(member.pod_class is first for member in members):
+            signature: tuple[object, ...] = (queue, (id(first), len(members)))
+        else:
+            counts = Counter(id(member.pod_class) for member in members)
+            signature = (queue, *counts.items())
         found = self._known.get(signature)
         if found is None:
             columns: dict[ClassColumn, int] = {}
@@ -130,7 +135,9 @@ class Asks:
             if len(groups) > 1:
                 groups.sort(key=lambda group: hardness(group[0]))
             canonical = (queue, "ask", *((id(column), pods) for column, pods in groups))
-            found = self._known.setdefault(canonical, Ask(groups))
+            found = self._known.get(canonical)
+            if found is None:
+                found = self._known[canonical] = Ask(groups)
             self._known[signature] = found
         return found
 

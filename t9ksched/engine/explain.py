@@ -34,9 +34,9 @@ def amount(resource: str, units: int) -> str:
     return f"{from_units(resource, units)} {resource}"
 
 
-def nodes(count: int) -> str:
-    """`1 node`, `14 nodes`."""
-    return f"{count} node" if count == 1 else f"{count} nodes"
+def matching(count: int) -> str:
+    """`1 node matches`, `14 nodes match`."""
+    return "1 node matches" if count == 1 else f"{count} nodes match"
 
 
 def queue_not_found(name: str) -> Reason:
@@ -119,7 +119,7 @@ def no_room(groups: Iterable[Group]) -> tuple[Reason, ...]:
     return (
         Reason(
             Code.INSUFFICIENT_RESOURCES,
-            f"each kind of its pods finds room alone, all {total} together do not; {nodes(int(match.sum()))} match",
+            f"each kind of its pods finds room alone, all {total} together do not; {matching(int(match.sum()))}",
             {"members": total},
             nodes={"match": int(match.sum())},
             unblocks=("room is given back on the matching nodes",),
@@ -187,7 +187,7 @@ def never_fits(column: ClassColumn, pods: int) -> Reason | None:
         return Reason(
             Code.NEVER_FITS,
             f"needs room for {pods} pods with {wants(column.pod_class)} each; "
-            f"{nodes(match)} match and take {most} when empty",
+            f"{matching(match)}, when empty with room for {most}",
             {"members": pods},
             {"members": most},
             {"match": match},
@@ -205,7 +205,7 @@ def never_fits(column: ClassColumn, pods: int) -> Reason | None:
         )
     return Reason(
         Code.NEVER_FITS,
-        f"{what}; {nodes(match)} match",
+        f"{what}; {matching(match)}",
         needs,
         {name: largest[name] for name in needs},
         {"match": match, "fit": 0},
@@ -216,7 +216,7 @@ def never_fits(column: ClassColumn, pods: int) -> Reason | None:
 def _not_enough(column: ClassColumn, pods: int, fit: int, match: int, able: int) -> Reason:
     return Reason(
         Code.INSUFFICIENT_RESOURCES,
-        f"needs room for {pods} pods with {wants(column.pod_class)} each; {nodes(match)} match and have room for {fit}",
+        f"needs room for {pods} pods with {wants(column.pod_class)} each; {matching(match)}, now with room for {fit}",
         {"members": pods},
         {"members": fit},
         {"match": match, "fit": able},
@@ -240,7 +240,7 @@ def _no_single_node(column: ClassColumn, match: int) -> Reason:
     if not short:
         return Reason(
             Code.INSUFFICIENT_RESOURCES,
-            f"its host ports are taken on every one of {nodes(match)} that match and have room",
+            f"its host ports are taken wherever it would fit; {matching(match)}",
             nodes={"match": match, "fit": 0},
             unblocks=("a pod with the same host port ends",),
         )
@@ -248,7 +248,7 @@ def _no_single_node(column: ClassColumn, match: int) -> Reason:
     has = " and ".join(from_units(name, best[name]) for name in short)
     return Reason(
         Code.INSUFFICIENT_RESOURCES,
-        f"needs {asked} on one node; {nodes(match)} match, {tail.format(has)}",
+        f"needs {asked} on one node; {matching(match)}, {tail.format(has)}",
         short,
         {name: best[name] for name in short},
         {"match": match, "fit": 0},

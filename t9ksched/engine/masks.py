@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from t9ksched.engine.nodes import FrozenNodes, Int64s, Static
+from t9ksched.engine.policy import Binpack
+from t9ksched.engine.scores import Scores
 from t9ksched.model.labels import LabelSelector, NodeSelector
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass
@@ -134,6 +136,7 @@ class Memo:
         self._columns: dict[Constraint, Mask] = {}
         self._joined: dict[tuple[object, ...], Mask] = {}
         self._totals: dict[LabelSelector | None, Int64s] = {}
+        self._scores: dict[Binpack | None, Scores] = {}
         self.computed = 0
         """How many entries of columns were computed, for benchmarks and tests of the cache."""
 
@@ -145,6 +148,7 @@ class Memo:
         self._static = new
         self._joined.clear()
         self._totals.clear()
+        self._scores.clear()
         if old is None:
             self._columns.clear()
             return
@@ -188,6 +192,14 @@ class Memo:
                 self._joined.clear()
             found = np.logical_and.reduce([self.column(c) for c in constraints(selector, pod_class)])
             self._joined[key] = found
+        return found
+
+    def scores(self, binpack: Binpack | None) -> Scores:
+        """How these nodes are scored by a policy."""
+        found = self._scores.get(binpack)
+        if found is None:
+            assert self._static is not None, "follow() comes first"
+            found = self._scores[binpack] = Scores(self._static, binpack)
         return found
 
     def total(self, selector: LabelSelector | None) -> Int64s:

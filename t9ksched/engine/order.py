@@ -43,8 +43,10 @@ class QueueOrder:
         """The queue to serve, None when there is none."""
         return self._heap[0][1] if self._heap else None
 
-    def served(self, more: bool) -> None:
-        """The best queue was served: enter it again if it has more gangs, with the share it has now."""
+    def served(self, more: bool, grown: bool) -> None:
+        """The best queue was served: with more gangs it stays, at the place its share gives it if that has grown."""
+        if more and not grown:
+            return
         if more:
             name = self._heap[0][1]
             heapq.heapreplace(self._heap, (self.key(name), name))

@@ -6,6 +6,7 @@ committed, or undone and explained. When every minimum has been judged, members 
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
 
 import msgspec
 
@@ -17,7 +18,7 @@ from t9ksched.engine.masks import Memo
 from t9ksched.engine.order import QueueOrder, gang_key
 from t9ksched.engine.placement import pack, place_together
 from t9ksched.engine.policy import Policy
-from t9ksched.engine.trial import ClassColumn, Placement, Trial
+from t9ksched.engine.trial import Placement, Trial
 from t9ksched.engine.view import View
 from t9ksched.model.gang import Gang, Member
 from t9ksched.model.reasons import Reason
@@ -128,11 +129,12 @@ class Planner:
                 gang, members = self._above[name][at]
                 self._grow(gang, members)
                 self._above_at[name] = at + 1
-                self._order.served(more=at + 1 < len(self._above[name]))
+                self._order.served(more=at + 1 < len(self._above[name]), grown=True)
             else:
                 line = self._minima[name]
+                placed = self._stats.placed
                 self._judge(line.pop())
-                self._order.served(more=bool(line))
+                self._order.served(more=bool(line), grown=self._stats.placed > placed)
         return self._in_surplus and self._order.best() is None
 
     def result(self) -> Plan:
@@ -241,7 +243,12 @@ class Planner:
     def _why(self, gang: Gang, ask: Ask) -> tuple[Reason, ...]:
         """Reasons for no room; asks on the way whether it is others' promised room that is missing."""
         reasons = explain.no_room(ask.groups)
-        others = {owner: held for owner, held in self._held.items() if owner != gang.uid}
+        masks = [column.mask for column, _ in ask.groups]
+        others = {
+            owner: held
+            for owner, held in self._held.items()
+            if owner != gang.uid and any(mask[placement.row] for placement in held for mask in masks)
+        }
         if not others:
             return reasons
         trial = self._trial
@@ -297,26 +304,24 @@ class Planner:
         """Write down who goes where: members of a class take its places in order."""
         static = self._trial.nodes.static
         names, generations = static.names, static.generation
-        queues: dict[int, list[str]] = {}
-        for member in members:
-            queues.setdefault(id(self._asks.column(gang.queue, member.pod_class)), []).append(member.uid)
-        waiting = {key: iter(uids) for key, uids in queues.items()}
+        write, uid = self._assignments.append, gang.uid
+        by_class = self._asks.by_class(gang.queue, members)
+        turns = {id(column): iter(alike) for column, alike in by_class}
         for column, row, pods, masks in placements:
-            pod_uids = waiting[id(column)]
+            alike = turns[id(column)]
             node, generation = names[row], generations[row]
-            for at in range(pods):
-                cards, held = self._cards(column, masks[at]) if masks else ((), ())
-                self._assignments.append(Assignment(gang.uid, next(pod_uids), node, generation, cards, held))
-            self._stats.pods += pods
-
-    def _cards(
-        self, column: ClassColumn, masks: tuple[int, ...]
-    ) -> tuple[tuple[Grant, ...], tuple[tuple[str, int], ...]]:
-        known = column.written.get(masks)
-        if known is None:
-            held = tuple(zip(column.card_names, masks, strict=True))
-            known = column.written[masks] = (grants(column.pod_class.cards, held), held)
-        return known
+            if not masks:
+                for member in islice(alike, pods):
+                    write(Assignment(uid, member.uid, node, generation))
+                continue
+            written = column.written
+            for member, held in zip(islice(alike, pods), masks, strict=True):
+                cards = written.get(held)
+                if cards is None:
+                    by_name = tuple(zip(column.card_names, held, strict=True))
+                    cards = written[held] = (grants(column.pod_class.cards, by_name), by_name)
+                write(Assignment(uid, member.uid, node, generation, cards[0], cards[1]))
+        self._stats.pods += len(members)
 
 
 class _Line:

@@ -16,7 +16,6 @@ from t9ksched.engine.cards import Grant, split
 from t9ksched.engine.masks import Mask, Memo
 from t9ksched.engine.nodes import LARGEST, FrozenNodes, Int64s, Masks
 from t9ksched.engine.policy import Policy
-from t9ksched.engine.scores import Scores
 from t9ksched.model.labels import LabelSelector
 from t9ksched.model.podclass import HostPort, PodClass
 
@@ -50,9 +49,8 @@ class Trial:
 
     def __init__(self, nodes: FrozenNodes, memo: Memo, policy: Policy) -> None:
         self.nodes = nodes
-        self.memo = memo
-        memo.follow(nodes)
-        self.scores = Scores(nodes.static, policy.binpack)
+        self._memo = memo
+        self.scores = self.memo.scores(policy.binpack)
         self.free: Int64s = nodes.free()
         self.idle: Masks = nodes.static.usable & ~nodes.cards_used
         self.base: Int64s = self.scores.base(nodes)
@@ -81,6 +79,12 @@ class Trial:
         self._full.append(column)
         if len(self._full) > _MOST_COLUMNS:
             self._full.popleft().drop()
+
+    @property
+    def memo(self) -> Memo:
+        """The memo, at this trial's nodes: between two slices of a plan it may have served another."""
+        self._memo.follow(self.nodes)
+        return self._memo
 
     def mark(self) -> int:
         """A point to which `undo` returns."""

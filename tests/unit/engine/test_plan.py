@@ -319,10 +319,7 @@ def test_host_ports_conflict_by_address() -> None:
 
     found = decide(view([node("n")], [at("10.0.0.1"), at("10.0.0.2"), at("0.0.0.0")]))
     assert starts(found) == ["on-10.0.0.1", "on-10.0.0.2"]
-    assert (
-        found.waiting[0].reasons[0].message
-        == "its host ports are taken on every one of 1 node that match and have room"
-    )
+    assert found.waiting[0].reasons[0].message == "its host ports are taken wherever it would fit; 1 node matches"
 
 
 # --- scores
@@ -433,6 +430,7 @@ def test_held_room_is_its_owners(hold: dict[str, object], started: list[str]) ->
     assert starts(found) == started
     if not started:
         assert codes(found) == {"mine": ["HeldForOther", "InsufficientResources"]}
+        assert found.waiting[0].reasons[0].message == "it would fit, but room is held for 1 other job (refill)"
 
 
 def test_room_left_of_a_used_hold_is_free_again() -> None:
