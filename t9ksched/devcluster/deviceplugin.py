@@ -3,8 +3,8 @@
 On an `honours-index` node a container with the annotation `scheduler.tensorstack.dev/gpu-index-container-<name>` gets
 exactly the cards it names; containers without it (foreign pods) get free cards from the highest index down, never one
 that a pod bound here has been promised. On a `plugin-chooses` node the plugin takes the lowest free cards whatever
-annotations say, as the stock device plugin does. Indices count from 0 for each resource. What was given is recorded on
-the pod as `devcluster.tensorstack.dev/cards-container-<name>` wherever our annotation does not say the same.
+annotations say, as the stock device plugin does. Indices count from 0 for each resource.What was given is recorded
+on the pod as `devcluster.tensorstack.dev/cards-container-<name>`, unless the node honours our annotation and did.
 """
 
 from collections.abc import Iterable, Mapping

@@ -12,12 +12,12 @@ from typing import Any
 import msgspec
 
 from t9ksched.devcluster import deviceplugin
-from t9ksched.devcluster.deviceplugin import CardsRefused, Given, Rack
+from t9ksched.devcluster.deviceplugin import CardsRefused, Rack
 from t9ksched.model.errors import Invalid
 from t9ksched.model.names import HONOURS_INDEX
 from t9ksched.model.node import NodeFacts, decode_node, node_facts
 from t9ksched.model.pod import decode_pod, pod_class
-from t9ksched.model.podclass import ContainerCards, HostPort, PodClass
+from t9ksched.model.podclass import HostPort, PodClass
 from t9ksched.model.quantity import QuantityError, from_units
 
 Object = dict[str, Any]
@@ -94,7 +94,8 @@ class NodeRoom:
         """Give the pod its room and its cards.
 
         Returns:
-            the annotations that record the cards given, where they differ from those requested.
+            the annotations that record the cards given; none for a container that got what a node that honours
+            requests was asked for.
 
         Raises:
             PodRefused: the node cannot take it; nothing is occupied then.
@@ -110,7 +111,7 @@ class NodeRoom:
         self._occupy(uid, wanted)
         for rack in self.racks.values():
             rack.promised = {index: owner for index, owner in rack.promised.items() if owner != uid}
-        return deviceplugin.annotations_for(given, self._seen_request(pod, wanted.cards))
+        return deviceplugin.annotations_for(given, request)
 
     def release(self, uid: str) -> None:
         """A pod is gone, or has ended: its room is free."""
@@ -120,12 +121,6 @@ class NodeRoom:
                 self.used[resource] -= amount
         self._read.pop(uid, None)
         deviceplugin.release(self.racks, uid)
-
-    def _seen_request(self, pod: Object, wanted: tuple[ContainerCards, ...]) -> Given:
-        try:
-            return deviceplugin.requested(_annotations(pod), wanted)
-        except CardsRefused:
-            return {}
 
     def _occupy(self, uid: str, wanted: PodClass) -> None:
         self.occupants[uid] = _Occupant(wanted.requests, wanted.host_ports)
