@@ -3,18 +3,16 @@
 On an `honours-index` node a container with the annotation `scheduler.tensorstack.dev/gpu-index-container-<name>` gets
 exactly the cards it names; containers without it (foreign pods) get free cards from the highest index down, never one
 that a pod bound here has been promised. On a `plugin-chooses` node the plugin takes the lowest free cards whatever
-annotations say, as the stock device plugin does. Indices count from 0 for each resource.What was given is recorded
-on the pod as `devcluster.tensorstack.dev/cards-container-<name>`, unless the node honours our annotation and did.
+annotations say, as the stock device plugin does. Indices count from 0 for each resource. What was given is
+recorded on the pod as `devcluster.tensorstack.dev/cards-container-<name>`, unless it is just what our annotation asked
+of a node that honours it.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
-from t9ksched.model.names import GPU_INDEX_PREFIX
+from t9ksched.model.names import CARDS_GIVEN_PREFIX, GPU_INDEX_PREFIX
 from t9ksched.model.podclass import ContainerCards
-
-CARDS_GIVEN_PREFIX: Final = "devcluster.tensorstack.dev/cards-container-"
 
 Given = dict[str, dict[str, tuple[int, ...]]]
 """Cards by container, then by resource."""
