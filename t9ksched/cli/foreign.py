@@ -22,9 +22,10 @@ def failures() -> Iterator[None]:
         yield
     except Invalid as error:
         lines = [f"{fault.path}: {fault.message}" if fault.path else fault.message for fault in error.errors]
-        if len(lines) == 1:
+        if len(lines) == 1 and not error.errors[0].path:
             raise Failure(_sentence(lines[0])) from error
-        raise Failure(f"There are {len(lines)} errors:", details=lines) from error
+        count = "an error" if len(lines) == 1 else f"{len(lines)} errors"
+        raise Failure(f"What was given has {count}:", details=lines) from error
     except SettingsError as error:
         raise Failure(_sentence(str(error)), code=BAD_USAGE) from error
     except (StoreError, ConfigError, NotEstablished, PortInUse, CorruptJournal, DirectoryInUse) as error:

@@ -1,0 +1,195 @@
+"""Whatever is wrong with a request, the answer says what and where; the service goes on and nothing is half made."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.acceptance.conftest import EXAMPLES, Up, run
+
+Json = dict[str, Any]
+
+
+def _container(job: Json) -> Json:
+    container: Json = job["spec"]["replicaSpecs"][0]["template"]["spec"]["containers"][0]
+    return container
+
+
+def _resources(**parts: Json) -> Callable[[Json], None]:
+    def change(job: Json) -> None:
+        resources = _container(job)["resources"]
+        for part, amounts in parts.items():
+            resources[part] = {**resources.get(part, {}), **amounts}
+
+    return change
+
+
+def _unknown_queue(job: Json) -> None:
+    job["spec"]["scheduler"]["t9kScheduler"]["queue"] = "nowhere"
+
+
+def _unknown_kind(job: Json) -> None:
+    job["kind"] = "PyTorchJob"
+
+
+def _long_name(job: Json) -> None:
+    _container(job)["name"] = "c" * 44
+
+
+def _no_cpu(job: Json) -> None:
+    resources = _container(job)["resources"]
+    for part in ("requests", "limits"):
+        resources[part].pop("cpu", None)
+    job["spec"]["scheduler"]["t9kScheduler"]["queue"] = "metered"
+
+
+def _closed(job: Json) -> None:
+    job["spec"]["scheduler"]["t9kScheduler"]["queue"] = "closed"
+
+
+def _nameless(job: Json) -> None:
+    job["metadata"] = {}
+
+
+def _far_too_large(job: Json) -> None:
+    job["spec"]["replicaSpecs"][0]["replicas"] = 9
+
+
+RESOURCES = "spec.replicaSpecs[0].template.spec.containers[0].resources"
+CASES: list[tuple[str, Callable[[Json], None], int, str, str]] = [
+    ("unknown queue", _unknown_queue, 422, "QueueNotFound", "spec.scheduler.t9kScheduler.queue"),
+    ("closed queue", _closed, 409, "QueueClosed", "spec.scheduler.t9kScheduler.queue"),
+    ("unknown kind", _unknown_kind, 422, "UnknownKind", "kind"),
+    ("negative quantity", _resources(requests={"cpu": "-1"}), 422, "InvalidField", f"{RESOURCES}.requests.cpu"),
+    (
+        "unparsable quantity",
+        _resources(requests={"memory": "lots"}),
+        422,
+        "InvalidField",
+        f"{RESOURCES}.requests.memory",
+    ),
+    (
+        "GPU request unlike its limit",
+        _resources(requests={"nvidia.com/gpu": 1}),
+        422,
+        "InvalidField",
+        f"{RESOURCES}.limits[nvidia.com/gpu]",
+    ),
+    ("no request where the quota names it", _no_cpu, 422, "InvalidField", RESOURCES),
+    (
+        "a container name too long for its annotation",
+        _long_name,
+        422,
+        "InvalidField",
+        "spec.replicaSpecs[0].template.spec.containers[0].name",
+    ),
+    ("more than the whole quota", _far_too_large, 422, "OverQuota", ""),
+    ("no name", _nameless, 422, "InvalidField", "metadata.name"),
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def queues(up: Up) -> None:
+    """A queue that is closed, and one whose quota names cpu."""
+    for name, spec in (("closed", {"closed": True}), ("metered", {"quota": {"requests": {"cpu": "500"}}})):
+        allowed = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "default"}}}
+        assert up.rest("POST", "/apis/v1/admin/queues", {"name": name, "spec": allowed | spec})[0] == 201
+
+
+def _nothing_was_made(up: Up) -> bool:
+    kinds = ("pytorchtrainingjobs", "mpijobs")
+    jobs = [up.kube("GET", f"/apis/batch.tensorstack.dev/v1beta1/{kind}")[1]["items"] for kind in kinds]
+    return not any(jobs) and not up.pods()
+
+
+@pytest.mark.parametrize(("change", "status", "code", "path"), [case[1:] for case in CASES], ids=[c[0] for c in CASES])
+def test_a_job_that_cannot_be_accepted(
+    up: Up, change: Callable[[Json], None], status: int, code: str, path: str
+) -> None:
+    job = yaml.safe_load((EXAMPLES / "pytorch.yaml").read_text())
+    change(job)
+    answered, problem = up.rest("POST", "/apis/v1/workloads?namespace=default", job)
+    assert (answered, problem["code"]) == (status, code), problem
+    paths = [fault["path"] for fault in problem.get("errors", [])]
+    assert any(each.startswith(path) for each in paths), (path, paths)
+    assert problem["detail"]
+    assert _nothing_was_made(up)
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("kind: [unclosed", "Malformed"),
+        ("just words", "InvalidField"),
+        ("", "Malformed"),
+        ("kind: PyTorchTrainingJob", "UnknownKind"),
+        ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}", "UnknownKind"),
+        ("{" * 2000, "Malformed"),
+        ("a: &a [x]\nb: &b [*a,*a]\nc: [*b,*b]\n---\n!!python/object/apply:os.system [id]", "Malformed"),
+    ],
+)
+def test_files_that_are_no_job(up: Up, tmp_path: Path, text: str, code: str) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(text)
+    done = up.cli("submit", "-f", str(file))
+    assert done.code == 1
+    assert f"error {code}: {file}: " in done.err, done.err
+    assert _nothing_was_made(up)
+
+
+def test_a_name_that_exists(up: Up) -> None:
+    up.must("submit", "-f", str(EXAMPLES / "pod.yaml"))
+    again = up.cli("submit", "-f", str(EXAMPLES / "pod.yaml"))
+    assert again.code == 1
+    assert "AlreadyExists" in again.err
+    assert "metadata.name" in again.err
+    assert len(up.pods()) == 1
+    up.must("cancel", "pod/nvidia-smi", "--yes")
+    up.must("wait", "pod/nvidia-smi", "--for", "deleted", "--timeout", "60s")
+
+
+@pytest.mark.parametrize(
+    ("spec", "path"),
+    [
+        ({"priority": 101}, "spec.priority"),
+        ({"priority": "high"}, "spec.priority"),
+        ({"quota": {"requests": {"cpu": "-1"}}}, "spec.quota.requests.cpu"),
+        ({"quota": {"requests": {"cpu": "many"}}}, "spec.quota.requests.cpu"),
+        ({"maxDuration": "1.5h"}, "spec.maxDuration"),
+        ({"nodeSelector": {"matchExpressions": [{"key": "a", "operator": "Near"}]}}, "spec.nodeSelector"),
+        ({"colour": "red"}, "spec.colour"),
+    ],
+)
+def test_a_queue_with_a_fault(up: Up, spec: Json, path: str) -> None:
+    status, problem = up.rest("POST", "/apis/v1/admin/queues", {"name": "faulty", "spec": spec})
+    assert (status, problem["code"]) == (422, "InvalidField")
+    assert any(fault["path"].startswith(path) for fault in problem["errors"]), problem
+    assert up.rest("GET", "/apis/v1/admin/queues/faulty")[0] == 404
+
+
+@pytest.mark.parametrize("token", ["wrong", "t9k_" + "x" * 43, "ü", "x" * 5000])
+def test_a_wrong_token(up: Up, token: str) -> None:
+    done = up.cli("queues", "list", "--token", token)
+    assert done.code == 1
+    assert "Unauthenticated" in done.err
+
+
+@pytest.mark.parametrize(
+    "command", [("explain", "ptj/nobody"), ("wait", "ptj/nobody"), ("cancel", "ptj/nobody", "--yes"), ("nodes", "x")]
+)
+def test_what_is_not_there(up: Up, command: tuple[str, ...]) -> None:
+    done = up.cli(*command)
+    assert (done.code, "NotFound" in done.err) == (1, True), done.err
+
+
+def test_a_kind_nobody_knows(up: Up) -> None:
+    done = up.cli("explain", "nonsense/x")
+    assert (done.code, "nonsense" in done.err) == (1, True), done.err
+
+
+def test_no_service_at_all(tmp_path: Path) -> None:
+    done = run("jobs", data_dir=tmp_path)
+    assert done.code == 1
+    assert "t9ksched up" in done.err
