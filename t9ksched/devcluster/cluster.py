@@ -125,7 +125,7 @@ class DevCluster:
     def _compose(self, storage: Storage) -> None:
         api = self._api = Api(storage, Registry())
         Definitions(api)
-        _install(api, self._nodes)
+        install(api, self._nodes)
         if self._controllers:
             collector = GarbageCollector(api)
             self._tasks.append(asyncio.create_task(collector.run(), name="garbage-collector"))
@@ -204,7 +204,7 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def _install(api: Api, nodes: list[Object]) -> None:
+def install(api: Api, nodes: list[Object]) -> None:
     """Make the namespaces, our custom kinds and the nodes, as far as they are not there already."""
     namespaces = api.kind("", "v1", "namespaces")
     for name in _NAMESPACES:

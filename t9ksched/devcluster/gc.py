@@ -8,7 +8,7 @@ namespace is emptied, then finalized.
 import asyncio
 import contextlib
 from collections import deque
-from typing import Any
+from typing import Any, Final
 
 from t9ksched.devcluster.api import Api
 from t9ksched.devcluster.kinds import Kind
@@ -18,6 +18,8 @@ from t9ksched.devcluster.status import StatusError
 from t9ksched.devcluster.storage import Entry
 
 Object = dict[str, Any]
+_BATCH: Final = 20
+"""Steps between which other tasks get their turn."""
 Place = tuple[str, str]
 """Collection and key: where an object stands."""
 
@@ -101,11 +103,17 @@ class GarbageCollector:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            while self._work:
-                what, place, obj = self._work.popleft()
-                with contextlib.suppress(StatusError):  # gone or changed meanwhile: a later entry sees to it
-                    self._do(what, place, obj)
+            while self.work(_BATCH):
                 await asyncio.sleep(0)
+
+    def work(self, most: int | None = None) -> bool:
+        """Do what is queued, at most that many steps; whether something is left."""
+        while self._work and most != 0:
+            what, place, obj = self._work.popleft()
+            with contextlib.suppress(StatusError):  # gone or changed meanwhile: a later entry sees to it
+                self._do(what, place, obj)
+            most = None if most is None else most - 1
+        return bool(self._work)
 
     def _do(self, what: str, place: Place, obj: Object) -> None:
         if what == "release":
