@@ -39,7 +39,8 @@ async def perform(up: Running, picture: Picture, watching: Audience) -> None:
         async with _background(stage.watch()):
             for title, scene in SCENES:
                 await stage.play(title, scene)
-            picture.recording.score = _score(picture, watcher)
+        await stage.look()
+        picture.recording.score = _score(picture, watcher)
 
 
 @contextlib.asynccontextmanager

@@ -129,13 +129,15 @@ class Stage:
     async def watch(self) -> None:
         """Keep the picture up to date until cancelled."""
         while True:
-            try:
-                nodes, jobs = await self.get("/apis/v1/nodes"), await self.get("/apis/v1/workloads")
-                self._picture.nodes, self._picture.jobs = nodes["items"], jobs["items"]
-                self._audience.changed()
-            except Failure:
-                pass  # The service is just starting or stopping; the next look tells.
+            with suppress(Failure):  # the service is just starting or stopping; the next look tells
+                await self.look()
             await asyncio.sleep(_LOOK_SECONDS)
+
+    async def look(self) -> None:
+        """Bring the picture up to date."""
+        nodes, jobs = await self.get("/apis/v1/nodes"), await self.get("/apis/v1/workloads")
+        self._picture.nodes, self._picture.jobs = nodes["items"], jobs["items"]
+        self._audience.changed()
 
 
 def cards_of(nodes: list[Json], owner: str) -> dict[str, list[int]]:
