@@ -41,11 +41,12 @@ class Housekeeping:
     def start(self) -> None:
         """Set the timers on the running event loop."""
         add = self._timers.add_job
+        first = datetime.now(UTC) + timedelta(minutes=1)
         options = {"coalesce": True, "max_instances": 1, "misfire_grace_time": None}
         add(self.sweep_holds, "interval", seconds=5, id="holds", **options)
         add(self._integrity.sweep, "interval", seconds=5, id="gangs", **options)
         add(self._durations.sweep, "interval", seconds=1, id="durations", **options)
-        add(self.clean_up, "interval", hours=1, id="clean-up", next_run_time=datetime.now(UTC), **options)
+        add(self.clean_up, "interval", hours=1, id="clean-up", next_run_time=first, **options)
         self._timers.start()
 
     def stop(self) -> None:

@@ -47,17 +47,17 @@ class Integrity:
     def overdue(self) -> list[GangRecord]:
         """Gangs that never ran, are bound in part for too long and have no binding under way."""
         now = self._clock()
-        return [
-            gang
-            for gang in self._state.pending
-            if not gang.ran
-            and not gang.virtual
-            and gang.first_bound
-            and now - gang.first_bound > self._timeout
-            and any(pod.node and not pod.finished for pod in gang.members.values())
-            and not any(pod.assumed for pod in gang.members.values())
-            and not gang.complete()
-        ]
+        found = []
+        for gang in self._state.pending:
+            if gang.ran or gang.virtual or gang.complete():
+                continue
+            bound = any(pod.node and not pod.finished for pod in gang.members.values())
+            if not bound or any(pod.assumed for pod in gang.members.values()):
+                continue
+            gang.first_bound = gang.first_bound or now  # bound before a restart: its time counts from when we saw it
+            if now - gang.first_bound > self._timeout:
+                found.append(gang)
+        return found
 
     async def sweep(self) -> int:
         """Take every overdue gang back; how many."""

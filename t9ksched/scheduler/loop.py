@@ -5,6 +5,7 @@ slices, so that the event loop is never held for long; what happened meanwhile i
 """
 
 import asyncio
+import contextlib
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -73,10 +74,9 @@ class Loop:
             await self._wake.wait()
             return
         pause = max(0.0, (retry - self._clock()) / 1e9)
-        try:
-            await asyncio.wait_for(self._wake.wait(), pause)
-        except TimeoutError:
-            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(pause):
+                await self._wake.wait()
 
     async def cycle(self) -> Plan:
         """Plan on a frozen view, charge what still holds, hand it to the executor."""

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from t9ksched.model import names
-from t9ksched.model.reasons import Reason
+from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.journal import Journal
 from t9ksched.scheduler.notices import Notices
 from t9ksched.scheduler.records import FINISHED, GangRecord
@@ -55,6 +55,8 @@ class Narrator:
             self._state.changed_gangs.add(gang)
             self._state.changed_jobs.add(identity(gang)[0])
         codes = frozenset(str(reason.code) for reason in reasons)
+        if codes == {str(Code.GANG_INCOMPLETE)}:
+            return  # every job passes here while its pods are being made; the group's status says it
         if codes and self._told.get(uid) != codes:
             self._told[uid] = codes
             message = "; ".join(reason.message for reason in reasons)
@@ -75,7 +77,8 @@ class Narrator:
             places = ", ".join(f"{node} ×{count}" if count > 1 else node for node, count in sorted(nodes.items()))
             waited = max(0, now - gang.created) // 1_000_000_000
             self._note(history.ADMITTED, gang, now, {"nodes": dict(nodes), "waitedSeconds": waited})
-            self._notices.gang(gang, names.EVENT_SCHEDULED, f"{sum(nodes.values())} pods placed on {places}")
+            pods = "1 pod" if len(gang.members) == 1 else f"{sum(nodes.values())} pods"
+            self._notices.gang(gang, names.EVENT_SCHEDULED, f"{pods} placed on {places}")
 
     def bound(self, gang: GangRecord, pod: str, node: str, cards: Mapping[str, Iterable[int]], now: int) -> None:
         """One member is bound."""

@@ -6,6 +6,7 @@ slows down placing.
 """
 
 import asyncio
+import contextlib
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -99,10 +100,9 @@ class StatusWriter:
                 await self._sleep(pause)
 
     async def _sleep(self, pause: float | None) -> None:
-        try:
-            await asyncio.wait_for(self._wake.wait(), pause)
-        except TimeoutError:
-            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(pause):
+                await self._wake.wait()
         self._wake.clear()
 
     def _collect(self, now: float) -> None:

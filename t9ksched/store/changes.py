@@ -82,7 +82,8 @@ class Changes:
             if pause <= 0:
                 return False
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._woken.wait(), pause)
+                async with asyncio.timeout(pause):  # wait_for may swallow a cancellation on Python 3.11
+                    await self._woken.wait()
 
     async def purge(self, before: datetime) -> int:
         """Forget changes older than `before`; how many. Readers that far behind must read everything again."""

@@ -1,0 +1,39 @@
+"""The scheduler over a real store, on the world's cluster."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from t9ksched.scheduler.service import SchedulerService, running
+from t9ksched.store.store import Store
+from tests.integration.world import World
+
+Start = Callable[..., AbstractAsyncContextManager[SchedulerService]]
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    async with await Store.open(f"sqlite:///{tmp_path}/store.db") as store:
+        yield store
+
+
+@pytest.fixture
+def start(world: World, store: Store) -> Start:
+    """Starts a scheduler; a second one after the first has stopped is a restart."""
+
+    @asynccontextmanager
+    async def run(**options: Any) -> AsyncIterator[SchedulerService]:
+        async with running(SchedulerService(world.client, store, internal_secret="s" * 20, **options)) as service:
+            yield service
+
+    return run
+
+
+@pytest.fixture
+async def queue(world: World, store: Store) -> str:
+    """A queue over this test's nodes."""
+    await store.queues.create(f"{world.run}-q", {}, world.queue_spec)
+    return f"{world.run}-q"

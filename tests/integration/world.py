@@ -1,0 +1,230 @@
+"""A Kubernetes cluster as a test sees it: a namespace and nodes of its own, and patience instead of sleeping.
+
+Without anything set this is a dev cluster on loopback, new for each test. With `T9KSCHED_TEST_KUBECONFIG` it is the
+real API server of that file: the test plays its nodes and kubelets there, and leaves nothing behind.
+"""
+
+import asyncio
+import os
+import secrets
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+from t9ksched.devcluster.agents import Agents
+from t9ksched.devcluster.auditor import AuditReport, audit
+from t9ksched.devcluster.cluster import DevCluster
+from t9ksched.devcluster.nodefile import nodes_from
+from t9ksched.kube.client import Client
+from t9ksched.kube.config import connect
+from t9ksched.kube.crds import ensure, read
+from t9ksched.kube.errors import AlreadyExists, ApiError, NotFound
+from t9ksched.kube.resources import EVENTS, NAMESPACES, NODES, PODGROUPS, PODS, QUEUES, Resource, of
+from t9ksched.model import names
+from t9ksched.packaged import folder
+
+Object = dict[str, Any]
+PATIENCE: Final = 30.0
+RUN_LABEL: Final = "t9ksched.test/run"
+GPU: Final = "nvidia.com/gpu"
+
+
+class World:
+    """One test's part of a cluster. `run` is unique; nodes are named and labelled by it."""
+
+    def __init__(self, client: Client, kubeconfig: Path, run: str, *, real: bool) -> None:
+        self.client = client
+        self.kubeconfig = kubeconfig
+        self.run = run
+        self.namespace = run
+        self.real = real
+        self.nodes: list[str] = []
+        self.agents: Agents | None = None
+
+    async def play(self, count: int = 2, gpus: int = 8, **more: Any) -> None:
+        """Make nodes and play their kubelets (and, on the dev cluster, the controllers every cluster has)."""
+        entry = {
+            "name": f"{self.run}-n",
+            "count": count,
+            "labels": {RUN_LABEL: self.run},
+            "allocatable": {"cpu": "64", "memory": "256Gi", GPU: str(gpus)},
+            **more,
+        }
+        for node in nodes_from({"nodes": [entry]}):
+            status = node.pop("status")
+            created = await self.client.create(NODES, node)
+            await self.client.replace_status(NODES, created | {"status": status})
+            self.nodes.append(created["metadata"]["name"])
+        self.agents = Agents(self.client, nodes=self.nodes, controllers=not self.real)
+        self.agents.begin()
+        await self.agents.synced()
+
+    @property
+    def queue_spec(self) -> Object:
+        """The spec of a queue that may use this test's nodes only."""
+        return {"nodeSelector": {"matchLabels": {RUN_LABEL: self.run}}}
+
+    def pod(self, name: str, gpus: int = 1, *, group: str = "", queue: str = "", **spec: Any) -> Object:
+        """A pod of one container; of our scheduler when it has a group or a queue."""
+        amounts = {"cpu": "1", "memory": "1Gi"} | ({GPU: str(gpus)} if gpus else {})
+        labels = ({names.GROUP_LABEL: group} if group else {}) | ({names.QUEUE_LABEL: queue} if queue else {})
+        if labels:
+            spec["schedulerName"] = names.SCHEDULER_NAME
+        container = {"name": "main", "image": "busybox", "resources": {"requests": amounts, "limits": amounts}}
+        metadata: Object = {"name": name, "namespace": self.namespace, "labels": labels}
+        if "annotations" in spec:
+            metadata["annotations"] = spec.pop("annotations")
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container], **spec}}
+
+    def group(self, name: str, minimum: int, queue: str, **spec: Any) -> Object:
+        """A PodGroup by hand."""
+        return {
+            "apiVersion": names.SCHEDULER_API,
+            "kind": "PodGroup",
+            "metadata": {"name": name, "namespace": self.namespace},
+            "spec": {"minMember": minimum, "queue": queue, **spec},
+        }
+
+    async def create(self, *objects: Object) -> Object:
+        """Create objects in order; the last one as the server has it."""
+        made: Object = {}
+        for obj in objects:
+            made = await self.client.create(of(obj), obj)
+        return made
+
+    async def gang(self, name: str, pods: int, gpus: int, queue: str, **spec: Any) -> None:
+        """A PodGroup with all its members."""
+        await self.create(self.group(name, pods, queue, **spec))
+        await self.create(*(self.pod(f"{name}-{index}", gpus, group=name) for index in range(pods)))
+
+    async def until(self, res: Resource, name: str, holds: Callable[[Object], Any], namespace: str = "") -> Object:
+        """Follow one object until something holds of it."""
+        where = namespace or (self.namespace if res.namespaced else None)
+        seen: Object = {}
+        try:
+            async with asyncio.timeout(PATIENCE):
+                while True:
+                    listed = await self.client.list(res, where, field_selector=f"metadata.name={name}")
+                    for seen in listed.items:
+                        if holds(seen):
+                            return seen
+                    async for event in self.client.watch(
+                        res,
+                        where,
+                        resource_version=listed.resource_version,
+                        timeout=2,
+                        field_selector=f"metadata.name={name}",
+                    ):
+                        if event.type in ("ADDED", "MODIFIED"):
+                            seen = event.object
+                            if holds(seen):
+                                return seen
+        except TimeoutError:
+            raise AssertionError(
+                f"{res.kind} {name} did not get there in {PATIENCE:.0f} s; last seen: {seen}"
+            ) from None
+
+    async def running(self, *pods: str) -> list[Object]:
+        """These pods once they run."""
+        return [await self.until(PODS, name, lambda pod: pod["status"].get("phase") == "Running") for name in pods]
+
+    async def node_or_reason(self, pod: str) -> str:
+        """The pod's node once it has one, or why it waits as soon as that was said."""
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                listed = await self.client.list(EVENTS, self.namespace)
+                if node := (await self.client.get(PODS, pod, self.namespace))["spec"].get("nodeName"):
+                    return str(node)
+                for event in listed.items:
+                    if (event["reason"], event["involvedObject"]["name"]) == (names.EVENT_WAITING, pod):
+                        return str(event["message"])
+                async for _ in self.client.watch(
+                    EVENTS, self.namespace, resource_version=listed.resource_version, timeout=1
+                ):
+                    break
+
+    async def condition(self, group: str, kind: str, status: str, reason: str = "") -> Object:
+        """That condition of a PodGroup once it has that status, and that reason if one is given."""
+
+        def find(obj: Object) -> Object | None:
+            conditions = (obj.get("status") or {}).get("conditions") or []
+            found = (c for c in conditions if (c["type"], c["status"]) == (kind, status))
+            return next((c for c in found if reason in ("", c["reason"])), None)
+
+        return find(await self.until(PODGROUPS, group, find)) or {}
+
+    async def event(self, reason: str, about: str, namespace: str = "") -> Object:
+        """An event of that reason about the object of that name."""
+        where = namespace or self.namespace
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                listed = await self.client.list(EVENTS, where)
+                for event in listed.items:
+                    if event["reason"] == reason and event["involvedObject"]["name"] == about:
+                        return event
+                async for _ in self.client.watch(EVENTS, where, resource_version=listed.resource_version, timeout=2):
+                    break
+
+    async def gone(self, res: Resource, name: str) -> None:
+        """Return once the object is no more."""
+        async with asyncio.timeout(PATIENCE):
+            while (listed := await self.client.list(res, self.namespace, field_selector=f"metadata.name={name}")).items:
+                async for _ in self.client.watch(
+                    res, self.namespace, resource_version=listed.resource_version, timeout=2
+                ):
+                    break
+
+    async def bound(self) -> dict[str, str]:
+        """Which pods of the namespace are on which node."""
+        pods = (await self.client.list(PODS, self.namespace)).items
+        return {pod["metadata"]["name"]: node for pod in pods if (node := pod["spec"].get("nodeName"))}
+
+    async def audit(self) -> AuditReport:
+        """What the auditor says of this test's nodes, pods and groups now."""
+        nodes = (await self.client.list(NODES, label_selector=f"{RUN_LABEL}={self.run}")).items
+        pods = (await self.client.list(PODS, self.namespace)).items
+        return audit(nodes, pods, (await self.client.list(PODGROUPS, self.namespace)).items)
+
+    async def clean(self) -> None:
+        """Check that no card was given twice and no pod refused by its node; leave nothing behind on a real server."""
+        if self.agents is not None:
+            await self.agents.stop()
+        if not self.real:
+            return
+        for pod in (await self.client.list(PODS, self.namespace)).items:
+            with suppress(NotFound):
+                await self.client.delete(PODS, pod["metadata"]["name"], self.namespace, grace=0)
+        for queue in (await self.client.list(QUEUES, names.SYSTEM_NAMESPACE)).items:
+            if queue["metadata"]["name"].startswith(self.run):
+                await self.client.delete(QUEUES, queue["metadata"]["name"], names.SYSTEM_NAMESPACE)
+        for node in self.nodes:
+            await self.client.delete(NODES, node)
+        await self.client.delete(NAMESPACES, self.namespace)
+
+
+@asynccontextmanager
+async def new_world(folder_: Path) -> AsyncIterator[World]:
+    """A world of its own, on the dev cluster or on the server of `T9KSCHED_TEST_KUBECONFIG`."""
+    run = f"t-{secrets.token_hex(4)}"
+    given = os.environ.get("T9KSCHED_TEST_KUBECONFIG")
+    cluster = None if given else DevCluster(None, [])
+    kubeconfig = Path(given) if given else folder_ / "kubeconfig"
+    if cluster is not None:
+        await cluster.start()
+        cluster.write_kubeconfig(kubeconfig)
+    try:
+        async with connect(kubeconfig) as client:
+            await ensure(client, read(folder("crds")))
+            for name in (names.SYSTEM_NAMESPACE, run):
+                with suppress(AlreadyExists):
+                    await client.create(NAMESPACES, {"metadata": {"name": name}})
+            world = World(client, kubeconfig, run, real=cluster is None)
+            try:
+                yield world
+            finally:
+                with suppress(ApiError):
+                    await world.clean()
+    finally:
+        if cluster is not None:
+            await cluster.stop()
