@@ -190,6 +190,7 @@ class Definitions:
 
     def __init__(self, api: Api) -> None:
         self._api = api
+        self._finishing = False
         api.registry.add(DEFINITIONS)
         api.observers.append(self._observe)
         for entry in list(api.collection(DEFINITIONS).entries.values()):
@@ -197,6 +198,10 @@ class Definitions:
 
     def _observe(self, kind: Kind, entry: Entry, removed: bool) -> None:
         if kind is not DEFINITIONS:
+            if removed and kind.custom is not None:
+                definition = self._api.collection(DEFINITIONS).entries.get(kind.qualified)
+                if definition is not None and "deletionTimestamp" in definition.object["metadata"]:
+                    self._finish(definition)  # it may have been the last object that held its definition
             return
         if removed:
             self._stop(entry.object)
@@ -221,18 +226,31 @@ class Definitions:
         self._api.registry.remove(crd["spec"]["group"], crd["spec"]["names"]["plural"])
 
     def _finish(self, entry: Entry) -> None:
-        """Delete the definition's objects, then let it go."""
+        """Delete the definition's objects, then let it go; finalizers may hold some of them until later."""
         if CRD_FINALIZER not in (entry.object["metadata"].get("finalizers") or []):
             return
-        spec = entry.object["spec"]
+        if self._finishing:
+            return
+        self._finishing = True
+        try:
+            empty = self._empty(entry.object["spec"])
+        finally:
+            self._finishing = False
+        current = self._api.collection(DEFINITIONS).entries.get(entry.key)
+        if empty and current is not None:
+            self._api.edit(DEFINITIONS, current, _release)
+
+    def _empty(self, spec: Object) -> bool:
+        """Delete all objects of a definition; whether none is left."""
         for version in spec["versions"]:
             kind = self._api.registry.find(spec["group"], version["name"], spec["names"]["plural"])
             if kind is not None:
                 for item in list(self._api.collection(kind).entries.values()):
-                    self._api.delete_entry(kind, item, DeleteOptions())
+                    if "deletionTimestamp" not in item.object["metadata"]:
+                        self._api.delete_entry(kind, item, DeleteOptions())
                 if self._api.collection(kind).entries:
-                    return  # finalizers hold some of them; the last one to go finishes the definition
-        self._api.edit(DEFINITIONS, entry, _release)
+                    return False
+        return True
 
 
 def _is_established(crd: Object) -> bool:

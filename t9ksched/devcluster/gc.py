@@ -102,9 +102,9 @@ class GarbageCollector:
         """Work until cancelled."""
         while True:
             await self._wake.wait()
-            self._wake.clear()
-            while self.work(_BATCH):
-                await asyncio.sleep(0)
+            if not self.work(_BATCH):
+                self._wake.clear()
+            await asyncio.sleep(0)
 
     def work(self, most: int | None = None) -> bool:
         """Do what is queued, at most that many steps; whether something is left."""

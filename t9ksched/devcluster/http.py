@@ -6,6 +6,7 @@ missing resource as the API server does. `middleware` is where faults can be put
 
 import asyncio
 import contextlib
+import logging
 import random
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
@@ -22,11 +23,12 @@ from t9ksched.devcluster.kinds import Kind
 from t9ksched.devcluster.media import Form
 from t9ksched.devcluster.openapi import OpenApi
 from t9ksched.devcluster.paths import Target, method_not_allowed, parse, verb_of
-from t9ksched.devcluster.status import Cause, PlainNotFound, StatusError, not_found, unknown_path
+from t9ksched.devcluster.status import Cause, PlainNotFound, StatusError, internal, not_found, unknown_path
 from t9ksched.devcluster.storage import Entry
 from t9ksched.devcluster.watch import Event, Watcher
 
 Object = dict[str, Any]
+_log = logging.getLogger(__name__)
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 Middleware = Callable[[web.BaseRequest, Handler], Awaitable[web.StreamResponse]]
 
@@ -70,6 +72,11 @@ class Frontend:
             return web.Response(status=404, text=f"{error.message}\n")
         except StatusError as error:
             return _status(error)
+        except (web.HTTPException, ConnectionError):
+            raise
+        except Exception as error:
+            _log.exception("a request failed", extra={"path": request.path})
+            return _status(internal(f"{type(error).__name__}: {error}"))
 
     async def _route(self, request: web.BaseRequest) -> web.StreamResponse:
         path, user = self._identify(request)

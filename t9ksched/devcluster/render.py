@@ -1,6 +1,6 @@
 """Stored objects as bytes of an answer: one object, a list, or the lines of a watch, in the form the client asked for.
 
-An object's JSON is made once and shared: a list copies the bytes of its entries, all watches of a change share a line.
+An object's JSON is made once and shared by reads, lists and watches.
 """
 
 from typing import Any, Final
@@ -83,22 +83,11 @@ class Lines:
         self._form = form
         self._include = include
         self._headed = False
-        self._shared = not form.view
 
     def line(self, event: Event) -> bytes:
         """One event as a line of JSON."""
-        change = event.change
-        if not self._shared:
+        if self._form.view:
             return encode({"type": event.type, "object": self._viewed(event)}) + b"\n"
-        if change is None or event.entry is not change.new:
-            return self._plain(event)
-        slot = event.type if self._kind.from_stored is None else f"{event.type} {self._kind.api_version}"
-        line = change.lines.get(slot)
-        if line is None:
-            line = change.lines[slot] = self._plain(event)
-        return line
-
-    def _plain(self, event: Event) -> bytes:
         body = event.entry.raw if event.type == BOOKMARK else raw(self._kind, event.entry)
         return b'{"type":"%s","object":%s}\n' % (event.type.encode(), body)
 

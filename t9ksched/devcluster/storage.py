@@ -15,7 +15,7 @@ import msgspec
 
 Object = dict[str, Any]
 
-HISTORY: Final = 20_000
+HISTORY: Final = 10_000
 """Changes kept per collection; a watch that falls further behind is told 410."""
 _SNAPSHOTS: Final = 8
 
@@ -44,15 +44,13 @@ class Entry:
 class Change:
     """One write: `old` is None for a create, `deleted` says that `new` is the last state of a removed object."""
 
-    __slots__ = ("deleted", "lines", "new", "old", "version")
+    __slots__ = ("deleted", "new", "old", "version")
 
     def __init__(self, old: Entry | None, new: Entry, deleted: bool) -> None:
         self.old = old
         self.new = new
         self.deleted = deleted
         self.version = new.version
-        self.lines: dict[str, bytes] = {}
-        """Encoded watch events, shared by all watchers that show the change alike."""
 
 
 class TooOld(Exception):

@@ -6,6 +6,8 @@ is DELETED with its content from before.
 """
 
 import asyncio
+import math
+from dataclasses import dataclass
 from typing import Any, Final
 
 from t9ksched.devcluster.api import Api
@@ -22,15 +24,12 @@ _BEFORE_END: Final = 2.0
 INITIAL_END: Final = "k8s.io/initial-events-end"
 
 
+@dataclass(frozen=True, slots=True)
 class Event:
-    """One event: its type, the object's state, and the change behind it (None for initial events and bookmarks)."""
+    """One event: its type and the object's state."""
 
-    __slots__ = ("change", "entry", "type")
-
-    def __init__(self, type: str, entry: Entry, change: Change | None = None) -> None:
-        self.type = type
-        self.entry = entry
-        self.change = change
+    type: str
+    entry: Entry
 
 
 class Watcher:
@@ -48,9 +47,7 @@ class Watcher:
         self._place = api.storage.version if options.version == 0 else options.version
         loop = asyncio.get_running_loop()
         self._ends = loop.time() + limit
-        self._next_bookmark = min(loop.time() + BOOKMARK_EVERY, self._ends - _BEFORE_END)
-        if limit <= _BEFORE_END:
-            self._next_bookmark = self._ends + 1
+        self._bookmark_at = self._following_bookmark(loop.time())
         self._shown = self._place
         self._api = api
 
@@ -86,16 +83,17 @@ class Watcher:
             now = loop.time()
             if now >= self._ends:
                 return None
-            if self._bookmarks and now >= self._next_bookmark:
-                self._next_bookmark = self._ends + 1 if now >= self._ends - _BEFORE_END else now + BOOKMARK_EVERY
-                self._next_bookmark = min(self._next_bookmark, max(now + 0.01, self._ends - _BEFORE_END))
-                if now >= self._ends - _BEFORE_END:
-                    self._next_bookmark = self._ends + 1
+            if now >= self._bookmark_at:
+                self._bookmark_at = self._following_bookmark(now)
                 if self._place > self._shown:
                     self._shown = self._place
                     return [Event(BOOKMARK, self._bookmark())]
-            until = min(self._ends, self._next_bookmark) if self._bookmarks else self._ends
-            await self._collection.changed(self._place, max(0.0, until - now))
+            await self._collection.changed(self._place, max(0.0, min(self._ends, self._bookmark_at) - now))
+
+    def _following_bookmark(self, now: float) -> float:
+        """When the next periodic bookmark is due: each minute, and shortly before the end."""
+        last = self._ends - _BEFORE_END
+        return min(now + BOOKMARK_EVERY, last) if self._bookmarks and now < last else math.inf
 
     def take(self) -> list[Event]:
         """The events that are there already."""
@@ -121,11 +119,11 @@ class Watcher:
         matches = self._matches
         if change.deleted:
             known = matches is None or change.old is None or matches(change.old.object)
-            return Event(DELETED, change.new, change) if known else None
+            return Event(DELETED, change.new) if known else None
         before = change.old is not None and (matches is None or matches(change.old.object))
         after = matches is None or matches(change.new.object)
         if after:
-            return Event(MODIFIED if before else ADDED, change.new, change)
+            return Event(MODIFIED if before else ADDED, change.new)
         if before and change.old is not None:
             obj = dict(change.old.object)
             obj["metadata"] = {**obj["metadata"], "resourceVersion": str(change.version)}

@@ -283,3 +283,21 @@ async def test_what_an_owner_leaves_behind(policy: str, left: set[str]) -> None:
 )
 def test_ages(seconds: int, shown: str) -> None:
     assert duration(seconds) == shown
+
+
+def test_a_definition_waits_for_objects_that_finalizers_hold() -> None:
+    api = Api(Storage(), Registry())
+    Definitions(api)
+    install(api, [])
+    crds = api.kind("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+    queues = api.kind(QUEUE, "v1beta1", "queues")
+    body = queue({})
+    body["metadata"] = {"name": "held", "finalizers": ["example.com/hold"]}
+    api.create(queues, "t9k-system", body)
+    api.delete(crds, None, "queues.scheduler.tensorstack.dev")
+    assert "deletionTimestamp" in api.get(queues, "t9k-system", "held").object["metadata"]
+    assert api.get(crds, None, "queues.scheduler.tensorstack.dev")
+    patch = {"metadata": {"finalizers": None}}
+    api.patch(queues, "t9k-system", "held", patch, "application/merge-patch+json")
+    assert api.registry.find(QUEUE, "v1beta1", "queues") is None
+    assert "queues.scheduler.tensorstack.dev" not in api.collection(crds).entries
