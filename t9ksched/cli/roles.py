@@ -1,16 +1,12 @@
 """One role a process, as on a cluster: scheduler, controllers, REST. They share a PostgreSQL database and a secret.
 
-Scheduler and controllers lead by a Lease each: replicas wait, one works, and a leader that lost its lease ends its
-process rather than go on beside the next one.
+Scheduler and controllers lead by a Lease each: replicas wait, and one works.
 """
 
 import asyncio
-import os
-import socket
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import Any
 
 import structlog
 from pydantic import SecretStr
@@ -20,13 +16,9 @@ from api.leader import HttpLeader
 from api.server import Server, listen
 from api.services import Services
 from t9ksched.cli.failure import Failure
-from t9ksched.cli.foreign import failures, first_cause
+from t9ksched.cli.leading import CONTROLLER_LEASE, SCHEDULER_LEASE, leading
 from t9ksched.controller.service import Controllers
 from t9ksched.kube.config import connect
-from t9ksched.kube.guarded import GuardedPort
-from t9ksched.kube.lease import LeaderElection
-from t9ksched.kube.port import ClusterPort
-from t9ksched.model.names import SYSTEM_NAMESPACE
 from t9ksched.scheduler.service import SchedulerService
 from t9ksched.settings import Settings
 from t9ksched.store import Store
@@ -38,29 +30,29 @@ LEADER_WRITE_SECONDS = 4.5
 
 
 async def scheduler(settings: Settings) -> int:
-    """Schedule whenever this process leads."""
+    """Schedule while this process leads."""
     secret = _secret(settings)
-    async with _store(settings) as store, connect(settings.kubeconfig, write_timeout=LEADER_WRITE_SECONDS) as client:
-        await _lead(
-            client,
-            "t9k-scheduler",
-            lambda port: SchedulerService(
-                port,
-                store,
-                internal_secret=secret,
-                listen=(settings.internal_host, settings.internal_port),
-                public_address=settings.internal_address,
-                retention=timedelta(days=settings.retention_days),
-            ).run(),
+    async with (
+        _store(settings) as store,
+        connect(settings.kubeconfig) as client,
+        leading(client, SCHEDULER_LEASE) as port,
+    ):
+        service = SchedulerService(
+            port,
+            store,
+            internal_secret=secret,
+            listen=(settings.internal_host, settings.internal_port),
+            public_address=settings.internal_address,
+            retention=timedelta(days=settings.retention_days),
         )
+        await service.run()
     return 0
 
 
 async def controller(settings: Settings) -> int:
-    """Turn jobs into pods whenever this process leads."""
-    with failures():
-        async with connect(settings.kubeconfig, write_timeout=LEADER_WRITE_SECONDS) as client:
-            await _lead(client, "t9ksched-controller", lambda port: Controllers(port).run())
+    """Turn jobs into pods while this process leads."""
+    async with connect(settings.kubeconfig) as client, leading(client, CONTROLLER_LEASE) as port:
+        await Controllers(port).run()
     return 0
 
 
@@ -80,31 +72,6 @@ async def api(settings: Settings) -> int:
     return 0
 
 
-async def _lead(client: ClusterPort, name: str, work: Callable[[ClusterPort], Coroutine[Any, Any, None]]) -> None:
-    """Strive for the lease and work while it is ours; what works writes only while it is.
-
-    Raises:
-        Failure: it was lost.
-    """
-    won, lost = asyncio.Event(), asyncio.Event()
-    identity = f"{socket.gethostname()}_{os.getpid()}"
-    election = LeaderElection(
-        client, name, SYSTEM_NAMESPACE, identity, on_change=lambda leading: (won if leading else lost).set()
-    )
-    with first_cause():
-        async with asyncio.TaskGroup() as tasks:
-            striving = tasks.create_task(election.run())
-            try:
-                await won.wait()
-                log.info("leading", lease=name, identity=identity)
-                working = tasks.create_task(work(GuardedPort(client, election.holds)))
-                await lost.wait()
-                working.cancel()
-                raise Failure(f"The lease {name} was lost: another process leads now.")
-            finally:
-                striving.cancel()
-
-
 @asynccontextmanager
 async def _store(settings: Settings) -> AsyncIterator[Store]:
     if not settings.db or not settings.db.startswith("postgres"):
@@ -112,9 +79,8 @@ async def _store(settings: Settings) -> AsyncIterator[Store]:
             "Roles in processes of their own need a PostgreSQL database that they share.",
             remedy="Set T9KSCHED_DB or pass --db postgresql://…; `t9ksched up` runs all roles in one process instead.",
         )
-    with failures():
-        async with await Store.open(settings.db) as store:
-            yield store
+    async with await Store.open(settings.db) as store:
+        yield store
 
 
 def _secret(settings: Settings) -> str:

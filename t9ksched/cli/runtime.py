@@ -8,7 +8,7 @@ data directory: after a kill, the next start goes on from there.
 import asyncio
 import secrets
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -22,12 +22,17 @@ from api.services import Services
 from t9ksched.cli.datadir import ClientFile, database_url, lock
 from t9ksched.cli.failure import Failure
 from t9ksched.cli.foreign import failures, first_cause
+from t9ksched.cli.leading import SCHEDULER_LEASE, leading
 from t9ksched.controller.service import Controllers
 from t9ksched.devcluster.agents import Agents
 from t9ksched.devcluster.cluster import DevCluster
 from t9ksched.devcluster.presets import load_nodes
 from t9ksched.kube.config import connect
 from t9ksched.kube.crds import ensure, read
+from t9ksched.kube.errors import AlreadyExists
+from t9ksched.kube.port import ClusterPort
+from t9ksched.kube.resources import NAMESPACES
+from t9ksched.model.names import SYSTEM_NAMESPACE
 from t9ksched.packaged import folder
 from t9ksched.scheduler.service import SchedulerService
 from t9ksched.settings import Settings
@@ -103,7 +108,12 @@ async def _start(plan: Plan, stack: AsyncExitStack) -> Running:
         await dev.start()
         stack.push_async_callback(dev.stop)
         dev.write_kubeconfig(kubeconfig)
-    client = await stack.enter_async_context(connect(kubeconfig))
+    client: ClusterPort = await stack.enter_async_context(connect(kubeconfig))
+    if dev is None:
+        with suppress(AlreadyExists):
+            await client.create(NAMESPACES, {"metadata": {"name": SYSTEM_NAMESPACE}})
+        # Others may be at work on a real cluster; a dev cluster is ours alone.
+        client = await stack.enter_async_context(leading(client, SCHEDULER_LEASE))
     await ensure(client, read(folder("crds")))
 
     parts = await stack.enter_async_context(asyncio.TaskGroup())

