@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter, Depends, FastAPI
 
-from api import docs, health, nodes, problems, queues, tokens, workloads
+from api import docs, health, metrics, nodes, problems, queues, tokens, workloads
 from api.auth import authenticate
 from api.middleware import Envelope
 from api.schemas import ProblemShape, QueueBody, QueueChange, Shape, TokenBody
@@ -33,6 +33,7 @@ def create_app(services: Services) -> FastAPI:
         guarded.include_router(router)
     app.include_router(guarded)
     app.include_router(health.router)
+    app.include_router(metrics.router)
     docs.install(app)
     _describe(app)
     return app

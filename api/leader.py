@@ -41,6 +41,7 @@ class Leader(Protocol):
     async def nodes(self) -> list[Json]: ...
     async def node(self, name: str) -> Json | None: ...
     async def queues(self) -> dict[str, Json]: ...
+    async def metrics(self) -> bytes: ...
 
 
 class HttpLeader:
@@ -85,6 +86,13 @@ class HttpLeader:
         """What each queue holds, by name."""
         return dict((await self._get("queues"))["queues"])
 
+    async def metrics(self) -> bytes:
+        """The leader's metrics page."""
+        page = await self._read("metrics")
+        if page is None:
+            raise LeaderAway("Unavailable", "the leading scheduler has no metrics: is it of another version?", None)
+        return page
+
     async def _get(self, *parts: str) -> Json:
         found = await self._find(*parts)
         if found is None:
@@ -94,22 +102,31 @@ class HttpLeader:
         return found
 
     async def _find(self, *parts: str) -> Json | None:
+        path = "/".join(quote(part, safe="") for part in parts)
+        text = await self._read(f"internal/v1/{path}")
+        try:
+            return None if text is None else msgspec.json.decode(text, type=dict[str, Any])
+        except msgspec.DecodeError as error:
+            raise LeaderAway("Unavailable", f"the scheduler's answer cannot be read ({error})", None) from error
+
+    async def _read(self, path: str) -> bytes | None:
+        """What the leader has at that path; None where it knows nothing of it."""
         assert self._session is not None, "enter the context first"
         instance = await self._instances.current()
         if instance is None or not instance.address:
             raise LeaderAway("NotLeader", "no scheduler leads now", instance.heartbeat_at if instance else None)
-        url = f"{instance.address.rstrip('/')}/internal/v1/{'/'.join(quote(part, safe='') for part in parts)}"
+        url = f"{instance.address.rstrip('/')}/{path}"
         try:
             async with self._session.get(url) as response:
                 if response.status == 404:
                     return None
                 if response.status == 200:
-                    return msgspec.json.decode(await response.read(), type=dict[str, Any])
+                    return await response.read()
                 code = "NotLeader" if response.status == 421 else "Unavailable"
                 detail = f"the scheduler at {instance.address} answered {response.status}"
                 if response.status in (401, 403):
                     detail += ": its internal secret is not ours (T9KSCHED_INTERNAL_SECRET)"
                 raise LeaderAway(code, detail, instance.heartbeat_at)
-        except (aiohttp.ClientError, TimeoutError, msgspec.DecodeError) as error:
+        except (aiohttp.ClientError, TimeoutError) as error:
             detail = f"the scheduler at {instance.address} does not answer ({type(error).__name__})"
             raise LeaderAway("Unavailable", detail, instance.heartbeat_at) from error

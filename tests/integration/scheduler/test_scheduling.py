@@ -1,6 +1,5 @@
 """The scheduler from outside: what is in the cluster afterwards."""
 
-
 from t9ksched.kube.resources import JOBS, PODS, QUEUES
 from t9ksched.model import names
 from t9ksched.store.store import Store

@@ -5,7 +5,7 @@ from fastapi.routing import APIRoute
 
 from tests.unit.api.world import Client, World
 
-PUBLIC = {"/healthz", "/readyz", "/docs"}
+PUBLIC = {"/healthz", "/metrics", "/readyz", "/docs"}
 
 
 @pytest.mark.parametrize(
