@@ -107,7 +107,8 @@ class HttpLeader:
         try:
             return None if text is None else msgspec.json.decode(text, type=dict[str, Any])
         except msgspec.DecodeError as error:
-            raise LeaderAway("Unavailable", f"the scheduler's answer cannot be read ({error})", None) from error
+            detail = f"the scheduler's answer cannot be read ({type(error).__name__}: {error})"
+            raise LeaderAway("Unavailable", detail, None) from error
 
     async def _read(self, path: str) -> bytes | None:
         """What the leader has at that path; None where it knows nothing of it."""

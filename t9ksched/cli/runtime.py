@@ -27,6 +27,7 @@ from t9ksched.controller.service import Controllers
 from t9ksched.devcluster.agents import Agents
 from t9ksched.devcluster.cluster import DevCluster
 from t9ksched.devcluster.presets import load_nodes
+from t9ksched.devcluster.users import open_to_users
 from t9ksched.kube.config import connect
 from t9ksched.kube.crds import ensure, read
 from t9ksched.kube.errors import AlreadyExists
@@ -118,6 +119,7 @@ async def _start(plan: Plan, stack: AsyncExitStack) -> Running:
 
     parts = await stack.enter_async_context(asyncio.TaskGroup())
     if dev is not None:
+        await open_to_users(client)
         agents = Agents(dev.port_api)
         stack.push_async_callback(_stop, parts.create_task(agents.run(), name="agents"))
         await agents.synced()
