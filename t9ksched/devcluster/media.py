@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 import yaml
 
+from t9ksched.devcluster import protobuf
 from t9ksched.devcluster.status import StatusError, bad_request
 
 Object = dict[str, Any]
@@ -66,6 +67,11 @@ def read_object(raw: bytes, content_type: str | None, kind: str, *, strict: bool
         StatusError: 415 for a form this server does not read, 400 for a text that is not in its form.
     """
     media = _media(content_type)
+    if media == protobuf.MEDIA:
+        try:
+            return protobuf.read(raw)
+        except (protobuf.Unreadable, UnicodeDecodeError) as error:
+            raise StatusError(415, "UnsupportedMediaType", str(error)) from None
     if media not in (JSON, YAML, "application/x-yaml"):
         text = f"the body of the request was in an unknown format - accepted media types include: {_OFFERED}"
         raise StatusError(415, "UnsupportedMediaType", text)

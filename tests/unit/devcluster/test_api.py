@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+import yaml
 
 from t9ksched.devcluster.api import Api
 from t9ksched.devcluster.auth import Attributes, Authorizer, User
@@ -10,10 +11,11 @@ from t9ksched.devcluster.cluster import install
 from t9ksched.devcluster.crd import Definitions
 from t9ksched.devcluster.gc import GarbageCollector
 from t9ksched.devcluster.kinds import Registry
-from t9ksched.devcluster.options import DeleteOptions
+from t9ksched.devcluster.options import DeleteOptions, WriteOptions
 from t9ksched.devcluster.status import StatusError
 from t9ksched.devcluster.storage import Storage
 from t9ksched.devcluster.tables import duration
+from t9ksched.packaged import folder
 
 Object = dict[str, Any]
 
@@ -301,3 +303,24 @@ def test_a_definition_waits_for_objects_that_finalizers_hold() -> None:
     api.patch(queues, "t9k-system", "held", patch, "application/merge-patch+json")
     assert api.registry.find(QUEUE, "v1beta1", "queues") is None
     assert "queues.scheduler.tensorstack.dev" not in api.collection(crds).entries
+
+
+EXAMPLES = [
+    pytest.param(document, id=f"{path.stem}-{document['kind']}")
+    for path in sorted(folder("examples").glob("*.yaml"))
+    for document in yaml.safe_load_all(path.read_text())
+    if document
+]
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_every_example_is_taken_without_an_unknown_field(api: Api, example: Object) -> None:
+    group, _, version = example["apiVersion"].rpartition("/")
+    kind = next(
+        kind
+        for kind in api.registry.all()
+        if (kind.group, kind.version, kind.kind) == (group, version, example["kind"])
+    )
+    namespace = example["metadata"].get("namespace", "default")
+    body = {**example, "metadata": {**example["metadata"], "namespace": namespace}}
+    api.create(kind, namespace, body, WriteOptions(validation="Strict", dry_run=True))
