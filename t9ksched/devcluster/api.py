@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from t9ksched.devcluster import admission, deletion, metadata, options, ownership, patch, selectors, strategic
 from t9ksched.devcluster.kinds import Kind, Registry
-from t9ksched.devcluster.options import DeleteOptions, ListOptions, WriteOptions
+from t9ksched.devcluster.options import DeleteOptions, ListOptions, WriteOptions, section
 from t9ksched.devcluster.schema import WrongType
 from t9ksched.devcluster.selectors import Matches
 from t9ksched.devcluster.status import (
@@ -417,6 +417,7 @@ def check_type(kind: Kind, body: Any) -> None:
     """Refuse an object that says it is of another kind or version than its path; built-in kinds may say nothing."""
     if not isinstance(body, dict):
         raise bad_request(f"the object provided is unrecognized (must be of type {kind.kind}): it is no JSON object")
+    section(body, "metadata")
     given, version = body.get("kind") or "", body.get("apiVersion") or ""
     if kind.custom is not None:
         if not given:

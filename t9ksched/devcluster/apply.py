@@ -124,6 +124,8 @@ def _merge(live: Any, body: Object, shape: Shape) -> Object:
 
 
 def _merge_list(live: list[Any], stated: list[Any], keys: list[str], shape: Shape) -> list[Any]:
+    if keys and not ownership.are_objects(stated):
+        return stated
     if not keys:
         return [*live, *(item for item in stated if item not in live)]
     result = list(live)

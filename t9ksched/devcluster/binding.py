@@ -5,6 +5,7 @@ from typing import Any
 from t9ksched.devcluster.api import Api
 from t9ksched.devcluster.kinds import Kind
 from t9ksched.devcluster.metadata import now
+from t9ksched.devcluster.options import section
 from t9ksched.devcluster.status import bad_request, bad_value, conflict, internal, invalid, required, unsupported
 from t9ksched.devcluster.storage import Entry
 
@@ -21,13 +22,12 @@ def bind(api: Api, pods: Kind, namespace: str, name: str, binding: Object, dry_r
         StatusError: 404 unknown pod; 409 bound already, gated, being deleted, or a precondition fails; 400, 500 for
             a Binding that names no node.
     """
-    meta = binding.get("metadata") or {}
-    target = binding.get("target") or {}
+    meta, target = section(binding, "metadata"), section(binding, "target")
     if meta.get("name") and meta["name"] != name:
         raise bad_request("name in URL does not match name in Binding object")
     if target.get("kind") not in (None, "", "Node"):
         raise internal(f"target.kind: {unsupported('', target['kind'], ('Node', '<empty>')).message}", "")
-    if not target.get("name"):
+    if not target.get("name") or not isinstance(target["name"], str):
         raise internal(f"target.name: {required('').message}", "")
     entry = api.get(pods, namespace, name)
     pod = entry.object
@@ -37,7 +37,7 @@ def bind(api: Api, pods: Kind, namespace: str, name: str, binding: Object, dry_r
         raise conflict("pods/binding", "", name, refused)
     fresh = dict(pod["metadata"])
     for part in ("annotations", "labels"):
-        if meta.get(part):
+        if section(meta, part):
             if not all(isinstance(value, str) for value in meta[part].values()):
                 raise invalid("Binding", "", name, [bad_value(f"metadata.{part}", meta[part], "must map text to text")])
             fresh[part] = {**(fresh.get(part) or {}), **meta[part]}

@@ -5,7 +5,7 @@ from typing import Any
 from t9ksched.devcluster.api import Api
 from t9ksched.devcluster.kinds import Kind
 from t9ksched.devcluster.metadata import now
-from t9ksched.devcluster.options import DeleteOptions, delete_options
+from t9ksched.devcluster.options import DeleteOptions, delete_options, section
 from t9ksched.devcluster.pods import pod_phase
 from t9ksched.devcluster.status import StatusError, bad_request, internal
 from t9ksched.devcluster.storage import Entry
@@ -21,10 +21,10 @@ def evict(api: Api, pods: Kind, namespace: str, name: str, eviction: Object, dry
     Raises:
         StatusError: 404 unknown pod; 429 with cause DisruptionBudget; 500 when more than one budget selects the pod.
     """
-    meta = eviction.get("metadata") or {}
+    meta = section(eviction, "metadata")
     if meta.get("name") and meta["name"] != name:
         raise bad_request("name in URL does not match name in Eviction object")
-    opts = delete_options({}, eviction.get("deleteOptions"))
+    opts = delete_options({}, section(eviction, "deleteOptions"))
     opts.dry_run = opts.dry_run or dry_run
     entry = api.get(pods, namespace, name)
     pod = entry.object

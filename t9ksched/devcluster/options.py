@@ -91,13 +91,13 @@ def write_options(query: Mapping[str, str], kind: str) -> WriteOptions:
 def delete_options(query: Mapping[str, str], body: Mapping[str, Any] | None) -> DeleteOptions:
     """The options of a delete, from the body if it has one, else from the query."""
     if body:
-        grace = body.get("gracePeriodSeconds")
-        policy = body.get("propagationPolicy")
-        orphan = body.get("orphanDependents")
-        dry = body.get("dryRun") or []
-        conditions = body.get("preconditions") or {}
-        if (grace is not None and not isinstance(grace, int)) or not isinstance(conditions, dict):
-            raise bad_request("DeleteOptions cannot be decoded: a field has the wrong type")
+        if not isinstance(body, dict):
+            raise bad_request("DeleteOptions must be an object")
+        grace = _typed(body, "gracePeriodSeconds", int)
+        policy = _typed(body, "propagationPolicy", str)
+        orphan = _typed(body, "orphanDependents", bool)
+        dry = _typed(body, "dryRun", list) or []
+        conditions = section(body, "preconditions")
     else:
         grace = integer(query, "gracePeriodSeconds")
         policy = query.get("propagationPolicy")
@@ -115,6 +115,23 @@ def delete_options(query: Mapping[str, str], body: Mapping[str, Any] | None) -> 
     return DeleteOptions(
         _is_dry(dry, "DeleteOptions"), grace, policy, conditions.get("uid"), conditions.get("resourceVersion")
     )
+
+
+def section(body: Any, name: str) -> dict[str, Any]:
+    """An object inside a body, empty when it is not there; 400 when something else stands in its place."""
+    found = body.get(name) if isinstance(body, dict) else body
+    if found is None:
+        return {}
+    if not isinstance(found, dict):
+        raise bad_request(f"{name} must be an object")
+    return found
+
+
+def _typed(body: Mapping[str, Any], name: str, kind: type) -> Any:
+    value = body.get(name)
+    if value is not None and (not isinstance(value, kind) or (kind is int and isinstance(value, bool))):
+        raise bad_request(f"DeleteOptions cannot be decoded: {name} has the wrong type")
+    return value
 
 
 def integer(query: Mapping[str, str], name: str) -> int | None:

@@ -91,13 +91,18 @@ def _walk(value: Object, shape: Shape, prefix: Path) -> Iterator[Path]:
             yield from _walk(element, shape.child(name), path)
         elif keys == []:
             yield from ((*path, f"v:{_text(item)}") for item in element)
-        elif keys:
+        elif keys and are_objects(element):
             for item in element:
                 inner = (*path, f"k:{_text({key: item.get(key) for key in keys})}")
                 yield (*inner, ".")
                 yield from _walk(item, shape.child(name), inner)
         else:
             yield path
+
+
+def are_objects(items: list[Any]) -> bool:
+    """Whether a list can be merged by key at all."""
+    return all(isinstance(item, dict) for item in items)
 
 
 def _text(value: Any) -> str:
@@ -129,7 +134,7 @@ def _element(items: Any, segment: str) -> Any:
         if segment.startswith("v:"):
             if item == wanted:
                 return item
-        elif all(item.get(key) == value for key, value in wanted.items()):
+        elif isinstance(item, dict) and all(item.get(key) == value for key, value in wanted.items()):
             return item
     return _ABSENT
 
