@@ -137,7 +137,9 @@ class Observed:
         record = self.pods.get(uid)
         if record is None:
             record = self._new_pod(pod)
-        was = (record.phase, record.node, record.deleting, record.gates)
+        was = (record.phase, record.node, record.deleting)
+        opened = record.gates
+        expected = bool(record.assumed)
         record.phase = pod.status.phase or "Pending"
         record.deleting = pod.metadata.deletion_timestamp is not None
         record.started = nanoseconds(pod.status.start_time or "")
@@ -149,10 +151,12 @@ class Observed:
             record.assumed = ""
             self.holds.pop(uid, None)
         record.gates = gates(pod) if record.ours and not record.node else ()
-        self._recharge(record)
+        freed = self._recharge(record)
         self.counts.pod(record)
-        if was != (record.phase, record.node, record.deleting, record.gates):
+        if was != (record.phase, record.node, record.deleting) or opened != record.gates:
             self._gang_changed(record.gang)
+        # That a decision came true, or that a pod runs, lets nothing start: the loop sleeps on.
+        if freed or opened != record.gates or (record.node and not was[1] and not expected):
             self._on_change()
 
     def remove_pod(self, uid: str) -> None:
@@ -208,14 +212,14 @@ class Observed:
             self._join(record)
         return record
 
-    def _recharge(self, record: PodRecord) -> None:
-        """Bring the pod's charge in line with where it is."""
+    def _recharge(self, record: PodRecord) -> bool:
+        """Bring the pod's charge in line with where it is; whether room may have become free."""
         if record.pod_class is None:
-            return
-        if record.finished:
-            self.charges.release(record.uid)
+            return False
+        if record.finished or (record.deleting and not record.node):
             record.assumed = ""
-        elif record.node:
+            return self.charges.release(record.uid) is not None
+        if record.node:
             known = self.charges.get(record.uid)
             # We asked for the cards of our own pods; of others we know what their node says it gave them.
             prefix = names.GPU_INDEX_PREFIX if record.ours else names.CARDS_GIVEN_PREFIX
@@ -226,9 +230,8 @@ class Observed:
                 self.charges.charge(record.uid, record.node, record.pod_class, queue, cards)
                 if record.gang is not None:
                     self.changed_queues.add(record.gang.queue)
-        elif record.deleting:
-            self.charges.release(record.uid)
-            record.assumed = ""
+                return known is not None
+        return False
 
     # Groups
 

@@ -156,7 +156,7 @@ class Projection:
         queue = self._state.queues.get(record.name)
         spec = queue.spec if queue else QueueSpec()
         marks = {REVISION_ANNOTATION: str(record.revision), PROJECTED_ANNOTATION: fingerprint(spec)}
-        wanted = spec.to_dict()
+        wanted = {"priority": spec.priority, "preemptible": spec.preemptible, "closed": spec.closed} | spec.to_dict()
         if item is None:
             body = {
                 "apiVersion": names.SCHEDULER_API,
