@@ -155,7 +155,7 @@ class JobStrategy(Strategy):
         if uid and not spec["manualSelector"] and "selector" not in spec:
             labels = template.setdefault("metadata", {}).setdefault("labels", {})
             labels.update(dict.fromkeys(_JOB_LABELS, uid))
-            labels.update(dict.fromkeys(_JOB_NAMES, name))
+            labels.update(dict.fromkeys(_JOB_NAMES, name or ""))
             spec["selector"] = {"matchLabels": {_JOB_LABELS[0]: uid}}
 
     def prepare_create(self, obj: Object) -> None:

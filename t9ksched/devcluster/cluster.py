@@ -134,7 +134,13 @@ class DevCluster:
 
     async def _serve(self, listener: socket.socket) -> None:
         assert self._frontend is not None
-        server = web.Server(self._frontend.handle, access_log=None, max_line_size=65536, max_field_size=65536)
+        server = web.Server(
+            self._frontend.handle,
+            handler_cancellation=True,  # a watch ends with its client's connection
+            access_log=None,
+            max_line_size=65536,
+            max_field_size=65536,
+        )
         self._runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=1)
         await self._runner.setup()
         await web.SockSite(self._runner, listener, backlog=1024).start()

@@ -139,6 +139,17 @@ async def test_stopping_ends_open_watches(cluster: DevCluster, tmp_path: Path) -
         assert rest.exception() is not None or rest.result() is None
 
 
+async def test_a_watch_ends_with_its_client(cluster: DevCluster, tmp_path: Path) -> None:
+    cluster.write_kubeconfig(tmp_path / "kubeconfig")
+    async with connect(tmp_path / "kubeconfig") as client:
+        version = (await client.list(CONFIGMAPS)).resource_version
+        await client.create(CONFIGMAPS, config("seen"), "default")
+        assert (await anext(aiter(client.watch(CONFIGMAPS, resource_version=version)))).type == "ADDED"
+        (served,) = cluster.frontend.watches
+    async with asyncio.timeout(20):
+        await asyncio.wait([served])
+
+
 MANIFEST = """
 apiVersion: v1
 kind: Pod

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from t9ksched.devcluster import protobuf
+from t9ksched.devcluster import protobuf, tables
 from t9ksched.devcluster.api import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Api
 from t9ksched.devcluster.apply import apply
 from t9ksched.devcluster.binding import bind
@@ -195,7 +195,8 @@ def test_broken_objects(api: Api, pair: tuple[Object, Object]) -> None:
     namespace = "default" if kind.namespaced else None
     opts = WriteOptions(dry_run=True)
     with contextlib.suppress(StatusError):
-        api.create(kind, namespace, copy.deepcopy(spoiled), opts)
+        shown = api.create(kind, namespace, copy.deepcopy(spoiled), opts).object
+        assert len(tables.row(kind, shown, "Metadata")["cells"]) == len(tables.columns(kind))
     with contextlib.suppress(StatusError):
         api.create(kind, namespace, copy.deepcopy({**whole, "metadata": {"name": "x"}}))
     for subresource in ("", "status"):
