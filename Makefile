@@ -4,6 +4,8 @@
 PYTHON ?= python3
 BIN    := .venv/bin
 READY  := .venv/.ready
+UV     := env -u VIRTUAL_ENV UV_SYSTEM_CERTS=1 UV_NATIVE_TLS=1 $(BIN)/uv
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: help demo up test check soak reference clean
 .DEFAULT_GOAL := help
@@ -37,10 +39,15 @@ clean:  ## remove the environment and every cache
 	@rm -rf .venv dist build .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
+# uv reads the index of uv.lock and the system's certificates. Where only pip is told how to reach an index (a mirror,
+# a proxy's certificate), pip installs the same versions.
 $(READY): uv.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "t9ksched needs Python 3.11 or later; '$(PYTHON)' is $$($(PYTHON) -V 2>&1)."; \
 	  echo "Name a newer one: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
-	@test -x $(BIN)/uv || { echo "Preparing .venv (once) ..."; $(PYTHON) -m venv .venv && $(BIN)/python -m pip install --quiet --disable-pip-version-check uv; }
-	@env -u VIRTUAL_ENV $(BIN)/uv sync --frozen --inexact --quiet
+	@test -x $(BIN)/uv || { echo "Preparing .venv (once) ..."; $(PYTHON) -m venv .venv && $(PIP) uv; }
+	@$(UV) sync --frozen --inexact --quiet 2>.venv/uv.log || { \
+	  $(UV) export --frozen --quiet --no-emit-project --output-file .venv/requirements.txt >/dev/null \
+	  && $(PIP) -r .venv/requirements.txt && $(PIP) hatchling editables \
+	  && $(PIP) --no-deps --no-build-isolation --editable .; } || { cat .venv/uv.log; exit 1; }
 	@touch $@
