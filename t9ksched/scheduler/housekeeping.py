@@ -66,8 +66,22 @@ class Housekeeping:
             events = await self._store.history.purge(before)
             jobs = await self._store.jobs.purge(before)
             await self._store.changes.purge(before)
+            await self._forget_acceptances()
         except StoreError as error:
             log.warning("clean-up waits for the database", error=str(error))
             return
         if events or jobs:
             log.info("clean-up", events=events, jobs=jobs)
+
+    async def _forget_acceptances(self) -> None:
+        """Drop what was agreed with groups and jobs that are gone; an hour's grace for what is only being made."""
+        latest = datetime.fromtimestamp(self._clock() / 1e9, UTC) - timedelta(hours=1)
+        state = self._state
+        gone = [
+            uid
+            for uid, acceptance in state.acceptances.items()
+            if uid not in state.gangs_by_uid and uid not in state.jobs and acceptance.accepted_at < latest
+        ]
+        await self._store.acceptances.forget(gone)
+        for uid in gone:
+            state.acceptances.pop(uid, None)

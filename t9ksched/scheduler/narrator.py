@@ -118,6 +118,8 @@ class Narrator:
                     self._tell(uid)
                 if count % 50 == 49:
                     await asyncio.sleep(0)
+            if len(self._told) > 2 * len(self._state.gangs_by_uid) + 1000:
+                self._told = {uid: codes for uid, codes in self._told.items() if uid in self._state.gangs_by_uid}
             await asyncio.sleep(JOB_PERIOD)
 
     def _tell(self, uid: str) -> None:

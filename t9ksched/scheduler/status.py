@@ -46,6 +46,7 @@ class Due:
     def take(self, now: float) -> list[Any]:
         """The keys that may be written now."""
         ready = [key for key, at in self.waiting.items() if at <= now]
+        self.last = {key: at for key, at in self.last.items() if at + self.period > now}
         for key in ready:
             del self.waiting[key]
             self.last[key] = now
@@ -54,11 +55,6 @@ class Due:
     def next(self) -> float | None:
         """When the next key may be written."""
         return min(self.waiting.values(), default=None)
-
-    def forget(self, key: Any) -> None:
-        """The object is gone."""
-        self.waiting.pop(key, None)
-        self.last.pop(key, None)
 
 
 class StatusWriter:
@@ -77,7 +73,6 @@ class StatusWriter:
         self._now = now
         self._groups = Due(GROUP_PERIOD)
         self._queues = Due(QUEUE_PERIOD)
-        self._written: dict[str, dict[str, Any]] = {}
         self._wake = asyncio.Event()
 
     def wake(self) -> None:
@@ -119,21 +114,18 @@ class StatusWriter:
     async def _group(self, gang: GangRecord) -> None:
         uid = gang.uid
         if self._state.gangs_by_uid.get(uid) is not gang:
-            self._groups.forget(gang)
-            self._written.pop(uid, None)
-            return
-        before = self._written.get(uid) or gang.status
+            return  # gone meanwhile
+        before = gang.status
         status = group_status(gang, before, self._state.charges, self._now(), lambda: str(uuid.uuid4()))
         if status == before:
-            self._written[uid] = before
             return
         cleared = {key: None for key in before if key not in status}
         body = {"metadata": {"uid": uid}, "status": {**cleared, **status}}
         try:
             await self._client.patch(PODGROUPS, gang.name, gang.namespace, body, subresource="status")
-            self._written[uid] = status
+            gang.status = status
         except NotFound:
-            self._groups.forget(gang)
+            return
         except ApiError as error:
             log.info("PodGroup status not written, trying again", group=gang.key, error=str(error))
             self._groups.waiting[gang] = asyncio.get_running_loop().time() + _RETRY
