@@ -12,9 +12,12 @@ from t9ksched.model.gang import Gang
 from t9ksched.model.queue import QueueSpec
 
 
-def gang_key(gang: Gang) -> tuple[bool, int, int, str]:
-    """Sorts gangs of one queue. A gang that ran or holds places goes before anything new of its queue."""
-    return (not (gang.ran or gang.placed), -gang.priority, gang.created, gang.uid)
+def gang_key(gang: Gang) -> tuple[bool, int, int, str, str]:
+    """Sorts gangs of one queue. A gang that ran or holds places goes before anything new of its queue.
+
+    The API counts creation in whole seconds; within one the name decides (OQ-13), then the UID.
+    """
+    return (not (gang.ran or gang.placed), -gang.priority, gang.created, gang.name, gang.uid)
 
 
 class QueueOrder:
