@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, TextIO
 
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -50,10 +51,29 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, right
     result = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
     for column in columns:
         side: Literal["left", "right"] = "right" if column in right else "left"
-        result.add_column(column, justify=side, overflow="fold", no_wrap=column not in ("WHY",))
+        result.add_column(column, justify=side, no_wrap=True)
     for row in rows:
-        result.add_row(*row)
+        # As Text, since brackets in a cell are no markup.
+        result.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
     return result
+
+
+def print_table(out: Console, rows: Table) -> None:
+    """Print a table whole: on a terminal too narrow for it lines are folded by the terminal, never cut."""
+    needed = Measurement.get(out, out.options.update(max_width=10_000), rows).maximum
+    wide = Console(
+        file=out.file,
+        width=max(out.width, needed),
+        force_terminal=out.is_terminal,
+        no_color=out.no_color,
+        highlight=False,
+    )
+    wide.print(rows, crop=False)
+
+
+def paragraph(out: Console, text: str | Text) -> None:
+    """Print prose: folded between words on a terminal, one line without one."""
+    out.print(Text(text) if isinstance(text, str) else text, soft_wrap=not out.is_terminal)
 
 
 def program() -> str:
@@ -76,11 +96,11 @@ def print_failure(failure: Failure) -> None:
     title = Text("error", style="bold red")
     if failure.name:
         title.append(f" {failure.name}", style="red")
-    out.print(Text.assemble(title, ": ", failure.message), soft_wrap=True)
+    paragraph(out, Text.assemble(title, ": ", failure.message))
     for line in failure.details:
-        out.print(Text(f"  {line}"), soft_wrap=True)
+        paragraph(out, Text(f"  {line}"))
     if failure.remedy:
-        out.print(Text.assemble(("  → ", "bold"), failure.remedy), soft_wrap=True)
+        paragraph(out, Text.assemble(("  → ", "bold"), failure.remedy))
 
 
 def age(moment: str | None, now: datetime | None = None) -> str:

@@ -9,7 +9,7 @@ from rich.text import Text
 from t9ksched.cli.commands.jobs import PHASE_STYLES
 from t9ksched.cli.kinds import parse_target
 from t9ksched.cli.options import DataDirOption, NamespaceOption, OutputOption, ServerOption, TokenOption, connect
-from t9ksched.cli.output import Output, console, print_json, table
+from t9ksched.cli.output import Output, console, paragraph, print_json, print_table, table
 
 VERDICT_STYLES = {"Waiting": "yellow", "Placed": "green", "Refused": "red", "Finished": "blue"}
 
@@ -51,14 +51,13 @@ def show(answer: dict[str, Any], out: Console) -> None:
     if (position := answer.get("position")) is not None and verdict == "Waiting":
         out.print(f"Place in its queue: {position}")
     for reason in answer.get("reasons") or ():
-        out.print(
-            Text.assemble("\n", (f"{reason.get('code')}", "yellow"), f": {reason.get('message')}"), soft_wrap=True
-        )
+        out.print()
+        paragraph(out, Text.assemble((f"{reason.get('code')}", "yellow"), f": {reason.get('message')}"))
         for label, key in (("needs", "needs"), ("has", "has")):
             if reason.get(key):
-                out.print(f"  {label:<6} {_amount(reason[key])}")
+                paragraph(out, f"  {label:<6} {_amount(reason[key])}")
         if nodes := reason.get("nodes"):
-            out.print(f"  nodes  {_amount(nodes)}", soft_wrap=True)
+            paragraph(out, f"  nodes  {_amount(nodes)}")
     if holders := answer.get("holders"):
         out.print("\nWho holds what it needs:")
         rows = [
@@ -70,11 +69,11 @@ def show(answer: dict[str, Any], out: Console) -> None:
             ]
             for h in holders
         ]
-        out.print(table(("QUEUE", "JOB", "GPUS", "UNTIL"), rows, right=("GPUS",)))
+        print_table(out, table(("QUEUE", "JOB", "GPUS", "UNTIL"), rows, right=("GPUS",)))
     if unblocks := answer.get("unblocks"):
         out.print("\nWhat would let it start:")
         for line in unblocks:
-            out.print(Text.assemble(("  → ", "bold"), _sentence(line)), soft_wrap=True)
+            paragraph(out, Text.assemble(("  → ", "bold"), _sentence(line)))
 
 
 def _amount(value: Any) -> str:

@@ -3,10 +3,11 @@
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 from rich.text import Text
 
 from t9ksched.cli.options import DataDirOption, OutputOption, ServerOption, TokenOption, connect
-from t9ksched.cli.output import Output, age, console, example, print_json, program, table
+from t9ksched.cli.output import Output, age, console, example, paragraph, print_json, print_table, program, table
 
 PHASE_STYLES = {
     "Running": "green",
@@ -36,7 +37,7 @@ def jobs(
     elif not items:
         console().print(f"No jobs. Submit one: {program()} submit -f {example('pytorch.yaml')}")
     else:
-        console().print(render(items))
+        show(items, console())
 
 
 def fetch(client: Any, namespace: str | None = None, queue: str | None = None) -> list[dict[str, Any]]:
@@ -44,17 +45,28 @@ def fetch(client: Any, namespace: str | None = None, queue: str | None = None) -
     return list(client.get("/apis/v1/workloads", namespace=namespace, queue=queue)["items"])
 
 
-def render(items: list[dict[str, Any]]) -> Any:
-    """A table of job shapes."""
-    columns = ("NAMESPACE", "JOB", "QUEUE", "PRIO", "PHASE", "READY", "GPUS", "AGE", "WHY")
-    return table(columns, [_row(job) for job in items], right=("PRIO", "GPUS"))
+def show(items: list[dict[str, Any]], out: Console) -> None:
+    """Print job shapes as a table; on a terminal the reasons stand below it, where there is room for sentences."""
+    columns: tuple[str, ...] = ("NAMESPACE", "JOB", "QUEUE", "PRIO", "PHASE", "READY", "GPUS", "AGE", "WHY")
+    rows = [_row(job) for job in items]
+    if out.is_terminal:
+        columns, rows = columns[:-1], [row[:-1] for row in rows]
+    print_table(out, table(columns, rows, right=("PRIO", "GPUS")))
+    reasons = [(job, why) for job in items if (why := _why(job))] if out.is_terminal else []
+    if reasons:
+        out.print()
+    for job, why in reasons:
+        paragraph(out, Text.assemble((f"{job.get('kind')}/{job.get('name')}", "bold"), " waits: ", (why, "yellow")))
+
+
+def _why(job: dict[str, Any]) -> str:
+    reason = job.get("reason") or {}
+    return f"{reason.get('code')}: {reason.get('message')}" if reason.get("code") else ""
 
 
 def _row(job: dict[str, Any]) -> list[str | Text]:
     members = job.get("members") or {}
     phase = str(job.get("phase") or "–")
-    reason = job.get("reason") or {}
-    why = f"{reason.get('code')}: {reason.get('message')}" if reason.get("code") else ""
     return [
         str(job.get("namespace")),
         f"{job.get('kind')}/{job.get('name')}",
@@ -64,5 +76,5 @@ def _row(job: dict[str, Any]) -> list[str | Text]:
         f"{members.get('running', 0)}/{members.get('total', 0)}",
         str(job.get("gpus") or 0),
         age(job.get("submittedAt")),
-        why,
+        _why(job),
     ]

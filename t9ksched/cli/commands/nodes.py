@@ -8,7 +8,7 @@ from rich.text import Text
 
 from t9ksched.cli.cards import Palette, coloured, draw, legend
 from t9ksched.cli.options import DataDirOption, OutputOption, ServerOption, TokenOption, connect
-from t9ksched.cli.output import Output, console, print_json, table
+from t9ksched.cli.output import Output, console, print_json, print_table, table
 
 
 def nodes(
@@ -35,7 +35,7 @@ def show_all(items: list[dict[str, Any]], out: Console) -> None:
     """Print the map of node shapes with its legend."""
     palette = Palette(coloured(out))
     rows = [_row(node, palette) for node in items]
-    out.print(table(("NODE", "STATE", "CARDS", "HELD", "MODEL", "CPU", "MEMORY"), rows, right=("HELD",)))
+    print_table(out, table(("NODE", "STATE", "CARDS", "HELD", "MODEL", "CPU", "MEMORY"), rows, right=("HELD",)))
     if entries := legend(items, palette):
         out.print()
         for entry in entries:
@@ -78,11 +78,11 @@ def show_one(node: dict[str, Any], out: Console) -> None:
         [key, str((node.get("allocated") or {}).get(key, "0")), str(value)]
         for key, value in (node.get("allocatable") or {}).items()
     ]
-    out.print(table(("RESOURCE", "ALLOCATED", "ALLOCATABLE"), resources, right=("ALLOCATED", "ALLOCATABLE")))
+    print_table(out, table(("RESOURCE", "ALLOCATED", "ALLOCATABLE"), resources, right=("ALLOCATED", "ALLOCATABLE")))
     if gpus := node.get("gpus"):
         out.print()
         rows = [_card(card, palette) for card in sorted(gpus, key=lambda item: item["index"])]
-        out.print(table(("CARD", "", "MODEL", "MEMORY", "HOLDER", "CONTAINER"), rows, right=("CARD",)))
+        print_table(out, table(("CARD", "", "MODEL", "MEMORY", "HOLDER", "CONTAINER"), rows, right=("CARD",)))
 
 
 def _card(card: dict[str, Any], palette: Palette) -> list[str | Text]:

@@ -13,7 +13,7 @@ from rich.text import Text
 from t9ksched.cli.commands.cancel import confirm
 from t9ksched.cli.failure import BAD_USAGE, Failure
 from t9ksched.cli.options import DataDirOption, OutputOption, ServerOption, TokenOption, connect
-from t9ksched.cli.output import Output, console, print_json, table
+from t9ksched.cli.output import Output, console, print_json, print_table, table
 
 ADMIN = "/apis/v1/admin/queues"
 
@@ -51,7 +51,7 @@ def list_(
         print_json(items)
         return
     columns = ("QUEUE", "PRIORITY", "STATE", "HELD OF QUOTA", "PODS", "GROUPS")
-    console().print(table(columns, [_row(queue) for queue in items], right=("PRIORITY", "PODS", "GROUPS")))
+    print_table(console(), table(columns, [_row(queue) for queue in items], right=("PRIORITY", "PODS", "GROUPS")))
 
 
 @app.command("get")

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from t9ksched.cli.options import DataDirOption, OutputOption, ServerOption, TokenOption, connect
-from t9ksched.cli.output import Output, age, console, print_json, table
+from t9ksched.cli.output import Output, age, console, print_json, print_table, table
 
 app = typer.Typer(no_args_is_help=True, help="Make, list and revoke API tokens.")
 
@@ -53,7 +53,7 @@ def list_(
         ]
         for t in items
     ]
-    console().print(table(("NAME", "USER", "ROLE", "AGE", "USED"), rows))
+    print_table(console(), table(("NAME", "USER", "ROLE", "AGE", "USED"), rows))
 
 
 @app.command("revoke")

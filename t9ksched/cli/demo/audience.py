@@ -11,6 +11,7 @@ from rich.live import Live
 
 from t9ksched.cli.demo.picture import Picture, scene_lines
 from t9ksched.cli.demo.record import SceneRecord, Step
+from t9ksched.cli.output import paragraph
 
 
 class Audience(Protocol):
@@ -95,7 +96,7 @@ class Log:
 
     def step_ended(self, step: Step) -> None:
         for line in scene_lines(SceneRecord("", [step]))[1:]:
-            self._console.print(line, soft_wrap=True)
+            paragraph(self._console, line)
 
     def scene_ended(self, scene: SceneRecord) -> None:
         self._console.print(self._picture.map())

@@ -1,0 +1,43 @@
+import io
+from datetime import UTC, datetime
+
+import pytest
+from rich.console import Console
+
+from t9ksched.cli.commands.jobs import show
+from t9ksched.cli.output import age, print_table, table
+
+NOW = datetime(2026, 1, 2, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("moment", "text"),
+    [
+        ("2026-01-02T11:59:15Z", "45s"),
+        ("2026-01-02T11:48:00Z", "12m"),
+        ("2026-01-02T07:00:00Z", "5h"),
+        ("2025-12-30T12:00:00Z", "3d"),
+        ("2026-01-02T12:00:05Z", "0s"),
+        (None, "–"),
+        ("yesterday", "–"),
+    ],
+)
+def test_ages(moment: str | None, text: str) -> None:
+    assert age(moment, NOW) == text
+
+
+def test_a_table_on_a_narrow_terminal_is_never_cut() -> None:
+    out = Console(file=io.StringIO(), width=20, force_terminal=True, _environ={"TERM": "dumb"})
+    print_table(out, table(("NAME", "WHAT"), [["a-name-longer-than-the-terminal", "spec[0] of it, and no markup"]]))
+    printed = out.file.getvalue()  # type: ignore[attr-defined]
+    assert "a-name-longer-than-the-terminal   spec[0] of it, and no markup" in printed
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_why_jobs_wait_is_said_whole(terminal: bool) -> None:
+    out = Console(file=io.StringIO(), width=60 if terminal else 240, force_terminal=terminal, _environ={"TERM": "dumb"})
+    reason = {"code": "QuotaExceeded", "message": "needs 16, queue 'a100' has 0 of 32 left"}
+    show([{"namespace": "default", "kind": "MPIJob", "name": "walk", "phase": "Pending", "reason": reason}], out)
+    printed = " ".join(out.file.getvalue().split())  # type: ignore[attr-defined]
+    assert "QuotaExceeded: needs 16, queue 'a100' has 0 of 32 left" in printed
+    assert ("WHY" in printed) is not terminal
