@@ -36,11 +36,13 @@ async def perform(up: Running, picture: Picture, watching: Audience) -> None:
     """Play every scene and write down the score."""
     async with connect(up.kubeconfig) as kube, _audited(kube) as watcher:
         stage = Stage(Client.at(up.server, up.token), kube, picture, watching)
+        partial: set[str] = set()
         async with _background(stage.watch()):
             for title, scene in SCENES:
                 await stage.play(title, scene)
+                partial |= {gang.group for gang in watcher.report().partial_gangs}
         await stage.look()
-        picture.recording.score = _score(picture, watcher)
+        picture.recording.score = _score(picture, watcher, partial)
 
 
 @contextlib.asynccontextmanager
@@ -63,8 +65,10 @@ async def _background(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
             task.cancel()
 
 
-def _score(picture: Picture, watcher: AuditWatcher) -> Score:
+def _score(picture: Picture, watcher: AuditWatcher, partial: set[str]) -> Score:
     """What the auditor found over the whole demo, and the gangs that had all of their minimum."""
     report = watcher.report()
     whole = sum(job["members"]["bound"] >= max(1, job["members"]["min"]) for job in picture.jobs if job.get("queue"))
-    return Score(whole, len(report.partial_gangs), report.cards_given_twice, picture.seconds)
+    return Score(
+        whole, len(partial | {gang.group for gang in report.partial_gangs}), report.cards_given_twice, picture.seconds
+    )
