@@ -120,7 +120,7 @@ async def _start(plan: Plan, stack: AsyncExitStack) -> Running:
     parts = await stack.enter_async_context(asyncio.TaskGroup())
     if dev is not None:
         await open_to_users(client)
-        agents = Agents(dev.port_api)
+        agents = Agents(dev.port_api, faults=dev.faults)
         stack.push_async_callback(_stop, parts.create_task(agents.run(), name="agents"))
         await agents.synced()
     secret = settings.internal_secret.get_secret_value() if settings.internal_secret else secrets.token_urlsafe(32)

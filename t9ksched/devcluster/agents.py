@@ -12,6 +12,7 @@ from typing import Any
 from t9ksched.devcluster.auditor import AuditReport
 from t9ksched.devcluster.auditwatch import AuditWatcher
 from t9ksched.devcluster.defaultscheduler import DefaultScheduler
+from t9ksched.devcluster.faults import Faults
 from t9ksched.devcluster.follow import Follower, Reconciler
 from t9ksched.devcluster.jobs import JobController
 from t9ksched.devcluster.kubelet import Kubelet, Refusal
@@ -39,15 +40,19 @@ class Agents:
         nodes: Iterable[str] | None = None,
         clock: Clock = system_clock,
         controllers: bool = True,
+        faults: Faults | None = None,
     ) -> None:
         """`nodes` are the names the kubelet plays, None for every node. On a server that has controllers and a default
-        scheduler of its own, `controllers` is false.
+        scheduler of its own, `controllers` is false. `faults` silences nodes and puts kubelets' clocks off.
         """
+        faults = faults or Faults()
         self._follower = Follower(port)
         self._timers = Timers(clock)
         parts = (self._follower, self._timers)
         self.auditor = AuditWatcher(self._follower)
-        self.kubelet = Kubelet(port, *parts, None if nodes is None else list(nodes))
+        self._node_timers = Timers(faults.clock(clock))
+        names = None if nodes is None else list(nodes)
+        self.kubelet = Kubelet(port, self._follower, self._node_timers, names, silent=faults.silent)
         self._reconcilers: list[Reconciler] = [self.kubelet]
         if controllers:
             self._reconcilers += [
@@ -84,6 +89,7 @@ class Agents:
                     group.create_task(reconciler.run(), name=type(reconciler).__name__)
         finally:
             self._timers.stop()
+            self._node_timers.stop()
 
     def begin(self) -> None:
         """Work in the background until `stop`."""

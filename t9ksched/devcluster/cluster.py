@@ -20,6 +20,7 @@ from t9ksched import packaged
 from t9ksched.devcluster.api import Api
 from t9ksched.devcluster.auth import MASTERS, Authenticator, Authorizer, User
 from t9ksched.devcluster.crd import DEFINITIONS, Definitions
+from t9ksched.devcluster.faults import Faults
 from t9ksched.devcluster.gc import GarbageCollector
 from t9ksched.devcluster.http import Frontend
 from t9ksched.devcluster.inprocess import InProcessPort
@@ -68,6 +69,7 @@ class DevCluster:
         self._token = token
         self._users = dict(users or {})
         self._controllers = controllers
+        self.faults = Faults()
         self._journal: Journal | None = None
         self._runner: web.ServerRunner | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -130,7 +132,7 @@ class DevCluster:
             collector = GarbageCollector(api)
             self._tasks.append(asyncio.create_task(collector.run(), name="garbage-collector"))
         users = {**self._users, self.token: User("admin", (MASTERS,))}
-        self._frontend = Frontend(api, Authenticator(users), Authorizer(storage))
+        self._frontend = Frontend(api, Authenticator(users), Authorizer(storage), self.faults)
 
     async def _serve(self, listener: socket.socket) -> None:
         assert self._frontend is not None

@@ -19,6 +19,9 @@ from t9ksched.devcluster.api import APPLY_PATCH, Api, apply_patch
 from t9ksched.devcluster.apply import apply
 from t9ksched.devcluster.auth import REVIEWS, Attributes, Authenticator, Authorizer, Reviews, User
 from t9ksched.devcluster.discovery import VERSION, Discovery
+from t9ksched.devcluster.faultlab import PATH as FAULTS_PATH
+from t9ksched.devcluster.faultlab import FaultLab, dropped
+from t9ksched.devcluster.faults import Faults, Stream
 from t9ksched.devcluster.kinds import Kind
 from t9ksched.devcluster.media import Form
 from t9ksched.devcluster.openapi import OpenApi
@@ -46,8 +49,11 @@ _CREATED: Final = {
 class Frontend:
     """Answers HTTP requests from an `Api`."""
 
-    def __init__(self, api: Api, authenticator: Authenticator, authorizer: Authorizer) -> None:
+    def __init__(
+        self, api: Api, authenticator: Authenticator, authorizer: Authorizer, faults: Faults | None = None
+    ) -> None:
         self.api = api
+        self.faults = faults or Faults()
         self.middleware: Middleware | None = None
         self.version_wait = 3.0
         """Seconds that a read waits for a version still to come."""
@@ -57,12 +63,13 @@ class Frontend:
         self._discovery = Discovery(api.registry)
         self._openapi = OpenApi(api.registry)
         self.watches: set[asyncio.Task[Any]] = set()
+        self.lab = FaultLab(api, self.faults, self.watches)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """One request, whatever it is."""
         if self.middleware is not None:
             return await self.middleware(request, self.answer)
-        return await self.answer(request)
+        return await self.lab.meet(request, self.answer)
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         """One request, past the middleware; refusals become Status objects."""
@@ -113,6 +120,8 @@ class Frontend:
         if path == "/devcluster/compact" and request.method == "POST":
             self.api.storage.compact()
             return _json({})
+        if path == FAULTS_PATH:
+            return await self.lab.answer(request)
         if request.method != "GET":
             raise PlainNotFound
         trimmed = path.rstrip("/") or "/"
@@ -234,12 +243,16 @@ class Frontend:
         task = asyncio.current_task()
         if task is not None:
             self.watches.add(task)
+        stream = Stream(self.faults, kind.plural)
         with contextlib.suppress(ConnectionError):
             try:
                 events: list[Event] | None = watcher.initial()
                 while events is not None:
-                    if events:
-                        await response.write(b"".join(map(lines.line, events)))
+                    sent, cut = stream.through(events) if events else (events, False)
+                    if sent:
+                        await response.write(b"".join(map(lines.line, sent)))
+                    if cut:
+                        raise dropped(request)
                     events = await watcher.next()
             except StatusError as error:
                 await response.write(render.error_line(error))

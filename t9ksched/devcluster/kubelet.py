@@ -27,6 +27,8 @@ Object = dict[str, Any]
 STOP_SECONDS_ANNOTATION: Final = "devcluster.tensorstack.dev/stop-seconds"
 """How long a deleted pod takes to stop; never longer than its grace period."""
 STOP_SECONDS: Final = 0.05
+SILENCE_SECONDS: Final = 1.0
+"""How long a silent node is left alone before it is asked again."""
 STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
 BACKOFF: Final = (0.0, 10.0, 20.0, 40.0, 80.0, 160.0, 300.0)
 """Pause before the first, second, … restart of a container, in seconds; the last one repeats."""
@@ -61,14 +63,22 @@ class _Life:
 
 
 class Kubelet(Reconciler):
-    """Plays the nodes of the given names; None plays every node of the cluster."""
+    """Plays the nodes of the given names; None plays every node of the cluster. Nodes named in `silent`, which may
+    change at any time, are not played while they are in it.
+    """
 
     workers = 8
 
     def __init__(
-        self, port: ClusterPort, follower: Follower, timers: Timers, nodes: Collection[str] | None = None
+        self,
+        port: ClusterPort,
+        follower: Follower,
+        timers: Timers,
+        nodes: Collection[str] | None = None,
+        silent: Collection[str] = (),
     ) -> None:
         super().__init__(timers)
+        self._silent = silent
         self.refusals: list[Refusal] = []
         self.rooms: dict[str, NodeRoom] = {}
         self._port = port
@@ -147,6 +157,9 @@ class Kubelet(Reconciler):
         """Admit, run, restart, end or remove one pod, whatever is due."""
         pod, life = self._pods.get(key), self._lives.get(key)
         if pod is None:
+            return
+        if pod["spec"].get("nodeName") in self.rooms.keys() & set(self._silent):
+            self.mark_at(self.timers.clock() + SILENCE_SECONDS, key)
             return
         if pod["spec"].get("nodeName") not in self.rooms:
             if pod["spec"].get("nodeName") in self._by_node and life is not None:
