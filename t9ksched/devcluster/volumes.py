@@ -98,8 +98,11 @@ class VolumeBinder(Reconciler):
         if new is None:
             return
         self.mark("/" + name)
-        if not new["spec"].get("claimRef"):
+        reference = new["spec"].get("claimRef")
+        if not reference:
             self._mark_unbound()
+        else:
+            self.mark(f"{reference['namespace']}/{reference['name']}")
 
     def _mark_unbound(self) -> None:
         for key, claim in self._claims.objects.items():
@@ -167,14 +170,21 @@ class VolumeBinder(Reconciler):
         class_name, storage_class = self._class_of(claim)
         node = (claim["metadata"].get("annotations") or {}).get(SELECTED_NODE)
         named = claim["spec"].get("volumeName")
-        if waits_for_consumer(storage_class) and not node and not named:
+        reserved = self._reserved(claim)
+        if waits_for_consumer(storage_class) and not node and not named and reserved is None:
             return
-        volume = self._volumes.get(named) if named else self._choose(claim, class_name, node)
+        volume = self._volumes.get(named) if named else reserved or self._choose(claim, class_name, node)
         if volume is None and not named and storage_class is not None:
             volume = await self._provision(claim, class_name, storage_class, node)
         if volume is None:
             return  # until a volume or class appears
         await self._join(claim, volume)
+
+    def _reserved(self, claim: Object) -> Object | None:
+        """The volume that a scheduler has set aside for this very claim."""
+        uid = claim["metadata"]["uid"]
+        found = (v for v in self._volumes.objects.values() if (v["spec"].get("claimRef") or {}).get("uid") == uid)
+        return next(found, None)
 
     def _choose(self, claim: Object, class_name: str, node: str | None) -> Object | None:
         """The smallest free volume that the claim can have, one that is reserved for it first."""

@@ -31,7 +31,8 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 class Binding:
     """One decision to carry out: this very pod (`uid`) to this node, its containers on these card indices.
 
-    `cards` holds the containers that get cards; `annotations` are written besides. That the node exists and may take
+    `cards` holds the containers that get cards; `annotations` are written besides; `claims` are the volume claims that
+    must be bound for this node first (`kube.volumes`). That the node exists and may take
     the pod is the caller's to know: the server checks neither.
     """
 
@@ -41,6 +42,7 @@ class Binding:
     node: str
     cards: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: _NOTHING)
     annotations: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    claims: tuple[str, ...] = ()
 
     def all_annotations(self) -> dict[str, str]:
         """Every annotation that the binding writes, the card indices in ascending order."""

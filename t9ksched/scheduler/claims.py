@@ -1,93 +1,194 @@
-"""Volume claims as far as they decide where a pod may run (OQ-43).
+"""The cluster's volume claims, and what they mean for the pods that use them (OQ-43).
 
-A bound claim brings the node affinity of its persistent volume. A missing or unbound claim keeps its pod waiting with a
-reason that names the claim.
+A bound claim brings the node affinity of its volume. A claim that waits for its first consumer brings what its class
+allows: the topologies of its provisioner, and the places of free volumes that fit. A missing, unbound or exclusively
+used claim keeps its pod waiting with a reason that names it. Volumes of drivers with attach limits are counted as a
+resource of the node, one each, also where pods of one node share a volume.
 """
 
-from dataclasses import dataclass, field
-from typing import Any
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 
-import msgspec
-
+from t9ksched.engine.nodes import LARGEST
 from t9ksched.model.errors import Invalid
-from t9ksched.model.labels import NodeSelector
-from t9ksched.model.pod import Metadata, PodSpec
+from t9ksched.model.labels import NodeSelector, NodeSelectorTerm, Requirement
+from t9ksched.model.node import NodeFacts
+from t9ksched.model.podclass import PodClass
 from t9ksched.model.reasons import Code, Reason
+from t9ksched.model.volumes import (
+    ATTACH_PREFIX,
+    Claim,
+    CsiNode,
+    PersistentVolume,
+    StorageClass,
+    claim_names,
+    fits,
+)
+
+__all__ = ["Claim", "Claims", "CsiNode", "Meaning", "PersistentVolume", "StorageClass", "claim_names"]
+
+EXCLUSIVE = "ReadWriteOncePod"
 
 
-class ClaimSpec(msgspec.Struct, gc=False, rename="camel"):
-    """The part of a PersistentVolumeClaim's spec that is read."""
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What a pod's claims mean for it.
 
-    volume_name: str = ""
+    Attributes:
+        affinity: each must hold for its node.
+        attach: how many volumes it attaches, by resource name, sorted; only where some node has a limit.
+        reasons: why it waits whatever room there is.
+        unbound: claims that are bound only when its node is chosen.
+    """
 
+    affinity: tuple[NodeSelector, ...] = ()
+    attach: tuple[tuple[str, int], ...] = ()
+    reasons: tuple[Reason, ...] = ()
+    unbound: tuple[str, ...] = ()
 
-class ClaimStatus(msgspec.Struct, gc=False):
-    """Its phase."""
-
-    phase: str = "Pending"
-
-
-class Claim(msgspec.Struct, gc=False):
-    """A PersistentVolumeClaim."""
-
-    metadata: Metadata
-    spec: ClaimSpec = msgspec.field(default_factory=ClaimSpec)
-    status: ClaimStatus = msgspec.field(default_factory=ClaimStatus)
-
-
-class VolumeSpec(msgspec.Struct, gc=False, rename="camel"):
-    """The part of a PersistentVolume's spec that is read."""
-
-    node_affinity: dict[str, Any] | None = None
+    def on(self, pod_class: PodClass) -> PodClass:
+        """The class with these constraints instead of those it had."""
+        own = [row for row in pod_class.requests if not row[0].startswith(ATTACH_PREFIX)]
+        affinity = tuple(sorted(set(self.affinity), key=str))
+        return replace(pod_class, volume_affinity=affinity, requests=tuple(sorted([*own, *self.attach])))
 
 
-class PersistentVolume(msgspec.Struct, gc=False):
-    """A PersistentVolume."""
-
-    metadata: Metadata
-    spec: VolumeSpec = msgspec.field(default_factory=VolumeSpec)
-
-
-def claim_names(pod_name: str, spec: PodSpec) -> tuple[str, ...]:
-    """The claims a pod uses, by name in its namespace; an ephemeral volume's claim is named after pod and volume."""
-    names = []
-    for volume in spec.volumes or ():
-        if volume.persistent_volume_claim is not None:
-            names.append(volume.persistent_volume_claim.claim_name)
-        elif volume.ephemeral is not None:
-            names.append(f"{pod_name}-{volume.name}")
-    return tuple(names)
+NOTHING = Meaning()
 
 
 @dataclass(slots=True)
 class Claims:
-    """The claims and volumes of the cluster."""
+    """The claims, volumes and classes of the cluster, and the limits of its nodes."""
 
     claims: dict[tuple[str, str], Claim] = field(default_factory=dict)
     volumes: dict[str, PersistentVolume] = field(default_factory=dict)
+    classes: dict[str, StorageClass] = field(default_factory=dict)
+    limits: dict[str, dict[str, int]] = field(default_factory=dict)
+    limited: set[str] = field(default_factory=set)
+    """Resource names of drivers that have a limit on some node; it only grows."""
+    _by_class: defaultdict[str, dict[str, PersistentVolume]] = field(default_factory=lambda: defaultdict(dict))
 
-    def resolve(self, namespace: str, names: tuple[str, ...]) -> tuple[tuple[NodeSelector, ...], tuple[Reason, ...]]:
-        """Node affinities of the bound volumes, and a reason for each claim that is not ready."""
-        affinities: list[NodeSelector] = []
+    def add_volume(self, volume: PersistentVolume) -> None:
+        """A volume appeared or changed."""
+        self.drop_volume(volume.metadata.name)
+        self.volumes[volume.metadata.name] = volume
+        if volume.status.phase != "Bound":
+            self._by_class[volume.spec.storage_class_name][volume.metadata.name] = volume
+
+    def drop_volume(self, name: str) -> None:
+        """A volume is gone."""
+        known = self.volumes.pop(name, None)
+        if known is not None:
+            self._by_class[known.spec.storage_class_name].pop(name, None)
+
+    def add_limits(self, node: CsiNode) -> bool:
+        """A node's drivers said what they can attach; whether a driver has a limit for the first time."""
+        limits = self.limits[node.metadata.name] = node.limits()
+        fresh = limits.keys() - self.limited
+        self.limited |= fresh
+        return bool(fresh)
+
+    def limit(self, facts: NodeFacts) -> NodeFacts:
+        """The node with its attach limits as allocatable amounts; a driver that names none there has no limit."""
+        if not self.limited:
+            return facts
+        own = self.limits.get(facts.name, {})
+        amounts = {resource: own.get(resource, LARGEST) for resource in sorted(self.limited)}
+        return replace(facts, allocatable={**facts.allocatable, **amounts})
+
+    def meaning(
+        self,
+        namespace: str,
+        names: Iterable[str],
+        *,
+        node_exists: Callable[[str], bool] = lambda _: True,
+        other_user: Callable[[str], str] = lambda _: "",
+    ) -> Meaning:
+        """What a pod's claims mean now.
+
+        `other_user(claim)` names the pod that comes first where only one pod may use a claim, empty for nobody.
+        """
+        affinity: list[NodeSelector] = []
         reasons: list[Reason] = []
-        for name in names:
+        unbound: list[str] = []
+        attach: defaultdict[str, int] = defaultdict(int)
+        for name in dict.fromkeys(names):
             claim = self.claims.get((namespace, name))
             if claim is None:
-                reasons.append(_not_bound(name, "does not exist", f"create the claim {namespace}/{name}"))
+                reasons.append(_waits(name, "does not exist", f"create the claim {namespace}/{name}"))
                 continue
+            if claim.metadata.deletion_timestamp:
+                reasons.append(_waits(name, "is being deleted", f"create the claim {namespace}/{name} anew"))
+                continue
+            if EXCLUSIVE in claim.spec.access_modes and (user := other_user(name)):
+                reasons.append(
+                    _waits(name, f"is {EXCLUSIVE} and in use by pod {user!r}", f"pod {namespace}/{user} ends")
+                )
+            kind = self.storage_class(claim)
             volume = self.volumes.get(claim.spec.volume_name)
-            if claim.status.phase != "Bound" or volume is None:
-                reasons.append(_not_bound(name, f"is {claim.status.phase}", f"bind the claim {namespace}/{name}"))
+            if claim.bound and volume is not None:
+                found: NodeSelector | Reason | None = _affinity(name, volume)
+                driver = volume.spec.csi.driver if volume.spec.csi else ""
+            elif claim.status.phase == "Pending" and not claim.spec.volume_name and kind is not None and kind.waits:
+                found = self._where(claim, kind, node_exists)
+                driver = kind.provisioner
+                unbound.append(name)
+            else:
+                found = _waits(name, f"is {claim.status.phase}", f"bind the claim {namespace}/{name}")
+                driver = ""
+            if isinstance(found, Reason):
+                reasons.append(found)
+            elif found is not None:
+                affinity.append(found)
+            if (resource := ATTACH_PREFIX + driver) in self.limited:
+                attach[resource] += 1
+        return Meaning(tuple(affinity), tuple(sorted(attach.items())), tuple(reasons), tuple(unbound))
+
+    def storage_class(self, claim: Claim) -> StorageClass | None:
+        """The class of a claim: the one it names, else the default; None when there is no such class."""
+        name = claim.spec.storage_class_name
+        if name is not None:
+            return self.classes.get(name)
+        return next((kind for _, kind in sorted(self.classes.items()) if kind.default), None)
+
+    def _where(
+        self, claim: Claim, kind: StorageClass, node_exists: Callable[[str], bool]
+    ) -> NodeSelector | Reason | None:
+        """Where a claim that waits for its consumer could be bound: a selector, None for everywhere, or why nowhere."""
+        if (chosen := claim.selected_node) and node_exists(chosen):
+            # Somebody chose already, perhaps we before a restart: its volume is being made for that node.
+            return NodeSelector((NodeSelectorTerm((), (Requirement("metadata.name", "In", (chosen,)),)),))
+        topologies = kind.topologies()
+        if kind.provisions and not topologies:
+            return None
+        terms = list(topologies) if kind.provisions else []
+        free = [v for v in self._by_class.get(kind.metadata.name, {}).values() if fits(v, claim, kind.metadata.name)]
+        for volume in free:
+            try:
+                affinity = volume.affinity()
+            except Invalid:
                 continue
-            required = (volume.spec.node_affinity or {}).get("required")
-            if required:
-                try:
-                    affinities.append(NodeSelector.parse(required.get("nodeSelectorTerms") or []))
-                except Invalid as error:
-                    reasons.append(_not_bound(name, f"has a volume with a malformed node affinity: {error}", ""))
-        return tuple(affinities), tuple(reasons)
+            if affinity is None:
+                return None
+            terms += affinity.terms
+        if not terms:
+            name, of = claim.metadata.name, kind.metadata.name
+            return _waits(
+                name,
+                f"finds no free volume of the class {of!r}, which provisions none",
+                f"create a PersistentVolume of the class {of!r} that it fits into",
+            )
+        return NodeSelector(tuple(sorted(dict.fromkeys(terms), key=str)))
 
 
-def _not_bound(name: str, what: str, remedy: str) -> Reason:
+def _affinity(name: str, volume: PersistentVolume) -> NodeSelector | Reason | None:
+    try:
+        return volume.affinity()
+    except Invalid as error:
+        return _waits(name, f"has a volume with a malformed node affinity: {error}", "")
+
+
+def _waits(name: str, what: str, remedy: str) -> Reason:
     unblocks = (remedy,) if remedy else ()
     return Reason(Code.VOLUME_NOT_BOUND, f"the volume claim {name!r} {what}", unblocks=unblocks)

@@ -2,7 +2,8 @@
 
 What a plan decided is charged already. A binding that is refused gives its charge back; one that the server could not
 take now is sent again; one whose result is unknown stays charged until reading the pod tells. The number in flight
-follows the server: halved when it pushes back, one more after each round that went well.
+follows the server: halved when it pushes back, one more after each round that went well. A gang with volumes that wait
+for a node has all of them bound before the first of its pods, beside the bindings of others.
 """
 
 import asyncio
@@ -17,6 +18,7 @@ from t9ksched.engine.plan import Assignment
 from t9ksched.kube import binding as protocol
 from t9ksched.kube.binding import Binding, Bound, Conflicted, Gone, Outcome, Refused, Throttled, Unknown
 from t9ksched.kube.port import ClusterPort
+from t9ksched.kube.volumes import VolumeBinding, prepare_all
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.narrator import Narrator
 from t9ksched.scheduler.state import ClusterState
@@ -51,12 +53,15 @@ class Executor:
         narrator: Narrator,
         clock: Callable[[], int],
         wake: Callable[[], None],
+        volumes: protocol.Protocol | None = None,
     ) -> None:
         self._client = client
         self._state = state
         self._narrator = narrator
         self._clock = clock
         self._wake = wake
+        self._volumes = volumes or VolumeBinding()
+        self._preparing: set[asyncio.Task[None]] = set()
         self._waiting: deque[Binding] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         self._limit = float(START_IN_FLIGHT)
@@ -70,21 +75,49 @@ class Executor:
     @property
     def busy(self) -> bool:
         """Whether bindings wait or are under way."""
-        return bool(self._waiting or self._tasks)
+        return bool(self._waiting or self._tasks or self._preparing)
 
     def submit(self, assignments: Iterable[Assignment]) -> None:
-        """Bind these pods; they are charged already."""
+        """Bind these pods, of one gang; they are charged already."""
+        bindings = []
         for assignment in assignments:
             record = self._state.pods.get(assignment.pod)
             if record is not None:
                 cards = {container: indices for container, _, indices in assignment.cards}
-                binding = Binding(record.namespace, record.name, record.uid, assignment.node, cards)
-                self._waiting.append(binding)
+                bindings.append(
+                    Binding(record.namespace, record.name, record.uid, assignment.node, cards, claims=record.to_bind)
+                )
+        if any(binding.claims for binding in bindings):
+            task = asyncio.create_task(self._prepare(bindings))
+            self._preparing.add(task)
+            task.add_done_callback(self._prepared)
+        else:
+            self._waiting.extend(bindings)
+            self._pump()
+
+    async def _prepare(self, bindings: list[Binding]) -> None:
+        """See that the volumes of all are bound, then bind the pods; else give all of their room back."""
+        failed = await prepare_all(self._client, [item for item in bindings if item.claims], self._volumes)
+        if not failed:
+            self._waiting.extend(bindings)
+            return
+        first = next(iter(failed.values()))
+        for binding in bindings:
+            self._react(binding, failed.get(binding.uid, first))
+
+    def _prepared(self, task: asyncio.Task[None]) -> None:
+        self._preparing.discard(task)
+        if not task.cancelled() and (failure := task.exception()) is not None:
+            log.error("preparing volumes failed unexpectedly", exc_info=failure)
         self._pump()
 
     async def stop(self) -> None:
         """Start nothing new and wait for what is under way, so that its result is known."""
         self._waiting.clear()
+        if self._preparing:
+            for task in self._preparing:
+                task.cancel()  # what the claims were told stands, and the next start goes on from it
+            await asyncio.wait(self._preparing, timeout=5)
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=5)
         for task in self._tasks:
@@ -143,6 +176,9 @@ class Executor:
                 where = f" on node {node}" if node else ""
                 reason = Reason(Code.BIND_REFUSED, f"pod {binding.name} is {cause}{where}: {message}")
                 keep = cause == "unclear"
+            case Refused(refusal) if refusal.reason == Code.VOLUME_NOT_BOUND:
+                reason = Reason(Code.VOLUME_NOT_BOUND, refusal.message, unblocks=("its volumes can be bound there",))
+                keep = False
             case Refused(refusal):
                 reason = Reason(
                     Code.BIND_REFUSED, f"binding pod {binding.name} was refused: {refusal.reason}: {refusal.message}"

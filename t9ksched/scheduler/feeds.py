@@ -8,6 +8,7 @@ import msgspec
 from t9ksched.kube.port import ClusterPort, Payload
 from t9ksched.kube.reflector import Reflector
 from t9ksched.kube.resources import (
+    CSINODES,
     JOBS,
     MPIJOBS,
     NODES,
@@ -18,12 +19,13 @@ from t9ksched.kube.resources import (
     PVS,
     PYTORCHTRAININGJOBS,
     QUEUES,
+    STORAGECLASSES,
     Resource,
 )
 from t9ksched.model import names
 from t9ksched.model.node import decode_node
 from t9ksched.model.pod import decode_pod
-from t9ksched.scheduler.claims import Claim, PersistentVolume
+from t9ksched.scheduler.claims import Claim, CsiNode, PersistentVolume, StorageClass
 from t9ksched.scheduler.projection import Projection
 from t9ksched.scheduler.records import JobObject, JobRecord, PodGroupObject, nanoseconds
 from t9ksched.scheduler.state import ClusterState
@@ -127,7 +129,9 @@ class Feeds:
             feed = Feed(upsert, remove, after)
             self._reflectors.append(Reflector(client, kind, feed, namespace, decode=decode))
 
+        follow(CSINODES, decoder(CsiNode), state.upsert_csi_node, state.remove_csi_node)
         follow(NODES, decode_node, state.upsert_node, lambda node: state.remove_node(node.metadata.name))
+        follow(STORAGECLASSES, decoder(StorageClass), state.upsert_storage_class, state.remove_storage_class)
         follow(PVS, decoder(PersistentVolume), state.upsert_volume, state.remove_volume)
         follow(PVCS, decoder(Claim), state.upsert_claim, state.remove_claim)
         follow(

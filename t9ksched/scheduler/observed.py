@@ -22,7 +22,8 @@ from t9ksched.model.quantity import QuantityError
 from t9ksched.model.queue import Queue
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.charges import Charges, annotated_cards
-from t9ksched.scheduler.claims import Claim, Claims, PersistentVolume, claim_names
+from t9ksched.scheduler.claimants import Claimants
+from t9ksched.scheduler.claims import Claim, Claims, CsiNode, PersistentVolume, StorageClass, claim_names
 from t9ksched.scheduler.counts import Counts
 from t9ksched.scheduler.gates import gates
 from t9ksched.scheduler.records import (
@@ -64,7 +65,7 @@ class Observed:
         self._pending: dict[GangRecord, None] = {}
         self._unsettled: set[GangRecord] = set()
         self._by_owner: defaultdict[str, dict[GangRecord, None]] = defaultdict(dict)
-        self._with_claims: defaultdict[str, set[str]] = defaultdict(set)
+        self._claimants = Claimants(self.claims)
         self._resting: set[PodRecord] = set()
         self._classes = ClassTable()
         self._on_change = on_change
@@ -73,7 +74,7 @@ class Observed:
 
     def upsert_node(self, node: Node) -> None:
         """A node appeared or changed."""
-        facts = node_facts(node)
+        facts = self.claims.limit(node_facts(node))
         name = facts.name
         known = self.node_objects.get(name)
         self.node_objects[name] = (node, facts)
@@ -83,12 +84,15 @@ class Observed:
             self._drop_node(name)
         self.nodes.upsert(facts)
         self.charges.node_appeared(name)
+        if known is None:
+            self._look_again(self._claimants.placeless())
         self._on_change()
 
     def remove_node(self, name: str) -> None:
         """A node is gone, its columns with it; the pods on it are charged until they go too."""
         if self.node_objects.pop(name, None) is not None:
             self._drop_node(name)
+            self._look_again(self._claimants.placeless())
             self._on_change()
 
     def _drop_node(self, name: str) -> None:
@@ -101,31 +105,59 @@ class Observed:
 
     def upsert_claim(self, claim: Claim) -> None:
         """A PersistentVolumeClaim appeared or changed."""
-        self.claims.claims[claim.metadata.namespace, claim.metadata.name] = claim
-        self._claims_changed(claim.metadata.namespace)
+        meta = claim.metadata
+        self.claims.claims[meta.namespace, meta.name] = claim
+        self._look_again(self._claimants.of(meta.namespace, meta.name))
 
     def remove_claim(self, claim: Claim) -> None:
         """A PersistentVolumeClaim is gone."""
-        self.claims.claims.pop((claim.metadata.namespace, claim.metadata.name), None)
-        self._claims_changed(claim.metadata.namespace)
+        meta = claim.metadata
+        self.claims.claims.pop((meta.namespace, meta.name), None)
+        self._look_again(self._claimants.of(meta.namespace, meta.name))
 
     def upsert_volume(self, volume: PersistentVolume) -> None:
         """A PersistentVolume appeared or changed."""
-        self.claims.volumes[volume.metadata.name] = volume
-        for namespace in list(self._with_claims):
-            self._claims_changed(namespace)
+        self.claims.add_volume(volume)
+        self._look_again(self._claimants.placeless())
 
     def remove_volume(self, volume: PersistentVolume) -> None:
         """A PersistentVolume is gone."""
-        self.claims.volumes.pop(volume.metadata.name, None)
+        self.claims.drop_volume(volume.metadata.name)
+        self._look_again(self._claimants.placeless())
 
-    def _claims_changed(self, namespace: str) -> None:
-        for uid in tuple(self._with_claims.get(namespace, ())):
-            record = self.pods[uid]
-            if record.waiting and record.pod_class is not None:
-                affinity, reasons = self.claims.resolve(namespace, record.claims)
-                record.pod_class = self._classes.intern(replace(record.pod_class, volume_affinity=affinity))
-                record.unbound = reasons
+    def upsert_storage_class(self, kind: StorageClass) -> None:
+        """A StorageClass appeared or changed."""
+        self.claims.classes[kind.metadata.name] = kind
+        self._look_again(self._claimants.placeless())
+
+    def remove_storage_class(self, kind: StorageClass) -> None:
+        """A StorageClass is gone."""
+        self.claims.classes.pop(kind.metadata.name, None)
+        self._look_again(self._claimants.placeless())
+
+    def upsert_csi_node(self, node: CsiNode) -> None:
+        """What storage drivers say of a node appeared or changed."""
+        first = self.claims.add_limits(node)
+        for name in list(self.node_objects) if first else [node.metadata.name]:
+            if name in self.node_objects:
+                self.upsert_node(self.node_objects[name][0])
+        if first:
+            self._look_again(self._claimants.placeless())
+
+    def remove_csi_node(self, node: CsiNode) -> None:
+        """A node's storage drivers are gone, and their limits with them."""
+        if self.claims.limits.pop(node.metadata.name, None) and node.metadata.name in self.node_objects:
+            self.upsert_node(self.node_objects[node.metadata.name][0])
+
+    def _look_again(self, records: Iterable[PodRecord]) -> None:
+        """What the claims of these pods mean may have changed."""
+        for record in records:
+            if record.assumed or record.pod_class is None:
+                continue
+            meaning = self._claimants.meaning(record, self.nodes.__contains__)
+            pod_class = self._classes.intern(meaning.on(record.pod_class))
+            if (pod_class, meaning.reasons, meaning.unbound) != (record.pod_class, record.unbound, record.to_bind):
+                record.pod_class, record.unbound, record.to_bind = pod_class, meaning.reasons, meaning.unbound
                 self._gang_changed(record.gang)
                 self._on_change()
 
@@ -152,6 +184,8 @@ class Observed:
             self.holds.pop(uid, None)
         record.gates = gates(pod) if record.ours and not record.node else ()
         freed = self._recharge(record)
+        if record.claims and was != (record.phase, record.node, record.deleting):
+            self._look_again(self._claimants.sharing(record))
         self.counts.pod(record)
         if was != (record.phase, record.node, record.deleting) or opened != record.gates:
             self._gang_changed(record.gang)
@@ -166,7 +200,6 @@ class Observed:
             return
         if self._pods_by_name.get((record.namespace, record.name)) == uid:
             del self._pods_by_name[record.namespace, record.name]
-        self._with_claims[record.namespace].discard(uid)
         self.counts.pod_gone(record)
         self.charges.release(uid)
         self.holds.pop(uid, None)
@@ -176,6 +209,9 @@ class Observed:
             self._gang_changed(gang)
             if not gang.members and (gang.virtual or not gang.uid):
                 self._forget_gang(gang)
+        if record.claims:
+            self._claimants.remove(record)
+            self._look_again(self._claimants.sharing(record))
         self._on_change()
 
     def _new_pod(self, pod: Pod) -> PodRecord:
@@ -194,20 +230,21 @@ class Observed:
             role=labels.get(names.ROLE_LABEL, ""),
             created=nanoseconds(meta.creation_timestamp),
             owner=meta.controller,
-            claims=claim_names(meta.name, pod.spec) if ours else (),
+            claims=claim_names(meta.name, pod.spec),
             system=(pod.spec.priority or 0) >= SYSTEM_PRIORITY,
             labels=labels,
         )
         self.pods[meta.uid] = record
         self._pods_by_name[meta.namespace, meta.name] = meta.uid
-        affinity, reasons = self.claims.resolve(meta.namespace, record.claims)
-        try:
-            record.pod_class = self._classes.intern(pod_class(pod.spec, affinity))
-        except (QuantityError, Invalid) as error:
-            reasons = (*reasons, Reason(Code.INVALID_POD, f"pod {record.key} cannot be read: {error}"))
-        record.unbound = reasons
         if record.claims:
-            self._with_claims[meta.namespace].add(meta.uid)
+            self._claimants.add(record)
+        meaning = self._claimants.meaning(record, self.nodes.__contains__)
+        record.unbound, record.to_bind = meaning.reasons, meaning.unbound
+        try:
+            own = pod_class(pod.spec)
+            record.pod_class = self._classes.intern(meaning.on(own) if record.claims else own)
+        except (QuantityError, Invalid) as error:
+            record.unbound += (Reason(Code.INVALID_POD, f"pod {record.key} cannot be read: {error}"),)
         if ours:
             self._join(record)
         return record

@@ -1,5 +1,6 @@
 """A queue's usage and conditions, as the status of its object and REST show them."""
 
+from t9ksched.model.volumes import ATTACH_PREFIX
 from t9ksched.scheduler.counts import PHASES
 from t9ksched.scheduler.shapes import Json, quantities
 from t9ksched.scheduler.state import ClusterState
@@ -9,7 +10,9 @@ def queue_status(state: ClusterState, name: str, now: str) -> Json:
     """A queue's usage and conditions, as its object's status and REST show them."""
     queue = state.queues.get(name)
     used = {
-        resource: amount for resource, amount in state.charges.queue_used[name].items() if amount and resource != "pods"
+        resource: amount
+        for resource, amount in state.charges.queue_used[name].items()
+        if amount and resource != "pods" and not resource.startswith(ATTACH_PREFIX)
     }
     shown = dict.fromkeys(queue.spec.quota if queue else (), 0) | used
     return {

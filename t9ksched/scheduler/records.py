@@ -85,6 +85,8 @@ class PodRecord:
     system: bool = False
     gates: tuple[Reason, ...] = ()
     unbound: tuple[Reason, ...] = ()
+    to_bind: tuple[str, ...] = ()
+    """Claims whose volumes are bound once a node was chosen, before the pod is."""
     annotations: dict[str, str] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
     gang: "GangRecord | None" = None

@@ -16,6 +16,7 @@ import structlog
 from t9ksched.engine.policy import Policy
 from t9ksched.kube.events import EventRecorder
 from t9ksched.kube.port import ClusterPort
+from t9ksched.kube.volumes import VolumeBinding
 from t9ksched.scheduler.durations import DurationKeeper
 from t9ksched.scheduler.executor import Executor
 from t9ksched.scheduler.feeds import Feeds
@@ -36,6 +37,8 @@ from t9ksched.store.store import Store
 log = structlog.get_logger(__name__)
 
 HEARTBEAT_SECONDS = 5.0
+VOLUMES_SHARE = 0.75
+"""Of the time that a gang's binding may take, what its volumes may take."""
 _DATABASE_PAUSE = 2.0
 
 
@@ -63,7 +66,8 @@ class SchedulerService:
         notices = Notices(self._recorder)
         self.journal = Journal(store)
         self._narrator = Narrator(self.state, self.journal, notices, clock)
-        self.executor = Executor(client, self.state, self._narrator, clock, self._changed)
+        volumes = VolumeBinding(timeout=gang_bind_timeout * VOLUMES_SHARE)
+        self.executor = Executor(client, self.state, self._narrator, clock, self._changed, volumes)
         self.loop = Loop(self.state, self.executor, self._narrator, policy or Policy(), clock)
         self._projection = Projection(client, store, self.state, notices, self._now)
         self._status = StatusWriter(client, self.state, self._projection.write, self._now)

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from t9ksched.engine.nodes import LARGEST
 from t9ksched.model import names
 from t9ksched.model.quantity import from_units
 from t9ksched.scheduler.charges import Charge, indices
@@ -158,6 +159,7 @@ def node_shape(state: ClusterState, name: str) -> Json | None:
         if pod is not None:
             for resource, index, container in container_cards(charge):
                 holders[resource, index].append(_holder(pod, container))
+    limited = {resource: amount for resource, amount in facts.allocatable.items() if amount < LARGEST}
     product = facts.labels.get("nvidia.com/gpu.product") or facts.labels.get("amd.com/gpu.product-name")
     memory = facts.labels.get("nvidia.com/gpu.memory", "")
     return {
@@ -165,8 +167,8 @@ def node_shape(state: ClusterState, name: str) -> Json | None:
         "ready": facts.ready,
         "schedulable": not facts.unschedulable,
         "labels": dict(facts.labels),
-        "allocatable": quantities(facts.allocatable.items()),
-        "allocated": quantities((resource, used[resource]) for resource in facts.allocatable),
+        "allocatable": quantities(limited.items()),
+        "allocated": quantities((resource, used[resource]) for resource in limited),
         "cardMode": facts.card_mode,
         "gpus": [
             {

@@ -1,0 +1,244 @@
+"""Volume claims, volumes and their classes, as far as they decide where a pod may run.
+
+The words are Kubernetes' own: a claim is bound to a PersistentVolume at once (`Immediate`) or when a scheduler has
+chosen a node (`WaitForFirstConsumer`), by a volume that exists already or by one that the class's provisioner makes.
+The rules follow the PersistentVolume documentation and the volume binding of kube-scheduler. Pure.
+"""
+
+from typing import Any, Final
+
+import msgspec
+
+from t9ksched.model.errors import Invalid
+from t9ksched.model.labels import LabelSelector, NodeSelector, NodeSelectorTerm, Requirement
+from t9ksched.model.pod import Metadata, PodSpec, Quantities
+from t9ksched.model.quantity import QuantityError, to_units
+
+SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+"""Annotation of an unbound claim: the node its volume must be reachable from. Written by the scheduler."""
+BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
+"""Annotation of a volume that was reserved for a claim by a program, so that it may be freed by one."""
+NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
+ATTACH_PREFIX: Final = "attachable-volumes-csi-"
+"""A node's limit of attached volumes of one driver, written as a resource (Kubernetes' own name for it)."""
+_DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
+_WAIT: Final = "WaitForFirstConsumer"
+
+
+class ClaimResources(msgspec.Struct, gc=False):
+    """What a claim asks for."""
+
+    requests: Quantities | None = None
+
+
+class ClaimSpec(msgspec.Struct, gc=False, rename="camel"):
+    """The part of a PersistentVolumeClaim's spec that is read."""
+
+    volume_name: str = ""
+    storage_class_name: str | None = None
+    access_modes: list[str] = []
+    volume_mode: str = "Filesystem"
+    selector: dict[str, Any] | None = None
+    resources: ClaimResources | None = None
+
+
+class Phase(msgspec.Struct, gc=False):
+    """A status of which only the phase is read."""
+
+    phase: str = "Pending"
+
+
+class Claim(msgspec.Struct, gc=False):
+    """A PersistentVolumeClaim."""
+
+    metadata: Metadata
+    spec: ClaimSpec = msgspec.field(default_factory=ClaimSpec)
+    status: Phase = msgspec.field(default_factory=Phase)
+
+    @property
+    def bound(self) -> bool:
+        """Whether it has its volume, on both sides."""
+        return bool(self.spec.volume_name) and self.status.phase == "Bound"
+
+    @property
+    def selected_node(self) -> str:
+        """The node a scheduler chose for its volume, empty before."""
+        return (self.metadata.annotations or {}).get(SELECTED_NODE, "")
+
+
+class ClaimReference(msgspec.Struct, gc=False):
+    """Whose volume it is; without a UID it is reserved for the next claim of that name."""
+
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class CsiSource(msgspec.Struct, gc=False):
+    """A volume of a CSI driver."""
+
+    driver: str = ""
+
+
+class VolumeSpec(msgspec.Struct, gc=False, rename="camel"):
+    """The part of a PersistentVolume's spec that is read."""
+
+    node_affinity: dict[str, Any] | None = None
+    storage_class_name: str = ""
+    access_modes: list[str] = []
+    volume_mode: str = "Filesystem"
+    capacity: Quantities | None = None
+    claim_ref: ClaimReference | None = None
+    csi: CsiSource | None = None
+
+
+class PersistentVolume(msgspec.Struct, gc=False):
+    """A PersistentVolume."""
+
+    metadata: Metadata
+    spec: VolumeSpec = msgspec.field(default_factory=VolumeSpec)
+    status: Phase = msgspec.field(default_factory=Phase)
+
+    def affinity(self) -> NodeSelector | None:
+        """From which nodes it can be reached; None for all.
+
+        Raises:
+            Invalid: its node affinity is malformed.
+        """
+        required = (self.spec.node_affinity or {}).get("required")
+        return NodeSelector.parse(required.get("nodeSelectorTerms") or []) if required else None
+
+    def reachable(self, labels: dict[str, str], node: str) -> bool:
+        """Whether a node of these labels and this name reaches it; a malformed affinity names no node."""
+        try:
+            affinity = self.affinity()
+        except Invalid:
+            return False
+        return affinity is None or affinity.matches(labels, node)
+
+
+class TopologyExpression(msgspec.Struct, gc=False):
+    """One label key and the values allowed for it."""
+
+    key: str = ""
+    values: list[str] = []
+
+
+class TopologyTerm(msgspec.Struct, gc=False, rename="camel"):
+    """Expressions that must all hold."""
+
+    match_label_expressions: list[TopologyExpression] | None = None
+
+
+class StorageClass(msgspec.Struct, gc=False, rename="camel"):
+    """A StorageClass."""
+
+    metadata: Metadata
+    provisioner: str = ""
+    volume_binding_mode: str = "Immediate"
+    allowed_topologies: list[TopologyTerm] | None = None
+
+    @property
+    def waits(self) -> bool:
+        """Whether its claims wait for a scheduler to choose a node."""
+        return self.volume_binding_mode == _WAIT
+
+    @property
+    def provisions(self) -> bool:
+        """Whether volumes are made on demand."""
+        return self.provisioner not in ("", NO_PROVISIONER)
+
+    @property
+    def default(self) -> bool:
+        """Whether claims that name no class get this one."""
+        return (self.metadata.annotations or {}).get(_DEFAULT_CLASS) == "true"
+
+    def topologies(self) -> tuple[NodeSelectorTerm, ...]:
+        """Where volumes can be made, as node selector terms; empty for everywhere."""
+        return tuple(
+            NodeSelectorTerm(
+                tuple(Requirement(e.key, "In", tuple(sorted(e.values))) for e in term.match_label_expressions or ())
+            )
+            for term in self.allowed_topologies or ()
+        )
+
+
+class DriverLimit(msgspec.Struct, gc=False):
+    """How many volumes a node can have attached."""
+
+    count: int | None = None
+
+
+class NodeDriver(msgspec.Struct, gc=False):
+    """A CSI driver on a node."""
+
+    name: str = ""
+    allocatable: DriverLimit | None = None
+
+
+class NodeDrivers(msgspec.Struct, gc=False):
+    """The drivers of a node."""
+
+    drivers: list[NodeDriver] | None = None
+
+
+class CsiNode(msgspec.Struct, gc=False):
+    """A CSINode: what the storage drivers say of the node of that name."""
+
+    metadata: Metadata
+    spec: NodeDrivers = msgspec.field(default_factory=NodeDrivers)
+
+    def limits(self) -> dict[str, int]:
+        """How many volumes can be attached, by resource name; drivers without a limit are left out."""
+        return {
+            ATTACH_PREFIX + driver.name: driver.allocatable.count
+            for driver in self.spec.drivers or ()
+            if driver.allocatable is not None and driver.allocatable.count is not None
+        }
+
+
+def claim_names(pod_name: str, spec: PodSpec) -> tuple[str, ...]:
+    """The claims a pod uses, by name in its namespace; an ephemeral volume's claim is named after pod and volume."""
+    names = []
+    for volume in spec.volumes or ():
+        if volume.persistent_volume_claim is not None:
+            names.append(volume.persistent_volume_claim.claim_name)
+        elif volume.ephemeral is not None:
+            names.append(f"{pod_name}-{volume.name}")
+    return tuple(names)
+
+
+def storage(amounts: Quantities | None) -> int:
+    """The amount of `storage` in bytes; 0 when there is none, or when it is no quantity."""
+    try:
+        return to_units("storage", (amounts or {}).get("storage", 0))
+    except QuantityError:
+        return 0
+
+
+def fits(volume: PersistentVolume, claim: Claim, storage_class: str) -> bool:
+    """Whether an unbound claim of that class could be bound to this volume, wherever its pod runs."""
+    spec, wanted = volume.spec, claim.spec
+    if volume.metadata.deletion_timestamp or volume.status.phase not in ("Available", "Pending"):
+        return False
+    reference = spec.claim_ref
+    if reference is not None:
+        mine = (reference.namespace, reference.name) == (claim.metadata.namespace, claim.metadata.name)
+        if not mine or reference.uid not in ("", claim.metadata.uid):
+            return False
+    try:
+        selector = LabelSelector.parse(wanted.selector or {})
+    except Invalid:
+        return False
+    return (
+        spec.storage_class_name == storage_class
+        and spec.volume_mode == wanted.volume_mode
+        and set(wanted.access_modes) <= set(spec.access_modes)
+        and storage(spec.capacity) >= storage(wanted.resources.requests if wanted.resources else None)
+        and selector.matches(volume.metadata.labels or {})
+    )
+
+
+def rank(volume: PersistentVolume) -> tuple[bool, int, str]:
+    """Sorts fitting volumes: one reserved for the claim first, then the smallest."""
+    return volume.spec.claim_ref is None, storage(volume.spec.capacity), volume.metadata.name

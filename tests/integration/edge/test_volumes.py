@@ -1,0 +1,176 @@
+"""Pods with volume claims: placed where their volumes are or can be made, and never before they are bound."""
+
+import secrets
+from typing import Any
+
+import pytest
+
+from t9ksched.devcluster.volumes import PROVISIONER
+from t9ksched.kube.resources import CSINODES, NODES, PODS, PVCS, PVS, STORAGECLASSES
+from t9ksched.model.volumes import SELECTED_NODE
+from tests.integration.scheduler.conftest import Start
+from tests.integration.world import World
+
+ZONE = "topology.kubernetes.io/zone"
+
+
+@pytest.fixture
+def dev(world: World) -> None:
+    if world.real:
+        pytest.skip("needs a volume binder and provisioner, which the dev cluster plays")
+
+
+async def storage_class(world: World, **more: Any) -> str:
+    name = f"{world.run}-{secrets.token_hex(2)}"
+    body = {"metadata": {"name": name}, "provisioner": PROVISIONER, "volumeBindingMode": "WaitForFirstConsumer"}
+    await world.client.create(STORAGECLASSES, body | more)
+    return name
+
+
+async def claim(world: World, name: str, kind: str, **spec: Any) -> None:
+    body = {
+        "metadata": {"name": name, "namespace": world.namespace},
+        "spec": {
+            "storageClassName": kind,
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": "1Gi"}},
+            **spec,
+        },
+    }
+    await world.client.create(PVCS, body)
+
+
+async def local_volume(world: World, name: str, kind: str, node: str, size: str = "1Gi") -> None:
+    expression = {"key": "metadata.name", "operator": "In", "values": [node]}
+    body = {
+        "metadata": {"name": name},
+        "spec": {
+            "capacity": {"storage": size},
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": kind,
+            "persistentVolumeReclaimPolicy": "Retain",
+            "local": {"path": "/data"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchFields": [expression]}]}},
+        },
+    }
+    await world.client.create(PVS, body)
+
+
+def using(world: World, name: str, *claims: str, queue: str = "", group: str = "", gpus: int = 1) -> Any:
+    volumes = [{"name": f"v{i}", "persistentVolumeClaim": {"claimName": item}} for i, item in enumerate(claims)]
+    return world.pod(name, gpus, queue=queue, group=group, volumes=volumes)
+
+
+async def waits(world: World, pod: str, *words: str) -> None:
+    reason = await world.node_or_reason(pod)
+    assert all(word in reason for word in words), reason
+
+
+async def test_a_claim_gets_its_node_and_its_volume_before_the_pod_is_bound(
+    world: World, dev: None, start: Start, queue: str
+) -> None:
+    await world.play(2, 4)
+    kind = await storage_class(world)
+    await claim(world, "data", kind)
+    async with start():
+        await world.create(using(world, "a", "data", queue=queue))
+        (pod,) = await world.running("a")
+        bound = await world.client.get(PVCS, "data", world.namespace)
+    assert bound["status"]["phase"] == "Bound"
+    assert bound["metadata"]["annotations"][SELECTED_NODE] == pod["spec"]["nodeName"]
+
+
+async def test_a_gang_of_claims_is_placed_whole(world: World, dev: None, start: Start, queue: str) -> None:
+    await world.play(2, 2)
+    kind = await storage_class(world)
+    await world.create(world.group("g", 4, queue))
+    for index in range(4):
+        await claim(world, f"c{index}", kind)
+        await world.create(using(world, f"g-{index}", f"c{index}", group="g"))
+    async with start():
+        await world.running(*(f"g-{index}" for index in range(4)))
+
+
+async def test_volumes_are_made_in_allowed_topologies_only(world: World, dev: None, start: Start, queue: str) -> None:
+    await world.play(1, 4)
+    elsewhere = [{"matchLabelExpressions": [{"key": ZONE, "values": ["far"]}]}]
+    kind = await storage_class(world, allowedTopologies=elsewhere)
+    await claim(world, "data", kind)
+    async with start():
+        await world.create(using(world, "a", "data", queue=queue))
+        await waits(world, "a", "1 cannot reach its volumes")
+        node = await world.client.patch(NODES, world.nodes[0], None, {"metadata": {"labels": {ZONE: "far"}}})
+        assert node["metadata"]["labels"][ZONE] == "far"
+        await world.running("a")
+
+
+async def test_local_volumes_draw_their_pods(world: World, dev: None, start: Start, queue: str) -> None:
+    await world.play(3, 4)
+    kind = await storage_class(world, provisioner="kubernetes.io/no-provisioner")
+    await claim(world, "data", kind)
+    await claim(world, "large", kind, resources={"requests": {"storage": "9Gi"}})
+    async with start():
+        await world.create(using(world, "a", "data", queue=queue))
+        await waits(world, "a", "'data'", "no free volume")
+        await local_volume(world, f"{world.run}-disk", kind, world.nodes[1])
+        (pod,) = await world.running("a")
+        assert pod["spec"]["nodeName"] == world.nodes[1]
+        await world.create(using(world, "b", "large", queue=queue))
+        await waits(world, "b", "'large'", "no free volume")
+
+
+async def test_a_missing_claim_is_named_and_its_coming_noticed(
+    world: World, dev: None, start: Start, queue: str
+) -> None:
+    await world.play(1, 4)
+    kind = await storage_class(world)
+    async with start():
+        await world.create(using(world, "a", "data", queue=queue))
+        await waits(world, "a", "'data' does not exist")
+        await claim(world, "data", kind)
+        await world.running("a")
+
+
+async def test_a_volume_that_never_comes_is_given_up_and_the_claim_freed(
+    world: World, dev: None, start: Start, queue: str
+) -> None:
+    await world.play(1, 4)
+    kind = await storage_class(world, provisioner="example.com/asleep")
+    await world.create(world.group("g", 2, queue))
+    await claim(world, "data", kind)
+    await world.create(using(world, "g-0", "data", group="g"), world.pod("g-1", 1, group="g"))
+    async with start(gang_bind_timeout=1):
+        condition = await world.condition("g", "GroupScheduled", "False", "VolumeNotBound")
+        assert "'data' was not bound" in condition["message"]
+        await world.until(PVCS, "data", lambda item: SELECTED_NODE not in (item["metadata"].get("annotations") or {}))
+        assert await world.bound() == {}, "none of a gang is bound before all its volumes are"
+
+
+async def test_an_exclusive_claim_is_used_by_one_pod(world: World, dev: None, start: Start, queue: str) -> None:
+    await world.play(1, 4)
+    kind = await storage_class(world)
+    await claim(world, "data", kind, accessModes=["ReadWriteOncePod"])
+    async with start():
+        await world.create(using(world, "a", "data", queue=queue))
+        await world.running("a")
+        await world.create(using(world, "b", "data", queue=queue))
+        await waits(world, "b", "ReadWriteOncePod", "'a'")
+        await world.client.delete(PODS, "a", world.namespace)
+        await world.running("b")
+
+
+async def test_attach_limits_of_a_node_are_kept(world: World, dev: None, start: Start, queue: str) -> None:
+    await world.play(2, 8)
+    kind = await storage_class(world)
+    for name in world.nodes:
+        driver = {"name": PROVISIONER, "nodeID": name, "topologyKeys": None, "allocatable": {"count": 1}}
+        await world.client.create(CSINODES, {"metadata": {"name": name}, "spec": {"drivers": [driver]}})
+    for index in range(3):
+        await claim(world, f"c{index}", kind)
+    async with start():
+        for index in range(3):
+            await world.create(using(world, f"p{index}", f"c{index}", queue=queue))
+        told = [await world.node_or_reason(f"p{index}") for index in range(3)]
+        assert sorted(text for text in told if text in world.nodes) == sorted(world.nodes)
+        (refused,) = [text for text in told if text not in world.nodes]
+        assert f"attachable-volumes-csi-{PROVISIONER}" in refused
