@@ -41,6 +41,7 @@ class World:
         self.real = real
         self.nodes: list[str] = []
         self.agents: Agents | None = None
+        self.refusals_expected = False
 
     async def play(self, count: int = 2, gpus: int = 8, **more: Any) -> None:
         """Make nodes and play their kubelets (and, on the dev cluster, the controllers every cluster has)."""
@@ -186,8 +187,14 @@ class World:
         pods = (await self.client.list(PODS, self.namespace)).items
         return audit(nodes, pods, (await self.client.list(PODGROUPS, self.namespace)).items)
 
+    async def check(self) -> None:
+        """What every test must leave true: no card given twice, no node over, no pod refused by its node."""
+        report = await self.audit()
+        assert report.ok, str(report)
+        assert self.agents is None or not self.agents.refusals or self.refusals_expected, self.agents.refusals
+
     async def clean(self) -> None:
-        """Check that no card was given twice and no pod refused by its node; leave nothing behind on a real server."""
+        """Leave nothing behind on a real server."""
         if self.agents is not None:
             await self.agents.stop()
         if not self.real:
@@ -222,6 +229,7 @@ async def new_world(folder_: Path) -> AsyncIterator[World]:
             world = World(client, kubeconfig, run, real=cluster is None)
             try:
                 yield world
+                await world.check()
             finally:
                 with suppress(ApiError):
                     await world.clean()
