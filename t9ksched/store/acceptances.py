@@ -21,7 +21,10 @@ from t9ksched.store.tables import acceptance
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acceptance:
-    """One accepted object; `cards` and `requests` are the whole job's totals by resource (millicores, bytes, units)."""
+    """One accepted object; `cards` and `requests` are the whole job's totals by resource (millicores, bytes, units).
+
+    `groups` are the submitter's then; `permitted_by` is the rule that let him use the queue, None where nobody asked.
+    """
 
     uid: str
     kind: str
@@ -30,6 +33,8 @@ class Acceptance:
     group_uid: str | None = None
     group_name: str | None = None
     submitter: str | None = None
+    groups: list[str] = field(default_factory=list)
+    permitted_by: str | None = None
     queue: str | None = None
     priority: int = 0
     time_limit: timedelta | None = None
@@ -58,10 +63,15 @@ class Acceptances:
 
     @staticmethod
     async def _name_submitters(connection: AsyncConnection, batch: Sequence[dict[str, Any]]) -> None:
-        named = [{"of_uid": row["uid"], "by": row["submitter"]} for row in batch if row["submitter"]]
+        named = [
+            {"of_uid": row["uid"], "by": row["submitter"], "in_groups": row["groups"], "rule": row["permitted_by"]}
+            for row in batch
+            if row["submitter"]
+        ]
         if named:
             unnamed = (acceptance.c.uid == bindparam("of_uid")) & acceptance.c.submitter.is_(None)
-            await connection.execute(update(acceptance).where(unnamed).values(submitter=bindparam("by")), named)
+            values: dict[str, Any] = {"submitter": bindparam("by"), "groups": bindparam("in_groups"), "permitted_by": bindparam("rule")}
+            await connection.execute(update(acceptance).where(unnamed).values(values), named)
 
     async def get(self, uid: str) -> Acceptance | None:
         """The acceptance of one object."""

@@ -1,15 +1,17 @@
 """What happened, append-only: each job's life, each refusal, each administrative change.
 
-Rows are never changed; they leave only by age (`purge`). `id` grows in the order of writing and is the page cursor.
+Rows are never changed (the database itself refuses it); they leave only by age (`purge`). `id` grows in the order of
+writing and is the page cursor. Administrative changes (`AUDITED`) are written in the transaction of the change itself.
 """
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import delete, insert, select
+from sqlalchemy import ColumnElement, and_, delete, insert, or_, select
 from sqlalchemy.engine import RowMapping
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from t9ksched.store.database import Database
 from t9ksched.store.rows import BATCH, batches
@@ -31,6 +33,36 @@ QUEUE_CHANGED: Final = "queue-changed"
 QUEUE_DELETED: Final = "queue-deleted"
 TOKEN_CREATED: Final = "token-created"
 TOKEN_REVOKED: Final = "token-revoked"
+RELEASED: Final = "released"
+"""A pod gave its cards back: it ended, or was deleted."""
+MEMBERS_CHANGED: Final = "queue-members-changed"
+JOB_HELD: Final = "job-held"
+JOB_RELEASED: Final = "job-released"
+JOB_PRIORITISED: Final = "job-prioritised"
+STOPPED: Final = "stopped"
+RESUMED: Final = "resumed"
+
+AUDITED: Final = frozenset(
+    {
+        QUEUE_CREATED,
+        QUEUE_CHANGED,
+        QUEUE_DELETED,
+        MEMBERS_CHANGED,
+        TOKEN_CREATED,
+        TOKEN_REVOKED,
+        JOB_HELD,
+        JOB_RELEASED,
+        JOB_PRIORITISED,
+        STOPPED,
+        RESUMED,
+    }
+)
+"""Events that are administrative changes."""
+AUDIT_RETENTION: Final = timedelta(days=730)
+"""Administrative changes are kept at least this long, however short the retention of the rest is."""
+
+
+_PAGE: Final = 5000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +81,32 @@ class Event:
     id: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What one user may see of jobs' histories: his own jobs', and those of queues and namespaces that are his."""
+
+    user: str
+    queues: frozenset[str] = frozenset()
+    namespaces: frozenset[str] = frozenset()
+
+    def condition(self) -> ColumnElement[bool]:
+        """As SQL: rows he wrote or that lie in what is his, and all rows of jobs that he submitted."""
+        own = select(history.c.uid).where(
+            history.c.event.in_((SUBMITTED, ACCEPTED)), history.c.actor == self.user, history.c.uid.is_not(None)
+        )
+        return or_(
+            history.c.actor == self.user,
+            history.c.uid.in_(own),
+            history.c.queue.in_(self.queues),
+            history.c.namespace.in_(self.namespaces),
+        )
+
+
+async def record(connection: AsyncConnection, event: Event) -> None:
+    """Write one event within the caller's transaction: the change and its record stand or fall together."""
+    await connection.execute(insert(history), _values(event))
+
+
 class History:
     """The repository of events."""
 
@@ -57,8 +115,7 @@ class History:
 
     async def append_many(self, events: Sequence[Event]) -> None:
         """Write events in their order, a thousand a transaction."""
-        rows = [{name: getattr(event, name) for name in Event.__slots__ if name != "id"} for event in events]
-        for batch in batches(rows):
+        for batch in batches([_values(event) for event in events]):
             async with self._database.write() as connection:
                 await connection.execute(insert(history), list(batch))
 
@@ -75,28 +132,72 @@ class History:
         kind: str | None = None,
         queue: str | None = None,
         event: str | None = None,
+        actor: str | None = None,
+        events: Collection[str] | None = None,
+        queues: Collection[str] | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        seen_by: Sight | None = None,
         after: int = 0,
         limit: int = 200,
+        newest_first: bool = False,
     ) -> list[Event]:
-        """Events that match every filter given, oldest first, those after the cursor `after`."""
+        """Events that match every filter given, oldest first, those after the cursor `after`.
+
+        With `newest_first` the order is turned round, and the cursor is the smallest id seen (0 for the first page).
+        """
         filters = {"uid": uid, "namespace": namespace, "name": name, "kind": kind, "queue": queue, "event": event}
-        query = select(history).where(history.c.id > after).order_by(history.c.id).limit(limit)
+        filters |= {"actor": actor}
+        if newest_first:
+            query = select(history).order_by(history.c.id.desc()).limit(limit)
+            query = query.where(history.c.id < after) if after else query
+        else:
+            query = select(history).where(history.c.id > after).order_by(history.c.id).limit(limit)
+        for several, values in ((history.c.event, events), (history.c.queue, queues)):
+            if values is not None:
+                query = query.where(several.in_(values))
+        if since is not None:
+            query = query.where(history.c.at >= since)
+        if until is not None:
+            query = query.where(history.c.at < until)
+        if seen_by is not None:
+            query = query.where(seen_by.condition())
         for column, value in filters.items():
             if value is not None:
                 query = query.where(history.c[column] == value)
         async with self._database.read() as connection:
             return [_event(row) for row in (await connection.execute(query)).mappings()]
 
+    async def stream(self, events: Collection[str], until: datetime) -> AsyncIterator[Event]:
+        """Every event of these kinds before `until`, oldest first, read in pages."""
+        after = 0
+        while page := await self.list(events=events, until=until, after=after, limit=_PAGE):
+            for event in page:
+                yield event
+            after = page[-1].id
+
     async def purge(self, before: datetime) -> int:
-        """Drop events older than `before`, in small transactions; how many."""
+        """Drop events older than `before`, administrative ones only past `AUDIT_RETENTION`; how many.
+
+        Works in small transactions.
+        """
         dropped = 0
+        audit_before = min(before, datetime.now(UTC) - AUDIT_RETENTION)
+        too_old = or_(
+            and_(history.c.at < before, history.c.event.not_in(AUDITED)),
+            and_(history.c.at < audit_before, history.c.event.in_(AUDITED)),
+        )
         while True:
             async with self._database.write() as connection:
-                old = select(history.c.id).where(history.c.at < before).limit(BATCH).scalar_subquery()
+                old = select(history.c.id).where(history.c.at < before, too_old).limit(BATCH).scalar_subquery()
                 count = int((await connection.execute(delete(history).where(history.c.id.in_(old)))).rowcount)
             dropped += count
             if count < BATCH:
                 return dropped
+
+
+def _values(event: Event) -> dict[str, Any]:
+    return {name: getattr(event, name) for name in Event.__slots__ if name != "id"}
 
 
 def _event(row: RowMapping) -> Event:

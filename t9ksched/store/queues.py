@@ -1,38 +1,51 @@
 """Queues: the record that the scheduler, the REST service and the projected Queue objects follow.
 
-Every change takes a new revision, which is also the ETag. A caller who says which revision he saw is told when it is no
-longer current; nobody's edit is lost silently.
+Every change takes a new revision, which is also the ETag; labels, spec, members and the draining mark share it. A
+caller who says which revision he saw is told when it is no longer current; nobody's edit is lost silently. A change
+made `by` somebody is written to history in the same transaction.
 """
 
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import delete, select, update
 from sqlalchemy.engine import RowMapping
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from t9ksched.model.names import DEFAULT_QUEUE
-from t9ksched.store import changes
+from t9ksched.store import changes, history
 from t9ksched.store.database import Database
 from t9ksched.store.errors import RevisionChanged, RowExists, RowMissing
+from t9ksched.store.history import Event
 from t9ksched.store.rows import insert_new
 from t9ksched.store.tables import queue
 
 
 @dataclass(frozen=True, slots=True)
 class QueueRecord:
-    """A queue as stored. `labels` and `spec` are JSON as users write it; `revision` changes with every edit."""
+    """A queue as stored.
+
+    `labels`, `spec` and `members` are JSON as users write it; a `draining` queue starts nothing more; `revision`
+    changes with every edit.
+    """
 
     name: str
     uid: str
     labels: dict[str, str]
     spec: dict[str, Any]
+    members: dict[str, Any]
+    draining: bool
     revision: int
     created_at: datetime
     updated_at: datetime
+
+    def written(self) -> dict[str, Any]:
+        """What administrators decide about it, for the record of a change."""
+        shown = {"labels": self.labels, "spec": self.spec, "members": self.members}
+        return shown | ({"draining": True} if self.draining else {})
 
 
 Edit = Callable[[QueueRecord], tuple[dict[str, str], dict[str, Any]]]
@@ -55,8 +68,16 @@ class Queues:
         async with self._database.read() as connection:
             return await _find(connection, name)
 
-    async def create(self, name: str, labels: dict[str, str], spec: dict[str, Any]) -> QueueRecord:
-        """A new queue.
+    async def create(
+        self,
+        name: str,
+        labels: dict[str, str],
+        spec: dict[str, Any],
+        members: dict[str, Any] | None = None,
+        *,
+        by: str | None = None,
+    ) -> QueueRecord:
+        """A new queue; without `members` nobody may use it but by its namespaceSelector.
 
         Raises:
             RowExists: there is one of that name.
@@ -64,34 +85,50 @@ class Queues:
         async with self._database.write() as connection:
             revision = await changes.append(connection, "queue", name)
             now = datetime.now(UTC)
-            record = QueueRecord(name, str(uuid.uuid4()), labels, spec, revision, now, now)
+            record = QueueRecord(name, str(uuid.uuid4()), labels, spec, members or {}, False, revision, now, now)
             if not await insert_new(connection, queue, _row(record)):
                 raise RowExists(f"the queue {name!r} exists already")
+            await _note(connection, history.QUEUE_CREATED, by, None, record)
             return record
 
-    async def edit(self, name: str, edit: Edit, expected: int | None = None) -> QueueRecord:
+    async def edit(
+        self,
+        name: str,
+        edit: Edit,
+        expected: int | None = None,
+        *,
+        draining: bool | None = None,
+        by: str | None = None,
+    ) -> QueueRecord:
         """Change a queue in one transaction: `edit` sees it as it is and says how it shall be.
 
-        An edit that changes nothing keeps the revision.
+        `draining` sets or ends that state in the same step. An edit that changes nothing keeps the revision.
 
         Raises:
             RowMissing: no such queue.
             RevisionChanged: `expected` is given and no longer current.
         """
-        async with self._database.write() as connection:
-            # The lock of the order comes first: whoever waits here sees the row as the one before him left it.
-            revision = await changes.append(connection, "queue", name)
-            before = await _require(connection, name, expected)
-            labels, spec = edit(before)
-            if (labels, spec) == (before.labels, before.spec):
-                await connection.rollback()
-                return before
-            now = datetime.now(UTC)
-            values = {"labels": labels, "spec": spec, "revision": revision, "updated_at": now}
-            await connection.execute(update(queue).where(queue.c.name == name).values(values))
-            return QueueRecord(name, before.uid, labels, spec, revision, before.created_at, now)
 
-    async def delete(self, name: str, expected: int | None = None) -> QueueRecord:
+        def change(before: QueueRecord) -> QueueRecord:
+            labels, spec = edit(before)
+            drains = before.draining if draining is None else draining
+            return replace(before, labels=labels, spec=spec, draining=drains)
+
+        return await self._change(name, change, expected, history.QUEUE_CHANGED, by)
+
+    async def set_members(
+        self, name: str, members: dict[str, Any], expected: int | None = None, *, by: str | None = None
+    ) -> QueueRecord:
+        """Say who may use a queue.
+
+        Raises:
+            RowMissing, RevisionChanged: as `edit`.
+        """
+        return await self._change(
+            name, lambda before: replace(before, members=members), expected, history.MEMBERS_CHANGED, by
+        )
+
+    async def delete(self, name: str, expected: int | None = None, *, by: str | None = None) -> QueueRecord:
         """Remove a queue; as it was.
 
         Raises:
@@ -101,18 +138,51 @@ class Queues:
             await changes.append(connection, "queue", name)
             before = await _require(connection, name, expected)
             await connection.execute(delete(queue).where(queue.c.name == name))
+            await _note(connection, history.QUEUE_DELETED, by, before, None)
             return before
 
     async def ensure_default(self) -> None:
-        """See that the queue `default` exists: open, without quota (made at the first start only)."""
+        """See that the queue `default` exists: open to everyone, without quota (made at the first start only)."""
         if await self.get(DEFAULT_QUEUE) is not None:
             return
         async with self._database.write() as connection:
-            if await _find(connection, DEFAULT_QUEUE) is None:
-                revision = await changes.append(connection, "queue", DEFAULT_QUEUE)
-                now = datetime.now(UTC)
-                record = QueueRecord(DEFAULT_QUEUE, str(uuid.uuid4()), {}, {}, revision, now, now)
-                await connection.execute(insert(queue), _row(record))
+            revision = await changes.append(connection, "queue", DEFAULT_QUEUE)
+            now, open_to_all = datetime.now(UTC), {"everyone": True}
+            record = QueueRecord(DEFAULT_QUEUE, str(uuid.uuid4()), {}, {}, open_to_all, False, revision, now, now)
+            if not await insert_new(connection, queue, _row(record)):
+                await connection.rollback()  # another process was faster
+
+    async def _change(
+        self,
+        name: str,
+        change: Callable[[QueueRecord], QueueRecord],
+        expected: int | None,
+        event: str,
+        by: str | None,
+    ) -> QueueRecord:
+        async with self._database.write() as connection:
+            # The lock of the order comes first: whoever waits here sees the row as the one before him left it.
+            revision = await changes.append(connection, "queue", name)
+            before = await _require(connection, name, expected)
+            after = change(before)
+            if after == before:
+                await connection.rollback()
+                return before
+            after = replace(after, revision=revision, updated_at=datetime.now(UTC))
+            await connection.execute(update(queue).where(queue.c.name == name).values(_row(after)))
+            await _note(connection, event, by, before, after)
+            return after
+
+
+async def _note(
+    connection: AsyncConnection, event: str, by: str | None, before: QueueRecord | None, after: QueueRecord | None
+) -> None:
+    if by is None:
+        return
+    about = after or before
+    assert about is not None
+    detail = {key: one.written() for key, one in (("before", before), ("after", after)) if one is not None}
+    await history.record(connection, Event(event=event, queue=about.name, actor=by, detail=detail))
 
 
 async def _find(connection: AsyncConnection, name: str) -> QueueRecord | None:

@@ -5,6 +5,7 @@ import asyncio
 from t9ksched.store import schema
 from t9ksched.store.acceptances import Acceptances
 from t9ksched.store.changes import Changes
+from t9ksched.store.controls import Controls, Stops
 from t9ksched.store.database import Database
 from t9ksched.store.errors import SchemaMismatch
 from t9ksched.store.history import History
@@ -25,6 +26,8 @@ class Store:
         self.acceptances = Acceptances(database)
         self.history = History(database)
         self.jobs = Jobs(database)
+        self.controls = Controls(database)
+        self.stops = Stops(database)
         self.changes = Changes(database)
         self.instances = Instances(database)
         self.meta = Meta(database)

@@ -7,7 +7,7 @@ the number of a row in `change_log`: it grows by every change of anything, in th
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, Column, DateTime, Index, Integer, MetaData, String, Table, Text
+from sqlalchemy import JSON, BigInteger, Boolean, Column, DateTime, Index, Integer, MetaData, String, Table, Text
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator
 
@@ -55,6 +55,8 @@ queue = Table(
     Column("uid", String(36), nullable=False, unique=True),
     Column("labels", JSON, nullable=False),
     Column("spec", JSON, nullable=False),
+    Column("members", JSON, nullable=False),
+    Column("draining", Boolean, nullable=False),
     Column("revision", BigInteger, nullable=False),
     Column("created_at", Moment, nullable=False),
     Column("updated_at", Moment, nullable=False),
@@ -67,7 +69,10 @@ api_token = Table(
     Column("sha256", String(64), nullable=False, unique=True),
     Column("owner", String(253), nullable=False),
     Column("role", String(20), nullable=False),
+    Column("groups", JSON, nullable=False),
+    Column("queues", JSON, nullable=False),
     Column("created_at", Moment, nullable=False),
+    Column("expires_at", Moment),
     Column("last_used_at", Moment),
 )
 
@@ -81,6 +86,8 @@ acceptance = Table(
     Column("group_uid", String(36)),
     Column("group_name", String(253)),
     Column("submitter", String(253)),
+    Column("groups", JSON, nullable=False),
+    Column("permitted_by", String(320)),
     Column("queue", String(63)),
     Column("priority", Integer, nullable=False),
     Column("time_limit_seconds", BigInteger),
@@ -103,6 +110,7 @@ history = Table(
     Column("queue", String(63)),
     Column("actor", String(253)),
     Column("detail", JSON, nullable=False),
+    Index(None, "event", "id"),
     Index(None, "queue", "id"),
     Index(None, "namespace", "name", "id"),
 )
@@ -125,6 +133,28 @@ job = Table(
     Index(None, "queue", "phase"),
     Index(None, "submitted_at", "uid"),
 )
+
+job_control = Table(
+    "job_control",
+    metadata,
+    Column("uid", String(36), primary_key=True),
+    Column("held", Boolean, nullable=False),
+    Column("priority", Integer),
+    Column("by", String(253), nullable=False),
+    Column("at", Moment, nullable=False),
+)
+"""What a manager decided about a waiting job, by the job's UID."""
+
+stop = Table(
+    "stop",
+    metadata,
+    Column("what", String(20), primary_key=True),
+    Column("until", Moment),
+    Column("by", String(253), nullable=False),
+    Column("at", Moment, nullable=False),
+    Column("why", Text, nullable=False),
+)
+"""What the scheduler must not do for now."""
 
 change_log = Table(
     "change_log",

@@ -2,35 +2,53 @@
 
 import hashlib
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from sqlalchemy import delete, select, update
 from sqlalchemy.engine import RowMapping
 
+from t9ksched.store import history
 from t9ksched.store.database import Database
 from t9ksched.store.errors import RowExists, RowMissing, StoreError
+from t9ksched.store.history import Event
 from t9ksched.store.rows import insert_new
 from t9ksched.store.tables import api_token
 
 PREFIX = "t9k_"
 """Makes a token that leaked into a file easy to find."""
 ADMIN = "admin"
+MANAGER = "manager"
 USER = "user"
-ROLES = (ADMIN, USER)
+VIEWER = "viewer"
+ROLES = (ADMIN, MANAGER, USER, VIEWER)
+"""An administrator may do everything, a manager rules some queues, a user submits, a viewer only looks."""
 _USE_GRAIN = timedelta(minutes=1)
-_COLUMNS = (api_token.c.name, api_token.c.owner, api_token.c.role, api_token.c.created_at, api_token.c.last_used_at)
+_COLUMNS = tuple(column for column in api_token.c if column.name != "sha256")
 
 
 @dataclass(frozen=True, slots=True)
 class TokenRecord:
-    """A token without its secret. `owner` is the user it speaks for; `last_used_at` is right to the minute."""
+    """A token without its secret.
+
+    `owner` is the user it speaks for and `groups` his groups. `queues` are those a manager rules; on tokens of users
+    and viewers the only ones they may use, all if empty. `last_used_at` is right to the minute.
+    """
 
     name: str
     owner: str
     role: str
+    groups: list[str]
+    queues: list[str]
     created_at: datetime
+    expires_at: datetime | None
     last_used_at: datetime | None
+
+    def expired(self, now: datetime) -> bool:
+        """Whether its time is over."""
+        return self.expires_at is not None and now >= self.expires_at
 
 
 def digest(plaintext: str) -> str:
@@ -44,14 +62,25 @@ class Tokens:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def create(self, name: str, role: str = USER, owner: str | None = None) -> str:
+    async def create(
+        self,
+        name: str,
+        role: str = USER,
+        owner: str | None = None,
+        *,
+        groups: Sequence[str] = (),
+        queues: Sequence[str] = (),
+        expires_at: datetime | None = None,
+        by: str | None = None,
+    ) -> str:
         """A new token for `owner` (else a user of the token's name); its plaintext, which nobody can ask for again.
 
         Raises:
             RowExists: a token of that name exists.
         """
         plaintext = PREFIX + secrets.token_urlsafe(32)
-        if not await self._insert(name, owner or name, role, plaintext):
+        scope = {"groups": list(groups), "queues": list(queues), "expires_at": expires_at}
+        if not await self._insert(name, owner or name, role, plaintext, scope, by):
             raise RowExists(f"a token named {name!r} exists already: choose another name, or revoke that one first")
         return plaintext
 
@@ -62,14 +91,15 @@ class Tokens:
         one makes the token.
         """
         async with self._database.read() as connection:
-            query = select(api_token.c.name).where(api_token.c.role == ADMIN).limit(1)
+            lasting = (api_token.c.role == ADMIN) & api_token.c.expires_at.is_(None)
+            query = select(api_token.c.name).where(lasting).limit(1)
             if (await connection.execute(query)).first() is not None:
                 return None
         plaintext = plaintext or PREFIX + secrets.token_urlsafe(32)
-        return plaintext if await self._insert(ADMIN, ADMIN, ADMIN, plaintext) else None
+        return plaintext if await self._insert(ADMIN, ADMIN, ADMIN, plaintext, {}, None) else None
 
     async def authenticate(self, plaintext: str) -> TokenRecord | None:
-        """Whose token this is; None for an unknown or revoked one. Notes the use, at most once a minute."""
+        """Whose token this is; None for an unknown, revoked or expired one. Notes the use, at most once a minute."""
         async with self._database.read() as connection:
             query = select(*_COLUMNS).where(api_token.c.sha256 == digest(plaintext))
             row = (await connection.execute(query)).mappings().one_or_none()
@@ -77,6 +107,8 @@ class Tokens:
             return None
         record = _record(row)
         now = datetime.now(UTC)
+        if record.expired(now):
+            return None
         if record.last_used_at is None or now - record.last_used_at > _USE_GRAIN:
             async with self._database.write() as connection:
                 used = update(api_token).where(api_token.c.name == record.name).values(last_used_at=now)
@@ -89,7 +121,15 @@ class Tokens:
             found = await connection.execute(select(*_COLUMNS).order_by(api_token.c.name))
             return [_record(row) for row in found.mappings()]
 
-    async def revoke(self, name: str) -> None:
+    async def groups_of(self, user: str) -> frozenset[str]:
+        """The groups of a user, as his tokens that still count say; for a namespace's owner, who is not calling."""
+        now = datetime.now(UTC)
+        async with self._database.read() as connection:
+            query = select(api_token.c.groups, api_token.c.expires_at).where(api_token.c.owner == user)
+            rows = (await connection.execute(query)).all()
+        return frozenset(group for groups, end in rows if end is None or now < end for group in groups)
+
+    async def revoke(self, name: str, *, by: str | None = None) -> None:
         """Make a token worthless from the next request on.
 
         Raises:
@@ -97,24 +137,42 @@ class Tokens:
             StoreError: it is the last administrator's token, and revoking it would lock everybody out.
         """
         async with self._database.write() as connection:
-            roles = {
-                row.name: row.role for row in (await connection.execute(select(*_COLUMNS).with_for_update())).all()
-            }
-            if name not in roles:
+            found = (await connection.execute(select(*_COLUMNS).with_for_update())).mappings()
+            tokens = {row["name"]: _record(row) for row in found}
+            if name not in tokens:
                 raise RowMissing(f"there is no token {name!r}")
-            if roles[name] == ADMIN and list(roles.values()).count(ADMIN) == 1:
+            # One that will end does not count as a way in.
+            lasting = {one.name for one in tokens.values() if one.role == ADMIN and one.expires_at is None}
+            if lasting == {name}:
                 raise LastAdmin(f"{name!r} is the last administrator's token: create another one before revoking it")
             await connection.execute(delete(api_token).where(api_token.c.name == name))
+            if by is not None:
+                detail = {"name": name, "before": _told(tokens[name])}
+                await history.record(connection, Event(event=history.TOKEN_REVOKED, actor=by, name=name, detail=detail))
 
-    async def _insert(self, name: str, owner: str, role: str, plaintext: str) -> bool:
-        row: dict[str, object] = {"name": name, "owner": owner, "sha256": digest(plaintext), "role": role}
-        row["created_at"] = datetime.now(UTC)
+    async def _insert(
+        self, name: str, owner: str, role: str, plaintext: str, scope: dict[str, Any], by: str | None
+    ) -> bool:
+        row: dict[str, Any] = {"name": name, "owner": owner, "role": role, "groups": [], "queues": []} | scope
+        row |= {"created_at": datetime.now(UTC)}
         async with self._database.write() as connection:
-            return await insert_new(connection, api_token, row)
+            if not await insert_new(connection, api_token, row | {"sha256": digest(plaintext)}):
+                return False
+            if by is not None:
+                made = TokenRecord(**{"expires_at": None, "last_used_at": None} | row)
+                detail = {"name": name, "after": _told(made)}
+                await history.record(connection, Event(event=history.TOKEN_CREATED, actor=by, name=name, detail=detail))
+            return True
 
 
 class LastAdmin(StoreError):
     """Revoking this token would leave nobody who could make another."""
+
+
+def _told(token: TokenRecord) -> dict[str, Any]:
+    """A token for the record of its making and end."""
+    told: dict[str, Any] = {"user": token.owner, "role": token.role, "groups": token.groups, "queues": token.queues}
+    return told | {"expiresAt": token.expires_at.isoformat() if token.expires_at else None}
 
 
 def _record(row: RowMapping) -> TokenRecord:

@@ -1,21 +1,41 @@
 """The service as a client meets it: over HTTP on loopback, on a real database."""
 
-from collections.abc import AsyncIterator
+import shutil
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import aiohttp
 import pytest
+import structlog
 
 from api import Services, create_app
 from api.server import Server, listen
-from t9ksched.store import Store
+from t9ksched.store import Store, schema
 from tests.unit.api.world import Client, MemoryCluster, ScriptedLeader, World
 
 
+@pytest.fixture(scope="session", autouse=True)
+def plain_tracebacks() -> Iterator[None]:
+    """By default a traceback is drawn with the values of all variables, which takes seconds."""
+    plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+    structlog.configure(processors=[structlog.contextvars.merge_contextvars, structlog.processors.add_log_level, plain])
+    yield
+    structlog.reset_defaults()
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database with all tables: copying it is a tenth of the time that migrating takes."""
+    path = tmp_path_factory.mktemp("template") / "store.db"
+    schema.upgrade(f"sqlite:///{path}")
+    return path
+
+
 @pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
+async def world(tmp_path: Path, template: Path) -> AsyncIterator[World]:
     kube, leader = MemoryCluster(), ScriptedLeader()
-    async with await Store.open(f"sqlite:///{tmp_path / 'store.db'}") as store, aiohttp.ClientSession() as session:
+    path = shutil.copy(template, tmp_path / "store.db")
+    async with await Store.open(f"sqlite:///{path}", migrate=False) as store, aiohttp.ClientSession() as session:
         app = create_app(Services(store, kube, leader, max_body_bytes=64 * 1024))
         async with Server(app, listen("127.0.0.1", 0)) as server:
             admin = await store.tokens.ensure_admin()
