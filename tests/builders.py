@@ -4,11 +4,12 @@ Amounts are written as users write them (`cpu="4"`, `memory="16Gi"`); `gpu=8` st
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from itertools import count
 
 from t9ksched.engine.nodes import NodeTable
 from t9ksched.engine.view import QueueState, View
-from t9ksched.model.gang import Gang, Member
+from t9ksched.model.gang import Gang, Member, Running, RunningPod
 from t9ksched.model.hold import Hold
 from t9ksched.model.labels import LabelSelector, NodeSelector
 from t9ksched.model.node import NodeFacts
@@ -144,6 +145,54 @@ def gang(
     )
 
 
+def running(
+    name: str,
+    queue: str = "q",
+    on: Iterable[str] = (),
+    *,
+    of: PodClass | None = None,
+    min_member: int | None = None,
+    roles: Mapping[str, int] | None = None,
+    role_of: Iterable[str] = (),
+    cards: Iterable[int] = (),
+    priority: int = 0,
+    created: int | None = None,
+    started: int = 0,
+    leaving: Iterable[int] = (),
+    evictions: int = 0,
+    guarded: bool = False,
+    **requests: str | int,
+) -> Running:
+    """A group with pods `name-0` … on the nodes `on`, none of which it can do without; `cards` are masks of GPUs."""
+    shape = of or pod_class(**requests)  # type: ignore[arg-type]
+    nodes, role_names, masks, going = list(on), list(role_of), list(cards), set(leaving)
+    pods = tuple(
+        RunningPod(
+            uid=f"{name}-{at}",
+            name=f"test/{name}-{at}",
+            role=role_names[at] if role_names else "",
+            pod_class=shape,
+            node=where,
+            cards=((GPU, masks[at]),) if masks else (),
+            leaving=at in going,
+        )
+        for at, where in enumerate(nodes)
+    )
+    return Running(
+        uid=name,
+        name=f"test/{name}",
+        queue=queue,
+        pods=pods,
+        priority=priority,
+        created=next(_ages) if created is None else created,
+        started=started,
+        min_member=len(pods) if min_member is None else min_member,
+        roles=tuple(sorted((roles or {}).items())),
+        evictions=evictions,
+        guarded=guarded,
+    )
+
+
 def queue(
     *,
     quota: Mapping[str, str | int] | None = None,
@@ -152,6 +201,7 @@ def queue(
     closed: bool = False,
     selector: Mapping[str, str] | None = None,
     ordering: Ordering = "BestEffort",
+    preemptible: bool = True,
 ) -> QueueState:
     """A queue and what it uses; without quota unless one is given."""
     return QueueState(
@@ -161,6 +211,7 @@ def queue(
             closed=closed,
             node_selector=LabelSelector.parse({"matchLabels": dict(selector)}) if selector else None,
             ordering=ordering,
+            preemptible=preemptible,
         ),
         used={name: to_units(name, value) for name, value in (used or {}).items()},
     )
@@ -179,9 +230,23 @@ def view(
     gangs: Iterable[Gang] = (),
     queues: Mapping[str, QueueState] | None = None,
     holds: Iterable[Hold] = (),
+    running: Iterable[Running] = (),
 ) -> View:
-    """A view; queues that gangs name and that are not given exist without quota, unless `queues` is given."""
-    gangs = tuple(gangs)
-    live = nodes if isinstance(nodes, NodeTable) else table(nodes)
-    found = dict(queues) if queues is not None else {one.queue: queue() for one in gangs}
-    return View(nodes=live.freeze(), queues=found, gangs=gangs, holds=tuple(holds))
+    """A view; queues that gangs name and that are not given exist without quota, unless `queues` is given.
+
+    Running groups are charged on their nodes and to their queues, unless a whole table is given: that has them.
+    """
+    gangs, groups = tuple(gangs), tuple(running)
+    found = dict(queues) if queues is not None else {one.queue: queue() for one in (*gangs, *groups)}
+    if isinstance(nodes, NodeTable):
+        return View(nodes.freeze(), found, gangs, tuple(holds), groups)
+    live = table(nodes)
+    used = {name: dict(state.used) for name, state in found.items()}
+    for group in groups:
+        for pod in group.pods:
+            live.charge(live.row(pod.node), pod.pod_class, dict(pod.cards))
+            charged = used.get(group.queue, {})
+            for resource, units in pod.pod_class.requests:
+                charged[resource] = charged.get(resource, 0) + units
+    found = {name: replace(state, used=used[name]) for name, state in found.items()}
+    return View(live.freeze(), found, gangs, tuple(holds), groups)

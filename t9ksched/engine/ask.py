@@ -61,9 +61,10 @@ class Ask:
         groups: classes with numbers of pods, hardest first.
         demand: sum of requests in units by resource.
         over_quota, no_room, behind: the answer it got in this cycle; None or empty while it got none.
+        no_victims: preemption could not help it in this cycle, as candidates only get fewer.
     """
 
-    __slots__ = ("behind", "demand", "groups", "no_room", "over_quota")
+    __slots__ = ("behind", "demand", "groups", "no_room", "no_victims", "over_quota")
 
     def __init__(self, groups: list[Group]) -> None:
         self.groups = groups
@@ -74,6 +75,7 @@ class Ask:
         self.over_quota: tuple[Reason, ...] | None = None
         self.no_room: tuple[Reason, ...] = ()
         self.behind: tuple[Reason, ...] | None = None
+        self.no_victims = False
 
     def competes(self, ahead: "Ask") -> bool:
         """Whether this would take what an earlier ask of its queue waits for: quota it lacks, or room on its nodes."""

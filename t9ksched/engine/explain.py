@@ -12,9 +12,10 @@ from t9ksched.engine.ledger import Shortfall
 from t9ksched.engine.masks import constraints
 from t9ksched.engine.placement import Group
 from t9ksched.engine.trial import ClassColumn
-from t9ksched.model.gang import Gang
+from t9ksched.model.gang import Gang, Running
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.quantity import from_units
+from t9ksched.model.queue import QueueSpec
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.model.resources import is_card_resource
 
@@ -295,3 +296,32 @@ def held_for_other(whys: Iterable[str], owners: int) -> Reason:
         + (f" ({causes})" if causes else ""),
         unblocks=("the room held is used or given up",),
     )
+
+
+def evicted_for(gang: Gang, spec: QueueSpec, groups: Iterable[Group], victim: Running, theirs: QueueSpec) -> str:
+    """What the owner of a victim is told: for whom, and why he had to go."""
+    what = " and ".join(f"{pods} pod{'s' if pods > 1 else ''} with {wants(of.pod_class)} each" for of, pods in groups)
+    if gang.queue == victim.queue:
+        return (
+            f"members above a gang's minimum yield to a waiting job of their queue {gang.queue!r}, which needs {what}"
+        )
+    return (
+        f"evicted for a job of queue {gang.queue!r} (priority {spec.priority}, queue {victim.queue!r} has "
+        f"{theirs.priority}), which needs {what}"
+    )
+
+
+def waiting_for_victims(pods: int, jobs: int) -> Reason:
+    """Its room is held and comes free when these have ended."""
+    return Reason(
+        Code.WAITING_FOR_VICTIMS,
+        f"{_count(pods, 'pod')} of {_count(jobs, 'job')} must leave to make room for it"
+        if pods
+        else "the room it was promised is not free yet",
+        {"members": pods} if pods else {},
+        unblocks=("the evicted pods end",),
+    )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -4,7 +4,7 @@ Quota is asked through `can_charge`, `charge`, `uncharge` and `share` only. A qu
 nominal); a charge goes to every account of `path(queue)`, which today is the queue alone and has room for parents.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -39,21 +39,26 @@ class Ledger:
     def __init__(self, queues: Mapping[str, QueueState], totals: Callable[[str], Mapping[str, int]]) -> None:
         self._nominal = {name: dict(state.spec.quota) for name, state in queues.items()}
         self._used = {name: dict(state.used) for name, state in queues.items()}
+        self._leaving: dict[str, dict[str, int]] = {name: {} for name in queues}
         self._totals = totals
 
     def path(self, queue: str) -> tuple[str, ...]:
         """The accounts a charge of this queue goes to."""
         return (queue,)
 
-    def can_charge(self, queue: str, demand: Mapping[str, int]) -> list[Shortfall]:
-        """Quotas that the demand would exceed, by resource; empty when it may be charged. Equality is fine."""
+    def can_charge(self, queue: str, demand: Mapping[str, int], *, staying: bool = False) -> list[Shortfall]:
+        """Quotas that the demand would exceed, by resource; empty when it may be charged. Equality is fine.
+
+        With `staying` those who were told to go do not count.
+        """
         found = []
         for account in self.path(queue):
-            used = self._used[account]
+            used, leaving = self._used[account], self._leaving[account] if staying else {}
             for resource, nominal in self._nominal[account].items():
                 needs = demand.get(resource, 0)
-                if needs > 0 and used.get(resource, 0) + needs > nominal:
-                    found.append(Shortfall(account, resource, needs, nominal - used.get(resource, 0), nominal))
+                has = nominal - used.get(resource, 0) + leaving.get(resource, 0)
+                if needs > 0 and needs > has:
+                    found.append(Shortfall(account, resource, needs, has, nominal))
         return found
 
     def most(self, queue: str, request: Mapping[str, int], wanted: int) -> int:
@@ -80,17 +85,26 @@ class Ledger:
             for resource, amount in demand.items():
                 used[resource] -= amount
 
+    def leave(self, queue: str, requests: Iterable[tuple[str, int]]) -> None:
+        """A pod of the queue is told to go: it stays charged until it is gone."""
+        leaving = self._leaving[queue]
+        for resource, amount in requests:
+            leaving[resource] = leaving.get(resource, 0) + amount
+
     def used(self, queue: str) -> Mapping[str, int]:
         """What the queue is charged with."""
         return self._used[queue]
 
-    def share(self, queue: str) -> int:
-        """Dominant share in parts of `SHARE_UNIT`: the largest of used/quota over the resources the quota names."""
-        used = self._used[queue]
+    def share(self, queue: str, *, staying: bool = False) -> int:
+        """Dominant share in parts of `SHARE_UNIT`: the largest of used/quota over the resources the quota names.
+
+        With `staying` those who were told to go do not count.
+        """
+        used, leaving = self._used[queue], self._leaving[queue] if staying else {}
         nominals = self._nominal[queue] or self._totals(queue)
         largest = 0
         for resource, nominal in nominals.items():
-            amount = used.get(resource, 0)
+            amount = used.get(resource, 0) - leaving.get(resource, 0)
             if amount <= 0:
                 continue
             if nominal <= 0:

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from t9ksched.engine.nodes import FrozenNodes, Int64s, Static
 from t9ksched.engine.policy import Binpack
 from t9ksched.engine.scores import Scores
+from t9ksched.engine.tenants import Tenants
+from t9ksched.model.gang import Running
 from t9ksched.model.labels import LabelSelector, NodeSelector
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass
@@ -137,6 +139,7 @@ class Memo:
         self._joined: dict[tuple[object, ...], Mask] = {}
         self._totals: dict[LabelSelector | None, Int64s] = {}
         self._scores: dict[Binpack | None, Scores] = {}
+        self._tenants: Tenants | None = None
         self.computed = 0
         """How many entries of columns were computed, for benchmarks and tests of the cache."""
 
@@ -200,6 +203,15 @@ class Memo:
         if found is None:
             assert self._static is not None, "follow() comes first"
             found = self._scores[binpack] = Scores(self._static, binpack)
+        return found
+
+    def tenants(self, running: tuple[Running, ...]) -> Tenants:
+        """Those who hold places on these nodes, as columns; kept while both stay the same."""
+        static = self._static
+        assert static is not None, "follow() comes first"
+        found = self._tenants
+        if found is None or found.source is not running or found.static is not static:
+            found = self._tenants = Tenants(running, static)
         return found
 
     def total(self, selector: LabelSelector | None) -> Int64s:

@@ -18,10 +18,15 @@ from t9ksched.engine.masks import Memo
 from t9ksched.engine.order import QueueOrder, gang_key
 from t9ksched.engine.placement import pack, place_together
 from t9ksched.engine.policy import Policy
+from t9ksched.engine.preemption import Choice, Preemption
 from t9ksched.engine.trial import Placement, Trial
 from t9ksched.engine.view import View
 from t9ksched.model.gang import Gang, Member
-from t9ksched.model.reasons import Reason
+from t9ksched.model.hold import VICTIMS, Hold
+from t9ksched.model.reasons import Code, Reason
+
+_NO_ROOM_HELPS = (Code.NO_NODE_MATCHES, Code.NEVER_FITS)
+"""With one of these among its reasons a gang would not fit, whoever went."""
 
 
 class Assignment(msgspec.Struct, frozen=True, gc=False):
@@ -50,6 +55,15 @@ class Waiting(msgspec.Struct, frozen=True, gc=False):
     position: int = 0
 
 
+class Eviction(msgspec.Struct, frozen=True, gc=False):
+    """A pod that has to go: `gang` and `pod` are uids, `by` the uid of the gang that gets its room."""
+
+    gang: str
+    pod: str
+    by: str
+    why: str
+
+
 class Stats(msgspec.Struct):
     """What the cycle did. `alike` gangs were answered by one that had failed before them in the cycle."""
 
@@ -58,6 +72,9 @@ class Stats(msgspec.Struct):
     pods: int = 0
     tried: int = 0
     alike: int = 0
+    searched: int = 0
+    """How often victims were looked for."""
+    preempted: int = 0
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -67,12 +84,16 @@ class Plan(msgspec.Struct, frozen=True):
         assignments: gang by gang, in the order decided; members above minima last.
         waiting: gangs whose minimum has no place, in queue order.
         surplus: gangs that run or will, with members above the minimum that found no room.
+        evictions: members of running gangs that have to go.
+        holds: room for the gangs they go for, without a time limit; those of an owner take the place of all it had.
     """
 
     assignments: tuple[Assignment, ...]
     waiting: tuple[Waiting, ...]
     surplus: tuple[Waiting, ...]
     stats: Stats
+    evictions: tuple[Eviction, ...] = ()
+    holds: tuple[Hold, ...] = ()
 
     def to_bytes(self) -> bytes:
         """The plan as JSON; equal views, policies and times give equal bytes."""
@@ -80,7 +101,7 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 def plan(view: View, policy: Policy, now: int, memo: Memo | None = None) -> Plan:
-    """Decide who goes where. `now` is in nanoseconds since the epoch; it only ends holds."""
+    """Decide who goes where. `now` is in nanoseconds since the epoch; it ends holds and tells how long jobs ran."""
     planner = Planner(view, policy, now, memo)
     while not planner.step(1 << 20):
         pass
@@ -93,6 +114,7 @@ class Planner:
     def __init__(self, view: View, policy: Policy, now: int, memo: Memo | None = None) -> None:
         self._view = view
         self._policy = policy
+        self._now = now
         self._trial = Trial(view.nodes, memo or Memo(), policy)
         self._ledger = Ledger(view.queues, self._total)
         self._asks = Asks(self._trial, view.queues)
@@ -101,6 +123,9 @@ class Planner:
         self._staying: dict[str, list[tuple[Gang, tuple[Reason, ...]]]] = {}
         self._short: list[Waiting] = []
         self._strict: dict[str, list[tuple[int, Ask]]] = {}
+        self._evictions: list[Eviction] = []
+        self._holds: list[Hold] = []
+        self._preemption: Preemption | None = None
         self._held = self._hold(now)
         by_queue: dict[str, list[Gang]] = {}
         for gang in view.gangs:
@@ -112,6 +137,7 @@ class Planner:
             self._without_queue(name, by_queue[name])
         self._order = self._ordered(self._minima)
         self._in_surplus = False
+        self._promised = self._promise()
 
     def step(self, gangs: int) -> bool:
         """Judge up to so many gangs. Returns whether the plan is complete."""
@@ -145,7 +171,14 @@ class Planner:
             for name, gangs in sorted(self._staying.items())
             for position, (gang, reasons) in enumerate(gangs, start=1)
         ]
-        return Plan(tuple(self._assignments), tuple(waiting), tuple(self._short), self._stats)
+        return Plan(
+            tuple(self._assignments),
+            tuple(waiting),
+            tuple(self._short),
+            self._stats,
+            tuple(self._evictions),
+            tuple(self._holds),
+        )
 
     def _ordered(self, names: Iterable[str]) -> QueueOrder:
         specs = {name: state.spec for name, state in self._view.queues.items()}
@@ -194,7 +227,15 @@ class Planner:
             ask = self._asks.get(gang.queue, members)
             if spec.ordering == "Strict" and self._is_behind(gang, ask):
                 return
+            promise = self._promised.get(gang.uid)
+            if promise is not None:
+                self._ledger.uncharge(gang.queue, promise)
             reasons = self._place(gang, ask, members)
+            if reasons and promise is not None and self._kept(promise, ask):
+                self._ledger.charge(gang.queue, promise)
+                reasons = (explain.waiting_for_victims(0, 0), *reasons)
+            elif reasons and "preempt" in self._policy.actions:
+                reasons = self._preempt(gang, ask, reasons)
             if reasons:
                 if spec.ordering == "Strict":
                     position = len(self._staying.get(gang.queue, ())) + 1
@@ -239,6 +280,71 @@ class Planner:
             del self._held[gang.uid]
             self._asks.forget_rooms()
         return ()
+
+    def _promise(self) -> dict[str, dict[str, int]]:
+        """What gangs were promised when victims were evicted for them; their queues pay for it from then on."""
+        queues = {gang.uid: gang.queue for gang in self._view.gangs if gang.queue in self._view.queues}
+        promised: dict[str, dict[str, int]] = {}
+        for owner, placements in self._held.items():
+            if self._whys[owner] == VICTIMS and owner in queues:
+                demand: dict[str, int] = {}
+                for placement in placements:
+                    for resource, amount in placement.column.pod_class.requests:
+                        demand[resource] = demand.get(resource, 0) + amount
+                promised[owner] = demand
+                self._ledger.charge(queues[owner], demand)
+        return promised
+
+    def _kept(self, promise: dict[str, int], ask: Ask) -> bool:
+        """Whether the promise still stands: a lost node takes its part away."""
+        return all(promise.get(resource, 0) >= amount for resource, amount in ask.demand.items())
+
+    def _preempt(self, gang: Gang, ask: Ask, reasons: tuple[Reason, ...]) -> tuple[Reason, ...]:
+        """Choose who has to go for the gang, promise it their room, and say so; or leave the reasons as they are."""
+        if ask.no_victims or any(reason.code in _NO_ROOM_HELPS for reason in reasons):
+            return reasons
+        if self._preemption is None:
+            self._preemption = Preemption(self._view, self._trial, self._ledger, self._policy, self._now)
+        short = self._ledger.can_charge(gang.queue, ask.demand, staying=True)
+        self._stats.searched += 1
+        trial = self._trial
+        mark = trial.mark()
+        for placement in self._held.get(gang.uid, ()):
+            trial.release(placement)
+        choice = self._preemption.choose(gang, ask.groups, short)
+        if choice is None:
+            trial.undo(mark)
+            ask.no_victims = gang.uid not in self._held
+            return reasons
+        self._held.pop(gang.uid, None)
+        self._preemption.take(choice)
+        self._evict(gang, ask, choice)
+        self._ledger.charge(gang.queue, ask.demand)
+        trial.commit()
+        self._stats.preempted += 1
+        jobs = len({running.uid for running, _ in choice.victims})
+        return (explain.waiting_for_victims(len(choice.victims), jobs), *reasons)
+
+    def _evict(self, gang: Gang, ask: Ask, choice: Choice) -> None:
+        """Write down who goes and hold the room; on the trial it is taken twice until they are gone."""
+        queues, names = self._view.queues, self._trial.nodes.names
+        spec = queues[gang.queue].spec
+        whys: dict[str, str] = {}
+        for running, pod in choice.victims:
+            why = whys.get(running.queue)
+            if why is None:
+                theirs = queues[running.queue].spec
+                why = whys[running.queue] = explain.evicted_for(gang, spec, ask.groups, running, theirs)
+            self._evictions.append(Eviction(running.uid, pod.uid, gang.uid, why))
+        for column, rows, counts in choice.places:
+            for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
+                hold = Hold(gang.uid, names[row], column.pod_class, (), spec.priority, self._now, 0, False, VICTIMS)
+                self._holds += [hold] * count
+            if column.ports:
+                for row in rows.tolist():
+                    self._trial.occupy(column, row, {})
+            else:
+                self._trial.place_many(column, rows, counts)
 
     def _why(self, gang: Gang, ask: Ask) -> tuple[Reason, ...]:
         """Reasons for no room; asks on the way whether it is others' promised room that is missing."""

@@ -34,18 +34,39 @@ class Binpack:
 
 
 @dataclass(frozen=True, slots=True)
+class Preemption:
+    """Whom a waiting gang may take room from, beyond the rule that its queue must have the larger priority.
+
+    Attributes:
+        minimum_run_seconds: a job that got its places later than this ago is no victim; 0 spares nobody.
+        most_evictions_a_day: a job evicted so often in 24 hours is no victim; 0 sets no limit.
+        inside_queue: a gang may also take from gangs of its own queue with a smaller PodGroup priority.
+        surplus_yields: members above a gang's minimum yield to a waiting minimum of their own queue.
+        max_grace_seconds: longest time a victim gets to end; its own grace period counts when it is shorter.
+    """
+
+    minimum_run_seconds: int = 0
+    most_evictions_a_day: int = 0
+    inside_queue: bool = False
+    surplus_yields: bool = True
+    max_grace_seconds: int = 600
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """What a cycle follows.
 
     Attributes:
-        actions: `allocate` places pods; `preempt` is read by preemption.
+        actions: `allocate` places pods; `preempt` lets gangs of higher queues take room from lower ones.
         queue_order: comparators of queues, first asked first: `basic` (larger priority), `resource` (smaller dominant
             share).
         affinity_weight: of preferred affinities in a node's total.
         binpack: None when the plugin is off; nodes then tie and the first by name is taken.
+        preemption: how `preempt` goes about it.
     """
 
     actions: tuple[str, ...] = ("allocate",)
     queue_order: tuple[str, ...] = ("basic", "resource")
     affinity_weight: int = 10
     binpack: Binpack | None = Binpack()
+    preemption: Preemption = Preemption()

@@ -284,7 +284,7 @@ class ClassColumn:
         left = self.trial.free[:, row].tolist()
         room: int = min([left[at] // amount for at, amount in self.needs], default=LARGEST)
         if self.ports and room > 0:
-            return 0 if self._taken(row) else 1
+            return 0 if self.ports_taken(row) else 1
         return max(room, 0)
 
     def rooms(self, free: Int64s | None = None) -> Int64s:
@@ -302,7 +302,7 @@ class ClassColumn:
             np.minimum(rooms, 1, out=rooms)
             if now:
                 for row in np.flatnonzero(rooms).tolist():
-                    if self._taken(row):
+                    if self.ports_taken(row):
                         rooms[row] = 0
         return rooms
 
@@ -331,9 +331,10 @@ class ClassColumn:
             key[rows] = np.where(fits, trial.base[rows] + gain[rows], NEVER)
             candidates = rows[fits].tolist() if self.ports else []
         for row in candidates:
-            if self._taken(row):
+            if self.ports_taken(row):
                 key[row] = NEVER
 
-    def _taken(self, row: int) -> bool:
+    def ports_taken(self, row: int) -> bool:
+        """Whether a node's open host ports collide with those of the class."""
         taken = self.trial.ports.get(self.trial.nodes.names[row])
         return taken is not None and any(mine.conflicts(theirs) for mine in self.ports for theirs in taken)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from t9ksched.engine.nodes import FrozenNodes, NodeTable
-from t9ksched.model.gang import Gang, Member
+from t9ksched.model.gang import Gang, Member, Running, RunningPod
 from t9ksched.model.hold import Hold
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import ClassTable, HostPort, PodClass
@@ -27,12 +27,18 @@ class QueueState:
 
 @dataclass(frozen=True)
 class View:
-    """One moment of the cluster, its queues and its waiting gangs."""
+    """One moment of the cluster, its queues, its waiting gangs and those that may have to yield.
+
+    Attributes:
+        running: groups whose members hold places, with nothing of theirs still being bound. Only preemption reads them,
+            so a shell that does not preempt leaves them out. Passing the same tuple again saves work.
+    """
 
     nodes: FrozenNodes
     queues: Mapping[str, QueueState] = field(default_factory=dict)
     gangs: tuple[Gang, ...] = ()
     holds: tuple[Hold, ...] = ()
+    running: tuple[Running, ...] = ()
 
 
 class _Node(msgspec.Struct):
@@ -60,6 +66,21 @@ class _Hold(msgspec.Struct):
     pod_class: int
 
 
+class _RunningPod(msgspec.Struct):
+    uid: str
+    name: str
+    role: str
+    node: str
+    pod_class: int
+    cards: tuple[tuple[str, int], ...] = ()
+    leaving: bool = False
+
+
+class _Running(msgspec.Struct):
+    running: Running
+    pods: list[_RunningPod]
+
+
 class _Dump(msgspec.Struct):
     """The form of a view on paper. Pod classes are written once and named by their position."""
 
@@ -68,6 +89,7 @@ class _Dump(msgspec.Struct):
     classes: list[PodClass]
     gangs: list[_Gang]
     holds: list[_Hold]
+    running: list[_Running]
 
 
 _ANY_CLASS = PodClass()
@@ -104,6 +126,16 @@ def dump(view: View) -> bytes:
             for gang in view.gangs
         ],
         holds=[_Hold(replace(hold, pod_class=_ANY_CLASS), position(hold.pod_class)) for hold in view.holds],
+        running=[
+            _Running(
+                replace(group, pods=()),
+                [
+                    _RunningPod(pod.uid, pod.name, pod.role, pod.node, position(pod.pod_class), pod.cards, pod.leaving)
+                    for pod in group.pods
+                ],
+            )
+            for group in view.running
+        ],
     )
     paper.classes = list(positions)
     return msgspec.json.encode(paper)
@@ -128,6 +160,16 @@ def load(text: bytes) -> View:
             for entry in paper.gangs
         ),
         holds=tuple(replace(entry.hold, pod_class=classes[entry.pod_class]) for entry in paper.holds),
+        running=tuple(
+            replace(
+                entry.running,
+                pods=tuple(
+                    RunningPod(pod.uid, pod.name, pod.role, classes[pod.pod_class], pod.node, pod.cards, pod.leaving)
+                    for pod in entry.pods
+                ),
+            )
+            for entry in paper.running
+        ),
     )
 
 

@@ -1,4 +1,4 @@
-"""Gangs as the engine sees them: a pod group with those of its members that still need a place."""
+"""Gangs as the engine sees them: a pod group with those of its members that still need a place, or that run."""
 
 from dataclasses import dataclass, field
 
@@ -55,3 +55,49 @@ class Gang:
     ran: bool = False
     accepted: bool = False
     blocked: tuple[Reason, ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class RunningPod:
+    """A member that holds a place.
+
+    Attributes:
+        cards: masks of the cards it holds, by resource; empty when nobody told us which.
+        leaving: it is being deleted; its room comes back without anybody's doing.
+    """
+
+    uid: str
+    name: str
+    role: str
+    pod_class: PodClass
+    node: str
+    cards: tuple[tuple[str, int], ...] = ()
+    leaving: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A group that holds places, as far as taking them from it is concerned.
+
+    Attributes:
+        uid, name, queue, priority, min_member, roles: as in `Gang`.
+        created: nanoseconds since the epoch; of equals the youngest goes first.
+        started: when it got its places, nanoseconds since the epoch; 0 when not known, which counts as long ago.
+        pods: in the order of their indices, rank 0 first.
+        succeeded: members that ended well and count towards the minimum, by role.
+        evictions: how often its job was evicted in the last 24 hours.
+        guarded: evicting it breaks a PodDisruptionBudget; others of its queue priority go before it.
+    """
+
+    uid: str
+    name: str
+    queue: str
+    pods: tuple[RunningPod, ...]
+    priority: int = 0
+    created: int = 0
+    started: int = 0
+    min_member: int = 1
+    roles: tuple[tuple[str, int], ...] = ()
+    succeeded: tuple[tuple[str, int], ...] = ()
+    evictions: int = 0
+    guarded: bool = False

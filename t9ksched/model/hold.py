@@ -5,8 +5,12 @@ ends by use, by its owner's end, by the node's loss or at its time limit; nothin
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 from t9ksched.model.podclass import PodClass
+
+VICTIMS: Final = "victims"
+"""`why` of room that evicted pods are leaving."""
 
 
 @dataclass(frozen=True, slots=True)

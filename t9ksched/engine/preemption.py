@@ -1,0 +1,470 @@
+"""Whom a blocked gang may take room from, and whom it takes.
+
+Victims are whole gangs, or members above a gang's minimum. They are chosen on columns of room, without touching the
+trial: by two searches, in the order of the policy and by cheapest nodes; each result is pruned until nobody can be
+spared. The order of the policy is kept as long as it costs at most 15 % more victims than the cheapest. What is chosen
+is verified once more, from the beginning.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from t9ksched.engine.ledger import Ledger, Shortfall
+from t9ksched.engine.nodes import Int64s
+from t9ksched.engine.placement import Group
+from t9ksched.engine.policy import Policy
+from t9ksched.engine.tenants import Flags, Indices, Tenants
+from t9ksched.engine.trial import ClassColumn, Trial
+from t9ksched.engine.view import QueueState, View
+from t9ksched.model.gang import Gang, Running, RunningPod
+
+_DEARER: Final = 115
+"""The order of the policy may cost so many percent of the fewest victims found."""
+_SHARE_OF_A_ROUND: Final = 16
+"""With victims on several nodes, this part of the pods still without a place is given nodes before costs are new."""
+_SECOND: Final = 1_000_000_000
+_OWN_LEVEL: Final = -1
+"""Where surplus of the preemptor's own queue stands among priorities: it goes before anybody else's."""
+
+
+def eligible(preemptor: Gang, victim: Running, queues: Mapping[str, QueueState], policy: Policy, now: int) -> bool:
+    """Whether the policy lets a gang take room from another; `now` in nanoseconds since the epoch.
+
+    The victim's queue must exist, be preemptible and have a strictly smaller priority. A job that has just started, or
+    was evicted too often today, is spared where the policy says so.
+    """
+    rules = policy.preemption
+    theirs = queues.get(victim.queue)
+    if theirs is None or not theirs.spec.preemptible:
+        return False
+    if rules.minimum_run_seconds and now - victim.started < rules.minimum_run_seconds * _SECOND:
+        return False
+    if rules.most_evictions_a_day and victim.evictions >= rules.most_evictions_a_day:
+        return False
+    if victim.queue == preemptor.queue:
+        return rules.inside_queue and victim.priority < preemptor.priority
+    return theirs.spec.priority < queues[preemptor.queue].spec.priority
+
+
+def yields(preemptor: Gang, victim: Running, queues: Mapping[str, QueueState], policy: Policy) -> bool:
+    """Whether members above the victim's minimum go for a waiting minimum of their own queue."""
+    same = victim.queue == preemptor.queue and victim.uid != preemptor.uid
+    return same and policy.preemption.surplus_yields and queues[victim.queue].spec.preemptible
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Where the preemptor goes and who has to go.
+
+    Attributes:
+        places: class, rows and how many pods on each.
+        victims: running group and its pods that go.
+    """
+
+    places: tuple[tuple[ClassColumn, Indices, Int64s], ...]
+    victims: tuple[tuple[Running, RunningPod], ...]
+    units: Flags
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidates:
+    """Units that may go for one preemptor, with their place in the order of the policy (smaller goes first)."""
+
+    units: Flags
+    order: Int64s
+    level: Int64s
+
+
+@dataclass(slots=True)
+class _Search:
+    """A result on the way: where pods go, which units went, and what is left then."""
+
+    counts: list[Int64s]
+    units: Flags
+    free: Int64s
+
+
+class Preemption:
+    """Chooses victims in one cycle, gang after gang; who was chosen before is on his way out."""
+
+    def __init__(self, view: View, trial: Trial, ledger: Ledger, policy: Policy, now: int) -> None:
+        self._view = view
+        self._trial = trial
+        self._ledger = ledger
+        self._policy = policy
+        self._now = now
+        tenants = self._tenants = trial.memo.tenants(view.running)
+        self._gone: Flags = np.zeros(len(tenants.unit_group), np.bool_)
+        self._coming: Int64s = np.zeros_like(trial.free)
+        """Room of those who are on their way out."""
+        self._give(self._coming, ~tenants.staying)
+        for at in np.flatnonzero(~tenants.staying).tolist():
+            queue = tenants.groups[int(tenants.group_of[at])].queue
+            if queue in view.queues:
+                ledger.leave(queue, tenants.pods[at].pod_class.requests)
+        self._known: dict[tuple[str, int], _Candidates] = {}
+        self._most: dict[tuple[str, int], Int64s] = {}
+
+    def choose(self, gang: Gang, groups: Sequence[Group], short: Sequence[Shortfall] = ()) -> Choice | None:
+        """Victims for a gang's groups, or None when it would not fit, or needs none.
+
+        `short` are the quotas it exceeds: only surplus of its own queue can cure that.
+        """
+        candidates = self._candidates(gang)
+        free = self._trial.free + self._coming
+        if not candidates.units.any() or (not short and _fits(groups, free)):
+            return None
+        if not _fits(groups, self._trial.free + self._at_most(gang, candidates)):
+            return None
+        must = self._cure(candidates, gang.queue, short) if short else np.zeros_like(self._gone)
+        if must is None:
+            return None
+        self._give(free, must[self._tenants.unit_of])
+        found = self._search(groups, free, candidates, must)
+        if found is None or not found.units.any() or not self._verified(groups, found, candidates, must):
+            return None
+        return self._chosen(groups, found)
+
+    def take(self, choice: Choice) -> None:
+        """The victims of a choice go."""
+        self._gone |= choice.units
+        self._give(self._coming, choice.units[self._tenants.unit_of])
+        for known in self._known.values():
+            known.units[choice.units] = False
+        self._most.clear()
+        for running, pod in choice.victims:
+            self._ledger.leave(running.queue, pod.pod_class.requests)
+
+    def _candidates(self, gang: Gang) -> _Candidates:
+        key = (gang.queue, gang.priority if self._policy.preemption.inside_queue else 0)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._collect(gang)
+        return found
+
+    def _collect(self, gang: Gang) -> _Candidates:
+        """Ask `eligible` once for each kind of group there is: its answer depends on nothing else."""
+        tenants, rules = self._tenants, self._policy.preemption
+        queues = self._view.queues
+        spared = self._now - tenants.started < rules.minimum_run_seconds * _SECOND
+        often = tenants.evictions >= max(rules.most_evictions_a_day, 1)
+        kind = (tenants.queue_of * 2 + spared) * 2 + often
+        if rules.inside_queue:
+            kind = kind * 128 + np.minimum(tenants.priority, 127)
+        _, first, of = np.unique(kind, return_index=True, return_inverse=True)
+        asked = [tenants.groups[at] for at in first.tolist()]
+        may = np.array([eligible(gang, one, queues, self._policy, self._now) for one in asked], np.bool_)[of]
+        yielding = np.array([yields(gang, one, queues, self._policy) for one in asked], np.bool_)[of]
+        group = tenants.unit_group
+        units = (may[group] | (yielding[group] & tenants.is_surplus)) & ~self._gone & (tenants.unit_size > 0)
+        level, standing = self._standing(gang)
+        order = (standing[tenants.queue_of] * 2 + tenants.guarded) * len(tenants.groups) + tenants.rank
+        # Units of one group follow each other in their order.
+        within = np.arange(len(group)) - tenants.first_unit[group]
+        places = order[group] * (int(within.max(initial=0)) + 1) + within
+        return _Candidates(units, places, level[tenants.queue_of][group])
+
+    def _standing(self, gang: Gang) -> tuple[Int64s, Int64s]:
+        """Priority of each queue and its place: lowest priority first, then the largest dominant share, then name."""
+        names = self._tenants.queues
+        queues = self._view.queues
+        level = [
+            (_OWN_LEVEL if name == gang.queue else queues[name].spec.priority) if name in queues else 0
+            for name in names
+        ]
+        share = [self._ledger.share(name, staying=True) if name in queues else 0 for name in names]
+        order = sorted(range(len(names)), key=lambda at: (level[at], -share[at], names[at]))
+        standing = np.zeros(len(names), np.int64)
+        standing[order] = np.arange(len(names))
+        return np.array(level, np.int64), standing
+
+    def _at_most(self, gang: Gang, candidates: _Candidates) -> Int64s:
+        """Room that would come if every candidate went."""
+        key = (gang.queue, gang.priority if self._policy.preemption.inside_queue else 0)
+        found = self._most.get(key)
+        if found is None:
+            found = self._most[key] = self._coming.copy()
+            self._give(found, candidates.units[self._tenants.unit_of])
+        return found
+
+    def _give(self, free: Int64s, pods: Flags, resources: Sequence[int] | None = None) -> None:
+        """Add the room of these pods."""
+        tenants = self._tenants
+        which = np.flatnonzero(pods)
+        if not len(which):
+            return
+        rows = tenants.row[which]
+        for at in range(len(free)) if resources is None else resources:
+            np.add.at(free[at], rows, tenants.freed[at][which])
+
+    def _cure(self, candidates: _Candidates, queue: str, short: Sequence[Shortfall]) -> Flags | None:
+        """Surplus of the queue that has to go so that its quota suffices; None when there is not enough."""
+        tenants = self._tenants
+        missing = {one.resource: one.needs - one.has for one in short if one.queue == queue}
+        if len(missing) < len(short):
+            return None
+        must = np.zeros_like(self._gone)
+        own = np.flatnonzero(candidates.units & (candidates.level == _OWN_LEVEL))
+        pods = np.argsort(tenants.unit_of, kind="stable")
+        starts = np.searchsorted(tenants.unit_of[pods], own)
+        for at in np.argsort(candidates.order[own], kind="stable").tolist():
+            if all(amount <= 0 for amount in missing.values()):
+                break
+            unit = own[at]
+            gives: dict[str, int] = {}
+            for pod in pods[starts[at] : starts[at] + int(tenants.unit_size[unit])].tolist():
+                for name, amount in tenants.pods[pod].pod_class.requests:
+                    gives[name] = gives.get(name, 0) + amount
+            # A gang's units go in their order, so one that helps little is taken with those that help behind it.
+            must[unit] = True
+            missing = {name: amount - gives.get(name, 0) for name, amount in missing.items()}
+        return must if all(amount <= 0 for amount in missing.values()) else None
+
+    def _search(self, groups: Sequence[Group], free: Int64s, candidates: _Candidates, must: Flags) -> _Search | None:
+        """The better of both searches."""
+        allowed = candidates.units & ~must
+        if _fits(groups, free):
+            return self._greedy(groups, free, allowed, candidates.order, must)
+        by_order = np.flatnonzero(allowed)
+        by_order = by_order[np.argsort(candidates.order[by_order])]
+        few = self._prefix(groups, free, by_order)
+        if few is None:
+            return None
+        first = np.zeros_like(allowed)
+        first[by_order[:few]] = True
+        level = candidates.level[by_order[:few]].max()
+        ordered = self._pruned(groups, self._greedy(groups, free, first, candidates.order, must), candidates, must)
+        within = allowed & (candidates.level <= level)
+        cheapest = self._greedy(groups, free, within, candidates.order, must, by_size=True)
+        cheapest = self._pruned(groups, cheapest, candidates, must)
+        if ordered is None or cheapest is None:
+            return ordered or cheapest
+        size = self._tenants.unit_size
+        dear, cheap = int(size[ordered.units].sum()), int(size[cheapest.units].sum())
+        return ordered if dear * 100 <= cheap * _DEARER else cheapest
+
+    def _prefix(self, groups: Sequence[Group], free: Int64s, by_order: Indices) -> int | None:
+        """How many units in order must go at least so that the groups fit; None when all are too few."""
+        tenants = self._tenants
+        resources = _resources(groups)
+        place = np.full(len(self._gone), len(by_order), np.intp)
+        place[by_order] = np.arange(len(by_order))
+        when = np.where(tenants.staying, place[tenants.unit_of], len(by_order))
+
+        def enough(units: int) -> bool:
+            room = free.copy()
+            self._give(room, when < units, resources)
+            return _fits(groups, room)
+
+        low, high = 0, len(by_order)
+        if not enough(high):
+            return None
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if enough(middle) else (middle, high)
+        return high
+
+    def _greedy(
+        self,
+        groups: Sequence[Group],
+        free: Int64s,
+        allowed: Flags,
+        order: Int64s,
+        must: Flags,
+        by_size: bool = False,
+    ) -> _Search | None:
+        """Give each pod the node where room for it costs the fewest victims; free room first."""
+        resources = _resources(groups)
+        found = _Search([], must.copy(), free.copy())
+        for column, pods in groups:
+            counts = np.zeros(free.shape[1], np.int64)
+            found.counts.append(counts)
+            costs = _Costs(self._tenants, column, allowed, order, by_size)
+            left = pods
+            while left:
+                rooms = np.minimum(_rooms(column, found.free, counts), left)
+                took = np.minimum(rooms, np.maximum(left - (np.cumsum(rooms) - rooms), 0))
+                if not took.any():
+                    rows, units = costs.next(found.free, counts, found.units, left)
+                    if not len(rows):
+                        return None
+                    self._give(found.free, units[self._tenants.unit_of] & self._tenants.staying, resources)
+                    found.units |= units
+                    took = np.zeros_like(counts)
+                    took[rows] = 1
+                counts += took
+                for at, amount in column.needs:
+                    found.free[at] -= amount * took
+                left -= int(took.sum())
+        return found
+
+    def _pruned(
+        self, groups: Sequence[Group], found: _Search | None, candidates: _Candidates, must: Flags
+    ) -> _Search | None:
+        """Spare whoever can be spared, those who would go last first."""
+        if found is None:
+            return None
+        tenants = self._tenants
+        resources = _resources(groups)
+        used = np.logical_or.reduce([counts > 0 for counts in found.counts])
+        going = found.units & ~must
+        pods = np.flatnonzero(going[tenants.unit_of] & tenants.staying)
+        matters = pods[used[tenants.row[pods]]]
+        stuck = np.zeros(len(matters), np.bool_)
+        for at in resources:
+            stuck |= tenants.freed[at][matters] > found.free[at][tenants.row[matters]]
+        needed = np.zeros_like(going)
+        needed[tenants.unit_of[matters[stuck]]] = True
+        open_units = np.flatnonzero(going & ~needed)
+        by_unit: dict[int, list[int]] = {int(unit): [] for unit in open_units}
+        for pod, unit in zip(matters.tolist(), tenants.unit_of[matters].tolist(), strict=True):
+            if unit in by_unit:
+                by_unit[unit].append(pod)
+        left = found.free
+        for unit in open_units[np.argsort(-candidates.order[open_units])].tolist():
+            after = unit + 1
+            if after < len(going) and tenants.unit_group[after] == tenants.unit_group[unit] and found.units[after]:
+                continue  # the members behind it go, so it goes
+            spared = by_unit[unit]
+            for pod in spared:
+                left[:, tenants.row[pod]] -= tenants.freed[:, pod]
+            if any(left[at, tenants.row[pod]] < 0 for pod in spared for at in resources):
+                for pod in spared:
+                    left[:, tenants.row[pod]] += tenants.freed[:, pod]
+            else:
+                found.units[unit] = False
+        return found
+
+    def _verified(self, groups: Sequence[Group], found: _Search, candidates: _Candidates, must: Flags) -> bool:
+        """Whether the pods fit when exactly these units go, computed from the beginning."""
+        tenants = self._tenants
+        if np.any(found.units & ~candidates.units):
+            return False
+        before = np.flatnonzero(tenants.is_surplus & candidates.units & ~found.units)
+        if np.any(found.units[before + 1]):
+            return False  # a gang would lose a member before the ones above it
+        free = self._trial.free + self._coming
+        self._give(free, found.units[tenants.unit_of] & tenants.staying)
+        used = np.zeros(free.shape[1], np.bool_)
+        for (column, pods), counts in zip(groups, found.counts, strict=True):
+            if int(counts.sum()) != pods or np.any(counts[~column.mask]):
+                return False
+            used |= counts > 0
+            for at, amount in column.needs:
+                free[at] -= amount * counts
+        return not any(np.any(free[at][used] < 0) for at in _resources(groups))
+
+    def _chosen(self, groups: Sequence[Group], found: _Search) -> Choice:
+        tenants = self._tenants
+        going = np.flatnonzero(found.units[tenants.unit_of] & tenants.staying).tolist()
+        group_of = tenants.group_of.tolist()
+        places = []
+        for (column, _), counts in zip(groups, found.counts, strict=True):
+            rows = np.flatnonzero(counts)
+            places.append((column, rows, counts[rows]))
+        victims = tuple((tenants.groups[group_of[at]], tenants.pods[at]) for at in going)
+        return Choice(tuple(places), victims, found.units)
+
+
+class _Costs:
+    """What it costs, in victims, to make room for one more pod of a class on each node."""
+
+    def __init__(self, tenants: Tenants, column: ClassColumn, allowed: Flags, order: Int64s, by_size: bool) -> None:
+        self._tenants = tenants
+        self._column = column
+        self._allowed = allowed
+        pods = np.flatnonzero(allowed[tenants.unit_of] & tenants.staying & column.mask[tenants.row])
+        unit, row = tenants.unit_of[pods], tenants.row[pods]
+        keys = (order[unit], tenants.unit_size[unit], row) if by_size else (order[unit], row)
+        pods = pods[np.lexsort(keys)]
+        self._unit, self._row = tenants.unit_of[pods], tenants.row[pods]
+        self._freed = [tenants.freed[at][pods] for at, _ in column.needs]
+        fresh = np.ones(len(pods), np.bool_)
+        fresh[1:] = self._row[1:] != self._row[:-1]
+        self._starts = np.flatnonzero(fresh)
+        self._lengths = np.diff(np.append(self._starts, len(pods)))
+        self._rows = self._row[self._starts]
+        fresh[1:] |= self._unit[1:] != self._unit[:-1]
+        self._fresh = fresh
+        self._order = order
+        self._spread = len(np.unique(self._unit)) < int(fresh.sum()) or not tenants.simple
+
+    def next(self, free: Int64s, counts: Int64s, gone: Flags, left: int) -> tuple[Indices, Flags]:
+        """The nodes to take now, one pod each, and the units that go for them."""
+        tenants, column = self._tenants, self._column
+        units = np.zeros_like(gone)
+        if not len(self._unit):
+            return self._rows[:0], units
+        alive = ~gone[self._unit]
+        enough = np.ones(len(alive), np.bool_)
+        for (at, amount), freed in zip(column.needs, self._freed, strict=True):
+            enough &= free[at][self._row] + self._running_sum(freed * alive) >= amount
+        if column.ports:
+            enough &= _open(column, counts)[self._row]
+        cost = self._running_sum(self._prices(gone)[self._unit] * (alive & self._fresh))
+        last = np.minimum.reduceat(np.where(enough, np.arange(len(enough)), len(enough)), self._starts)
+        able = np.flatnonzero(last < len(enough))
+        if not len(able):
+            return self._rows[:0], units
+        price = cost[last[able]]
+        best = able[np.lexsort((self._order[self._unit[last[able]]], price))]
+        if self._spread:
+            best = best[: max(1, left // _SHARE_OF_A_ROUND)]
+        else:
+            best = best[: min(left, int((price == price.min()).sum()))]
+        here = np.zeros(len(self._starts), np.int64)
+        here[best] = last[best] - self._starts[best] + 1
+        position = np.arange(len(self._unit)) - np.repeat(self._starts, self._lengths)
+        taken = self._unit[(position < np.repeat(here, self._lengths)) & alive]
+        furthest = np.full(len(tenants.groups), -1, np.intp)
+        np.maximum.at(furthest, tenants.unit_group[taken], taken)
+        units = (np.arange(len(gone)) <= furthest[tenants.unit_group]) & self._allowed & ~gone
+        return self._rows[best], units
+
+    def _prices(self, gone: Flags) -> Int64s:
+        """Pods that go when a unit goes: its own, and those of its gang that go before it."""
+        tenants = self._tenants
+        size: Int64s = np.where(self._allowed & ~gone, tenants.unit_size, 0)
+        if tenants.simple:
+            return size
+        before: Int64s = np.cumsum(size) - size
+        return before + size - before[tenants.first_unit[tenants.unit_group]]
+
+    def _running_sum(self, values: Int64s) -> Int64s:
+        """Sums from the first pod of the same node."""
+        total: Int64s = np.cumsum(values)
+        return total - np.repeat(total[self._starts] - values[self._starts], self._lengths)
+
+
+def _resources(groups: Sequence[Group]) -> list[int]:
+    return sorted({at for column, _ in groups for at, _ in column.needs})
+
+
+def _open(column: ClassColumn, counts: Int64s) -> Flags:
+    """Nodes where the host ports of the class are free and no pod of it was put yet."""
+    taken = [row for row in np.flatnonzero(column.mask).tolist() if column.ports_taken(row)]
+    free: Flags = counts == 0
+    free[taken] = False
+    return free
+
+
+def _rooms(column: ClassColumn, free: Int64s, counts: Int64s) -> Int64s:
+    rooms: Int64s = column.rooms(free)
+    if column.ports:
+        rooms[~_open(column, counts)] = 0
+    return rooms
+
+
+def _fits(groups: Sequence[Group], free: Int64s) -> bool:
+    """Whether the groups find room on these columns, filled one after the other."""
+    for nth, (column, pods) in enumerate(groups):
+        rooms = np.minimum(_rooms(column, free, np.zeros(free.shape[1], np.int64)), pods)
+        if int(rooms.sum()) < pods:
+            return False
+        if nth + 1 < len(groups):
+            took = np.minimum(rooms, np.maximum(pods - (np.cumsum(rooms) - rooms), 0))
+            free = free - column.needs_vector[:, None] * took
+    return True

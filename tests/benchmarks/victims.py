@@ -1,0 +1,155 @@
+"""How fast victims are chosen, and how many: prints JSON.
+
+    python tests/benchmarks/victims.py [--nodes 100,200,500,1000] [--record]
+
+N nodes of 8 cards are full of low-priority work; then one gang of N/2 pods of 8 cards comes in a higher queue. The low
+work is one-card pods, gangs of 3 or of 8 one-card pods scattered at random, or one-card pods that fill half the cards.
+`victims` is compared with two simple searches written here without the engine: in order of age with pruning, and
+cheapest nodes first. `warm` plans again on the same running groups, `cold` builds their columns too; best of a few.
+"""
+
+import argparse
+import gc
+import json
+import random
+import sys
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from time import perf_counter
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from t9ksched.engine.masks import Memo
+from t9ksched.engine.plan import Plan, plan
+from t9ksched.engine.policy import Policy
+from t9ksched.engine.view import View
+from t9ksched.model.gang import Running
+from tests.builders import gang, node, queue, running, table, view
+
+CARDS = 8
+POLICY = Policy(actions=("allocate", "preempt"))
+QUEUES = {"low": queue(), "high": queue(priority=1)}
+
+
+def cluster(nodes: int, size: int, part: float, seed: int) -> View:
+    """Nodes filled to a part of their cards by gangs of `size` one-card pods."""
+    rng = random.Random(seed)
+    live = table(node(f"n{at:04}", gpu=CARDS) for at in range(nodes))
+    slots = [(at, card) for at in range(nodes) for card in range(CARDS)]
+    if size > 1 or part < 1:
+        rng.shuffle(slots)
+    slots = slots[: int(len(slots) * part) // size * size]
+    shape = running("shape", "low", ["n"], gpu=1).pods[0].pod_class
+    groups: list[Running] = []
+    for start in range(0, len(slots), size):
+        mine = slots[start : start + size]
+        name = f"g{start:06}"
+        group = running(
+            name, "low", [f"n{at:04}" for at, _ in mine], of=shape, cards=[1 << c for _, c in mine], created=start
+        )
+        groups.append(group)
+        for pod in group.pods:
+            live.charge(live.row(pod.node), shape, dict(pod.cards))
+    wanted = gang("urgent", "high", pods=nodes // 2, cpu=1, gpu=CARDS, created=0)
+    return view(live, [wanted], QUEUES, running=groups)
+
+
+class Simple:
+    """Two searches anyone would write first, on sets of pods by node."""
+
+    def __init__(self, given: View) -> None:
+        self.wanted = len(given.gangs[0].waiting)
+        self.groups = {group.uid: [pod.node for pod in group.pods] for group in given.running}
+        self.youngest_first = sorted(self.groups, reverse=True)
+        self.on = defaultdict[str, set[str]](set)
+        for uid, places in self.groups.items():
+            for place in places:
+                self.on[place].add(uid)
+        self.names = list(given.nodes.names)
+
+    def _count(self, victims: Iterable[str]) -> int:
+        return sum(len(self.groups[uid]) for uid in victims)
+
+    def _empty(self, victims: set[str]) -> list[str]:
+        return [name for name in self.names if self.on[name] <= victims]
+
+    def by_order(self) -> int:
+        """The youngest go until it fits, then whoever is not needed is spared, the oldest first."""
+        low, high = 0, len(self.youngest_first)
+        while high - low > 1:
+            middle = (low + high) // 2
+            fits = len(self._empty(set(self.youngest_first[:middle]))) >= self.wanted
+            low, high = (low, middle) if fits else (middle, high)
+        victims = self.youngest_first[:high]
+        going = set(victims)
+        empty = set(self._empty(going))
+        for uid in reversed(victims):
+            losing = empty.intersection(self.groups[uid])
+            if len(empty) - len(losing) >= self.wanted:
+                going.discard(uid)
+                empty -= losing
+        return self._count(going)
+
+    def by_nodes(self) -> int:
+        """The nodes whose occupants are fewest, with all their companions, until it fits."""
+        cost = {name: self._count(self.on[name]) for name in self.names}
+        going: set[str] = set()
+        for name in sorted(self.names, key=lambda name: (cost[name], name)):
+            if len(self._empty(going)) >= self.wanted:
+                break
+            going |= self.on[name]
+        return self._count(going)
+
+
+def measure(given: View, rounds: int = 5) -> dict[str, object]:
+    """Times and counts of one case."""
+
+    def decide(memo: Memo, again: View) -> tuple[Plan, float]:
+        gc.collect()
+        start = perf_counter()
+        found = plan(again, POLICY, 0, memo)
+        return found, perf_counter() - start
+
+    memo = Memo()
+    found, _ = decide(memo, given)
+    warm = min(decide(memo, given)[1] for _ in range(rounds))
+    cold = min(decide(memo, replace(given, running=tuple([*given.running])))[1] for _ in range(rounds))
+    simple = Simple(given)
+    by_order, by_nodes = simple.by_order(), simple.by_nodes()
+    fewest = min(by_order, by_nodes)
+    assert len(found.holds) == simple.wanted
+    return {
+        "victims": len(found.evictions),
+        "by_order": by_order,
+        "by_nodes": by_nodes,
+        "ratio": round(len(found.evictions) / fewest, 3) if fewest else None,
+        "warm_ms": round(warm * 1e3, 2),
+        "cold_ms": round(cold * 1e3, 2),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="How fast victims are chosen, and how many.")
+    parser.add_argument("--nodes", default="100,200,500,1000")
+    parser.add_argument("--record", action="store_true", help="append to tests/benchmarks/record.jsonl")
+    options = parser.parse_args()
+    cases = {"one_card_pods": (1, 1.0), "gangs_of_3": (3, 1.0), "gangs_of_8": (8, 1.0), "half_full": (1, 0.5)}
+    result = {
+        "benchmark": "victims",
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "figures": {
+            str(nodes): {name: measure(cluster(nodes, size, part, 1)) for name, (size, part) in cases.items()}
+            for nodes in map(int, options.nodes.split(","))
+        },
+    }
+    print(json.dumps(result, indent=2))
+    if options.record:
+        with (Path(__file__).parent / "record.jsonl").open("a") as record:
+            record.write(json.dumps(result) + "\n")
+
+
+if __name__ == "__main__":
+    main()

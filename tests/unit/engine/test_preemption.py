@@ -1,0 +1,313 @@
+"""Preemption as tables: who runs, who waits, who has to go."""
+
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from t9ksched.engine.plan import Plan, plan
+from t9ksched.engine.policy import Policy, Preemption
+from t9ksched.engine.preemption import eligible
+from t9ksched.engine.tenants import surplus
+from t9ksched.engine.view import View, dump, load
+from t9ksched.model.gang import Gang, Running
+from t9ksched.model.hold import VICTIMS, Hold
+from tests.builders import GPU, gang, node, pod_class, queue, running, view
+
+SECOND = 1_000_000_000
+NOW = 1_000 * SECOND
+PREEMPT = Policy(actions=("allocate", "preempt"))
+ALLOCATE = Policy()
+
+
+def decide(given: View, policy: Policy = PREEMPT) -> Plan:
+    return plan(given, policy, NOW)
+
+
+def gone(found: Plan) -> list[str]:
+    return sorted(one.pod for one in found.evictions)
+
+
+def codes(found: Plan) -> dict[str, str]:
+    return {entry.gang: str(entry.reasons[0].code) for entry in found.waiting}
+
+
+# --- the worked example of the policy: cluster cpu 300, every pod cpu 50
+
+
+@dataclass
+class World:
+    """The example's cluster, kept by hand: `preemptible` and `actions` vary by row."""
+
+    preemptible: dict[str, bool] = field(default_factory=dict)
+    policy: Policy = PREEMPT
+    pods: dict[str, Running] = field(default_factory=dict)
+    waiting: dict[str, Gang] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, priority in (("A1", 2), ("A2", 1), ("A3", 0), ("B1", 0), ("C1", 0), ("D1", 0)):
+            self.pods[name] = running(name, name[0], ["n0"], cpu=50, priority=priority)
+
+    def create(self, name: str) -> None:
+        self.waiting[name] = gang(name, name[0], cpu=50)
+
+    def ends(self, *names: str) -> None:
+        for name in names:
+            del self.pods[name]
+
+    def view(self) -> View:
+        quotas = {"A": (200, 1), "B": (100, 1), "C": (50, 2), "D": (200, 2)}
+        queues = {
+            name: queue(quota={"cpu": quota}, priority=priority, preemptible=self.preemptible.get(name, True))
+            for name, (quota, priority) in quotas.items()
+        }
+        return view([node("n0", cpu=300)], self.waiting.values(), queues, running=self.pods.values())
+
+    def cycle(self) -> tuple[list[str], list[str], list[str]]:
+        """Deleted, allocated and pending after a cycle, and the one in which the victims are gone."""
+        found = decide(self.view(), self.policy)
+        victims = sorted({one.gang for one in found.evictions})
+        self.ends(*victims)
+        if victims:
+            given = replace(self.view(), holds=found.holds)
+            found = decide(given, self.policy)
+        placed = sorted({one.gang for one in found.assignments})
+        for name in placed:
+            at = self.waiting.pop(name)
+            self.pods[name] = running(name, at.queue, ["n0"], cpu=50)
+        return victims, placed, sorted(self.waiting)
+
+
+ROWS = {
+    "1 B2": (World(), "B2", ([], [], ["B2"])),
+    "2 C2": (World(), "C2", ([], [], ["C2"])),
+    "3 D2": (World(), "D2", (["A3"], ["D2"], [])),
+    "4 D2, allocate only": (World(policy=ALLOCATE), "D2", ([], [], ["D2"])),
+    "5 D2, A not preemptible": (World({"A": False}), "D2", (["B1"], ["D2"], [])),
+    "6 D2, A and B not preemptible": (World({"A": False, "B": False}), "D2", ([], [], ["D2"])),
+}
+
+
+@pytest.mark.parametrize(("world", "created", "expected"), ROWS.values(), ids=ROWS)
+def test_the_worked_example(world: World, created: str, expected: tuple[list[str], list[str], list[str]]) -> None:
+    world.create(created)
+    assert world.cycle() == expected
+
+
+def test_the_worked_example_goes_on() -> None:
+    world = World()
+    world.create("D2")
+    assert world.cycle() == (["A3"], ["D2"], [])
+    world.create("A3")
+    assert world.cycle() == ([], [], ["A3"]), "row 7: A may not take from its equals and betters"
+    world.create("B2")
+    world.ends("B1")
+    assert world.cycle() == ([], ["B2"], ["A3"]), "row 8: B's share is the smaller"
+
+
+def test_the_worked_example_between_equals() -> None:
+    world = World()
+    world.ends("A3")
+    world.create("C2")
+    world.create("D2")
+    assert world.cycle() == ([], ["D2"], ["C2"]), "row 9: D's share is the smaller, C is over its quota"
+
+
+# --- who may be a victim
+
+QUEUES = {"low": queue(priority=1), "high": queue(priority=5), "safe": queue(priority=0, preemptible=False)}
+
+
+@pytest.mark.parametrize(
+    ("victim", "rules", "allowed"),
+    [
+        (running("v", "low"), Preemption(), True),
+        (running("v", "high"), Preemption(), False),
+        (running("v", "safe"), Preemption(), False),
+        (running("v", "gone"), Preemption(), False),
+        (running("v", "high", priority=1), Preemption(inside_queue=True), True),
+        (running("v", "high", priority=9), Preemption(inside_queue=True), False),
+        (running("v", "low", started=NOW - 59 * SECOND), Preemption(minimum_run_seconds=60), False),
+        (running("v", "low", started=NOW - 60 * SECOND), Preemption(minimum_run_seconds=60), True),
+        (running("v", "low", evictions=3), Preemption(most_evictions_a_day=3), False),
+        (running("v", "low", evictions=2), Preemption(most_evictions_a_day=3), True),
+    ],
+)
+def test_eligible(victim: Running, rules: Preemption, allowed: bool) -> None:
+    preemptor = gang("p", "high", priority=9)
+    assert eligible(preemptor, victim, QUEUES, replace(PREEMPT, preemption=rules), NOW) is allowed
+    nodes = [node("n0", cpu=4)]
+    group = replace(victim, pods=running("v", "low", ["n0"], cpu=4).pods)
+    queues = {**QUEUES, "gone": queue()} if victim.queue != "gone" else QUEUES
+    given = view(nodes, [gang("p", "high", priority=9, cpu=4)], {**queues, "gone": queue()}, running=[group])
+    given = replace(given, queues={name: state for name, state in given.queues.items() if name != "gone"})
+    found = decide(given, replace(PREEMPT, preemption=rules))
+    assert gone(found) == (["v-0"] if allowed else [])
+
+
+@pytest.mark.parametrize(
+    ("group", "expected"),
+    [
+        (running("e", on="nnnn", min_member=2), [3, 2]),
+        (running("e", on="nnnn", min_member=4), []),
+        (running("e", on="nn", min_member=0), [1]),
+        (running("e", on="nnnn", min_member=2, roles={"w": 2}, role_of="mwwx"), [3]),
+        (running("e", on="nnnn", min_member=2, leaving=[3]), [2]),
+        (replace(running("e", on="nn", min_member=2), succeeded=(("", 1),)), [1]),
+    ],
+    ids=["highest first", "none to spare", "never rank 0", "role minima stay", "one leaves already", "one succeeded"],
+)
+def test_surplus(group: Running, expected: list[int]) -> None:
+    assert surplus(group) == expected
+
+
+# --- who is chosen
+
+LOW_HIGH = {"low": queue(), "high": queue(priority=1), "mid": queue(priority=1), "top": queue(priority=9)}
+
+
+def one_each(count: int, gpu: int = 0) -> list[object]:
+    return [node(f"n{at}", cpu=8, gpu=gpu) for at in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("groups", "victim"),
+    [
+        ([running("a", "mid", ["n0"], cpu=8), running("b", "low", ["n1"], cpu=8)], "b-0"),
+        ([running("a", "mid", ["n0"], cpu=8), running("b", "high", ["n1", "n2"], cpu=8)], "b-1"),
+        ([running("a", "low", ["n0"], cpu=8, priority=2), running("b", "low", ["n1"], cpu=8, priority=3)], "a-0"),
+        ([running("a", "low", ["n0"], cpu=8, created=2), running("b", "low", ["n1"], cpu=8, created=1)], "a-0"),
+        ([running("a", "low", ["n0"], cpu=8, guarded=True), running("b", "low", ["n1"], cpu=8, priority=5)], "b-0"),
+    ],
+    ids=["queue priority", "dominant share", "group priority", "youngest", "disruption budget"],
+)
+def test_order_of_victims(groups: list[Running], victim: str) -> None:
+    groups = [replace(group, min_member=1) for group in groups]
+    nodes = [node(f"n{at}", cpu=8) for at in range(sum(len(group.pods) for group in groups))]
+    assert gone(decide(view(nodes, [gang("p", "top", cpu=8)], LOW_HIGH, running=groups))) == [victim]
+
+
+def test_a_gang_goes_whole_or_loses_only_what_it_can_spare() -> None:
+    nodes = [node(f"n{at}", cpu=8) for at in range(3)]
+    rigid = running("rigid", "low", ["n0", "n1", "n2"], cpu=8)
+    wants = gang("p", "top", cpu=8)
+    assert gone(decide(view(nodes, [wants], LOW_HIGH, running=[rigid]))) == ["rigid-0", "rigid-1", "rigid-2"]
+    elastic = replace(rigid, min_member=1)
+    assert gone(decide(view(nodes, [wants], LOW_HIGH, running=[elastic]))) == ["rigid-2"]
+    first_only = gang("p", "top", cpu=8, selector={"kubernetes.io/hostname": "n1"})
+    assert gone(decide(view(nodes, [first_only], LOW_HIGH, running=[elastic]))) == ["rigid-1", "rigid-2"]
+
+
+def test_nobody_goes_when_the_preemptor_would_not_fit() -> None:
+    """Room on six nodes of 50 is no room for one pod of 100."""
+    nodes = [node(f"n{at}", cpu=100) for at in range(6)]
+    stays = [running(f"s{at}", "top", [f"n{at}"], cpu=50) for at in range(6)]
+    lows = [running(f"l{at}", "low", [f"n{at}"], cpu=50) for at in range(6)]
+    found = decide(view(nodes, [gang("p", "high", cpu=100)], LOW_HIGH, running=[*stays, *lows]))
+    assert (gone(found), found.holds, codes(found)) == ([], (), {"p": "InsufficientResources"})
+    assert found.stats.searched == 1
+
+
+def test_a_gang_that_fits_but_for_one_member_evicts_nobody() -> None:
+    nodes = [node(f"n{at}", cpu=8) for at in range(3)]
+    lows = [running(f"l{at}", "low", [f"n{at}"], cpu=8) for at in range(2)]
+    stays = running("s", "top", ["n2"], cpu=8)
+    found = decide(view(nodes, [gang("p", "high", pods=3, cpu=8)], LOW_HIGH, running=[*lows, stays]))
+    assert gone(found) == []
+
+
+def test_quota_is_never_raised_by_preemption() -> None:
+    queues = {**LOW_HIGH, "top": queue(priority=9, quota={"cpu": 4})}
+    low = running("l", "low", ["n0"], cpu=8)
+    found = decide(view([node("n0", cpu=8)], [gang("p", "top", cpu=8)], queues, running=[low]))
+    assert (gone(found), codes(found)) == ([], {"p": "QuotaExceeded"})
+
+
+def test_victims_that_turn_out_superfluous_are_spared() -> None:
+    """In order of age the one-card jobs would all go first; one large job makes the room alone."""
+    nodes = [node("n0", gpu=8), node("n1", gpu=8)]
+    small = [running(f"s{at}", "low", ["n0"], gpu=1, cards=[1 << at], created=100 + at) for at in range(8)]
+    large = running("large", "low", ["n1"], gpu=8, cards=[255], created=1)
+    found = decide(view(nodes, [gang("p", "top", gpu=8)], LOW_HIGH, running=[*small, large]))
+    assert gone(found) == ["large-0"]
+
+
+def test_room_is_held_until_the_victims_are_gone() -> None:
+    nodes = [node("n0", gpu=8)]
+    low = running("low", "low", ["n0"], gpu=8, cards=[255])
+    wants = [gang("p", "top", gpu=8, created=1), gang("third", "top", gpu=4, created=2)]
+    first = decide(view(nodes, wants, LOW_HIGH, running=[low]))
+    assert [(h.owner, h.node, h.why) for h in first.holds] == [("p", "n0", VICTIMS)]
+    assert (gone(first), codes(first)) == (["low-0"], {"p": "WaitingForVictims", "third": "InsufficientResources"})
+    assert "priority 9" in first.evictions[0].why
+    leaving = replace(low, pods=tuple(replace(pod, leaving=True) for pod in low.pods))
+    second = decide(view(nodes, wants, LOW_HIGH, first.holds, [leaving]))
+    assert (gone(second), second.holds) == ([], ()), "one preemption a preemptor"
+    assert codes(second) == {"p": "WaitingForVictims", "third": "InsufficientResources"}
+    last = decide(view(nodes, wants, LOW_HIGH, first.holds))
+    assert [one.gang for one in last.assignments] == ["p"]
+    assert codes(last) == {"third": "InsufficientResources"}
+
+
+def test_when_the_promised_node_is_lost_it_may_preempt_again() -> None:
+    low = running("low", "low", ["n0"], cpu=8)
+    promise = Hold("p", "lost", pod_class(cpu=8), why=VICTIMS)
+    found = decide(view([node("n0", cpu=8)], [gang("p", "top", cpu=8)], LOW_HIGH, [promise], [low]))
+    assert gone(found) == ["low-0"]
+
+
+def test_room_that_comes_back_by_itself_is_waited_for() -> None:
+    nodes = [node("n0", cpu=8), node("n1", cpu=8)]
+    groups = [running("a", "low", ["n0"], cpu=8, leaving=[0]), running("b", "low", ["n1"], cpu=8)]
+    found = decide(view(nodes, [gang("p", "top", cpu=8)], LOW_HIGH, running=groups))
+    assert (gone(found), codes(found)) == ([], {"p": "InsufficientResources"})
+
+
+def test_two_preemptors_take_different_victims() -> None:
+    nodes = [node(f"n{at}", cpu=8) for at in range(3)]
+    lows = [running(f"l{at}", "low", [f"n{at}"], cpu=8, created=at) for at in range(3)]
+    wants = [gang(f"p{at}", "top", cpu=8) for at in range(4)]
+    found = decide(view(nodes, wants, LOW_HIGH, running=lows))
+    assert {one.by: one.pod for one in found.evictions} == {"p0": "l2-0", "p1": "l1-0", "p2": "l0-0"}
+    assert codes(found)["p3"] == "InsufficientResources"
+
+
+def test_surplus_of_the_queue_yields_to_its_waiting_minimum() -> None:
+    nodes = [node(f"n{at}", cpu=8) for at in range(4)]
+    elastic = running("e", "q", ["n0", "n1", "n2", "n3"], cpu=8, min_member=2)
+    for queues in ({"q": queue()}, {"q": queue(quota={"cpu": 32})}):
+        found = decide(view(nodes, [gang("p", "q", pods=2, cpu=8)], queues, running=[elastic]))
+        assert gone(found) == ["e-2", "e-3"]
+        assert "yield" in found.evictions[0].why
+    tight = {"q": queue(quota={"cpu": 32})}
+    room = [*nodes, node("n4", cpu=8), node("n5", cpu=8)]
+    found = decide(view(room, [gang("p", "q", pods=2, cpu=8)], tight, running=[elastic]))
+    assert gone(found) == ["e-2", "e-3"], "its quota is short, not room"
+    found = decide(view(nodes, [gang("p", "q", pods=3, cpu=8)], tight, running=[elastic]))
+    assert gone(found) == []
+    above = gang("p", "q", pods=2, cpu=8, min_member=0)
+    assert gone(decide(view(nodes, [above], tight, running=[elastic]))) == [], "nobody goes for members above a minimum"
+
+
+def test_cards_that_take_no_new_work_are_not_counted_as_freed() -> None:
+    broken = [node("n0", gpu=2, unusable={GPU: 0b01})]
+    low = running("l", "low", ["n0", "n0"], gpu=1, cards=[1, 2])
+    assert gone(decide(view(broken, [gang("p", "top", gpu=2)], LOW_HIGH, running=[low]))) == []
+    assert gone(decide(view(broken, [gang("p", "top", gpu=1)], LOW_HIGH, running=[low]))) == ["l-0", "l-1"]
+
+
+def test_a_dumped_view_preempts_alike() -> None:
+    low = running("low", "low", ["n0", "n0"], gpu=4, cards=[15, 240], role_of=["a", "b"], roles={"a": 1}, started=5)
+    given = view([node("n0", gpu=8)], [gang("p", "top", gpu=8)], LOW_HIGH, running=[low])
+    again = load(dump(given))
+    assert again.running == given.running
+    assert decide(again).to_bytes() == decide(given).to_bytes()
+
+
+def test_unlike_members_preempt_together() -> None:
+    nodes = [node("cards", cpu=8, gpu=4), node("plain", cpu=8)]
+    groups = [running("a", "low", ["cards"], gpu=4, cards=[15]), running("b", "low", ["plain"], cpu=8)]
+    kinds = [pod_class(cpu=8), pod_class(cpu=1, gpu=4)]
+    wants = replace(gang("p", "top"), waiting=(*gang("p", of=kinds[0]).waiting, *gang("w", of=kinds[1]).waiting))
+    wants = replace(wants, min_member=2, total=2)
+    found = decide(view(nodes, [wants], LOW_HIGH, running=groups))
+    assert (gone(found), len(found.holds)) == (["a-0", "b-0"], 2)
