@@ -3,10 +3,12 @@
 import shutil
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import cast
 
 import aiohttp
 import pytest
 import structlog
+from fastapi import FastAPI
 
 from api import Services, create_app
 from api.server import Server, listen
@@ -31,12 +33,18 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(scope="session")
+def app() -> FastAPI:
+    """The routes, built once: FastAPI takes longer for that than a test does."""
+    return create_app(cast(Services, None))
+
+
 @pytest.fixture
-async def world(tmp_path: Path, template: Path) -> AsyncIterator[World]:
+async def world(tmp_path: Path, template: Path, app: FastAPI) -> AsyncIterator[World]:
     kube, leader = MemoryCluster(), ScriptedLeader()
     path = shutil.copy(template, tmp_path / "store.db")
     async with await Store.open(f"sqlite:///{path}", migrate=False) as store, aiohttp.ClientSession() as session:
-        app = create_app(Services(store, kube, leader, max_body_bytes=64 * 1024))
+        app.state.services = Services(store, kube, leader, max_body_bytes=64 * 1024)
         async with Server(app, listen("127.0.0.1", 0)) as server:
             admin = await store.tokens.ensure_admin()
             user = await store.tokens.create("ann-laptop", "user", owner="ann")
