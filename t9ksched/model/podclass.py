@@ -5,6 +5,7 @@ class is the key of every cache of the engine. `intern` keeps one object a class
 """
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 from t9ksched.model.labels import NodeSelector
@@ -85,7 +86,7 @@ class PodClass:
         """What decides which nodes are allowed at all, apart from their free room: the key of a feasibility mask."""
         return (self.node_selector, self.node_affinity, self.tolerations, self.volume_affinity)
 
-    @property
+    @cached_property
     def card_counts(self) -> dict[str, int]:
         """Cards the pod holds while it runs, by resource: the larger of main containers with sidecars, and init."""
         wanted = {cards.resource for cards in self.cards}

@@ -21,7 +21,8 @@ log = structlog.get_logger(__name__)
 
 MAX_WAITING = 200_000
 """Events kept while the database is away; beyond that the oldest are dropped and counted."""
-_PAUSE = 0.05
+_PAUSE = 0.25
+"""Seconds between two writes: what happens within them goes into one transaction."""
 
 
 class Journal:
