@@ -6,8 +6,8 @@ The ceiling is a loop that binds pods round-robin with card annotations, exactly
 Then the scheduler meets as many waiting pods (in gangs of `--gang`) and N nodes of its own. Printed as one JSON object:
 pods/s and our CPU per bound pod of both, refusals, and the share of the ceiling that the scheduler reaches. Works in
 namespaces and on nodes of its own, which are removed. Without --kubeconfig a dev cluster without kubelets runs in a
-process of its own. Use an ordinary user: system:masters is exempt from the flow control of a server. No other t9ksched may
-run on that cluster.
+process of its own. Use an ordinary user: system:masters is exempt from the flow control of a server. No other t9ksched
+may run on that cluster.
 """
 
 import argparse
