@@ -42,6 +42,7 @@ STATUS: Final[dict[str, int]] = {
     "Unauthenticated": 401,
     "Forbidden": 403,
     "RateLimited": 429,
+    "ObserveOnly": 409,
     "NotLeader": 503,
     "Unavailable": 503,
     "Internal": 500,
@@ -141,6 +142,12 @@ def from_kube(error: kube_errors.ApiError, what: str, prefix: str = "") -> Probl
             )
         case kube_errors.BadRequest() | kube_errors.Unprocessable():
             return invalid(causes or [FieldError(prefix.rstrip("."), error.message or "was refused by the cluster")])
+        case kube_errors.Forbidden(reason="ObserveOnly"):
+            return Problem(
+                "ObserveOnly",
+                f"{what} was not touched: {error.message}",
+                remedy="start t9ksched without --observe, or use kubectl",
+            )
         case kube_errors.Forbidden():
             return Problem("Forbidden", f"the cluster refused {what}: {error.message}")
         case kube_errors.TooManyRequests():

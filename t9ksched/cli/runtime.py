@@ -20,7 +20,7 @@ from api.leader import HttpLeader
 from api.server import Server, listen
 from api.services import Services
 from t9ksched.cli.datadir import ClientFile, database_url, lock
-from t9ksched.cli.failure import Failure
+from t9ksched.cli.failure import BAD_USAGE, Failure
 from t9ksched.cli.foreign import failures, first_cause
 from t9ksched.cli.leading import SCHEDULER_LEASE, leading
 from t9ksched.controller.service import Controllers
@@ -31,6 +31,7 @@ from t9ksched.devcluster.users import open_to_users
 from t9ksched.kube.config import connect
 from t9ksched.kube.crds import ensure, read
 from t9ksched.kube.errors import AlreadyExists
+from t9ksched.kube.guarded import read_only
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.resources import NAMESPACES
 from t9ksched.model.names import SYSTEM_NAMESPACE
@@ -45,13 +46,17 @@ STOP_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Plan:
-    """What to start. `nodes` is a preset or a file for the dev cluster, unused with a `kubeconfig` of a real one."""
+    """What to start. `nodes` is a preset or a file for the dev cluster, unused with a `kubeconfig` of a real one.
+
+    With `observe` nothing of that cluster is changed: no controllers, no custom kinds, no lease, no event.
+    """
 
     data_dir: Path
     settings: Settings
     port: int
     nodes: str = "demo"
     kubeconfig: Path | None = None
+    observe: bool = False
 
 
 @dataclass(frozen=True)
@@ -96,6 +101,8 @@ async def running(plan: Plan) -> AsyncIterator[Running]:
 
 async def _start(plan: Plan, stack: AsyncExitStack) -> Running:
     settings = plan.settings
+    if plan.observe:
+        _check_observer(plan)
     nodes = [] if plan.kubeconfig else load_nodes(plan.nodes)
     stack.enter_context(lock(plan.data_dir))
     listener = stack.enter_context(listen(settings.host, plan.port))
@@ -110,12 +117,15 @@ async def _start(plan: Plan, stack: AsyncExitStack) -> Running:
         stack.push_async_callback(dev.stop)
         dev.write_kubeconfig(kubeconfig)
     client: ClusterPort = await stack.enter_async_context(connect(kubeconfig))
-    if dev is None:
+    if plan.observe:
+        client = read_only(client)
+    elif dev is None:
         with suppress(AlreadyExists):
             await client.create(NAMESPACES, {"metadata": {"name": SYSTEM_NAMESPACE}})
         # Others may be at work on a real cluster; a dev cluster is ours alone.
         client = await stack.enter_async_context(leading(client, SCHEDULER_LEASE))
-    await ensure(client, read(folder("crds")))
+    if not plan.observe:
+        await ensure(client, read(folder("crds")))
 
     parts = await stack.enter_async_context(asyncio.TaskGroup())
     if dev is not None:
@@ -131,20 +141,39 @@ async def _start(plan: Plan, stack: AsyncExitStack) -> Running:
         listen=(settings.internal_host, settings.internal_port),
         public_address=settings.internal_address,
         retention=timedelta(days=settings.retention_days),
+        observe=plan.observe,
     )
     stack.push_async_callback(_stop, parts.create_task(scheduler.run(), name="scheduler"))
-    controllers = Controllers(client)
-    stack.push_async_callback(_stop, parts.create_task(controllers.run(), name="controllers"))
+    controllers = None if plan.observe else Controllers(client)
+    if controllers is not None:
+        stack.push_async_callback(_stop, parts.create_task(controllers.run(), name="controllers"))
     leader = await stack.enter_async_context(HttpLeader(store.instances, secret))
     app = create_app(Services(store, client, leader, settings.max_body_bytes))
     await stack.enter_async_context(Server(app, listener))
 
     server = f"http://{_reachable(settings.host)}:{listener.getsockname()[1]}"
     await scheduler.ready.wait()
-    await controllers.ready.wait()
+    if controllers is not None:
+        await controllers.ready.wait()
     await _until_ready(server, token)
     ClientFile(server, token).write(plan.data_dir)
     return Running(server, token, kubeconfig, plan.data_dir, dev.url if dev else None)
+
+
+def _check_observer(plan: Plan) -> None:
+    """An observer needs a cluster to look at, and must not write into the database of who really schedules there."""
+    if plan.kubeconfig is None:
+        raise Failure(
+            "There is nothing to observe on a new dev cluster.",
+            remedy="Name a cluster: t9ksched up --observe --kubeconfig ~/.kube/config",
+            code=BAD_USAGE,
+        )
+    if plan.settings.db:
+        raise Failure(
+            "An observer keeps a database of its own in the data directory.",
+            remedy="Leave --db (and T9KSCHED_DB) out.",
+            code=BAD_USAGE,
+        )
 
 
 async def _admin_token(plan: Plan, store: Store) -> str:

@@ -1,27 +1,36 @@
-"""A port that refuses to write once the leader's lease is no longer ours.
+"""A port that refuses to write: once the leader's lease is no longer ours, or always, for who only observes.
 
 Whoever decides holds a lease. After a pause (a sleeping machine, a stopped process) the old leader must not start a new
 write, so every write asks first. A write that was under way ends before the lease does: its time limit is shorter.
+A refused write sends no request.
 """
 
 from collections.abc import AsyncIterator, Callable
-from typing import Any
+from typing import Any, Final
 
 from t9ksched.kube.errors import Forbidden
 from t9ksched.kube.port import ClusterPort, Object, ObjectList, Page, WatchEvent, pages_of
 from t9ksched.kube.resources import Resource
 
+NOT_LEADER: Final = "NotLeader"
+OBSERVE_ONLY: Final = "ObserveOnly"
+_SENTENCES: Final = {
+    NOT_LEADER: "this scheduler no longer leads and writes nothing",
+    OBSERVE_ONLY: "this t9ksched only observes and changes nothing in the cluster",
+}
+
 
 class GuardedPort:
-    """A `ClusterPort` that reads always and writes only while `holds()`."""
+    """A `ClusterPort` that reads always and writes only while `holds()`; else Forbidden with `reason`."""
 
-    def __init__(self, port: ClusterPort, holds: Callable[[], bool]) -> None:
+    def __init__(self, port: ClusterPort, holds: Callable[[], bool], reason: str = NOT_LEADER) -> None:
         self._port = port
         self._holds = holds
+        self._reason = reason
 
     def _check(self) -> None:
         if not self._holds():
-            raise Forbidden(0, "NotLeader", "this scheduler no longer leads and writes nothing")
+            raise Forbidden(0, self._reason, _SENTENCES[self._reason])
 
     async def get(self, res: Resource, name: str, namespace: str | None = None) -> Object:
         """See `ClusterPort`."""
@@ -86,3 +95,8 @@ class GuardedPort:
         """See `ClusterPort`."""
         self._check()
         await self._port.evict(namespace, name, **options)
+
+
+def read_only(port: ClusterPort) -> GuardedPort:
+    """The port for who only observes: every write is refused here."""
+    return GuardedPort(port, lambda: False, OBSERVE_ONLY)

@@ -4,7 +4,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import msgspec
+import structlog
 
+from t9ksched.kube.errors import NotFound
 from t9ksched.kube.port import ClusterPort, Payload
 from t9ksched.kube.reflector import Reflector
 from t9ksched.kube.resources import (
@@ -30,6 +32,7 @@ from t9ksched.scheduler.projection import Projection
 from t9ksched.scheduler.records import JobObject, JobRecord, PodGroupObject, nanoseconds
 from t9ksched.scheduler.state import ClusterState
 
+log = structlog.get_logger(__name__)
 T = TypeVar("T")
 JOB_KINDS: tuple[Resource, ...] = (JOBS, PYTORCHTRAININGJOBS, MPIJOBS, NOTEBOOKS)
 
@@ -149,6 +152,22 @@ class Feeds:
     def reflectors(self) -> Iterable[Reflector[Any]]:
         """In the order in which they should be read first: pods last, when everything they point at is known."""
         return tuple(self._reflectors)
+
+    async def leave_out_unknown(self) -> None:
+        """Leave out the kinds that the server does not serve: an observer installs none.
+
+        Raises:
+            ApiError: the server does not answer.
+        """
+        known = []
+        for reflector in self._reflectors:
+            try:
+                await self._client.list(reflector.res, field_selector="metadata.name=t9ksched-is-it-served", limit=1)
+            except NotFound:
+                log.info("the cluster does not know this kind, it is left out", kind=str(reflector.res))
+                continue
+            known.append(reflector)
+        self._reflectors = known
 
 
 def _job_upsert(state: ClusterState, kind: Resource) -> Callable[[JobObject], None]:

@@ -19,7 +19,9 @@ log = structlog.get_logger(__name__)
 
 
 class Housekeeping:
-    """Sets the timers. `clock` gives nanoseconds since the epoch; `retention` is how long history is kept."""
+    """Sets the timers. `clock` gives nanoseconds since the epoch; `retention` is how long history is kept; with
+    `observe` nothing of the cluster is ended.
+    """
 
     def __init__(
         self,
@@ -29,7 +31,10 @@ class Housekeeping:
         durations: DurationKeeper,
         clock: Callable[[], int],
         retention: timedelta,
+        *,
+        observe: bool = False,
     ) -> None:
+        self._observe = observe
         self._state = state
         self._store = store
         self._integrity = integrity
@@ -44,8 +49,9 @@ class Housekeeping:
         first = datetime.now(UTC) + timedelta(minutes=1)
         options = {"coalesce": True, "max_instances": 1, "misfire_grace_time": None}
         add(self.sweep_holds, "interval", seconds=5, id="holds", **options)
-        add(self._integrity.sweep, "interval", seconds=5, id="gangs", **options)
-        add(self._durations.sweep, "interval", seconds=1, id="durations", **options)
+        if not self._observe:
+            add(self._integrity.sweep, "interval", seconds=5, id="gangs", **options)
+            add(self._durations.sweep, "interval", seconds=1, id="durations", **options)
         add(self.clean_up, "interval", hours=1, id="clean-up", next_run_time=first, **options)
         self._timers.start()
 

@@ -16,6 +16,7 @@ import structlog
 from t9ksched.engine.masks import Memo
 from t9ksched.engine.plan import Assignment, Plan, Planner
 from t9ksched.engine.policy import Policy
+from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.executor import Executor
 from t9ksched.scheduler.narrator import Narrator
 from t9ksched.scheduler.state import ClusterState
@@ -26,6 +27,7 @@ GATHER_SECONDS: Final = 0.005
 """After the first change, how long to wait for its companions: a job's pods come one by one."""
 SLICE_SECONDS: Final = 0.015
 _GANGS_A_STEP: Final = 20
+_PLACES_NAMED: Final = 8
 
 
 @dataclass(slots=True)
@@ -40,11 +42,22 @@ class LoopStats:
 
 
 class Loop:
-    """Decides until cancelled. `clock` gives nanoseconds since the epoch."""
+    """Decides until cancelled. `clock` gives nanoseconds since the epoch.
+
+    With `observe` it only says what it would do.
+    """
 
     def __init__(
-        self, state: ClusterState, executor: Executor, narrator: Narrator, policy: Policy, clock: Callable[[], int]
+        self,
+        state: ClusterState,
+        executor: Executor,
+        narrator: Narrator,
+        policy: Policy,
+        clock: Callable[[], int],
+        *,
+        observe: bool = False,
     ) -> None:
+        self._observe = observe
         self._state = state
         self._executor = executor
         self._narrator = narrator
@@ -103,6 +116,9 @@ class Loop:
         time = asyncio.get_running_loop().time
         slice_ends = time() + SLICE_SECONDS
         for uid, decided in by_gang.items():
+            if self._observe:
+                self._narrator.waits(uid, (self._would_start(decided),), None, now)
+                continue
             accepted = self._state.assume(uid, decided, now)
             if not accepted:
                 self.stats.dropped += 1
@@ -115,3 +131,19 @@ class Loop:
                 await asyncio.sleep(0)
                 slice_ends = time() + SLICE_SECONDS
         self._narrator.wake()
+
+    def _would_start(self, decided: list[Assignment]) -> Reason:
+        """What the plan would do with a gang, as the reason of an observer who does not do it."""
+        places = []
+        for assignment in decided[:_PLACES_NAMED]:
+            record = self._state.pods.get(assignment.pod)
+            indices = ",".join(str(index) for _, _, cards in assignment.cards for index in cards)
+            name = record.name if record else assignment.pod
+            places.append(f"{name} on {assignment.node}" + (f" (cards {indices})" if indices else ""))
+        if (more := len(decided) - len(places)) > 0:
+            places.append(f"{more} more")
+        return Reason(
+            Code.PLANNED_START,
+            f"would start now, {', '.join(places)}: this t9ksched only observes",
+            unblocks=("start t9ksched without --observe",),
+        )

@@ -50,8 +50,17 @@ class Projection:
     """Keeps Queue objects and SQL in step, one queue at a time."""
 
     def __init__(
-        self, client: ClusterPort, store: Store, state: ClusterState, notices: Notices, now: Callable[[], str]
+        self,
+        client: ClusterPort,
+        store: Store,
+        state: ClusterState,
+        notices: Notices,
+        now: Callable[[], str],
+        *,
+        observe: bool = False,
     ) -> None:
+        self._observe = observe
+        self._observed: dict[str, str] = {}
         self._client = client
         self._store = store
         self._state = state
@@ -101,6 +110,9 @@ class Projection:
         """Bring one queue's object and SQL in step, then its status up to date."""
         item = self.objects.get(name)
         try:
+            if self._observe:
+                await self._copy(name, item)
+                return
             if item is not None and self._edited_outside(item):
                 await self._take_in(name, item)
             record = self._records.get(name)
@@ -115,6 +127,22 @@ class Projection:
             log.warning("database is away, the queue's object waits", queue=name, error=str(error))
         except (Conflict, NotFound):
             self._state.changed_queues.add(name)  # the watch brings what changed meanwhile
+
+    async def _copy(self, name: str, item: dict[str, Any] | None) -> None:
+        """For an observer: a Queue object that is new or changed is copied into SQL, and never written."""
+        try:
+            spec = parse_queue_spec(item.get("spec")) if item else None
+        except Invalid:
+            return
+        if item is None or spec is None or self._observed.get(name) == fingerprint(spec):
+            return
+        labels = dict(item["metadata"].get("labels") or {})
+        if name not in self._records:
+            await self._store.queues.create(name, labels, spec.to_dict())
+        else:
+            await self._store.queues.edit(name, lambda _: (labels, spec.to_dict()), None)
+        self._observed[name] = fingerprint(spec)
+        await self.load()
 
     def _edited_outside(self, item: dict[str, Any]) -> bool:
         try:

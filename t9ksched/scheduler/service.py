@@ -15,6 +15,7 @@ import structlog
 
 from t9ksched.engine.policy import Policy
 from t9ksched.kube.events import EventRecorder
+from t9ksched.kube.guarded import read_only
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.volumes import VolumeBinding
 from t9ksched.scheduler.durations import DurationKeeper
@@ -43,7 +44,11 @@ _DATABASE_PAUSE = 2.0
 
 
 class SchedulerService:
-    """One scheduler over one cluster and one database: `run` goes on until cancelled, `ready` says that it decides."""
+    """One scheduler over one cluster and one database: `run` goes on until cancelled, `ready` says that it decides.
+
+    With `observe` it plans and explains, and writes nothing to the cluster: what writes is not started, and the port
+    refuses.
+    """
 
     def __init__(
         self,
@@ -57,7 +62,10 @@ class SchedulerService:
         retention: timedelta = timedelta(days=90),
         gang_bind_timeout: int = GANG_BIND_TIMEOUT_SECONDS,
         clock: Callable[[], int] = time.time_ns,
+        observe: bool = False,
     ) -> None:
+        client = read_only(client) if observe else client
+        self._observe = observe
         self._store = store
         self._clock = clock
         self._public_address = public_address
@@ -68,12 +76,12 @@ class SchedulerService:
         self._narrator = Narrator(self.state, self.journal, notices, clock)
         volumes = VolumeBinding(timeout=gang_bind_timeout * VOLUMES_SHARE)
         self.executor = Executor(client, self.state, self._narrator, clock, self._changed, volumes)
-        self.loop = Loop(self.state, self.executor, self._narrator, policy or Policy(), clock)
-        self._projection = Projection(client, store, self.state, notices, self._now)
-        self._status = StatusWriter(client, self.state, self._projection.write, self._now)
+        self.loop = Loop(self.state, self.executor, self._narrator, policy or Policy(), clock, observe=observe)
+        self._projection = Projection(client, store, self.state, notices, self._now, observe=observe)
+        self._status = StatusWriter(client, self.state, self._projection.write, self._now, groups=not observe)
         integrity = Integrity(client, self.state, self.executor, self._narrator, clock, timeout=gang_bind_timeout)
         durations = DurationKeeper(client, self.state, notices, clock)
-        self._housekeeping = Housekeeping(self.state, store, integrity, durations, clock, retention)
+        self._housekeeping = Housekeeping(self.state, store, integrity, durations, clock, retention, observe=observe)
         self._feeds = Feeds(client, self.state, self._projection, self._seen)
         self._internal = InternalServer(self.state, internal_secret, self._now, listen)
         self._accepted = 0
@@ -105,7 +113,10 @@ class SchedulerService:
         await self._internal.start()
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._recorder.run())
+                if self._observe:
+                    await self._feeds.leave_out_unknown()
+                else:
+                    tasks.create_task(self._recorder.run())
                 tasks.create_task(self.journal.run())
                 revision = await self._restore()
                 for reflector in self._feeds.reflectors():

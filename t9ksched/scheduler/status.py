@@ -58,7 +58,9 @@ class Due:
 
 
 class StatusWriter:
-    """Writes what changed. `write_queue` is how a Queue object is brought up to date (its projection)."""
+    """Writes what changed. `write_queue` is how a Queue object is brought up to date (its projection); without `groups`
+    the PodGroups are left alone.
+    """
 
     def __init__(
         self,
@@ -66,7 +68,10 @@ class StatusWriter:
         state: ClusterState,
         write_queue: Callable[[str], Any],
         now: Callable[[], str],
+        *,
+        groups: bool = True,
     ) -> None:
+        self._write_groups = groups
         self._client = client
         self._state = state
         self._write_queue = write_queue
@@ -105,7 +110,7 @@ class StatusWriter:
         state.settle()
         gangs, state.changed_gangs = state.changed_gangs, set()
         for gang in gangs:
-            if gang.uid and not gang.virtual:
+            if gang.uid and not gang.virtual and self._write_groups:
                 self._groups.add(gang, now)
         queues, state.changed_queues = state.changed_queues, set()
         for name in queues:

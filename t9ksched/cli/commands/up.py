@@ -41,6 +41,14 @@ def up(
     kubeconfig: Annotated[
         Path | None, typer.Option("--kubeconfig", metavar="PATH", help="Use this cluster instead of the dev cluster.")
     ] = None,
+    observe: Annotated[
+        bool,
+        typer.Option(
+            "--observe",
+            envvar="T9KSCHED_OBSERVE",
+            help="With --kubeconfig: plan and explain, and change nothing in the cluster.",
+        ),
+    ] = False,
     data_dir: DataDirOption = None,
     output: OutputOption = Output.table,
 ) -> None:
@@ -55,7 +63,8 @@ def up(
         settings = Settings.load(**({"db": db} if db else {}))
     configure(settings, quiet=output is Output.table)
     directory = data_dir or settings.data_dir or default_data_dir()
-    plan = Plan(directory.expanduser().absolute(), settings, settings.port if port is None else port, nodes, kubeconfig)
+    place = directory.expanduser().absolute()
+    plan = Plan(place, settings, settings.port if port is None else port, nodes, kubeconfig, observe)
     raise typer.Exit(run_until_stopped(_serve(plan, output)))
 
 
