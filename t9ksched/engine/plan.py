@@ -322,20 +322,20 @@ class Planner:
         self._ledger.charge(gang.queue, ask.demand)
         trial.commit()
         self._stats.preempted += 1
-        jobs = len({running.uid for running, _ in choice.victims})
+        jobs = len({id(running) for running, _ in choice.victims})
         return (explain.waiting_for_victims(len(choice.victims), jobs), *reasons)
 
     def _evict(self, gang: Gang, ask: Ask, choice: Choice) -> None:
         """Write down who goes and hold the room; on the trial it is taken twice until they are gone."""
         queues, names = self._view.queues, self._trial.nodes.names
         spec = queues[gang.queue].spec
-        whys: dict[str, str] = {}
-        for running, pod in choice.victims:
-            why = whys.get(running.queue)
-            if why is None:
-                theirs = queues[running.queue].spec
-                why = whys[running.queue] = explain.evicted_for(gang, spec, ask.groups, running, theirs)
-            self._evictions.append(Eviction(running.uid, pod.uid, gang.uid, why))
+        first = {running.queue: running for running, _ in choice.victims}
+        whys = {
+            name: explain.evicted_for(gang, spec, ask.groups, running, queues[name].spec)
+            for name, running in first.items()
+        }
+        uid = gang.uid
+        self._evictions += [Eviction(group.uid, pod.uid, uid, whys[group.queue]) for group, pod in choice.victims]
         for column, rows, counts in choice.places:
             for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
                 hold = Hold(gang.uid, names[row], column.pod_class, (), spec.priority, self._now, 0, False, VICTIMS)

@@ -101,10 +101,7 @@ class Preemption:
         self._coming: Int64s = np.zeros_like(trial.free)
         """Room of those who are on their way out."""
         self._give(self._coming, ~tenants.staying)
-        for at in np.flatnonzero(~tenants.staying).tolist():
-            queue = tenants.groups[int(tenants.group_of[at])].queue
-            if queue in view.queues:
-                ledger.leave(queue, tenants.pods[at].pod_class.requests)
+        self._leave(~tenants.staying)
         self._known: dict[tuple[str, int], _Candidates] = {}
         self._most: dict[tuple[str, int], Int64s] = {}
 
@@ -122,7 +119,7 @@ class Preemption:
         must = self._cure(candidates, gang.queue, short) if short else np.zeros_like(self._gone)
         if must is None:
             return None
-        self._give(free, must[self._tenants.unit_of])
+        self._give(free, must[self._tenants.unit_of] & self._tenants.staying)
         found = self._search(groups, free, candidates, must)
         if found is None or not found.units.any() or not self._verified(groups, found, candidates, must):
             return None
@@ -131,12 +128,16 @@ class Preemption:
     def take(self, choice: Choice) -> None:
         """The victims of a choice go."""
         self._gone |= choice.units
-        self._give(self._coming, choice.units[self._tenants.unit_of])
+        self._give(self._coming, choice.units[self._tenants.unit_of] & self._tenants.staying)
         for known in self._known.values():
             known.units[choice.units] = False
         self._most.clear()
-        for running, pod in choice.victims:
-            self._ledger.leave(running.queue, pod.pod_class.requests)
+        self._leave(choice.units[self._tenants.unit_of] & self._tenants.staying)
+
+    def _leave(self, pods: Flags) -> None:
+        for queue, demand in self._tenants.demands(np.flatnonzero(pods)):
+            if queue in self._view.queues:
+                self._ledger.leave(queue, demand)
 
     def _candidates(self, gang: Gang) -> _Candidates:
         key = (gang.queue, gang.priority if self._policy.preemption.inside_queue else 0)
@@ -154,10 +155,14 @@ class Preemption:
         kind = (tenants.queue_of * 2 + spared) * 2 + often
         if rules.inside_queue:
             kind = kind * 128 + np.minimum(tenants.priority, 127)
-        _, first, of = np.unique(kind, return_index=True, return_inverse=True)
-        asked = [tenants.groups[at] for at in first.tolist()]
-        may = np.array([eligible(gang, one, queues, self._policy, self._now) for one in asked], np.bool_)[of]
-        yielding = np.array([yields(gang, one, queues, self._policy) for one in asked], np.bool_)[of]
+        last = np.zeros(int(kind.max(initial=0)) + 1, np.intp)
+        last[kind] = np.arange(len(kind))
+        asked = {at: tenants.groups[at] for at in last[np.bincount(kind, minlength=len(last)) > 0].tolist()}
+        answers = np.zeros((2, len(last)), np.bool_)
+        for at, one in asked.items():
+            answers[0, kind[at]] = eligible(gang, one, queues, self._policy, self._now)
+            answers[1, kind[at]] = yields(gang, one, queues, self._policy)
+        may, yielding = answers[:, kind]
         group = tenants.unit_group
         units = (may[group] | (yielding[group] & tenants.is_surplus)) & ~self._gone & (tenants.unit_size > 0)
         level, standing = self._standing(gang)
@@ -187,7 +192,7 @@ class Preemption:
         found = self._most.get(key)
         if found is None:
             found = self._most[key] = self._coming.copy()
-            self._give(found, candidates.units[self._tenants.unit_of])
+            self._give(found, candidates.units[self._tenants.unit_of] & self._tenants.staying)
         return found
 
     def _give(self, free: Int64s, pods: Flags, resources: Sequence[int] | None = None) -> None:
@@ -390,7 +395,8 @@ class _Costs:
         fresh[1:] |= self._unit[1:] != self._unit[:-1]
         self._fresh = fresh
         self._order = order
-        self._spread = len(np.unique(self._unit)) < int(fresh.sum()) or not tenants.simple
+        distinct = int((np.bincount(self._unit) > 0).sum()) if len(pods) else 0
+        self._spread = distinct < int(fresh.sum()) or not tenants.simple
 
     def next(self, free: Int64s, counts: Int64s, gone: Flags, left: int) -> tuple[Indices, Flags]:
         """The nodes to take now, one pod each, and the units that go for them."""

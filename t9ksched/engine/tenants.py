@@ -6,7 +6,7 @@ is taken from a gang leaves it whole or takes it whole.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from operator import attrgetter
 
 import numpy as np
@@ -53,6 +53,7 @@ class Tenants:
         unit_group, unit_size, is_surplus: one a unit; units of a group stand together, in the order in which they go.
         first_unit: one a group.
         queue_of, queues: of groups, by position in `queues`.
+        kind, classes: of pods, by position in `classes`.
         rank: of groups: smaller PodGroup priority first, then the younger.
     """
 
@@ -68,6 +69,15 @@ class Tenants:
         self._groups(groups)
         self._units(groups, sizes)
         self._places(pods)
+
+    def demands(self, pods: Indices) -> Iterator[tuple[str, list[tuple[str, int]]]]:
+        """What these pods use, by queue and class."""
+        of = self.queue_of[self.group_of[pods]] * len(self.classes) + self.kind[pods]
+        counts = np.bincount(of)
+        for at in np.flatnonzero(counts).tolist():
+            queue, kind = divmod(at, len(self.classes))
+            count = int(counts[at])
+            yield self.queues[queue], [(name, amount * count) for name, amount in self.classes[kind].requests]
 
     def _groups(self, groups: list[Running]) -> None:
         names: dict[str, int] = {}
@@ -106,19 +116,16 @@ class Tenants:
         index = static.index
         row = np.array([index.get(pod.node, -1) for pod in pods], np.intp)
         known: dict[int, int] = {}
-        kinds = np.array([known.setdefault(id(pod.pod_class), len(known)) for pod in pods], np.intp)
+        kinds = self.kind = np.array([known.setdefault(id(pod.pod_class), len(known)) for pod in pods], np.intp)
         resources = {name: at for at, name in enumerate(static.resources)}
         vectors = np.zeros((len(resources), len(known)), np.int64)
-        seen: set[int] = set()
-        for pod in pods:
-            kind = known[id(pod.pod_class)]
-            if kind not in seen:
-                seen.add(kind)
-                for name, amount in pod.pod_class.requests:
-                    if name in resources:
-                        vectors[resources[name], kind] = min(amount, LARGEST)
-                if len(seen) == len(known):
-                    break
+        firsts = np.full(len(known), len(pods), np.intp)
+        np.minimum.at(firsts, kinds, np.arange(len(pods)))
+        self.classes = [pods[at].pod_class for at in firsts.tolist()]
+        for kind, pod_class in enumerate(self.classes):
+            for name, amount in pod_class.requests:
+                if name in resources:
+                    vectors[resources[name], kind] = min(amount, LARGEST)
         self.freed: Int64s = vectors[:, kinds]
         self.freed[:, row < 0] = 0
         self.row: Indices = np.maximum(row, 0)

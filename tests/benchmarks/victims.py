@@ -116,7 +116,7 @@ def measure(given: View, rounds: int = 5) -> dict[str, object]:
     memo = Memo()
     found, _ = decide(memo, given)
     warm = min(decide(memo, given)[1] for _ in range(rounds))
-    cold = min(decide(memo, replace(given, running=tuple([*given.running])))[1] for _ in range(rounds))
+    cold = min(decide(memo, replace(given, running=(*given.running,)))[1] for _ in range(rounds))
     simple = Simple(given)
     by_order, by_nodes = simple.by_order(), simple.by_nodes()
     fewest = min(by_order, by_nodes)
