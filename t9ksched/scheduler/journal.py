@@ -21,6 +21,7 @@ log = structlog.get_logger(__name__)
 
 MAX_WAITING = 200_000
 """Events kept while the database is away; beyond that the oldest are dropped and counted."""
+_LAST_WORDS_SECONDS = 2
 _PAUSE = 0.25
 """Seconds between two writes: what happens within them goes into one transaction."""
 
@@ -71,7 +72,7 @@ class Journal:
                 await self._work.wait()
                 self._work.clear()
                 try:
-                    await self._flush()
+                    await self._whole_flush()
                     pause, self.behind = _PAUSE, None
                     self._idle.set()
                 except StoreError as error:
@@ -82,7 +83,18 @@ class Journal:
                 await asyncio.sleep(pause)
         finally:
             with contextlib.suppress(StoreError, TimeoutError):
-                await asyncio.wait_for(self._flush(), 2)
+                async with asyncio.timeout(_LAST_WORDS_SECONDS):
+                    await self._flush()
+
+    async def _whole_flush(self) -> None:
+        """A flush that a cancellation does not cut in the middle of a transaction: it ends first."""
+        flush = asyncio.create_task(self._flush())
+        try:
+            await asyncio.shield(flush)
+        except asyncio.CancelledError:
+            with contextlib.suppress(StoreError):
+                await flush
+            raise
 
     async def flushed(self) -> None:
         """Return once everything collected so far has been written."""

@@ -94,7 +94,9 @@ class Loop:
     async def cycle(self) -> Plan:
         """Plan on a frozen view, charge what still holds, hand it to the executor."""
         now = self._clock()
-        planner = Planner(self._state.view(now), self.policy, now, self._memo)
+        view = self._state.view(now)
+        self._narrator.accepted(self._state.take_new_acceptances())
+        planner = Planner(view, self.policy, now, self._memo)
         time = asyncio.get_running_loop().time
         slice_ends = time() + SLICE_SECONDS
         while not planner.step(_GANGS_A_STEP):

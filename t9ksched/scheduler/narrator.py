@@ -18,6 +18,7 @@ from t9ksched.scheduler.records import FINISHED, GangRecord
 from t9ksched.scheduler.shapes import JobView, Json, identity, job_shape, job_view
 from t9ksched.scheduler.state import ClusterState
 from t9ksched.store import history
+from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.history import Event
 from t9ksched.store.jobs import JobRecord as StoredJob
 
@@ -62,6 +63,17 @@ class Narrator:
             message = "; ".join(reason.message for reason in reasons)
             self._note(history.WAITING, gang, now, {"codes": sorted(codes), "message": message})
             self._notices.gang(gang, names.EVENT_WAITING, message)
+
+    def accepted(self, acceptances: list[Acceptance]) -> None:
+        """Groups came in: what was agreed with them outlives this process."""
+        if not acceptances:
+            return
+        self._journal.accepted(acceptances)
+        for acceptance in acceptances:
+            gang = self._state.gangs_by_uid.get(acceptance.uid)
+            if gang is not None:
+                detail = {"priority": acceptance.priority, "group": acceptance.group_name}
+                self._note(history.ACCEPTED, gang, int(acceptance.accepted_at.timestamp() * 1e9), detail)
 
     def placed(self, uid: str, now: int) -> None:
         """A gang, or more members of it, got their places."""

@@ -66,6 +66,11 @@ class ClusterState(Observed):
         gang.stale = True
         self.new_acceptances.append(acceptance)
 
+    def take_new_acceptances(self) -> list[Acceptance]:
+        """What was accepted since the last call, to be written to SQL."""
+        taken, self.new_acceptances = self.new_acceptances, []
+        return taken
+
     def assume(self, gang_uid: str, assignments: Iterable[Assignment], now: int) -> list[Assignment]:
         """Charge what a plan decided for one gang, if the cluster is still as the plan saw it.
 

@@ -1,6 +1,6 @@
 """The scheduler from outside: what is in the cluster afterwards."""
 
-from t9ksched.kube.resources import JOBS, PODS, QUEUES
+from t9ksched.kube.resources import JOBS, PODGROUPS, PODS, QUEUES
 from t9ksched.model import names
 from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start
@@ -81,6 +81,19 @@ async def test_a_restart_disturbs_nothing_and_gives_no_card_twice(world: World, 
         await world.running("after")
         await world.event("Waiting", "none-left")
         assert {pod["metadata"]["uid"] for pod in await world.running("old-0", "old-1")} == before
+
+
+async def test_what_was_agreed_outlives_the_scheduler(world: World, start: Start, queue: str, store: Store) -> None:
+    await world.play(1, 1)
+    await store.queues.create(f"{world.run}-other", {}, world.queue_spec)
+    async with start():
+        await world.gang("big", 1, 8, queue)
+        await world.condition("big", "GroupScheduled", "False", "NeverFits")
+    body = {"spec": {"queue": f"{world.run}-other", "priority": 99}}
+    await world.client.patch(PODGROUPS, "big", world.namespace, body)
+    async with start() as service:
+        (gang,) = service.state.gangs.values()
+        assert (gang.spec.queue, gang.queue, gang.priority) == (f"{world.run}-other", queue, 0)
 
 
 async def test_a_queue_edited_as_an_object_is_taken_over_or_reverted(

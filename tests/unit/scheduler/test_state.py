@@ -255,7 +255,8 @@ def test_edits_after_acceptance_are_ignored() -> None:
     state.upsert_group(group("g", 1, queue="rich", priority=99))
     (gang,) = state.view(NOW).gangs
     assert (gang.queue, gang.priority) == ("q", 1)
-    assert [acceptance.queue for acceptance in state.new_acceptances] == ["q"]
+    assert [acceptance.queue for acceptance in state.take_new_acceptances()] == ["q"]
+    assert state.take_new_acceptances() == []
 
 
 def test_a_closed_queue_takes_nothing_new_and_keeps_what_it_has() -> None:
