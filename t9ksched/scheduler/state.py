@@ -11,7 +11,7 @@ from t9ksched.engine.plan import Assignment
 from t9ksched.engine.view import QueueState, View
 from t9ksched.model.gang import Gang
 from t9ksched.model.hold import Hold
-from t9ksched.model.reasons import Reason
+from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.observed import Observed
 from t9ksched.scheduler.records import GangRecord, PodRecord
 from t9ksched.store.acceptances import Acceptance
@@ -32,7 +32,10 @@ class ClusterState(Observed):
         self._resting = {pod for pod in self._resting if pod.waiting and pod.retry_at > now}
         resting = {pod.gang for pod in self._resting}
         for record in list(self.pending):
-            if not record.uid or record in resting:
+            if record in resting:
+                continue
+            if (unfit := _unfit(record)) is not None:
+                self._say(record, unfit)
                 continue
             if record.acceptance is None:
                 self._accept_new(record, now)
@@ -44,6 +47,13 @@ class ClusterState(Observed):
             for name, queue in self.queues.items()
         }
         return View(self.nodes.freeze(), queues, tuple(gangs), tuple(self.holds.values()))
+
+    def _say(self, gang: GangRecord, reason: Reason) -> None:
+        """Why a group is not even judged."""
+        if gang.reasons != (reason,):
+            gang.reasons, gang.position = (reason,), None
+            self.changed_gangs.add(gang)
+            self.changed_jobs.add(gang.owner.uid if gang.owner else gang.uid)
 
     def _accept_new(self, gang: GangRecord, now: int) -> None:
         queue = self.queues.get(gang.spec.queue)
@@ -150,3 +160,14 @@ class ClusterState(Observed):
     def next_retry(self) -> int | None:
         """When the next refused pod may be tried again; None when none waits for that."""
         return min((pod.retry_at for pod in self._resting if pod.waiting), default=None)
+
+
+def _unfit(gang: GangRecord) -> Reason | None:
+    """Why a group cannot be judged at all; None when it can."""
+    if not gang.uid:
+        message = f"its pods name the PodGroup {gang.key}, which does not exist"
+        return Reason(Code.GANG_INCOMPLETE, message, unblocks=(f"create the PodGroup {gang.key}",))
+    if gang.spec_faults:
+        message = f"the PodGroup {gang.key} cannot be read: {gang.spec_faults}"
+        return Reason(Code.INVALID_POD, message, unblocks=("correct the PodGroup",))
+    return None

@@ -128,6 +128,8 @@ def test_pods_before_their_group_wait_for_it() -> None:
     state = state_with()
     state.upsert_pod(pod("a", group="g"))
     assert decide(state) == []
+    (gang,) = state.pending
+    assert "does not exist" in gang.reasons[0].message
     state.upsert_group(group("g", 1))
     assert len(decide(state)) == 1
 
@@ -340,3 +342,14 @@ def test_a_gang_ran_only_once_its_minimum_is_bound() -> None:
     state.upsert_pod(pod("b", group="g", node="n1", cards="1"))
     state.settle()
     assert gang.ran
+
+
+def test_a_group_that_cannot_be_read_is_not_guessed_at() -> None:
+    state = state_with()
+    state.upsert_group(group("g", 1, roles=[{"name": "a"}, {"name": "a"}]))
+    state.upsert_pod(pod("a", group="g"))
+    assert decide(state) == []
+    (gang,) = state.pending
+    assert "named twice" in gang.reasons[0].message
+    state.upsert_group(group("g", 1))
+    assert len(decide(state)) == 1
