@@ -64,12 +64,19 @@ async def evict(
     now: datetime,
     reason: str = "PreemptionByScheduler",
     grace: int | None = None,
+    most_grace: int | None = None,
 ) -> Result:
-    """Mark `victim` and delete it; `grace` in seconds, None for the pod's own. Raises nothing of the API."""
+    """Mark `victim` and delete it; `grace` in seconds, None for the pod's own, at most `most_grace` (OQ-51).
+
+    Raises nothing of the API.
+    """
     try:
         found = await _mark(port, victim, reason, message, now)
-        if not found:
+        if found is None:
             return AlreadyGone()
+        own = found.get("spec", {}).get("terminationGracePeriodSeconds", 30) if grace is None else grace
+        if most_grace is not None and own > most_grace:
+            grace = most_grace
         await port.delete(PODS, victim.name, victim.namespace, uid=victim.uid, grace=grace)
         return Evicted()
     except NotFound:
@@ -82,15 +89,16 @@ async def evict(
         return NotEvicted(error.status, str(error))
 
 
-async def _mark(port: ClusterPort, victim: Victim, reason: str, message: str, now: datetime) -> bool:
-    """Set the condition; False when the pod is no more. Raises ApiError only from reading the pod."""
+async def _mark(port: ClusterPort, victim: Victim, reason: str, message: str, now: datetime) -> Object | None:
+    """Set the condition; the pod as read, None when it is no more. Raises ApiError only from reading the pod."""
+    pod: Object = {}
     for _ in range(_CONDITION_ATTEMPTS):
         pod = await port.get(PODS, victim.name, victim.namespace)
         metadata = pod["metadata"]
         if metadata.get("uid") != victim.uid:
-            return False
+            return None
         if metadata.get("deletionTimestamp") or _marked(pod):
-            return True
+            return pod
         status = {"conditions": [*_others(pod), _condition(reason, message, now)]}
         # The whole list with the version it was read at: a merge patch replaces lists, and nobody's condition is lost.
         patch = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "status": status}
@@ -99,11 +107,11 @@ async def _mark(port: ClusterPort, victim: Victim, reason: str, message: str, no
         except Conflict:
             continue
         except NotFound:
-            return False
+            return None
         except ApiError:
-            return True
-        return True
-    return True
+            return pod
+        return pod
+    return pod
 
 
 def _others(pod: Object) -> list[Object]:

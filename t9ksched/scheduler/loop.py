@@ -19,6 +19,7 @@ from t9ksched.engine.policy import Policy
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.executor import Executor
 from t9ksched.scheduler.narrator import Narrator
+from t9ksched.scheduler.preemption import Evictor
 from t9ksched.scheduler.state import ClusterState
 
 log = structlog.get_logger(__name__)
@@ -55,8 +56,10 @@ class Loop:
         policy: Policy,
         clock: Callable[[], int],
         *,
+        evictor: Evictor | None = None,
         observe: bool = False,
     ) -> None:
+        self._evictor = evictor
         self._observe = observe
         self._state = state
         self._executor = executor
@@ -94,7 +97,8 @@ class Loop:
     async def cycle(self) -> Plan:
         """Plan on a frozen view, charge what still holds, hand it to the executor."""
         now = self._clock()
-        view = self._state.view(now)
+        evictor = self._evictor if "preempt" in self.policy.actions else None
+        view = self._state.view(now, evictor.tenants.running(now) if evictor else ())
         self._narrator.accepted(self._state.take_new_acceptances())
         planner = Planner(view, self.policy, now, self._memo)
         time = asyncio.get_running_loop().time
@@ -132,6 +136,9 @@ class Loop:
             if time() > slice_ends:
                 await asyncio.sleep(0)
                 slice_ends = time() + SLICE_SECONDS
+        if plan.evictions and self._evictor is not None and not self._observe:
+            self._state.promise(plan.holds)
+            self._evictor.submit(plan.evictions, self.policy.preemption.max_grace_seconds)
         self._narrator.wake()
 
     def _would_start(self, decided: list[Assignment]) -> Reason:

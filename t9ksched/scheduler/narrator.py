@@ -97,6 +97,13 @@ class Narrator:
         detail = {"pod": pod, "node": node, "cards": {container: list(which) for container, which in cards.items()}}
         self._note(history.BOUND, gang, now, detail)
 
+    def preempted(self, gang: GangRecord, pod: str, by: str, why: str, now: int) -> None:
+        """A member had to go so that another gang may start."""
+        winner = self._state.gangs_by_uid.get(by)
+        detail = {"pod": pod, "by": winner.key if winner else by, "byQueue": winner.queue if winner else "", "why": why}
+        self._note(history.PREEMPTED, gang, now, detail)
+        self._notices.gang(gang, names.EVENT_PREEMPTED, why, warning=True)
+
     def taken_back(self, gang: GangRecord, message: str, now: int) -> None:
         """A half-bound gang was taken back."""
         self._note(history.TAKEN_BACK, gang, now, {"message": message})

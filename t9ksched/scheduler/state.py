@@ -4,12 +4,12 @@ The loop takes frozen views and tells what was decided (`assume`); the executor 
 Decisions are charged here before they are carried out, and taken back on refusal.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
 from t9ksched.engine.plan import Assignment
 from t9ksched.engine.view import QueueState, View
-from t9ksched.model.gang import Gang
+from t9ksched.model.gang import Gang, Running
 from t9ksched.model.hold import Hold
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.observed import Observed
@@ -26,8 +26,16 @@ _LONGEST_REST_DOUBLINGS = 6
 class ClusterState(Observed):
     """Observed and assumed. All times are nanoseconds since the epoch, passed in."""
 
-    def view(self, now: int) -> View:
-        """A frozen view of everything a plan needs; groups in an open queue are accepted on their first view."""
+    def __init__(self, on_change: Callable[[], None] = lambda: None) -> None:
+        super().__init__(on_change)
+        self._promised: dict[str, tuple[Hold, ...]] = {}
+        """Room that victims are leaving, by uid of the group they go for."""
+
+    def view(self, now: int, running: tuple[Running, ...] = ()) -> View:
+        """A frozen view of everything a plan needs; groups in an open queue are accepted on their first view.
+
+        `running` are those that may have to yield, for a policy that preempts.
+        """
         gangs: list[Gang] = []
         self._resting = {pod for pod in self._resting if pod.waiting and pod.retry_at > now}
         resting = {pod.gang for pod in self._resting}
@@ -46,7 +54,23 @@ class ClusterState(Observed):
             name: QueueState(queue.spec, dict(self.charges.queue_used.get(name, {})))
             for name, queue in self.queues.items()
         }
-        return View(self.nodes.freeze(), queues, tuple(gangs), tuple(self.holds.values()))
+        waiting = {gang.uid for gang in self.pending}
+        self._promised = {owner: holds for owner, holds in self._promised.items() if owner in waiting}
+        promised = (hold for holds in self._promised.values() for hold in holds)
+        holds = (*self.holds.values(), *promised)
+        return View(self.nodes.freeze(), queues, tuple(gangs), holds, running)
+
+    def promise(self, holds: Iterable[Hold]) -> None:
+        """Hold the room that victims are leaving; what an owner was promised before is replaced."""
+        by_owner: dict[str, list[Hold]] = {}
+        for hold in holds:
+            by_owner.setdefault(hold.owner, []).append(hold)
+        self._promised |= {owner: tuple(mine) for owner, mine in by_owner.items()}
+
+    def give_up_room(self, owner: str) -> None:
+        """The room promised to this group does not come free: it waits like any other."""
+        if self._promised.pop(owner, None) is not None:
+            self._on_change()
 
     def _say(self, gang: GangRecord, reason: Reason) -> None:
         """Why a group is not even judged."""
@@ -104,6 +128,8 @@ class ClusterState(Observed):
             self.charges.charge(record.uid, assignment.node, record.pod_class, gang.queue, dict(assignment.masks))
             self.holds.pop(record.uid, None)
             done.append(record)
+        if gang.complete():
+            self._promised.pop(gang_uid, None)
         gang.first_bound = gang.first_bound or now
         self._gang_changed(gang)
         return decided

@@ -1,0 +1,156 @@
+"""Carries out what the engine decided about victims: their room is held for whom they go for, then they are evicted.
+
+`Tenants` tells the engine who runs; `Evictor` sends the evictions and keeps at it until the API server has answered. A
+victim that may not be evicted gives the preemptor's held room free again: nobody waits for what does not come.
+"""
+
+import asyncio
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from functools import partial
+from typing import Final
+
+import structlog
+
+from t9ksched.engine.plan import Eviction
+from t9ksched.kube.eviction import AlreadyGone, Evicted, NotEvicted, TryLater, Victim, evict
+from t9ksched.kube.port import ClusterPort
+from t9ksched.model.gang import Running, RunningPod
+from t9ksched.scheduler.narrator import Narrator
+from t9ksched.scheduler.records import GangRecord, natural
+from t9ksched.scheduler.state import ClusterState
+
+log = structlog.get_logger(__name__)
+
+_DAY_NS: Final = 86_400 * 1_000_000_000
+_IN_FLIGHT: Final = 16
+_PAUSE_SECONDS: Final = 0.5
+_LONGEST_PAUSE_SECONDS: Final = 10.0
+
+
+class Tenants:
+    """Groups that hold places, as the engine sees them when it looks for victims."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self._state = state
+        self._evicted: defaultdict[str, deque[int]] = defaultdict(deque)
+
+    def note(self, job: str, now: int) -> None:
+        """A job lost a member to a preemptor."""
+        times = self._evicted[job]
+        if not times or now - times[-1] > 1_000_000_000:  # members of one eviction count once
+            times.append(now)
+
+    def running(self, now: int) -> tuple[Running, ...]:
+        """All of them; groups with a binding under way are left out, they may not be judged yet."""
+        self._state.settle()
+        return tuple(found for gang in self._state.gangs.values() if (found := self._running(gang, now)) is not None)
+
+    def _running(self, gang: GangRecord, now: int) -> Running | None:
+        if not gang.uid or not gang.acceptance:
+            return None
+        pods: list[RunningPod] = []
+        succeeded: defaultdict[str, int] = defaultdict(int)
+        started = 0
+        for pod in sorted(gang.members.values(), key=lambda pod: natural(pod.name)):
+            if pod.assumed:
+                return None
+            if pod.phase == "Succeeded":
+                succeeded[pod.role] += 1
+            if not pod.node or pod.finished or pod.pod_class is None:
+                continue
+            charge = self._state.charges.get(pod.uid)
+            cards = tuple(sorted(charge.cards.items())) if charge else ()
+            pods.append(RunningPod(pod.uid, pod.key, pod.role, pod.pod_class, pod.node, cards, pod.deleting))
+            started = min(started or pod.started, pod.started)
+        if not pods:
+            return None
+        return Running(
+            uid=gang.uid,
+            name=gang.key,
+            queue=gang.queue,
+            pods=tuple(pods),
+            priority=gang.priority,
+            created=gang.created,
+            started=started,
+            min_member=gang.spec.min_member,
+            roles=gang.spec.roles,
+            succeeded=tuple(sorted(succeeded.items())),
+            evictions=self._recent(gang.owner.uid if gang.owner else gang.uid, now),
+        )
+
+    def _recent(self, job: str, now: int) -> int:
+        times = self._evicted.get(job)
+        if times is None:
+            return 0
+        while times and now - times[0] > _DAY_NS:
+            times.popleft()
+        if not times:
+            del self._evicted[job]
+        return len(times)
+
+
+class Evictor:
+    """Evicts victims concurrently. `clock` gives nanoseconds since the epoch."""
+
+    def __init__(
+        self,
+        client: ClusterPort,
+        state: ClusterState,
+        narrator: Narrator,
+        clock: Callable[[], int],
+    ) -> None:
+        self.tenants = Tenants(state)
+        self._client = client
+        self._state = state
+        self._narrator = narrator
+        self._clock = clock
+        self._places = asyncio.Semaphore(_IN_FLIGHT)
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def submit(self, evictions: Iterable[Eviction], most_grace: int) -> None:
+        """Evict these pods; one that is under way already is not asked twice."""
+        for eviction in evictions:
+            gang = self._state.gangs_by_uid.get(eviction.gang)
+            if gang is None or eviction.pod in self._tasks or eviction.pod not in gang.members:
+                continue
+            task = asyncio.create_task(self._evict(gang, eviction, most_grace))
+            self._tasks[eviction.pod] = task
+            task.add_done_callback(partial(self._done, eviction.pod))
+
+    def _done(self, pod: str, task: "asyncio.Task[None]") -> None:
+        self._tasks.pop(pod, None)
+        if not task.cancelled() and (failure := task.exception()) is not None:
+            log.error("eviction failed unexpectedly", exc_info=failure)
+
+    async def stop(self) -> None:
+        """Start nothing new; what was asked of the server stands."""
+        for task in list(self._tasks.values()):
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(list(self._tasks.values()), timeout=2)
+
+    async def _evict(self, gang: GangRecord, eviction: Eviction, most_grace: int) -> None:
+        pod = gang.members[eviction.pod]
+        victim = Victim(pod.namespace, pod.name, pod.uid)
+        pause = _PAUSE_SECONDS
+        async with self._places:
+            while pod.uid in self._state.pods:
+                now = self._clock()
+                at = datetime.fromtimestamp(now / 1e9, UTC)
+                match await evict(self._client, victim, message=eviction.why, now=at, most_grace=most_grace):
+                    case Evicted():
+                        self.tenants.note(gang.owner.uid if gang.owner else gang.uid, now)
+                        self._narrator.preempted(gang, pod.name, eviction.by, eviction.why, now)
+                        return
+                    case AlreadyGone():
+                        return
+                    case NotEvicted(status, message):
+                        log.warning("victim may not be evicted", pod=pod.key, status=status, error=message)
+                        self._state.give_up_room(eviction.by)
+                        return
+                    case TryLater(retry_after, message):
+                        log.info("victim not evicted yet, trying again", pod=pod.key, error=message)
+                        await asyncio.sleep(max(pause, retry_after or 0.0))
+                        pause = min(_LONGEST_PAUSE_SECONDS, pause * 2)
