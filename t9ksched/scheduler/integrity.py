@@ -1,31 +1,35 @@
-"""Gangs whose binding stopped half-way are finished or taken back.
+"""Gangs that have a part of what they need: finished, refilled, or taken back whole.
 
 A gang that never ran and has some members bound, but not its minimum, is first finished by the next cycles: its members
 come first in their queue and refused places are held for it. When that takes longer than the bind timeout, its bound
-members are deleted, so that the room goes to somebody who can use it.
+members are evicted, so that the room goes to somebody who can use it. A gang that ran and lost members is refilled
+before anything new of its queue; below its minimum for the recovery timeout, with members that wait for a place, it is
+evicted whole and queued again as one, with the age it had.
 """
 
 import asyncio
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Final
 
 import structlog
 
-from t9ksched.kube.errors import ApiError, Conflict, NotFound
+from t9ksched.kube.eviction import NotEvicted, TryLater, Victim, evict
 from t9ksched.kube.port import ClusterPort
-from t9ksched.kube.resources import PODS
 from t9ksched.scheduler.executor import Executor
 from t9ksched.scheduler.narrator import Narrator
-from t9ksched.scheduler.records import GangRecord
+from t9ksched.scheduler.records import GangRecord, PodRecord
 from t9ksched.scheduler.state import ClusterState
 
 log = structlog.get_logger(__name__)
 
 GANG_BIND_TIMEOUT_SECONDS: Final = 60
+GANG_RECOVERY_TIMEOUT_SECONDS: Final = 15 * 60
+_SECOND: Final = 1_000_000_000
 
 
 class Integrity:
-    """Looks for half-bound gangs; called by housekeeping."""
+    """Looks for gangs that stand in part; called by housekeeping. Timeouts in seconds."""
 
     def __init__(
         self,
@@ -36,26 +40,35 @@ class Integrity:
         clock: Callable[[], int],
         *,
         timeout: int = GANG_BIND_TIMEOUT_SECONDS,
+        recovery: int = GANG_RECOVERY_TIMEOUT_SECONDS,
     ) -> None:
         self._client = client
         self._state = state
         self._executor = executor
         self._narrator = narrator
         self._clock = clock
-        self._timeout = timeout * 1_000_000_000
+        self._timeout = timeout * _SECOND
+        self._recovery = recovery * _SECOND
 
     def overdue(self) -> list[GangRecord]:
-        """Gangs that never ran, are bound in part for too long and have no binding under way."""
+        """Gangs that stand in part for too long and have no binding under way.
+
+        The time of a gang that stood in part before a restart counts from when it was first looked at.
+        """
         now = self._clock()
         found = []
-        for gang in self._state.pending:
-            if gang.ran or gang.virtual or gang.complete():
+        for gang in self._state.partial:
+            if any(pod.assumed for pod in gang.members.values()):
                 continue
-            bound = any(pod.node and not pod.finished for pod in gang.members.values())
-            if not bound or any(pod.assumed for pod in gang.members.values()):
-                continue
-            gang.first_bound = gang.first_bound or now  # bound before a restart: its time counts from when we saw it
-            if now - gang.first_bound > self._timeout:
+            if not gang.ran:
+                gang.first_bound = gang.first_bound or now
+                late = now - gang.first_bound > self._timeout
+            elif any(pod.waiting for pod in gang.members.values()):
+                gang.fell = gang.fell or now
+                late = now - gang.fell > self._recovery
+            else:
+                late = False  # members ended for good: what becomes of the rest is its owner's to say
+            if late:
                 found.append(gang)
         return found
 
@@ -66,19 +79,32 @@ class Integrity:
         return len(gangs)
 
     async def _take_back(self, gang: GangRecord) -> None:
-        bound = [pod for pod in gang.members.values() if pod.node and not pod.finished and not pod.deleting]
-        message = (
-            f"{len(bound)} of {gang.spec.min_member} members were bound and the rest did not follow within"
-            f" {self._timeout // 1_000_000_000} s: the bound ones are taken back, the group starts again as a whole"
-        )
-        log.warning("gang taken back", gang=gang.key, bound=len(bound), minimum=gang.spec.min_member)
-        gang.first_bound = 0
+        bound = [pod for pod in gang.members.values() if pod.holds]
+        minimum, ran = gang.spec.min_member, gang.ran
+        if ran:
+            message = (
+                f"{len(bound)} of {minimum} members were left and the rest did not come back within"
+                f" {self._recovery // _SECOND} s: the group is evicted whole and queued again"
+            )
+        else:
+            message = (
+                f"{len(bound)} of {minimum} members were bound and the rest did not follow within"
+                f" {self._timeout // _SECOND} s: the bound ones are taken back, the group starts again as a whole"
+            )
+        log.warning("gang taken back", gang=gang.key, bound=len(bound), minimum=minimum, ran=ran)
+        self._state.start_again(gang)
         self._narrator.taken_back(gang, message, self._clock())
-        for pod in bound:
-            try:
-                await self._client.delete(PODS, pod.name, pod.namespace, uid=pod.uid)
-            except (NotFound, Conflict):
-                continue  # gone already, or another pod of that name by now
-            except ApiError as error:
-                gang.first_bound = self._clock() - self._timeout  # look again at the next sweep
-                log.warning("pod not taken back, trying again", pod=pod.key, error=str(error))
+        done = await asyncio.gather(*(self._evict(pod, message, ran) for pod in bound))
+        if not all(done):
+            gang.first_bound = self._clock() - self._timeout  # look again at the next sweep
+
+    async def _evict(self, pod: PodRecord, message: str, ran: bool) -> bool:
+        """Whether the pod goes; what the server refused or left open is tried again."""
+        now = datetime.fromtimestamp(self._clock() / _SECOND, UTC)
+        victim = Victim(pod.namespace, pod.name, pod.uid)
+        reason = "GangRecoveryTimeout" if ran else "GangBindTimeout"
+        result = await evict(self._client, victim, message=message, now=now, reason=reason)
+        if isinstance(result, NotEvicted | TryLater):
+            log.warning("pod not taken back, trying again", pod=pod.key, error=result.message)
+            return False
+        return True

@@ -63,6 +63,7 @@ class Observed:
         self.changed_jobs: set[str] = set()
         self._pods_by_name: dict[tuple[str, str], str] = {}
         self._pending: dict[GangRecord, None] = {}
+        self._partial: dict[GangRecord, None] = {}
         self._unsettled: set[GangRecord] = set()
         self._by_owner: defaultdict[str, dict[GangRecord, None]] = defaultdict(dict)
         self._claimants = Claimants(self.claims)
@@ -281,15 +282,16 @@ class Observed:
             gang = self.gangs[key] = GangRecord(meta.namespace, meta.name)
         if gang.uid != meta.uid:
             self.gangs_by_uid.pop(gang.uid, None)
-            gang.uid, gang.acceptance, gang.ran = meta.uid, self.acceptances.get(meta.uid), False
-            gang.first_bound = gang.admitted = 0
+            gang.uid, gang.acceptance = meta.uid, self.acceptances.get(meta.uid)
+            # Later on this status is our own word: it must not bring back what we took back since.
+            gang.ran = _condition(group.status, "GroupScheduled")
+            gang.first_bound = gang.admitted = gang.fell = 0
             self.gangs_by_uid[meta.uid] = gang
         gang.created = nanoseconds(meta.creation_timestamp)
         gang.owner = meta.controller
         if gang.owner is not None:
             self._by_owner[gang.owner.uid][gang] = None
         gang.status = group.status
-        gang.ran = gang.ran or _condition(group.status, "GroupScheduled")
         try:
             spec, faults = PodGroupSpec.parse(group.spec), ""
         except Invalid as error:
@@ -341,6 +343,7 @@ class Observed:
         self.gangs.pop((gang.namespace, f"pod:{gang.uid}" if gang.virtual else gang.name), None)
         self.gangs_by_uid.pop(gang.uid, None)
         self._pending.pop(gang, None)
+        self._partial.pop(gang, None)
         self._unsettled.discard(gang)
         self.counts.group_gone(gang)
         if gang.owner is not None:
@@ -372,6 +375,13 @@ class Observed:
         for gang in changed:
             if not gang.ran and gang.uid and gang.complete(bound=True):
                 gang.ran = True
+            whole = gang.complete()
+            if whole:
+                gang.fell = 0
+            if not (whole or gang.virtual) and gang.uid and any(pod.holds for pod in gang.members.values()):
+                self._partial[gang] = None
+            else:
+                self._partial.pop(gang, None)
             if any(pod.waiting for pod in gang.members.values()):
                 self._pending[gang] = None
             else:
@@ -383,6 +393,19 @@ class Observed:
         """Groups with members that wait for a place, as of now."""
         self.settle()
         return self._pending
+
+    @property
+    def partial(self) -> list[GangRecord]:
+        """Groups of which some members hold places, but not the minimum, as of now."""
+        self.settle()
+        return list(self._partial)
+
+    def start_again(self, gang: GangRecord) -> None:
+        """The group is taken back: it needs its whole minimum at once, as if it had never run, with the age it has."""
+        gang.ran = False
+        gang.first_bound = gang.admitted = gang.fell = 0
+        self._drop_holds(gang.uid)
+        self._gang_changed(gang)
 
     def gangs_of_owner(self, uid: str) -> list[GangRecord]:
         """The groups whose controlling owner has this UID."""

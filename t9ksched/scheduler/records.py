@@ -114,6 +114,11 @@ class PodRecord:
         return self.phase == "Succeeded" or (self.phase != "Failed" and bool(self.node or self.assumed))
 
     @property
+    def holds(self) -> bool:
+        """Whether it has a place on the API server's word and is not about to lose it."""
+        return bool(self.node) and not (self.finished or self.deleting)
+
+    @property
     def waiting(self) -> bool:
         """Whether it needs a place."""
         return not (self.node or self.assumed or self.finished or self.deleting)
@@ -139,6 +144,8 @@ class GangRecord:
     members: dict[str, PodRecord] = field(default_factory=dict)
     ran: bool = False
     first_bound: int = 0
+    fell: int = 0
+    """Since when it has been below its minimum after it ran; 0 while it is whole."""
     admitted: int = 0
     reasons: tuple[Reason, ...] = ()
     position: int | None = None

@@ -22,7 +22,7 @@ from t9ksched.scheduler.durations import DurationKeeper
 from t9ksched.scheduler.executor import Executor
 from t9ksched.scheduler.feeds import Feeds
 from t9ksched.scheduler.housekeeping import Housekeeping
-from t9ksched.scheduler.integrity import GANG_BIND_TIMEOUT_SECONDS, Integrity
+from t9ksched.scheduler.integrity import GANG_BIND_TIMEOUT_SECONDS, GANG_RECOVERY_TIMEOUT_SECONDS, Integrity
 from t9ksched.scheduler.internal import InternalServer
 from t9ksched.scheduler.journal import Journal
 from t9ksched.scheduler.loop import Loop
@@ -61,6 +61,7 @@ class SchedulerService:
         policy: Policy | None = None,
         retention: timedelta = timedelta(days=90),
         gang_bind_timeout: int = GANG_BIND_TIMEOUT_SECONDS,
+        gang_recovery_timeout: int = GANG_RECOVERY_TIMEOUT_SECONDS,
         clock: Callable[[], int] = time.time_ns,
         observe: bool = False,
     ) -> None:
@@ -79,7 +80,15 @@ class SchedulerService:
         self.loop = Loop(self.state, self.executor, self._narrator, policy or Policy(), clock, observe=observe)
         self._projection = Projection(client, store, self.state, notices, self._now, observe=observe)
         self._status = StatusWriter(client, self.state, self._projection.write, self._now, groups=not observe)
-        integrity = Integrity(client, self.state, self.executor, self._narrator, clock, timeout=gang_bind_timeout)
+        integrity = Integrity(
+            client,
+            self.state,
+            self.executor,
+            self._narrator,
+            clock,
+            timeout=gang_bind_timeout,
+            recovery=gang_recovery_timeout,
+        )
         durations = DurationKeeper(client, self.state, notices, clock)
         self._housekeeping = Housekeeping(self.state, store, integrity, durations, clock, retention, observe=observe)
         self._feeds = Feeds(client, self.state, self._projection, self._seen)

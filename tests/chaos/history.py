@@ -10,17 +10,22 @@ import sys
 import tempfile
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from random import Random
 
 import structlog
 
 from t9ksched.devcluster.faults import Rule
+from t9ksched.kube.resources import NODES, PODS
 from tests.chaos.audit import audit_at_rest
-from tests.chaos.lives import repeatable
+from tests.chaos.lives import WRITES, repeatable
 from tests.chaos.world import START, Gang, World, new_world
 from tests.unit.devcluster.virtualtime import VirtualLoop
 
+Happening = tuple[float, str, Callable[[], Awaitable[None]]]
+"""Seconds into the history, words for people, what is done."""
 HORIZON = 150.0
 """Seconds in which things happen; then faults end and the cluster comes to rest."""
 
@@ -54,7 +59,7 @@ class History:
 
     async def set_up(self) -> None:
         dice, world = self.random, self.world
-        for index in range(dice.randint(2, 4)):
+        for index in range(dice.randint(2, 5)):
             self.nodes[f"n{index}"] = (dice.choice((4, 8)), "ab"[index % 2])
         for name, (cards, zone) in self.nodes.items():
             await world.node(name, cards, zone)
@@ -63,15 +68,18 @@ class History:
         await world.queue("qb", None, zone=dice.choice(("", "a")))
         world.note("nodes " + ", ".join(f"{name}:{zone}×{cards}" for name, (cards, zone) in self.nodes.items()))
 
-    def script(self) -> list[tuple[float, str, Callable[[], Awaitable[None]]]]:
+    def script(self) -> list[Happening]:
         """What happens when, in order of time."""
         dice = self.random
-        events: list[tuple[float, str, Callable[[], Awaitable[None]]]] = []
-        for _ in range(dice.randint(4, 10)):
+        events: list[Happening] = []
+        for _ in range(dice.randint(8, 16)):
             events.append((dice.uniform(0, HORIZON * 0.8), *self._workload()))
-        for _ in range(dice.randint(2, 7)):
+        for _ in range(dice.randint(3, 8)):
             at = dice.uniform(0, HORIZON * 0.8)
             events.extend((at + later, text, act) for later, text, act in self._trouble())
+        for _ in range(dice.randint(1, 3)):
+            at = dice.uniform(0, HORIZON * 0.7)
+            events.extend((at + later, text, act) for later, text, act in self._storm())
         for _ in range(dice.randint(1, 4)):
             events.append((dice.uniform(1, HORIZON), *self._death()))
         for _ in range(dice.randint(0, 4)):
@@ -82,7 +90,7 @@ class History:
         dice, world = self.random, self.world
         self.names += 1
         queue, cards = dice.choice(self.queues), dice.choice((1, 1, 2, 4))
-        seconds = dice.choice((None, 10.0, 60.0))
+        seconds = dice.choice((None, 5.0, 10.0, 20.0, 60.0))
         match dice.choice(("gang", "gang", "gang", "job", "single", "foreign")):
             case "gang":
                 size = dice.randint(2, 5)
@@ -98,14 +106,44 @@ class History:
                 return f"pod {name}: {cards} cards, {queue}", lambda: world.single(name, cards, queue, seconds)
             case _:
                 name = f"f{self.names}"
-                return f"foreign pod {name}: {cards} cards", lambda: self._foreign(name, cards)
+                runs = dice.choice((10.0, 20.0, 60.0))
+                return f"foreign pod {name}: {cards} cards, {runs}", lambda: self._foreign(name, cards, runs)
 
-    async def _foreign(self, name: str, cards: int) -> None:
-        from t9ksched.kube.resources import PODS
+    async def _foreign(self, name: str, cards: int, seconds: float | None) -> None:
+        await self.world.create(PODS, self.world.pod(name, cards, seconds, "default-scheduler"))
 
-        await self.world.create(PODS, self.world.pod(name, cards, self.random.choice((20.0, 60.0)), "default-scheduler"))
+    def _storm(self) -> list[Happening]:
+        """Work comes at the worst moment: while bindings fail, nothing is heard, and the scheduler dies between two."""
+        dice = self.random
+        rules = []
+        match dice.randrange(4):
+            case 0:
+                rules = [Rule("create", "pods/binding", 0.7, drop="after"), *_deaf()]
+            case 1:
+                rules = [Rule("create", "pods/binding", 0.5, status=dice.choice((400, 404, 409, 422)))]
+            case 2:
+                rules = [Rule("create", "pods/binding", 0.6, latency=5.0), *(_deaf() if dice.random() < 0.5 else ())]
+        happenings: list[Happening] = []
+        for rule in rules:
+            happenings.append((0.0, f"storm: {_words(rule)}", partial(self._rule_on, rule)))
+            happenings.append((dice.choice((4.0, 20.0)), "storm ends", partial(self._off, rule)))
+        for _ in range(dice.randint(1, 3)):
+            self.names += 1
+            size, cards = dice.randint(2, 4), dice.choice((2, 4))
+            gang = Gang(f"g{self.names}", size, size, cards, dice.choice(self.queues), dice.choice((None, 40.0)))
+            text = f"gang {gang.name}: {size} × {cards} cards, queue {gang.queue}, {gang.seconds}"
+            happenings.append((dice.uniform(0.0, 2.0), text, partial(self.world.gang, gang)))
+        if dice.random() < 0.7:
+            writes = dice.randint(1, 3)
+            thieves = []
+            for _ in range(dice.choice((0, 2, 6))):
+                self.names += 1
+                thieves.append((f"f{self.names}", dice.choice((2, 4)), dice.choice((None, 100.0))))
+            text = f"the scheduler dies after binding {writes} pods, {len(thieves)} foreign pods come"
+            happenings.append((0.0, text, partial(self._die_and_steal, writes, thieves)))
+        return happenings
 
-    def _trouble(self) -> list[tuple[float, str, Callable[[], Awaitable[None]]]]:
+    def _trouble(self) -> list[Happening]:
         """A time of faults: what begins, and what ends it."""
         dice, world = self.random, self.world
         length = dice.choice((2.0, 10.0, 30.0))
@@ -113,23 +151,17 @@ class History:
         kind = dice.choice(("rules", "rules", "rules", "rules", "compact", "node", "silence", "cordon", "sql", "skew"))
         if kind == "rules":
             rule = self._rule()
-            text = f"{rule.verb} {rule.resource} ×{rule.probability}: " + (
-                f"status {rule.status}" * bool(rule.status)
-                + f"drop {rule.drop}" * bool(rule.drop)
-                + "cut" * rule.cut
-                + "repeat" * bool(rule.repeat)
-                + f" +{rule.latency} s" * bool(rule.latency)
-            )
-            return [(0, f"fault {text}", lambda: self._rule_on(rule)), (length, "fault ends", lambda: self._off(rule))]
+            return [
+                (0, f"fault {_words(rule)}", lambda: self._rule_on(rule)),
+                (length, "fault ends", lambda: self._off(rule)),
+            ]
         if kind == "compact":
             return [(0, "history forgotten, watches cut", self._compact)]
         if kind == "node":
             cards, zone = self.nodes[node]
-            gone = lambda: world.delete(_nodes(), node)  # noqa: E731
-            return [
-                (0, f"node {node} is lost", gone),
-                (length, f"node {node} is back", lambda: world.node(node, cards, zone)),
-            ]
+            lost: Happening = (0, f"node {node} is lost", lambda: world.delete(NODES, node))
+            back: Happening = (length, f"node {node} is back", lambda: world.node(node, cards, zone))
+            return [lost] if dice.random() < 0.15 else [lost, back]
         if kind == "silence":
             return [
                 (0, f"node {node} falls silent", lambda: world.silence(node, True)),
@@ -186,17 +218,31 @@ class History:
         who = dice.choice(("scheduler", "scheduler", "controllers"))
         after = dice.choice((True, False))
         writes = dice.choice((0, 1, 2, 3, 5, 8, 13))
-        text = f"the {who} die " + (f"{'after' if after else 'before'} write {writes}" if writes else "at once")
+        text = f"death of {who} " + (f"{'after' if after else 'before'} write {writes}" if writes else "at once")
         return text, lambda: self._kill(who, writes, after)
 
-    async def _kill(self, who: str, writes: int, after: bool) -> None:
+    async def _kill(self, who: str, writes: int, after: bool, kinds: tuple[str, ...] = WRITES) -> None:
         life = self.world.scheduler if who == "scheduler" else self.world.controllers
         if life is None or not life.alive:
             return
         if writes:
-            life.port.last, life.port.after = writes, after
+            life.port.last, life.port.after, life.port.counted = writes, after, kinds
         else:
             life.end()
+
+    async def _die_and_steal(self, writes: int, thieves: list[tuple[str, int, float | None]]) -> None:
+        """The scheduler dies after so many bindings, and at once others take what room is left."""
+        life = self.world.scheduler
+        if life is None or not life.alive:
+            return
+        await self._kill("scheduler", writes, True, ("bind",))
+
+        async def steal() -> None:
+            await life.ended.wait()
+            for thief in thieves:
+                await self._foreign(*thief)
+
+        self.world.also(steal())
 
     def _edit(self) -> tuple[str, Callable[[], Awaitable[None]]]:
         dice, world = self.random, self.world
@@ -211,10 +257,16 @@ class History:
             await self.world.forget(f"{letter}{number}")
 
 
-def _nodes():  # type: ignore[no-untyped-def]
-    from t9ksched.kube.resources import NODES
+def _deaf() -> list[Rule]:
+    """The scheduler hears nothing of pods."""
+    return [Rule("watch", "pods", cut=True), Rule("watch", "pods", status=503), Rule("list", "pods", status=503)]
 
-    return NODES
+
+def _words(rule: Rule) -> str:
+    parts = [f"status {rule.status}"] * bool(rule.status) + [f"drop {rule.drop}"] * bool(rule.drop)
+    parts += ["cut"] * rule.cut + [f"repeat {rule.repeat}"] * bool(rule.repeat)
+    parts += [f"+{rule.latency} s"] * bool(rule.latency)
+    return f"{rule.verb} {rule.resource} ×{rule.probability}: {', '.join(parts)}"
 
 
 async def _play(seed: int, folder: Path) -> Outcome:
@@ -242,8 +294,6 @@ def play(seed: int) -> Outcome:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 
     def now() -> str:
-        from datetime import UTC, datetime
-
         return datetime.fromtimestamp(START + loop.time(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     loop = VirtualLoop()

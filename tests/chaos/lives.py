@@ -32,15 +32,15 @@ class Mortal:
         self.last = 0
         self.after = False
         """Whether the last write still happens."""
+        self.counted = WRITES
 
     def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
         method = getattr(self._port, name)
-        writes = name in WRITES
 
         async def act(*args: Any, **kwargs: Any) -> Any:
             await self._go_on()
             final = False
-            if writes and self.last:
+            if self.last and name in self.counted:
                 self.last -= 1
                 final = not self.last
             if final and not self.after:

@@ -154,7 +154,7 @@ class Witness:
 
     def partial(self) -> list[str]:
         """Gangs that never ran and have a part of their minimum bound now."""
-        living = [pod for pod in self.pods.values() if placed(pod)]
+        living = [pod for pod in self.pods.values() if placed(pod) and self.holds(pod)]
         found, _ = partial_gangs(living, self.groups.values(), self.ran)
         return [f"{gang.group}: {gang.placed} of {gang.minimum} bound" for gang in found if gang.group not in self.ran]
 

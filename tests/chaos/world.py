@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -88,6 +88,10 @@ class World:
 
     def now(self) -> float:
         return START + asyncio.get_running_loop().time()
+
+    def also(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something beside the history, until its end."""
+        self._tasks.append(asyncio.create_task(work))
 
     def note(self, text: str) -> None:
         self.log.append(f"{asyncio.get_running_loop().time():8.1f}  {text}")
