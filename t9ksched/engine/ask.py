@@ -119,14 +119,14 @@ class Asks:
             groups.setdefault(id(column), (column, []))[1].append(member)
         return list(groups.values())
 
-    def get(self, queue: str, members: Sequence[Member]) -> Ask:
-        """What these members ask for."""
+    def get(self, queue: str, members: Sequence[Member], topology: tuple[object, ...] = ()) -> Ask:
+        """What these members ask for; `topology` tells apart those that want to be together."""
         first = members[0].pod_class
         if all(member.pod_class is first for member in members):
-            signature: tuple[object, ...] = (queue, (id(first), len(members)))
+            signature: tuple[object, ...] = (queue, topology, (id(first), len(members)))
         else:
             counts = Counter(id(member.pod_class) for member in members)
-            signature = (queue, *counts.items())
+            signature = (queue, topology, *counts.items())
         found = self._known.get(signature)
         if found is None:
             columns: dict[ClassColumn, int] = {}
@@ -136,7 +136,7 @@ class Asks:
             groups = list(columns.items())
             if len(groups) > 1:
                 groups.sort(key=lambda group: hardness(group[0]))
-            canonical = (queue, "ask", *((id(column), pods) for column, pods in groups))
+            canonical = (queue, topology, "ask", *((id(column), pods) for column, pods in groups))
             found = self._known.get(canonical)
             if found is None:
                 found = self._known[canonical] = Ask(groups)

@@ -11,7 +11,7 @@ import numpy as np
 from t9ksched.engine.ledger import Shortfall
 from t9ksched.engine.masks import constraints
 from t9ksched.engine.placement import Group
-from t9ksched.engine.trial import ClassColumn
+from t9ksched.engine.trial import ClassColumn, Trial
 from t9ksched.model.gang import Gang, Running
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.quantity import from_units
@@ -113,6 +113,7 @@ def no_room(groups: Iterable[Group]) -> tuple[Reason, ...]:
     """Why the groups found no place together, on the trial as it is before they are placed."""
     asked = list(groups)
     found = [reason for column, pods in asked if (reason := _no_room(column, pods)) is not None]
+    found += [reason for column, pods in asked if column.ruled and (reason := _against_rules(column, pods)) is not None]
     if found:
         return unique(found)
     total = sum(pods for _, pods in asked)
@@ -155,6 +156,55 @@ def _no_room(column: ClassColumn, pods: int) -> Reason | None:
     if fit:
         return _not_enough(column, pods, fit, match, able)
     return _no_single_node(column, match)
+
+
+def _against_rules(column: ClassColumn, pods: int) -> Reason | None:
+    """Which rules about other pods keep how many nodes with room from it; None when none does."""
+    roomy = column.rooms() > 0
+    counts = {"match": int(column.mask.sum()), "fit": int(roomy.sum())}
+    parts = []
+    left = roomy
+    for label, allows in column.sight().checks():
+        gone = int((roomy & ~allows).sum())
+        if gone:
+            counts[label] = max(counts.get(label, 0), gone)
+        left = left & allows
+    parts = [f"{label} forbids {counts[label]}" for label in counts if label not in ("match", "fit")]
+    if not parts and pods == 1:
+        return None
+    what = ", ".join(parts) or "its rules about other pods allow some of them, but not all of its pods together"
+    return Reason(
+        Code.TOPOLOGY_NOT_SATISFIED,
+        f"of {_count(counts['fit'], 'node')} with room, {what}; {int(left.sum())} left for its next pod",
+        {"members": pods},
+        nodes=counts | {"left": int(left.sum())},
+        unblocks=("pods that its rules speak of come or go", "loosen the affinity, anti-affinity or spread"),
+    )
+
+
+def not_together(gang: Gang, trial: Trial, groups: Sequence[Group]) -> Reason:
+    """No domain has room for all of them."""
+    pods = sum(count for _, count in groups)
+    best, most = 0, ""
+    for level in gang.levels:
+        of, names = trial.memo.domains(level)
+        if not names:
+            continue
+        fit = np.zeros(len(names) + 1)
+        for column, count in groups:
+            rooms = np.bincount(of, weights=np.minimum(column.rooms(), count), minlength=len(names) + 1)
+            fit += np.minimum(rooms, count)
+        if int(fit[:-1].max()) >= best:
+            best, most = int(fit[:-1].max()), f"{level}={names[int(fit[:-1].argmax())]}"
+    where = " or ".join(gang.levels)
+    return Reason(
+        Code.TOPOLOGY_NOT_SATISFIED,
+        f"needs room for {_count(pods, 'pod')} within one {where}; "
+        + (f"the best, {most}, has room for {best}" if most else "no node has such a label"),
+        {"members": pods},
+        {"members": best},
+        unblocks=(f"room is given back within one {where}", "allow a wider level, or set topologyPolicy to Preferred"),
+    )
 
 
 def _no_node_matches(column: ClassColumn) -> Reason:

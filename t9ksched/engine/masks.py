@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from t9ksched.engine.nodes import FrozenNodes, Int64s, Static
 from t9ksched.engine.policy import Binpack
-from t9ksched.engine.scores import Scores
-from t9ksched.engine.tenants import Tenants
+from t9ksched.engine.scores import Scores, scaled
+from t9ksched.engine.tenants import Indices, Tenants
 from t9ksched.model.gang import Running
 from t9ksched.model.labels import LabelSelector, NodeSelector
 from t9ksched.model.node import NodeFacts
@@ -27,6 +27,7 @@ Mask = NDArray[np.bool_]
 CORDONED: Final = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 """What an unschedulable node stands for (Kubernetes adds this taint itself, a moment later)."""
 _MOST_COLUMNS: Final = 1024
+_SOFT: Final = "PreferNoSchedule"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +141,9 @@ class Memo:
         self._totals: dict[LabelSelector | None, Int64s] = {}
         self._scores: dict[Binpack | None, Scores] = {}
         self._tenants: Tenants | None = None
+        self._domains: dict[str, tuple[Indices, list[str]]] = {}
+        self._softly: list[int] | None = None
+        """Nodes with a taint that only asks pods to stay away."""
         self.computed = 0
         """How many entries of columns were computed, for benchmarks and tests of the cache."""
 
@@ -149,6 +153,8 @@ class Memo:
         if old is new:
             return
         self._static = new
+        self._softly = None
+        self._domains.clear()
         self._joined.clear()
         self._totals.clear()
         self._scores.clear()
@@ -196,6 +202,44 @@ class Memo:
             found = np.logical_and.reduce([self.column(c) for c in constraints(selector, pod_class)])
             self._joined[key] = found
         return found
+
+    def domains(self, key: str) -> tuple[Indices, list[str]]:
+        """Domain of each node by a label, their number for nodes without it; and the label's values, sorted."""
+        found = self._domains.get(key)
+        if found is None:
+            assert self._static is not None, "follow() comes first"
+            values = [facts.labels.get(key) for facts in self._static.facts]
+            names = sorted({value for value in values if value is not None})
+            index: dict[str | None, int] = {value: at for at, value in enumerate(names)}
+            of = np.array([index.get(value, len(names)) for value in values], np.intp)
+            found = self._domains[key] = (of, names)
+        return found
+
+    def preferred(self, pod_class: PodClass, among: Mask, weight: int) -> Int64s | None:
+        """What preferred node affinity and soft taints add to the score of each node; None when they add nothing.
+
+        Each counts from 0 for the worst to a full score for the best of the nodes `among`, times the weight.
+        """
+        static = self._static
+        assert static is not None, "follow() comes first"
+        if self._softly is None:
+            self._softly = [
+                row for row, facts in enumerate(static.facts) if any(t.effect == _SOFT for t in facts.taints)
+            ]
+        total: Int64s | None = None
+        if weight and pod_class.rules is not None and pod_class.rules.prefer_nodes:
+            raw = np.zeros(len(static.names), np.int64)
+            for points, nodes in pod_class.rules.prefer_nodes:
+                raw += points * self.column(Selected((), nodes))
+            total = scaled(raw, among, weight)
+        if weight and self._softly:
+            raw = np.zeros(len(static.names), np.int64)
+            for row in self._softly:
+                soft = (taint for taint in static.facts[row].taints if taint.effect == _SOFT)
+                raw[row] = -sum(not any(one.tolerates(t) for one in pod_class.tolerations) for t in soft)
+            clean = scaled(raw, among, weight)
+            total = clean if total is None else total + clean
+        return total
 
     def scores(self, binpack: Binpack | None) -> Scores:
         """How these nodes are scored by a policy."""

@@ -13,12 +13,14 @@ import msgspec
 from t9ksched.engine import explain
 from t9ksched.engine.ask import Ask, Asks, chosen
 from t9ksched.engine.cards import Grant, grants
+from t9ksched.engine.crowd import Crowd
 from t9ksched.engine.ledger import Ledger
-from t9ksched.engine.masks import Memo
+from t9ksched.engine.masks import Mask, Memo
 from t9ksched.engine.order import QueueOrder, gang_key
-from t9ksched.engine.placement import pack, place_together
+from t9ksched.engine.placement import pack, place_together, wanting_company
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.preemption import Choice, Preemption
+from t9ksched.engine.topology import scopes, shared
 from t9ksched.engine.trial import Placement, Trial
 from t9ksched.engine.view import View
 from t9ksched.model.gang import Gang, Member
@@ -115,7 +117,8 @@ class Planner:
         self._view = view
         self._policy = policy
         self._now = now
-        self._trial = Trial(view.nodes, memo or Memo(), policy)
+        crowd = Crowd.of(view)
+        self._trial = Trial(view.nodes, memo or Memo(), policy, crowd)
         self._ledger = Ledger(view.queues, self._total)
         self._asks = Asks(self._trial, view.queues)
         self._stats = Stats()
@@ -126,9 +129,10 @@ class Planner:
         self._evictions: list[Eviction] = []
         self._holds: list[Hold] = []
         self._preemption: Preemption | None = None
+        self._scopes: dict[str, Mask] = {}
         self._held = self._hold(now)
         by_queue: dict[str, list[Gang]] = {}
-        for gang in view.gangs:
+        for gang in view.gangs if crowd is None else crowd.derive(view.gangs):
             by_queue.setdefault(gang.queue, []).append(gang)
         self._minima = {name: _Line(gangs) for name, gangs in by_queue.items() if name in view.queues}
         self._above: dict[str, list[tuple[Gang, list[Member]]]] = {}
@@ -224,7 +228,8 @@ class Planner:
             self._stay(gang, reasons or (explain.too_few(gang),))
             return
         if members:
-            ask = self._asks.get(gang.queue, members)
+            together = () if gang.topology == "None" else (gang.topology, gang.levels, gang.nodes)
+            ask = self._asks.get(gang.queue, members, together)
             if spec.ordering == "Strict" and self._is_behind(gang, ask):
                 return
             promise = self._promised.get(gang.uid)
@@ -265,7 +270,7 @@ class Planner:
             trial.release(placement)
         start = trial.mark()
         self._stats.tried += 1
-        if not place_together(trial, ask.groups):
+        if not self._fit(gang, ask):
             reasons = self._why(gang, ask)
             trial.undo(mark)
             if not own:
@@ -275,6 +280,8 @@ class Planner:
         trial.commit()
         self._ledger.charge(gang.queue, ask.demand)
         self._stats.placed += 1
+        if any(column.seen for column, _ in ask.groups):
+            self._asks.forget_rooms()  # where these pods stand may be what others wait for
         if own:
             # What it held and did not use is free again: answers given before may no longer hold.
             del self._held[gang.uid]
@@ -346,9 +353,28 @@ class Planner:
             else:
                 self._trial.place_many(column, rows, counts)
 
+    def _fit(self, gang: Gang, ask: Ask) -> bool:
+        """Place the ask whole, within one domain where the gang wants that; or leave the trial as it was."""
+        trial, groups = self._trial, ask.groups
+        levels: Sequence[str] = gang.levels
+        if gang.topology == "None":
+            if place_together(trial, groups):
+                return True
+            levels = wanting_company(groups)
+        for scope in scopes(trial, groups, levels, gang.nodes):
+            trial.within(scope)
+            placed = place_together(trial, groups)
+            trial.within(None)
+            if placed:
+                self._scopes[gang.uid] = scope
+                return True
+        return gang.topology == "Preferred" and place_together(trial, groups)
+
     def _why(self, gang: Gang, ask: Ask) -> tuple[Reason, ...]:
         """Reasons for no room; asks on the way whether it is others' promised room that is missing."""
         reasons = explain.no_room(ask.groups)
+        if gang.topology == "Required":
+            reasons = (explain.not_together(gang, self._trial, ask.groups), *reasons)
         masks = [column.mask for column, _ in ask.groups]
         others = {
             owner: held
@@ -362,7 +388,7 @@ class Planner:
         for held in others.values():
             for placement in held:
                 trial.release(placement)
-        if place_together(trial, ask.groups):
+        if self._fit(gang, ask):
             reasons = (explain.held_for_other((self._whys[owner] for owner in others), len(others)), *reasons)
         trial.undo(mark)
         return reasons
@@ -385,12 +411,17 @@ class Planner:
         """Give members above the minimum what room and quota there is, in their order."""
         left = 0
         reasons: tuple[Reason, ...] = ()
+        scope = None
+        if gang.topology == "Required":
+            scope = self._scopes.get(gang.uid)
+            scope = shared(self._trial, gang) if scope is None else scope
+        self._trial.within(scope)
         for column, alike in self._asks.by_class(gang.queue, members):
             request = dict(column.pod_class.requests)
             allowed = self._ledger.most(gang.queue, request, len(alike))
             start = self._trial.mark()
             got = 0 if column in self._asks.full else pack(self._trial, column, allowed)
-            if got < allowed:
+            if got < allowed and scope is None and not column.ruled:
                 self._asks.full.add(column)
             if got:
                 self._assign(gang, alike[:got], self._trial.since(start))
@@ -403,6 +434,7 @@ class Planner:
                 else:
                     demand = {name: amount * left for name, amount in request.items()}
                     reasons = (explain.quota_exceeded(self._ledger.can_charge(gang.queue, demand)),)
+        self._trial.within(None)
         if left:
             self._short.append(Waiting(gang.uid, reasons))
 

@@ -9,6 +9,7 @@ the base.
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from t9ksched.engine.nodes import FrozenNodes, Int64s, Static
 from t9ksched.engine.policy import Binpack
@@ -59,3 +60,14 @@ class Scores:
             if needs[at]:
                 gain += np.minimum(self._static.allocatable[at] * _OVERCOMMIT, needs[at]) * step
         return gain
+
+
+def scaled(raw: Int64s, among: NDArray[np.bool_], weight: int) -> Int64s:
+    """A score from the worst (0) to the best (full, times the weight) of the nodes `among`."""
+    if not among.any():
+        return np.zeros_like(raw)
+    low, high = int(raw[among].min()), int(raw[among].max())
+    if low == high:
+        return np.zeros_like(raw)
+    steps: Int64s = np.clip(raw, low, high) - low
+    return steps * (FULL * weight // (high - low))

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from t9ksched.engine.cards import Grant, split
+from t9ksched.engine.crowd import Crowd, Sight
 from t9ksched.engine.masks import Mask, Memo
 from t9ksched.engine.nodes import LARGEST, FrozenNodes, Int64s, Masks
 from t9ksched.engine.policy import Policy
@@ -47,8 +48,12 @@ class Entry(NamedTuple):
 class Trial:
     """The room that is left, and the journal of what was taken."""
 
-    def __init__(self, nodes: FrozenNodes, memo: Memo, policy: Policy) -> None:
+    def __init__(self, nodes: FrozenNodes, memo: Memo, policy: Policy, crowd: Crowd | None = None) -> None:
         self.nodes = nodes
+        self.crowd = crowd
+        self.affinity_weight = policy.affinity_weight
+        self.scope: Mask | None = None
+        """Only these nodes are looked at; see `within`."""
         self._memo = memo
         self.scores = self.memo.scores(policy.binpack)
         self.free: Int64s = nodes.free()
@@ -86,6 +91,13 @@ class Trial:
         self._memo.follow(self.nodes)
         return self._memo
 
+    def within(self, scope: Mask | None) -> None:
+        """From now on place on these nodes only; None for all."""
+        if scope is not self.scope:
+            self.scope = scope
+            for column in self._columns.values():
+                column.rescope()
+
     def mark(self) -> int:
         """A point to which `undo` returns."""
         return len(self.journal)
@@ -119,6 +131,8 @@ class Trial:
             shares = [tuple(zip(*given, strict=True)) for given in zip(*by_card, strict=True)]
         self.free[:, rows] -= column.needs_vector[:, None] * pods
         self.base[rows] += column.gains()[rows] * pods
+        if column.seen and self.crowd is not None:
+            self.crowd.add(column.counted, column.apart, rows, pods)
         where = rows.tolist()
         self.touched.extend(where)
         self.journal.extend(
@@ -183,6 +197,8 @@ class Trial:
                 taken |= shares[nth]
             idle = int(self.idle[at, row])
             self.idle[at, row] = idle & ~taken if sign > 0 else idle | taken
+        if column.seen and self.crowd is not None:
+            self.crowd.add(column.counted, column.apart, row, amount)
         self.touched.append(row)
 
 
@@ -217,12 +233,33 @@ class ClassColumn:
         self.card_names = tuple(name for name in pod_class.card_counts if name in trial.card_rows)
         self.card_needs = [(trial.card_rows[name], pod_class.card_counts[name]) for name in self.card_names]
         self.ports = pod_class.host_ports
+        crowd, rules = trial.crowd, pod_class.rules
+        self.counted = crowd.ids(pod_class.counted) if crowd else []
+        self.apart = crowd.ids(rules.apart) if crowd and rules else []
+        self.seen = bool(self.counted or self.apart)
+        """Others' rules may ask where its pods stand."""
+        self.ruled = crowd is not None and (
+            (rules is not None and bool(rules.terms)) or any(crowd.shuns(at) for at in self.counted)
+        )
+        """Where its next pod may go depends on where pods stand."""
         self.written: dict[tuple[int, ...], tuple[tuple[Grant, ...], tuple[tuple[str, int], ...]]] = {}
         """Cards as they are written on pods, by masks; filled by the planner."""
         self._seen = -1
         self._mask: Mask | None = None
         self._gain: Int64s | None = None
         self._key: Int64s | None = None
+        self._bias: Int64s | None = None
+
+    def sight(self) -> Sight:
+        """What the rules of the class allow now."""
+        crowd = self.trial.crowd
+        assert crowd is not None
+        return Sight(crowd, self.trial.memo, self.pod_class, self.mask, self.trial.affinity_weight)
+
+    def rescope(self) -> None:
+        """The nodes that are looked at have changed."""
+        self._key = None
+        self._seen = -1
 
     @property
     def mask(self) -> Mask:
@@ -235,6 +272,7 @@ class ClassColumn:
         """What one pod adds to each node's score, shape (nodes,)."""
         if self._gain is None:
             self._gain = self.trial.scores.gain(self.needs_vector)
+            self._bias = self.trial.memo.preferred(self.pod_class, self.mask, self.trial.affinity_weight)
             self.trial.keep(self)
         return self._gain
 
@@ -245,7 +283,7 @@ class ClassColumn:
 
     def drop(self) -> None:
         """Give the arrays back; they are made again when they are needed."""
-        self._mask = self._gain = self._key = None
+        self._mask = self._gain = self._key = self._bias = None
         self._seen = -1
 
     def refresh(self) -> Int64s:
@@ -271,7 +309,7 @@ class ClassColumn:
     def score(self, row: int) -> np.int64:
         """The score of a node for one more pod, which must fit."""
         score: np.int64 = self.trial.base[row] + self.gain_of(row)
-        return score
+        return score if self._bias is None else score + self._bias[row]
 
     def caught_up(self) -> None:
         """The caller has set the keys of the nodes it touched itself."""
@@ -280,6 +318,8 @@ class ClassColumn:
     def room(self, row: int) -> int:
         """How many pods of the class fit on a node now."""
         if not self.known or not self.mask[row]:
+            return 0
+        if self.trial.scope is not None and not self.trial.scope[row]:
             return 0
         left = self.trial.free[:, row].tolist()
         room: int = min([left[at] // amount for at, amount in self.needs], default=LARGEST)
@@ -298,6 +338,8 @@ class ClassColumn:
             np.minimum(rooms, columns[at] // amount, out=rooms)
         np.maximum(rooms, 0, out=rooms)
         rooms[~self.mask] = 0
+        if self.trial.scope is not None:
+            rooms[~self.trial.scope] = 0
         if self.ports:
             np.minimum(rooms, 1, out=rooms)
             if now:
@@ -318,17 +360,22 @@ class ClassColumn:
         if not self.known:
             return
         if rows is None:
-            fits = self.mask.copy()
+            fits = self.mask.copy() if trial.scope is None else self.mask & trial.scope
             for at, amount in self.needs:
                 fits &= trial.free[at] >= amount
             np.add(trial.base, gain, out=key)
+            if self._bias is not None:
+                key += self._bias
             key[~fits] = NEVER
             candidates = np.flatnonzero(fits).tolist() if self.ports else []
         else:
-            fits = self.mask[rows]
+            fits = self.mask[rows] if trial.scope is None else self.mask[rows] & trial.scope[rows]
             for at, amount in self.needs:
                 fits &= trial.free[at][rows] >= amount
-            key[rows] = np.where(fits, trial.base[rows] + gain[rows], NEVER)
+            score = trial.base[rows] + gain[rows]
+            if self._bias is not None:
+                score += self._bias[rows]
+            key[rows] = np.where(fits, score, NEVER)
             candidates = rows[fits].tolist() if self.ports else []
         for row in candidates:
             if self.ports_taken(row):

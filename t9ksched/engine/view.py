@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from t9ksched.engine.nodes import FrozenNodes, NodeTable
-from t9ksched.model.gang import Gang, Member, Running, RunningPod
+from t9ksched.model.gang import Gang, Member, Neighbours, Running, RunningPod
 from t9ksched.model.hold import Hold
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import ClassTable, HostPort, PodClass
@@ -32,6 +32,8 @@ class View:
     Attributes:
         running: groups whose members hold places, with nothing of theirs still being bound. Only preemption reads them,
             so a shell that does not preempt leaves them out. Passing the same tuple again saves work.
+        neighbours: pods that have a place, needed only while some pod, waiting or placed, has rules about others.
+        namespaces: labels by namespace, for rules that select namespaces.
     """
 
     nodes: FrozenNodes
@@ -39,6 +41,8 @@ class View:
     gangs: tuple[Gang, ...] = ()
     holds: tuple[Hold, ...] = ()
     running: tuple[Running, ...] = ()
+    neighbours: tuple[Neighbours, ...] = ()
+    namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 class _Node(msgspec.Struct):
@@ -54,6 +58,7 @@ class _Member(msgspec.Struct):
     name: str
     role: str
     pod_class: int
+    labels: tuple[tuple[str, str], ...] = ()
 
 
 class _Gang(msgspec.Struct):
@@ -90,6 +95,8 @@ class _Dump(msgspec.Struct):
     gangs: list[_Gang]
     holds: list[_Hold]
     running: list[_Running]
+    neighbours: tuple[Neighbours, ...] = ()
+    namespaces: dict[str, dict[str, str]] = {}
 
 
 _ANY_CLASS = PodClass()
@@ -121,7 +128,7 @@ def dump(view: View) -> bytes:
         gangs=[
             _Gang(
                 replace(gang, waiting=()),
-                [_Member(m.uid, m.name, m.role, position(m.pod_class)) for m in gang.waiting],
+                [_Member(m.uid, m.name, m.role, position(m.pod_class), m.labels) for m in gang.waiting],
             )
             for gang in view.gangs
         ],
@@ -136,6 +143,8 @@ def dump(view: View) -> bytes:
             )
             for group in view.running
         ],
+        neighbours=view.neighbours,
+        namespaces={name: dict(labels) for name, labels in view.namespaces.items()},
     )
     paper.classes = list(positions)
     return msgspec.json.encode(paper)
@@ -155,7 +164,8 @@ def load(text: bytes) -> View:
         queues=paper.queues,
         gangs=tuple(
             replace(
-                entry.gang, waiting=tuple(Member(m.uid, m.name, m.role, classes[m.pod_class]) for m in entry.waiting)
+                entry.gang,
+                waiting=tuple(Member(m.uid, m.name, m.role, classes[m.pod_class], m.labels) for m in entry.waiting),
             )
             for entry in paper.gangs
         ),
@@ -170,6 +180,8 @@ def load(text: bytes) -> View:
             )
             for entry in paper.running
         ),
+        neighbours=paper.neighbours,
+        namespaces=paper.namespaces,
     )
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from t9ksched.model.podclass import PodClass
+from t9ksched.model.podrules import PodTerm
 from t9ksched.model.reasons import Reason
 
 
@@ -15,12 +16,34 @@ class Member:
         name: for people, `namespace/name`.
         role: its role in the gang, empty without one.
         pod_class: what decides where it may run.
+        labels: its labels, sorted: rules of other pods may speak of it.
     """
 
     uid: str
     name: str
     role: str
     pod_class: PodClass
+    labels: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def namespace(self) -> str:
+        """Where it lives."""
+        return self.name.partition("/")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """Pods that have a place, alike in namespace, labels and rules, whoever scheduled them.
+
+    Attributes:
+        apart: their required anti-affinity, which holds against newcomers too.
+        nodes: how many of them there are by node.
+    """
+
+    namespace: str
+    labels: tuple[tuple[str, str], ...]
+    nodes: tuple[tuple[str, int], ...]
+    apart: tuple[PodTerm, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +62,9 @@ class Gang:
         ran: the group has been placed before: it is refilled before anything new of its queue.
         accepted: it was in the queue before the queue was closed, so closing does not stop it.
         blocked: why some members cannot be placed whatever room there is (gates, volumes, claims).
+        topology: whether its members must, or should, be within one domain: `None`, `Preferred`, `Required`.
+        levels: node labels that make domains, from narrow to wide.
+        nodes: where its placed members are.
     """
 
     uid: str
@@ -55,6 +81,9 @@ class Gang:
     ran: bool = False
     accepted: bool = False
     blocked: tuple[Reason, ...] = field(default=())
+    topology: str = "None"
+    levels: tuple[str, ...] = ("kubernetes.io/hostname",)
+    nodes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

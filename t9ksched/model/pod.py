@@ -12,6 +12,7 @@ import msgspec
 
 from t9ksched.model.labels import NodeSelector
 from t9ksched.model.podclass import CardKind, ContainerCards, HostPort, PodClass
+from t9ksched.model.podrules import parse_rules
 from t9ksched.model.quantity import to_units
 from t9ksched.model.resources import is_card_resource
 from t9ksched.model.taints import Toleration
@@ -241,8 +242,15 @@ def required_node_affinity(spec: PodSpec) -> NodeSelector | None:
     return NodeSelector.parse(required.get("nodeSelectorTerms") or [], path)
 
 
-def pod_class(spec: PodSpec, volume_affinity: Iterable[NodeSelector] = ()) -> PodClass:
+def pod_class(
+    spec: PodSpec,
+    volume_affinity: Iterable[NodeSelector] = (),
+    namespace: str = "",
+    labels: Mapping[str, str] | None = None,
+) -> PodClass:
     """The class of a pod. `volume_affinity` are the node affinities of its bound persistent volumes.
+
+    Namespace and labels are read where a rule of the pod refers to them.
 
     Raises:
         QuantityError, Invalid: the pod has a malformed amount or affinity.
@@ -261,4 +269,5 @@ def pod_class(spec: PodSpec, volume_affinity: Iterable[NodeSelector] = ()) -> Po
         tolerations=tuple(sorted(tolerations, key=lambda t: (t.key, t.operator, t.value, t.effect))),
         host_ports=host_ports(spec),
         volume_affinity=tuple(sorted(set(volume_affinity), key=str)),
+        rules=parse_rules(spec.affinity, spec.topology_spread_constraints, namespace, labels or {}),
     )

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Literal
 
 from t9ksched.model.labels import NodeSelector
+from t9ksched.model.podrules import PodRules, PodTerm
 from t9ksched.model.taints import Toleration
 
 CardKind = Literal["main", "init", "sidecar"]
@@ -55,6 +56,8 @@ class PodClass:
         node_affinity: required node affinity.
         tolerations, host_ports: as in the pod, sorted.
         volume_affinity: node affinities of the bound persistent volumes; every one must hold.
+        rules: about the pods around it, and its preferences.
+        counted: terms of other pods' rules that speak of it; the engine fills this in for the terms that matter now.
     """
 
     requests: tuple[tuple[str, int], ...] = (("pods", 1),)
@@ -64,6 +67,8 @@ class PodClass:
     tolerations: tuple[Toleration, ...] = ()
     host_ports: tuple[HostPort, ...] = ()
     volume_affinity: tuple[NodeSelector, ...] = ()
+    rules: PodRules | None = None
+    counted: tuple[PodTerm, ...] = ()
     _hash: int = field(init=False, repr=False, compare=False, default=0)
 
     def __post_init__(self) -> None:
@@ -75,6 +80,8 @@ class PodClass:
             self.tolerations,
             self.host_ports,
             self.volume_affinity,
+            self.rules,
+            self.counted,
         )
         object.__setattr__(self, "_hash", hash(values))
 

@@ -1,0 +1,227 @@
+"""Who stands where, as far as rules about other pods ask: counts by node, and what the rules allow then.
+
+A *crowd* exists only in cycles in which some pod has rules about others. The trial tells it of every placement and of
+every undo; `Sight` is what one class of pods sees of it while its pods are placed one after the other.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from t9ksched.engine.masks import Mask, Memo, Selected, Tolerated
+from t9ksched.engine.nodes import Int64s
+from t9ksched.engine.scores import scaled
+from t9ksched.engine.view import View
+from t9ksched.model.gang import Gang
+from t9ksched.model.podclass import PodClass
+from t9ksched.model.podrules import PodTerm, Spread
+
+
+class Crowd:
+    """Counts of the pods that the terms in use speak of.
+
+    Attributes:
+        terms: those in use, by position.
+        counts: pods a term speaks of, shape (terms, nodes).
+        holders: pods that will not stand near those a term speaks of, shape (terms, nodes).
+    """
+
+    def __init__(self, view: View, terms: Iterable[PodTerm]) -> None:
+        self._namespaces = view.namespaces
+        self.terms = {term: at for at, term in enumerate(dict.fromkeys(terms))}
+        shape = (len(self.terms), len(view.nodes))
+        self.counts: Int64s = np.zeros(shape, np.int64)
+        self.holders: Int64s = np.zeros(shape, np.int64)
+        self._speaking: dict[tuple[str, tuple[tuple[str, str], ...]], tuple[PodTerm, ...]] = {}
+        self._derived: dict[tuple[int, tuple[PodTerm, ...]], tuple[PodClass, PodClass]] = {}
+        self._shunning: set[int] = set()
+        index = view.nodes.static.index
+        for group in view.neighbours:
+            rows = [(index[name], count) for name, count in group.nodes if name in index]
+            spoken = self.ids(self.speaking(group.namespace, group.labels))
+            for row, count in rows:
+                self.counts[spoken, row] += count
+                self.holders[self.ids(group.apart), row] += count
+
+    def shuns(self, at: int) -> bool:
+        """Whether somebody, placed or waiting, will not stand near those a term speaks of."""
+        return at in self._shunning
+
+    @classmethod
+    def of(cls, view: View) -> "Crowd | None":
+        """The crowd of a view, None when no pod has rules that need one."""
+        classes = {id(member.pod_class): member.pod_class for gang in view.gangs for member in gang.waiting}
+        terms = [term for one in classes.values() if one.rules is not None for term in one.rules.terms]
+        against = [term for one in classes.values() if one.rules is not None for term in one.rules.apart]
+        against += [term for group in view.neighbours for term in group.apart]
+        if not terms and not against:
+            return None
+        found = cls(view, (*terms, *against))
+        found._shunning.update(found.ids(against))
+        return found
+
+    def ids(self, terms: Iterable[PodTerm]) -> list[int]:
+        """Positions of terms."""
+        return [self.terms[term] for term in terms]
+
+    def speaking(self, namespace: str, labels: tuple[tuple[str, str], ...]) -> tuple[PodTerm, ...]:
+        """The terms that speak of a pod."""
+        key = (namespace, labels)
+        found = self._speaking.get(key)
+        if found is None:
+            by_key, around = dict(labels), self._namespaces.get(namespace, {})
+            found = tuple(term for term in self.terms if term.matches(namespace, by_key, around))
+            self._speaking[key] = found
+        return found
+
+    def derive(self, gangs: Sequence[Gang]) -> Iterator[Gang]:
+        """The gangs, with classes that know which terms speak of them."""
+        for gang in gangs:
+            members = []
+            for member in gang.waiting:
+                spoken = self.speaking(member.namespace, member.labels)
+                if spoken:
+                    key = (id(member.pod_class), spoken)
+                    if key not in self._derived:
+                        derived = replace(member.pod_class, counted=spoken)
+                        self._derived[key] = (derived, member.pod_class)
+                    member = replace(member, pod_class=self._derived[key][0])
+                members.append(member)
+            yield replace(gang, waiting=tuple(members))
+
+    def add(self, counted: list[int], apart: list[int], rows: "int | Int64s", pods: "int | Int64s") -> None:
+        """Pods came to nodes, or left them (negative)."""
+        for at in counted:
+            self.counts[at, rows] += pods
+        for at in apart:
+            self.holders[at, rows] += pods
+
+
+class _View:
+    """One term as counts by domain; the last entry stands for nodes without the label."""
+
+    def __init__(self, memo: Memo, key: str, by_node: Int64s, mine: bool, within: Mask | None = None) -> None:
+        self.of, names = memo.domains(key)
+        self.size = len(names)
+        weights = by_node if within is None else np.where(within, by_node, 0)
+        self.count: Int64s = np.bincount(self.of, weights=weights, minlength=self.size + 1).astype(np.int64)
+        self.mine = mine
+        """A pod of the class that looks counts here itself."""
+
+
+class Sight:
+    """What pods of one class see: which nodes the rules allow for the next one, and how much they like each."""
+
+    def __init__(self, crowd: Crowd, memo: Memo, pod_class: PodClass, usable: Mask, weight: int) -> None:
+        rules, counted = pod_class.rules, set(pod_class.counted)
+        self._usable = usable
+        self._weight = weight
+        terms = crowd.terms
+
+        def look(term: PodTerm, within: Mask | None = None) -> _View:
+            return _View(memo, term.topology_key, crowd.counts[terms[term]], term in counted, within)
+
+        self._together = [look(term) for term in rules.together] if rules else []
+        self._first = rules is not None and all(term in counted for term in rules.together)
+        self._apart = [look(term) for term in rules.apart] if rules else []
+        # Who stands there and will not have this class near; pods of the class itself come to stand there too.
+        own = set(rules.apart) if rules else set()
+        self._shunned = [
+            _View(memo, term.topology_key, crowd.holders[terms[term]], term in own)
+            for term in pod_class.counted
+            if term in own or crowd.holders[terms[term]].any()
+        ]
+        self._spread: list[tuple[Spread, _View, Mask]] = []
+        self._soft: list[_View] = []
+        spread = rules.spread if rules else ()
+        for one in spread:
+            if one.hard:
+                within = self._counting(memo, pod_class, one, spread)
+                view = look(one.term, within)
+                present = np.zeros(view.size + 1, np.bool_)
+                present[view.of[within]] = True
+                present[view.size] = False
+                self._spread.append((one, view, present))
+            else:
+                self._soft.append(look(one.term))
+        self._liked = [(weight, look(term)) for weight, term in rules.prefer_pods] if rules else []
+
+    def _counting(self, memo: Memo, pod_class: PodClass, one: Spread, spread: Sequence[Spread]) -> Mask:
+        """Nodes whose pods count for a constraint: those with every label that the hard ones name."""
+        within = np.ones(len(self._usable), np.bool_)
+        for other in spread:
+            if other.hard:
+                of, names = memo.domains(other.term.topology_key)
+                within &= of < len(names)
+        if one.own_nodes:
+            within &= memo.column(Selected(pod_class.node_selector, pod_class.node_affinity))
+        if one.untainted:
+            within &= memo.column(Tolerated(pod_class.tolerations))
+        return within
+
+    def checks(self) -> Iterator[tuple[str, Mask]]:
+        """Each rule that filters, in words, and the nodes it allows for the next pod."""
+        for view in self._together:
+            near = view.count > 0
+            if self._first and not any(other.count.any() for other in self._together):
+                near = np.ones_like(near)  # the first of pods that want to be together may be anywhere
+            near[view.size] = False
+            yield "pod affinity", near[view.of]
+        for view in (*self._apart, *self._shunned):
+            far = view.count == 0
+            far[view.size] = True
+            yield "pod anti-affinity", far[view.of]
+        for one, view, present in self._spread:
+            existing = view.count[present]
+            fewest = int(existing.min()) if len(existing) >= max(one.min_domains, 1) else 0
+            even = view.count + view.mine - fewest <= one.max_skew
+            even[view.size] = False
+            yield "topology spread", even[view.of]
+
+    def allowed(self) -> Mask:
+        """Nodes that every rule allows for the next pod."""
+        mask: Mask | None = None
+        for _, allows in self.checks():
+            mask = allows if mask is None else mask & allows
+        return self._usable if mask is None else mask
+
+    def reachable(self) -> Mask:
+        """Nodes that may take pods of the class sooner or later: spread opens domains as others fill."""
+        mask: Mask = np.ones(len(self._usable), np.bool_)
+        for label, allows in self.checks():
+            if label != "topology spread":
+                mask &= allows
+        return mask
+
+    def likes(self) -> Int64s | None:
+        """What preferences add to the score of each node for the next pod."""
+        total: Int64s | None = None
+        if self._liked:
+            raw = np.zeros(len(self._usable), np.int64)
+            for weight, view in self._liked:
+                count = view.count.copy()
+                count[view.size] = 0
+                raw += weight * count[view.of]
+            total = scaled(raw, self._usable, self._weight)
+        if self._soft:
+            raw = np.zeros(len(self._usable), np.int64)
+            for view in self._soft:
+                count = view.count.copy()
+                count[view.size] = count.max() + 1
+                raw -= count[view.of]
+            even = scaled(raw, self._usable, self._weight)
+            total = even if total is None else total + even
+        return total
+
+    def placed(self, row: int) -> None:
+        """A pod of the class came to a node."""
+        for view in (*self._together, *self._apart, *self._shunned, *self._soft):
+            if view.mine:
+                view.count[view.of[row]] += 1
+        for _, view, _ in self._spread:
+            if view.mine:
+                view.count[view.of[row]] += 1
+        for _, view in self._liked:
+            if view.mine:
+                view.count[view.of[row]] += 1

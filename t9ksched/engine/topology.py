@@ -1,0 +1,63 @@
+"""Domains of nodes: which part of the cluster a gang is tried in when it wants to be together.
+
+A level is a node label; nodes with the same value are one domain. Levels are tried from narrow to wide, and within a
+level the domain first that has the least room to leave.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from t9ksched.engine.masks import Mask
+from t9ksched.engine.placement import Group
+from t9ksched.engine.trial import Trial
+from t9ksched.model.gang import Gang
+
+
+def scopes(trial: Trial, groups: Sequence[Group], levels: Sequence[str], nodes: Sequence[str] = ()) -> Iterator[Mask]:
+    """Nodes of each domain that has room for every group alone, in the order in which they are to be tried.
+
+    With `nodes`, where members are already, only the domains that all of these are in.
+    """
+    if not levels or not len(trial.nodes):
+        return
+    index = trial.nodes.static.index
+    rows = [index[name] for name in nodes if name in index]
+    scarce = _scarcest(trial, groups)
+    for level in levels:
+        of, names = trial.memo.domains(level)
+        fits = np.ones(len(names), np.bool_)
+        for column, pods in groups:
+            rooms = np.minimum(column.rooms(), pods)
+            if column.ruled:
+                rooms[~column.sight().reachable()] = 0
+            fits &= np.bincount(of, weights=rooms, minlength=len(names) + 1)[:-1] >= pods
+        if rows:
+            here = np.zeros(len(names) + 1, np.bool_)
+            here[of[rows]] = True
+            fits &= here[:-1] & (int(here.sum()) == 1)
+        left = np.bincount(of, weights=np.maximum(trial.free[scarce], 0), minlength=len(names) + 1)[:-1]
+        found = np.flatnonzero(fits)
+        for domain in found[np.argsort(left[found], kind="stable")].tolist():
+            yield of == domain
+
+
+def shared(trial: Trial, gang: Gang) -> Mask | None:
+    """The narrowest domain that all placed members are in; None without one."""
+    index = trial.nodes.static.index
+    rows = [index[name] for name in gang.nodes if name in index]
+    if not rows:
+        return None
+    for level in gang.levels:
+        of, names = trial.memo.domains(level)
+        domain = int(of[rows[0]])
+        if domain < len(names) and bool((of[rows] == domain).all()):
+            return np.asarray(of == domain)
+    return None
+
+
+def _scarcest(trial: Trial, groups: Sequence[Group]) -> int:
+    """The resource of which the groups need the largest part of all there is."""
+    needs = np.sum([column.needs_vector * pods for column, pods in groups], axis=0)
+    total = np.maximum(trial.nodes.static.allocatable.sum(axis=1), 1)
+    return int((needs / total).argmax())
