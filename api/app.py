@@ -2,13 +2,48 @@
 
 from fastapi import APIRouter, Depends, FastAPI
 
-from api import docs, health, metrics, nodes, problems, queues, tokens, workloads
+from api import (
+    audit,
+    docs,
+    health,
+    jobactions,
+    metrics,
+    nodes,
+    problems,
+    queues,
+    reviews,
+    stops,
+    tokens,
+    usage,
+    workloads,
+)
 from api.auth import authenticate
 from api.middleware import Envelope
-from api.schemas import ProblemShape, QueueBody, QueueChange, Shape, TokenBody
+from api.schemas import (
+    AccessQuestion,
+    MembersBody,
+    PriorityBody,
+    ProblemShape,
+    QueueBody,
+    QueueChange,
+    Shape,
+    StopBody,
+    TokenBody,
+)
 from api.services import Services
 from t9ksched import __version__
 
+_BODIES = (
+    ProblemShape,
+    QueueBody,
+    QueueChange,
+    MembersBody,
+    AccessQuestion,
+    PriorityBody,
+    StopBody,
+    TokenBody,
+    Shape,
+)
 DESCRIPTION = """
 Queues, jobs, nodes and tokens of one cluster. Errors are `application/problem+json` with a stable `code`.
 """
@@ -29,7 +64,19 @@ def create_app(services: Services) -> FastAPI:
     app.add_middleware(Envelope)
     problems.install(app)
     guarded = APIRouter(dependencies=[Depends(authenticate)])
-    for router in (queues.admin, tokens.router, queues.users, workloads.router, nodes.router):
+    for router in (
+        queues.admin,
+        tokens.router,
+        audit.router,
+        stops.admin,
+        queues.users,
+        reviews.router,
+        workloads.router,
+        jobactions.router,
+        nodes.router,
+        usage.router,
+        stops.users,
+    ):
         guarded.include_router(router)
     app.include_router(guarded)
     app.include_router(health.router)
@@ -46,7 +93,7 @@ def _describe(app: FastAPI) -> None:
     def openapi() -> dict[str, object]:
         document = generate()
         schemas = document.setdefault("components", {}).setdefault("schemas", {})
-        for model in (ProblemShape, QueueBody, QueueChange, TokenBody, Shape):
+        for model in _BODIES:
             described = model.model_json_schema(ref_template="#/components/schemas/{model}")
             schemas.update(described.pop("$defs", {}))
             schemas[model.__name__] = described

@@ -1,4 +1,9 @@
-"""Who is calling: bearer tokens, and what their roles may do. Nothing is allowed without a token but what says so."""
+"""Who is calling: bearer tokens, and what their roles may do. Nothing is allowed without a token but what says so.
+
+An administrator may do everything. A manager rules the queues of his token: their members, their state, their jobs. A
+user submits, and sees what is his. A viewer sees what a user sees and changes nothing. Every endpoint names one of the
+rules at the end of this file.
+"""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -8,7 +13,8 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from api.problems import Problem
 from api.services import Given
-from t9ksched.store.tokens import ADMIN
+from t9ksched.admission import access
+from t9ksched.store import tokens
 
 _bearer = HTTPBearer(auto_error=False, description="An API token, as `t9ksched token create` prints it.")
 _MAX_TOKEN = 512
@@ -16,16 +22,40 @@ _MAX_TOKEN = 512
 
 @dataclass(frozen=True)
 class Caller:
-    """The user a request speaks for; `token` is the name of his token, for the record."""
+    """The user a request speaks for; `token` is the name of his token, for the record.
+
+    `queues` are those a manager rules; for users and viewers the only ones the token is good for, all if empty.
+    """
 
     user: str
     role: str
     token: str
+    groups: frozenset[str] = frozenset()
+    queues: frozenset[str] = frozenset()
 
     @property
     def is_admin(self) -> bool:
         """Whether he may do everything."""
-        return self.role == ADMIN
+        return self.role == tokens.ADMIN
+
+    def rules(self, queue: str | None) -> bool:
+        """Whether the queue, its members and its jobs are his to manage."""
+        return self.is_admin or (self.role == tokens.MANAGER and queue in self.queues)
+
+    @property
+    def ruled(self) -> frozenset[str]:
+        """The queues a manager rules."""
+        return self.queues if self.role == tokens.MANAGER else frozenset()
+
+    def in_scope(self, queue: str) -> bool:
+        """Whether the token is good for the queue at all."""
+        return self.role in (tokens.ADMIN, tokens.MANAGER) or not self.queues or queue in self.queues
+
+    def role_over(self, queue: str) -> str:
+        """The rule by which a role alone lets him use the queue, empty if none does."""
+        if self.is_admin:
+            return access.ADMINISTRATOR
+        return access.MANAGER if self.rules(queue) else ""
 
 
 async def authenticate(
@@ -41,8 +71,8 @@ async def authenticate(
     secret = credentials.credentials
     record = await services.store.tokens.authenticate(secret) if 0 < len(secret) <= _MAX_TOKEN else None
     if record is None:
-        raise _unauthenticated("the token is unknown or was revoked", ', error="invalid_token"')
-    return Caller(record.owner, record.role, record.name)
+        raise _unauthenticated("the token is unknown or was revoked, or its time is over", ', error="invalid_token"')
+    return Caller(record.owner, record.role, record.name, frozenset(record.groups), frozenset(record.queues))
 
 
 async def administrator(caller: Annotated[Caller, Depends(authenticate)]) -> Caller:
@@ -60,6 +90,51 @@ async def administrator(caller: Annotated[Caller, Depends(authenticate)]) -> Cal
     return caller
 
 
+async def manager(caller: Annotated[Caller, Depends(authenticate)]) -> Caller:
+    """A caller who manages at least some queue; the endpoint shows him those only.
+
+    Raises:
+        Problem: he manages none.
+    """
+    if not caller.is_admin and not caller.ruled:
+        raise Problem(
+            "Forbidden",
+            f"the user {caller.user!r} manages no queue",
+            remedy="ask an administrator, or use a manager's token",
+        )
+    return caller
+
+
+async def ruler(name: str, caller: Annotated[Caller, Depends(authenticate)]) -> Caller:
+    """A caller who manages the queue that the address names.
+
+    Raises:
+        Problem: he does not.
+    """
+    if not caller.rules(name):
+        raise Problem(
+            "Forbidden",
+            f"the user {caller.user!r} does not manage the queue {name!r}",
+            remedy="ask an administrator or a manager of this queue",
+        )
+    return caller
+
+
+async def actor(caller: Annotated[Caller, Depends(authenticate)]) -> Caller:
+    """A caller who may change things: anybody but a viewer.
+
+    Raises:
+        Problem: he only looks.
+    """
+    if caller.role == tokens.VIEWER:
+        raise Problem(
+            "Forbidden",
+            f"the token {caller.token!r} is a viewer's: it changes nothing",
+            remedy="use a token with the role user",
+        )
+    return caller
+
+
 def _unauthenticated(detail: str, hint: str) -> Problem:
     return Problem(
         "Unauthenticated",
@@ -70,4 +145,11 @@ def _unauthenticated(detail: str, hint: str) -> Problem:
 
 
 User = Annotated[Caller, Depends(authenticate)]
+"""Anybody with a token; the endpoint shows him what is his."""
+Actor = Annotated[Caller, Depends(actor)]
+"""Anybody but a viewer."""
+Manager = Annotated[Caller, Depends(manager)]
+"""A manager of some queue, or an administrator."""
+Ruler = Annotated[Caller, Depends(ruler)]
+"""A manager of the queue `{name}`, or an administrator."""
 Admin = Annotated[Caller, Depends(administrator)]

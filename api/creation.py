@@ -82,12 +82,13 @@ async def may_create(services: Services, caller: Caller, resource: Resource, nam
     """
     if caller.is_admin:
         return
+    groups = [*sorted(caller.groups), "system:authenticated"]
     attributes = {"namespace": namespace, "verb": "create", "group": resource.group, "resource": resource.plural}
     review = {
         "apiVersion": SUBJECTACCESSREVIEWS.api_version,
         "kind": SUBJECTACCESSREVIEWS.kind,
         "metadata": {},
-        "spec": {"user": caller.user, "groups": ["system:authenticated"], "resourceAttributes": attributes},
+        "spec": {"user": caller.user, "groups": groups, "resourceAttributes": attributes},
     }
     try:
         answer = await services.kube.create(SUBJECTACCESSREVIEWS, review)
@@ -179,6 +180,8 @@ def _acceptance(item: Item, obj: Object, caller: Caller) -> Acceptance:
         name=meta["name"],
         group_name=item.workload.group or (meta["name"] if item.resource.kind == "PodGroup" else None),
         submitter=caller.user,
+        groups=sorted(caller.groups),
+        permitted_by=item.permitted_by,
         queue=payer.workload.queue or None,
         priority=payer.workload.priority,
         time_limit=limit,

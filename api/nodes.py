@@ -1,10 +1,15 @@
-"""`/apis/v1/nodes`: nodes with their cards and whose they are, as the leader accounts for them."""
+"""`/apis/v1/nodes`: nodes with their cards and whose they are, as the leader accounts for them.
+
+Everybody sees how full a node is; the names of other people's jobs on it are shown to their managers alone.
+"""
 
 from fastapi import APIRouter
 from starlette.responses import Response
 
 from api.answers import answer, documented
 from api.auth import User
+from api.hiding import Others
+from api.permits import Eyes
 from api.problems import Problem
 from api.schemas import Node, Nodes
 from api.services import Given
@@ -13,13 +18,16 @@ router = APIRouter(prefix="/apis/v1/nodes", tags=["nodes"])
 
 
 @router.get("", summary="List the nodes", responses=documented({200: Nodes}, 503))
-async def list_all(services: Given, _: User) -> Response:
-    return answer({"items": await services.leader.nodes()})
+async def list_all(services: Given, caller: User) -> Response:
+    nodes = await services.leader.nodes()
+    others = await Others.of(services, await Eyes.of(services, caller))
+    return answer({"items": [others.node(node) for node in nodes]})
 
 
 @router.get("/{name}", summary="Get a node", responses=documented({200: Node}, 404, 503))
-async def get(name: str, services: Given, _: User) -> Response:
+async def get(name: str, services: Given, caller: User) -> Response:
     node = await services.leader.node(name)
     if node is None:
         raise Problem("NotFound", f"there is no node {name!r}", remedy="GET /apis/v1/nodes lists those there are")
-    return answer(node)
+    others = await Others.of(services, await Eyes.of(services, caller))
+    return answer(others.node(node))

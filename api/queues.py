@@ -2,54 +2,79 @@
 
 The revision of a queue is its ETag. A change with `If-Match` is made only to that revision (else 412); one without is
 made to whatever is there. 409 means that the change itself is impossible now: the name is taken, the queue is in use.
+Nothing here evicts: closing, draining and lower quotas act on what has not started.
 """
 
-import asyncio
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Header, Request
+from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import Response
 
-from api.answers import Json, answer, at, body_of, documented
-from api.auth import Admin, Caller, User
+from api.answers import Json, answer, body_of, documented
+from api.auth import Admin, Caller, Manager, Ruler, User
+from api.cancelling import delete_job
 from api.documents import read_mapping
+from api.kinds import ACCEPTED
 from api.leader import LeaderAway
+from api.namespaces import Namespace
+from api.permits import may_caller_use
 from api.problems import Problem
-from api.schemas import Queue, QueueBody, QueueChange, Queues
+from api.queueshapes import held_now, one, shape, stops_now
+from api.schemas import MembersBody, MembersShape, Queue, QueueBody, QueueChange, Queues
 from api.services import Given, Services
+from t9ksched.admission.access import Access, parse_members
 from t9ksched.model.errors import FieldError, Invalid
 from t9ksched.model.names import DEFAULT_QUEUE
 from t9ksched.model.queue import parse_labels, parse_queue_spec, validate_queue_name
-from t9ksched.store import history
 from t9ksched.store.errors import RevisionChanged, RowMissing
-from t9ksched.store.history import Event
 from t9ksched.store.queues import Edit, QueueRecord
 
 admin = APIRouter(prefix="/apis/v1/admin/queues", tags=["queues"])
 users = APIRouter(prefix="/apis/v1/queues", tags=["queues"])
 
 IfMatch = Annotated[str | None, Header(description='The ETag seen before, such as `"12"`; `*` for any.')]
-_WRITABLE = ("labels", "spec")
-_READ_ONLY = ("name", "uid", "status", "members", "revision", "createdAt", "updatedAt")
-_OPEN_TO_ALL: Json = {"everyone": True, "users": [], "groups": [], "maxPriority": None}
-"""Who may use a queue is not restricted yet, and this says so."""
+_WRITABLE = ("labels", "spec", "members")
+_READ_ONLY = ("name", "uid", "status", "draining", "access", "revision", "createdAt", "updatedAt")
+_FINISHED = ("Succeeded", "Failed")
 
 
-@admin.get("", summary="List all queues", responses=documented({200: Queues}, 403))
-async def list_all(services: Given, _: Admin) -> Response:
-    return await _list(services)
+@admin.get("", summary="List the queues you manage", responses=documented({200: Queues}, 403))
+async def list_all(services: Given, caller: Manager) -> Response:
+    held, headers = await held_now(services)
+    items = [shape(record, held, caller) for record in await services.store.queues.list() if caller.rules(record.name)]
+    return answer({"items": items, "stopped": await stops_now(services)}, headers=headers)
 
 
-@users.get("", summary="List the queues you may use", responses=documented({200: Queues}))
-async def list_mine(services: Given, _: User) -> Response:
-    return await _list(services)
+@users.get(
+    "",
+    summary="List the queues you may use, and what is free of their quotas",
+    description="A queue that only namespaces may use is listed with `namespace`, or if such a namespace is yours.",
+    responses=documented({200: Queues}),
+)
+async def list_mine(
+    services: Given,
+    caller: User,
+    namespace: Annotated[str | None, Query(description="Also what this namespace may use", max_length=63)] = None,
+) -> Response:
+    held, headers = await held_now(services)
+    names = [*await services.namespaces.owned_by(caller.user), *([namespace] if namespace else [])]
+    spaces = [Namespace(""), *[await services.namespaces.get(name) for name in dict.fromkeys(names)]]
+    items = []
+    for record in await services.store.queues.list():
+        grants = [await may_caller_use(services, caller, record, space) for space in spaces]
+        allowed = [grant for grant in grants if grant.allowed]
+        if allowed:
+            best: Access = max(allowed, key=lambda grant: grant.max_priority)
+            access = {"rule": best.rule, "maxPriority": best.max_priority}
+            items.append(shape(record, held, caller) | {"access": access})
+    return answer({"items": items, "stopped": await stops_now(services)}, headers=headers)
 
 
 @admin.post(
     "",
     status_code=201,
-    summary="Create a queue",
+    summary="Create a queue; without members nobody but administrators may use it",
     responses=documented({201: Queue}, 400, 403, 409, 413, 422),
     openapi_extra=body_of(QueueBody),
 )
@@ -61,32 +86,29 @@ async def create(request: Request, services: Given, caller: Admin) -> Response:
             validate_queue_name(body["name"])
     except Invalid as error:
         faults += error.errors
-    labels, spec = _parse(body, faults)
-    record = await services.store.queues.create(body["name"], labels, spec)
-    await _note(services, caller, history.QUEUE_CREATED, record, {"after": _written(record)})
-    return _one(record, {"Location": f"{admin.prefix}/{record.name}"}, status=201)
+    labels, spec, members = _parse(body, faults)
+    record = await services.store.queues.create(body["name"], labels, spec, members or {}, by=caller.user)
+    return one(record, caller, {"Location": f"{admin.prefix}/{record.name}"}, code=201)
 
 
 @admin.get("/{name}", summary="Get a queue", responses=documented({200: Queue}, 403, 404))
-async def get(name: str, services: Given, _: Admin) -> Response:
-    record = await services.store.queues.get(name)
-    if record is None:
-        raise _not_found(name)
-    status, headers = await _status(services)
-    return _one(record, headers, status)
+async def get(name: str, services: Given, caller: Ruler) -> Response:
+    record = await _known(services, name)
+    held, headers = await held_now(services)
+    return one(record, caller, headers, held)
 
 
 @admin.put(
     "/{name}",
-    summary="Replace a queue's labels and spec",
+    summary="Replace a queue's labels and spec, and its members if the body names them",
     responses=documented({200: Queue}, 400, 403, 404, 412, 413, 422),
     openapi_extra=body_of(QueueBody),
 )
 async def replace(name: str, request: Request, services: Given, caller: Admin, if_match: IfMatch = None) -> Response:
     body = await read_mapping(request, services.max_body_bytes)
     _same_name(name, body)
-    new = _parse(body, [])
-    return await _edit(services, caller, name, lambda _: new, if_match)
+    labels, spec, members = _parse(body, [])
+    return await _edit(services, caller, name, lambda _: (labels, spec), if_match, members=members)
 
 
 @admin.patch(
@@ -98,53 +120,116 @@ async def replace(name: str, request: Request, services: Given, caller: Admin, i
 async def patch(name: str, request: Request, services: Given, caller: Admin, if_match: IfMatch = None) -> Response:
     body = await read_mapping(request, services.max_body_bytes)
     _same_name(name, body)
+    members = _parse({"members": body.get("members")}, [])[2]
 
     def merged(old: QueueRecord) -> tuple[dict[str, str], Json]:
-        return _parse(merge_patch({"labels": old.labels, "spec": old.spec}, body), [])
+        change = {key: value for key, value in body.items() if key != "members"}
+        labels, spec, _ = _parse(merge_patch({"labels": old.labels, "spec": old.spec}, change), [])
+        return labels, spec
 
-    return await _edit(services, caller, name, merged, if_match)
+    return await _edit(services, caller, name, merged, if_match, members=members)
 
 
 @admin.delete(
     "/{name}",
     status_code=204,
-    summary="Delete a queue that holds nothing",
-    responses=documented({204: None}, 403, 404, 409, 412),
+    summary="Delete a queue; one that is used only if `jobs` says what becomes of its jobs",
+    responses=documented({204: None}, 403, 404, 409, 412, 422, 503),
 )
-async def delete(name: str, services: Given, caller: Admin, if_match: IfMatch = None) -> Response:
+async def delete(
+    name: str,
+    services: Given,
+    caller: Admin,
+    if_match: IfMatch = None,
+    jobs: Annotated[
+        Literal["cancel", "keep"] | None,
+        Query(description="`cancel` deletes its unfinished jobs; `keep` lets them be: what waits then waits for ever"),
+    ] = None,
+) -> Response:
     if name == DEFAULT_QUEUE:
         raise Problem(
             "Conflict",
             "the queue 'default' cannot be deleted: jobs that name no queue use it",
             remedy="close it instead",
         )
-    if await services.store.queues.get(name) is None:
-        raise _not_found(name)
-    if held := await _jobs_in(services, name):
+    await _known(services, name)
+    expected = await _expected(services, name, if_match)
+    held = await _jobs_in(services, name)
+    if held and jobs is None:
         raise Problem(
             "Conflict",
-            f"the queue {name!r} holds {held} unfinished job{'s' if held > 1 else ''}",
-            remedy="close the queue and wait until it is empty, or cancel its jobs",
+            f"the queue {name!r} holds {len(held)} unfinished job{'s' if len(held) > 1 else ''}",
+            remedy="drain it and wait until it is empty, or say what becomes of them: jobs=cancel or jobs=keep",
         )
+    if jobs == "cancel" and held:
+        # Closed first, so that nothing comes in behind the sweep.
+        closed = await services.store.queues.edit(name, _closed, expected, by=caller.user)
+        expected = closed.revision if expected is not None else None
+        for job in held:
+            try:
+                await delete_job(services, caller, ACCEPTED[job["kind"]], job)
+            except Problem as problem:
+                if problem.code != "NotFound":  # gone already is as good
+                    raise
     try:
-        record = await services.store.queues.delete(name, await _expected(services, name, if_match))
+        await services.store.queues.delete(name, expected, by=caller.user)
     except RowMissing:
         raise _not_found(name) from None
-    await _note(services, caller, history.QUEUE_DELETED, record, {"before": _written(record)})
     return Response(status_code=204)
 
 
+@admin.get(
+    "/{name}/members",
+    summary="Who may use a queue, and up to which priority",
+    responses=documented({200: MembersShape}, 403, 404),
+)
+async def get_members(name: str, services: Given, _: Ruler) -> Response:
+    record = await _known(services, name)
+    return answer(parse_members(record.members).to_dict(), headers={"ETag": f'"{record.revision}"'})
+
+
+@admin.put(
+    "/{name}/members",
+    summary="Say who may use a queue; members not named lose it",
+    responses=documented({200: MembersShape}, 400, 403, 404, 412, 413, 422),
+    openapi_extra=body_of(MembersBody),
+)
+async def put_members(
+    name: str, request: Request, services: Given, caller: Ruler, if_match: IfMatch = None
+) -> Response:
+    members = parse_members(await read_mapping(request, services.max_body_bytes)).to_dict()
+    try:
+        expected = await _expected(services, name, if_match)
+        record = await services.store.queues.set_members(name, members, expected, by=caller.user)
+    except RowMissing:
+        raise _not_found(name) from None
+    return answer(parse_members(record.members).to_dict(), headers={"ETag": f'"{record.revision}"'})
+
+
 @admin.post("/{name}/actions/close", summary="Take no new jobs", responses=documented({200: Queue}, 403, 404, 412))
-async def close(name: str, services: Given, caller: Admin, if_match: IfMatch = None) -> Response:
-    return await _edit(services, caller, name, lambda old: (old.labels, old.spec | {"closed": True}), if_match)
+async def close(name: str, services: Given, caller: Ruler, if_match: IfMatch = None) -> Response:
+    return await _edit(services, caller, name, _closed, if_match)
 
 
-@admin.post("/{name}/actions/open", summary="Take new jobs again", responses=documented({200: Queue}, 403, 404, 412))
-async def open_(name: str, services: Given, caller: Admin, if_match: IfMatch = None) -> Response:
+@admin.post(
+    "/{name}/actions/open",
+    summary="Take new jobs again, and start those that wait",
+    responses=documented({200: Queue}, 403, 404, 412),
+)
+async def open_(name: str, services: Given, caller: Ruler, if_match: IfMatch = None) -> Response:
     def opened(old: QueueRecord) -> tuple[dict[str, str], Json]:
         return old.labels, {key: value for key, value in old.spec.items() if key != "closed"}
 
-    return await _edit(services, caller, name, opened, if_match)
+    return await _edit(services, caller, name, opened, if_match, draining=False)
+
+
+@admin.post(
+    "/{name}/actions/drain",
+    summary="Take no new jobs and start none that wait; those that run go on to their end",
+    responses=documented({200: Queue}, 403, 404, 412),
+)
+async def drain(name: str, services: Given, caller: Ruler, if_match: IfMatch = None) -> Response:
+    return await _edit(services, caller, name, _closed, if_match, draining=True)
 
 
 def merge_patch(target: Any, change: Any) -> Any:
@@ -160,14 +245,19 @@ def merge_patch(target: Any, change: Any) -> Any:
     return merged
 
 
-def _parse(body: Json, faults: list[FieldError]) -> tuple[dict[str, str], Json]:
-    """Labels and canonical spec of a body; every fault of the body in one go."""
+def _closed(old: QueueRecord) -> tuple[dict[str, str], Json]:
+    return old.labels, old.spec | {"closed": True}
+
+
+def _parse(body: Json, faults: list[FieldError]) -> tuple[dict[str, str], Json, Json | None]:
+    """Labels, canonical spec and members (None if not named) of a body; every fault of the body in one go."""
     known = (*_WRITABLE, *_READ_ONLY)
     faults += [
         FieldError(key, f"is unknown: the fields are name, {', '.join(_WRITABLE)}") for key in body if key not in known
     ]
     labels: dict[str, str] = {}
     spec: Json = {}
+    members: Json | None = None
     try:
         labels = parse_labels(body.get("labels"))
     except Invalid as error:
@@ -176,14 +266,25 @@ def _parse(body: Json, faults: list[FieldError]) -> tuple[dict[str, str], Json]:
         spec = parse_queue_spec(body.get("spec")).to_dict()
     except Invalid as error:
         faults += error.errors
+    try:
+        members = None if body.get("members") is None else parse_members(body["members"], "members").to_dict()
+    except Invalid as error:
+        faults += error.errors
     if faults:
         raise Invalid(faults)
-    return labels, spec
+    return labels, spec, members
 
 
 def _same_name(name: str, body: Json) -> None:
     if body.get("name", name) != name:
         raise Invalid.at("name", f"{body['name']!r} differs from the address: a queue cannot be renamed")
+
+
+async def _known(services: Services, name: str) -> QueueRecord:
+    record = await services.store.queues.get(name)
+    if record is None:
+        raise _not_found(name)
+    return record
 
 
 async def _expected(services: Services, name: str, if_match: str | None) -> int | None:
@@ -194,80 +295,40 @@ async def _expected(services: Services, name: str, if_match: str | None) -> int 
     revisions = [int(tag[1:-1]) for tag in tags if len(tag) > 2 and tag[0] == tag[-1] == '"' and tag[1:-1].isdecimal()]
     if len(revisions) == 1:
         return revisions[0]
-    record = await services.store.queues.get(name)
-    if record is None:
-        raise _not_found(name)
+    record = await _known(services, name)
     if record.revision in revisions:
         return record.revision
     raise RevisionChanged(f"the queue {name!r} has the revision {record.revision}, none of {if_match}", record.revision)
 
 
-async def _edit(services: Services, caller: Caller, name: str, edit: Edit, if_match: str | None) -> Response:
-    before: list[QueueRecord] = []
-
-    def watched(old: QueueRecord) -> tuple[dict[str, str], Json]:
-        before.append(old)
-        return edit(old)
-
+async def _edit(
+    services: Services,
+    caller: Caller,
+    name: str,
+    edit: Edit,
+    if_match: str | None,
+    *,
+    members: Json | None = None,
+    draining: bool | None = None,
+) -> Response:
     try:
-        record = await services.store.queues.edit(name, watched, await _expected(services, name, if_match))
+        expected = await _expected(services, name, if_match)
+        record = await services.store.queues.edit(
+            name, edit, expected, members=members, draining=draining, by=caller.user
+        )
     except RowMissing:
         raise _not_found(name) from None
-    if record.revision != before[-1].revision:
-        detail = {"before": _written(before[-1]), "after": _written(record)}
-        await _note(services, caller, history.QUEUE_CHANGED, record, detail)
-    status, headers = await _status(services)
-    return _one(record, headers, status)
+    held, headers = await held_now(services)
+    return one(record, caller, headers, held)
 
 
-async def _jobs_in(services: Services, queue: str) -> int:
+async def _jobs_in(services: Services, queue: str) -> list[Json]:
     """Unfinished jobs of the queue: as the leader sees them, else as last recorded."""
     try:
         jobs = await services.leader.jobs()
     except LeaderAway:
-        return await services.store.jobs.unfinished(queue)
-    return sum(job.get("queue") == queue and job.get("phase") not in ("Succeeded", "Failed") for job in jobs)
-
-
-async def _list(services: Services) -> Response:
-    records, (status, headers) = await asyncio.gather(services.store.queues.list(), _status(services))
-    return answer({"items": [_shape(record, status) for record in records]}, headers=headers)
-
-
-async def _status(services: Services) -> tuple[dict[str, Json], dict[str, str]]:
-    """What queues hold, by name; without a leader nothing, and the header that says so."""
-    try:
-        return await services.leader.queues(), {}
-    except LeaderAway as away:
-        return {}, away.age_header(away.age)
-
-
-def _one(
-    record: QueueRecord, headers: dict[str, str], held: dict[str, Json] | None = None, status: int = 200
-) -> Response:
-    return answer(_shape(record, held or {}), status, headers | {"ETag": f'"{record.revision}"'})
-
-
-def _shape(record: QueueRecord, held: Mapping[str, Json]) -> Json:
-    return {
-        "name": record.name,
-        "uid": record.uid,
-        "labels": record.labels,
-        "spec": record.spec,
-        "status": held.get(record.name),
-        "members": _OPEN_TO_ALL,
-        "revision": record.revision,
-        "createdAt": at(record.created_at),
-        "updatedAt": at(record.updated_at),
-    }
-
-
-def _written(record: QueueRecord) -> Json:
-    return {"labels": record.labels, "spec": record.spec}
-
-
-async def _note(services: Services, caller: Caller, event: str, record: QueueRecord, detail: Json) -> None:
-    await services.store.history.append(Event(event=event, queue=record.name, actor=caller.user, detail=detail))
+        jobs = [record.shape | {"phase": record.phase} for record in await services.store.jobs.list(queue=queue)]
+    return [job for job in jobs if job.get("queue") == queue and job.get("phase") not in _FINISHED]
 
 
 def _not_found(name: str) -> Problem:

@@ -78,9 +78,10 @@ class Job(Shape):
 
 
 class Jobs(Shape):
-    """Several jobs."""
+    """Several jobs, and what is stopped at present."""
 
     items: list[Job]
+    stopped: list[dict[str, Any]] = []
 
 
 class ExplanationReason(Shape):
@@ -141,12 +142,23 @@ class QueueSpecShape(Shape):
     ordering: Literal["BestEffort", "Strict", "Backfill"] = "BestEffort"
 
 
+class MembersBody(BaseModel):
+    """Who may use a queue. `maxPriorities` sets another maximum for `everyone`, `user:NAME` or `group:NAME`."""
+
+    everyone: bool = False
+    users: list[str] = []
+    groups: list[str] = []
+    maxPriority: int | None = Field(default=None, ge=0, le=100)
+    maxPriorities: dict[str, int] = {}
+
+
 class QueueBody(BaseModel):
     """A queue as it is created or replaced."""
 
     name: str
     labels: dict[str, str] = {}
     spec: QueueSpecShape = QueueSpecShape()
+    members: MembersBody | None = None
 
 
 class QueueChange(BaseModel):
@@ -154,10 +166,11 @@ class QueueChange(BaseModel):
 
     labels: dict[str, str | None] | None = None
     spec: dict[str, Any] | None = None
+    members: MembersBody | None = None
 
 
 class MembersShape(Shape):
-    """Who may use a queue."""
+    """Who may use a queue. To whoever does not manage it, only he himself is named."""
 
     everyone: bool
     users: list[str]
@@ -166,7 +179,10 @@ class MembersShape(Shape):
 
 
 class Queue(Shape):
-    """A queue. `status` is null while no scheduler answers."""
+    """A queue. `status` is null while no scheduler answers; `free` and `excess` in it are measured by the quota.
+
+    In lists of what you may use, `access` says by which rule, and up to which priority.
+    """
 
     name: str
     uid: str
@@ -174,15 +190,111 @@ class Queue(Shape):
     spec: QueueSpecShape
     status: dict[str, Any] | None
     members: MembersShape
+    draining: bool
     revision: int
     createdAt: str
     updatedAt: str
 
 
+class StopShape(Shape):
+    """Something that the scheduler does not do for now."""
+
+    what: Literal["scheduling", "preemption"]
+    until: str | None
+    by: str
+    at: str
+    why: str
+
+
+class StopBody(BaseModel):
+    """How long, such as `1h` (absent: until it is resumed), and why."""
+
+    duration: str | None = None
+    why: str = ""
+
+
+class StopsShape(Shape):
+    """The stops in force."""
+
+    items: list[StopShape]
+
+
 class Queues(Shape):
-    """Several queues."""
+    """Several queues, and what is stopped at present."""
 
     items: list[Queue]
+    stopped: list[StopShape] = []
+
+
+class AccessQuestion(BaseModel):
+    """May `user` (you, if absent) use `queue` for a workload in `namespace`, with that priority?
+
+    `groups` are his; absent, those that his tokens name.
+    """
+
+    queue: str
+    namespace: str | None = None
+    user: str | None = None
+    groups: list[str] | None = None
+    priority: int | None = Field(default=None, ge=0, le=100)
+
+
+class AccessAnswer(Shape):
+    """Whether, and by which rule; a refusal has its code and what to do."""
+
+    allowed: bool
+    queue: str
+    namespace: str | None
+    user: str
+    rule: str | None
+    maxPriority: int | None
+    code: str | None
+    message: str | None
+    remedy: str | None
+
+
+class PriorityBody(BaseModel):
+    """The new priority of a waiting job within its queue."""
+
+    priority: int = Field(ge=0, le=100)
+
+
+class ControlShape(Shape):
+    """What was decided about a waiting job."""
+
+    uid: str
+    held: bool
+    priority: int | None
+    by: str
+    at: str
+
+
+class AuditPage(Shape):
+    """Administrative changes, newest first; `next` is the cursor of the page behind, null at the end."""
+
+    items: list[HistoryEvent]
+    next: int | None
+
+
+class UsageRow(Shape):
+    """GPU-hours of one combination of what was asked for in `by`.
+
+    `heldHours` of the `gpuHours` passed while the cards were held before the job ran.
+    """
+
+    gpuHours: float
+    heldHours: float
+    jobs: int
+
+
+class UsageReport(Shape):
+    """GPU-hours between `since` and `until`, largest first, and their sum."""
+
+    since: str | None
+    until: str
+    by: list[str]
+    items: list[UsageRow]
+    total: dict[str, float]
 
 
 class Node(Shape):
@@ -205,20 +317,30 @@ class Nodes(Shape):
 
 
 class TokenBody(BaseModel):
-    """A token to be made: its name, whom it speaks for (default: the name), what it may do."""
+    """A token to be made: its name, whom it speaks for (default: the name) with which groups, what it may do.
+
+    `queues` are those a manager rules; for users and viewers the only ones it is good for. `duration`, such as `30d`,
+    is how long it lasts; absent: until it is revoked.
+    """
 
     name: str
     user: str | None = None
-    role: Literal["admin", "user"] = "user"
+    role: Literal["admin", "manager", "user", "viewer"] = "user"
+    groups: list[str] = []
+    queues: list[str] = []
+    duration: str | None = None
 
 
 class Token(Shape):
-    """A token without its secret."""
+    """A token without its secret. `queues` are those a manager rules, or the only ones it is good for."""
 
     name: str
     user: str
     role: str
+    groups: list[str]
+    queues: list[str]
     createdAt: str
+    expiresAt: str | None
     lastUsedAt: str | None
 
 

@@ -1,11 +1,13 @@
 """What the routers work with, given to the app once at its making."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated
 
 from fastapi import Depends, Request
 
 from api.leader import Leader
+from api.namespaces import Namespaces
 from t9ksched.kube.port import ClusterPort
 from t9ksched.store import Store
 
@@ -18,6 +20,11 @@ class Services:
     kube: ClusterPort
     leader: Leader
     max_body_bytes: int = 4 * 1024 * 1024
+
+    @cached_property
+    def namespaces(self) -> Namespaces:
+        """What the cluster says of its namespaces."""
+        return Namespaces(self.kube)
 
 
 def _services(request: Request) -> Services:

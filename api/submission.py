@@ -37,13 +37,19 @@ class Wish:
 
 @dataclass(slots=True)
 class Item:
-    """One object to be created. `members` of a PodGroup are the pods of it in the same request."""
+    """One object to be created.
+
+    `members` of a PodGroup are the pods of it in the same request; `permitted_by` is the rule that lets the caller use
+    the queue.
+    """
 
     prefix: str
     obj: Object
     resource: Resource
     workload: Workload
     queue_path: str
+    priority_path: str = "priority"
+    permitted_by: str | None = None
     members: list["Item"] = field(default_factory=list)
     group: "Item | None" = None
 
@@ -169,8 +175,10 @@ def _item(prefix: str, document: Any, wish: Wish) -> Item:
     if meta.get("ownerReferences"):
         raise Invalid.at("metadata.ownerReferences", "is set by controllers: leave it out")
     _check_namespace(workload.namespace, prefix)
-    path = "queue" if wish.queue is not None else f"{prefix}{queue_path(kind_row)}"
-    return Item(prefix, obj, resource, workload, path)
+    written = f"{prefix}{queue_path(kind_row)}"
+    path = "queue" if wish.queue is not None else written
+    priority_path = "priority" if wish.priority is not None else f"{written.removesuffix('queue')}priority"
+    return Item(prefix, obj, resource, workload, path, priority_path)
 
 
 def _check_namespace(namespace: str, prefix: str) -> None:

@@ -1,6 +1,8 @@
 """`/apis/v1/admin/tokens`: API tokens. The secret is in the answer to the creation, and nowhere else."""
 
 import re
+from datetime import UTC, datetime
+from typing import Any
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -8,13 +10,12 @@ from starlette.responses import Response
 from api.answers import Json, answer, at, body_of, documented
 from api.auth import Admin
 from api.documents import read_mapping
+from api.durations import lasting
 from api.problems import Problem
 from api.schemas import NewToken, TokenBody, Tokens
 from api.services import Given
 from t9ksched.model.errors import FieldError, Invalid
-from t9ksched.store import history
-from t9ksched.store.history import Event
-from t9ksched.store.tokens import ROLES, USER, LastAdmin, TokenRecord
+from t9ksched.store.tokens import ADMIN, MANAGER, ROLES, USER, LastAdmin, TokenRecord
 
 router = APIRouter(prefix="/apis/v1/admin/tokens", tags=["tokens"])
 
@@ -33,11 +34,8 @@ async def create(request: Request, services: Given, caller: Admin) -> Response:
     body = await read_mapping(request, services.max_body_bytes)
     name, role = body.get("name"), body.get("role", USER)
     user = body.get("user") or name
-    faults = [
-        FieldError(key, "is unknown: the fields are name, user, role")
-        for key in body
-        if key not in TokenBody.model_fields
-    ]
+    known = TokenBody.model_fields
+    faults = [FieldError(key, f"is unknown: the fields are {', '.join(known)}") for key in body if key not in known]
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         faults.append(
             FieldError("name", f"{name!r} is not a name: use 1 to 63 lower-case letters, digits, '-' and '.'")
@@ -46,12 +44,18 @@ async def create(request: Request, services: Given, caller: Admin) -> Response:
         faults.append(FieldError("user", f"{user!r} is not a user: use letters, digits and . _ @ : + -"))
     if role not in ROLES:
         faults.append(FieldError("role", f"{role!r} is unknown: use one of {', '.join(ROLES)}"))
+    groups, queues = (_names(body.get(key), key, faults) for key in ("groups", "queues"))
+    if role == MANAGER and not queues:
+        faults.append(FieldError("queues", "is missing: name the queues that this manager rules"))
+    if role == ADMIN and queues:
+        faults.append(FieldError("queues", "cannot limit an administrator: use the role manager"))
+    expires_at = lasting(body.get("duration"), "duration", datetime.now(UTC), faults)
     if faults:
         raise Invalid(faults)
-    token = await services.store.tokens.create(str(name), role, str(user))
+    token = await services.store.tokens.create(
+        str(name), role, str(user), groups=groups, queues=queues, expires_at=expires_at, by=caller.user
+    )
     record = next(one for one in await services.store.tokens.list() if one.name == name)
-    detail = {"name": name, "user": user, "role": role}
-    await services.store.history.append(Event(event=history.TOKEN_CREATED, actor=caller.user, detail=detail))
     return answer(_shape(record) | {"token": token}, 201, {"Cache-Control": "no-store"})
 
 
@@ -63,10 +67,9 @@ async def list_all(services: Given, _: Admin) -> Response:
 @router.delete("/{name}", status_code=204, summary="Revoke a token", responses=documented({204: None}, 403, 404, 409))
 async def revoke(name: str, services: Given, caller: Admin) -> Response:
     try:
-        await services.store.tokens.revoke(name)
+        await services.store.tokens.revoke(name, by=caller.user)
     except LastAdmin as error:
         raise Problem("Conflict", str(error)) from None
-    await services.store.history.append(Event(event=history.TOKEN_REVOKED, actor=caller.user, detail={"name": name}))
     return Response(status_code=204)
 
 
@@ -75,6 +78,18 @@ def _shape(record: TokenRecord) -> Json:
         "name": record.name,
         "user": record.owner,
         "role": record.role,
+        "groups": record.groups,
+        "queues": record.queues,
         "createdAt": at(record.created_at),
+        "expiresAt": at(record.expires_at),
         "lastUsedAt": at(record.last_used_at),
     }
+
+
+def _names(raw: Any, path: str, faults: list[FieldError]) -> list[str]:
+    if raw is None:
+        return []
+    if isinstance(raw, list) and len(raw) <= 1000 and all(isinstance(n, str) and _USER.fullmatch(n) for n in raw):
+        return list(dict.fromkeys(raw))
+    faults.append(FieldError(path, "must be a list of names of letters, digits and . _ @ : + -"))
+    return []

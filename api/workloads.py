@@ -1,10 +1,10 @@
 """`/apis/v1/workloads`: submit, list, look at, explain and cancel jobs.
 
-What lives is the leader's word; while it is away, lists come from what was last recorded, with their age. A single job
+A user sees his own jobs, and those in queues and namespaces that are his; others' are as good as not there. What lives
+is the leader's word; while it is away, lists come from what was last recorded, with their age. A single job
 that the leader does not know (yet, or because another scheduler places it) is shown from its own object.
 """
 
-import contextlib
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
@@ -13,25 +13,31 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from api.answers import Json, answer, at, body_of, documented
-from api.auth import Caller, User
+from api.auth import Actor, Caller, User
+from api.cancelling import delete_job
 from api.creation import create, may_create, try_out
 from api.documents import parse, read_body
+from api.hiding import Others
 from api.kinds import addressed
 from api.leader import LeaderAway
-from api.problems import Problem, from_kube
+from api.permits import Eyes, may_caller_use, queue_of
+from api.problems import Problem, from_kube, refused
+from api.queueshapes import stops_now
 from api.schemas import Explanation, HistoryPage, Job, Jobs, Shape
 from api.services import Given, Services
 from api.shapes import FINISHED, from_object
 from api.submission import Item, Wish, check, prepare
+from t9ksched.admission import Verdict
+from t9ksched.admission.access import within_maximum
 from t9ksched.kube.errors import ApiError, NotFound
-from t9ksched.kube.resources import PODGROUPS, PODS, Resource
-from t9ksched.model.errors import Invalid
-from t9ksched.model.names import DEFAULT_QUEUE, GROUP_LABEL, SCHEDULER_NAME
+from t9ksched.kube.resources import PODGROUPS, Resource
+from t9ksched.model.errors import FieldError, Invalid
+from t9ksched.model.names import DEFAULT_QUEUE, SCHEDULER_NAME
 from t9ksched.model.quantity import to_units
-from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.store import history
 from t9ksched.store.history import Event
 from t9ksched.store.jobs import JobRecord
+from t9ksched.store.queues import QueueRecord
 from t9ksched.workloads.read import read
 from t9ksched.workloads.shape import Workload
 
@@ -54,7 +60,7 @@ _Object = dict[str, Any]
 async def submit(
     request: Request,
     services: Given,
-    caller: User,
+    caller: Actor,
     namespace: Annotated[str | None, Query(description="For objects that name none", max_length=63)] = None,
     queue: Annotated[str | None, Query(description="Wins over the object's own", min_length=1, max_length=63)] = None,
     priority: Annotated[
@@ -75,10 +81,10 @@ async def submit(
     return answer(jobs[0] if len(jobs) == 1 else {"items": jobs}, 200 if dry_run else 201)
 
 
-@router.get("", summary="List jobs", responses=documented({200: Jobs}))
+@router.get("", summary="List the jobs you may see", responses=documented({200: Jobs}))
 async def list_jobs(
     services: Given,
-    _: User,
+    caller: User,
     namespace: str | None = None,
     queue: str | None = None,
     phase: str | None = None,
@@ -99,19 +105,26 @@ async def list_jobs(
             for record in recorded
             if record.uid not in known and (record.deleted_at is not None or record.submitted_at > fresh)
         ]
+    eyes = await Eyes.of(services, caller)
+    jobs = [job for job in jobs if eyes.see(job)]
     jobs.sort(key=lambda job: (job.get("submittedAt") or "", job["namespace"], job["name"]))
-    return answer({"items": jobs}, headers=headers)
+    held = {control.uid for control in await services.store.controls.all() if control.held}
+    items = [job | {"held": True} if job.get("uid") in held else job for job in jobs]
+    return answer({"items": items, "stopped": await stops_now(services)}, headers=headers)
 
 
 @router.get("/{namespace}/{kind}/{name}", summary="Get a job", responses=documented({200: Job}, 404, 503))
-async def get(namespace: str, kind: str, name: str, services: Given, _: User) -> Response:
+async def get(namespace: str, kind: str, name: str, services: Given, caller: User) -> Response:
     resource = addressed(kind)
     headers: dict[str, str] = {}
     try:
         job = await services.leader.job(namespace, resource.kind, name)
     except LeaderAway as away:
         job, headers = None, away.age_header(away.age)
-    return answer(job or (await _from_cluster(services, resource, namespace, name))[0], headers=headers)
+    job = job or (await from_cluster(services, resource, namespace, name))[0]
+    await _see(services, caller, job, resource, name)
+    control = (await services.store.controls.of([job["uid"]])).get(job["uid"])
+    return answer(job | ({"held": True} if control and control.held else {}), headers=headers)
 
 
 @router.get(
@@ -119,70 +132,58 @@ async def get(namespace: str, kind: str, name: str, services: Given, _: User) ->
     summary="Why a job is where it is",
     responses=documented({200: Explanation}, 404, 503),
 )
-async def explain(namespace: str, kind: str, name: str, services: Given, _: User) -> Response:
+async def explain(namespace: str, kind: str, name: str, services: Given, caller: User) -> Response:
     resource = addressed(kind)
     explanation = await services.leader.explanation(namespace, resource.kind, name)
     if explanation is None:
-        explanation = _unseen(*await _from_cluster(services, resource, namespace, name))
-    return answer(explanation)
+        explanation = _unseen(*await from_cluster(services, resource, namespace, name))
+    eyes = await _see(services, caller, explanation.get("job") or {"namespace": namespace}, resource, name)
+    others = await Others.of(services, eyes)
+    return answer(explanation | {"holders": [others.holder(one) for one in explanation.get("holders") or ()]})
 
 
 @router.get(
     "/{namespace}/{kind}/{name}/history",
     summary="What happened to jobs of this name, also when they are gone",
-    responses=documented({200: HistoryPage}, 404),
+    responses=documented({200: HistoryPage}, 404, 503),
 )
 async def events(
     namespace: str,
     kind: str,
     name: str,
     services: Given,
-    _: User,
+    caller: User,
     after: Annotated[int, Query(ge=0, lt=2**63, description="The last `id` seen")] = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = 200,
 ) -> Response:
     resource = addressed(kind)
+    eyes = await Eyes.of(services, caller)
     found = await services.store.history.list(
-        namespace=namespace, kind=resource.kind, name=name, after=after, limit=limit
+        namespace=namespace, kind=resource.kind, name=name, after=after, limit=limit, seen_by=eyes.sight
     )
     if not found and after == 0:
-        await _from_cluster(services, resource, namespace, name)
+        job, _ = await from_cluster(services, resource, namespace, name)
+        await _see(services, caller, job, resource, name)
     return answer({"items": [asdict(event) | {"at": at(event.at)} for event in found]})
 
 
 @router.delete(
     "/{namespace}/{kind}/{name}", summary="Cancel a job", responses=documented({200: Job}, 403, 404, 409, 503)
 )
-async def cancel(namespace: str, kind: str, name: str, services: Given, caller: User) -> Response:
+async def cancel(namespace: str, kind: str, name: str, services: Given, caller: Actor) -> Response:
     resource = addressed(kind)
-    job, _ = await _from_cluster(services, resource, namespace, name)
-    if not caller.is_admin and job["submitter"] != caller.user:
-        raise Problem(
-            "Forbidden",
-            f"{resource.kind}/{name} was submitted by {job['submitter'] or 'somebody unknown'}, not by {caller.user!r}",
-            remedy="ask the submitter or an administrator to cancel it",
-        )
-    members: list[_Object] = []
-    try:
-        if resource == PODGROUPS:
-            found = await services.kube.list(PODS, namespace, label_selector=f"{GROUP_LABEL}={name}")
-            members = [pod for pod in found.items if not pod["metadata"].get("ownerReferences")]
-        await services.kube.delete(resource, name, namespace, uid=job["uid"], propagation="Background")
-        for pod in members:
-            await _delete_member(services, pod)
-    except ApiError as error:
-        raise from_kube(error, f"{resource.kind}/{name}") from error
-    event = Event(
-        event=history.DELETED,
-        kind=resource.kind,
-        namespace=namespace,
-        name=name,
-        uid=job["uid"],
-        queue=job["queue"],
-        actor=caller.user,
-    )
-    await services.store.history.append(event)
+    job, _ = await from_cluster(services, resource, namespace, name)
+    await _see(services, caller, job, resource, name)
+    await delete_job(services, caller, resource, job)
     return answer(job)
+
+
+async def _see(services: Services, caller: Caller, job: Json, resource: Resource, name: str) -> Eyes:
+    """See that the caller may know of the job; else it is answered as one that does not exist."""
+    eyes = await Eyes.of(services, caller)
+    if not eyes.see(job):
+        raise not_found(resource, str(job.get("namespace")), name)
+    return eyes
 
 
 async def _judge(services: Services, caller: Caller, items: list[Item]) -> None:
@@ -190,11 +191,28 @@ async def _judge(services: Services, caller: Caller, items: list[Item]) -> None:
     for resource, namespace in {(item.resource, item.workload.namespace) for item in items}:
         await may_create(services, caller, resource, namespace)
     await _join_existing_groups(services, items)
-    records = await services.store.queues.list()
-    queues = {record.name: Queue(record.name, parse_queue_spec(record.spec), record.labels) for record in records}
+    records = {record.name: record for record in await services.store.queues.list()}
+    for item in items:
+        if item.ours and item.group is None and item.workload.queue in records:
+            await _permit(services, caller, item, records[item.workload.queue])
+    queues = {name: queue_of(record) for name, record in records.items()}
     wanted = [queues[item.workload.queue] for item in items if item.workload.queue in queues]
     held = await _held(services) if any(queue.spec.over_quota == "Reject" for queue in wanted) else None
     check(items, queues, held)
+
+
+async def _permit(services: Services, caller: Caller, item: Item, record: QueueRecord) -> None:
+    """See that the caller may use the queue at that priority, and note by which rule."""
+    namespace = await services.namespaces.get(item.workload.namespace)
+    access = await may_caller_use(services, caller, record, namespace)
+    verdict: Verdict = access
+    if access.allowed:
+        verdict = within_maximum(access, item.workload.priority, record.name, item.priority_path)
+    if not verdict.allowed:
+        faults = verdict.errors or (FieldError(item.queue_path, verdict.message),)
+        raise refused(replace(verdict, errors=faults))
+    for part in (item, *item.members):
+        part.permitted_by = access.rule
 
 
 async def _join_existing_groups(services: Services, items: list[Item]) -> None:
@@ -257,10 +275,17 @@ def _matches(job: Json, namespace: str | None, queue: str | None, phase: str | N
     return all(value is None or job.get(key) == value for key, value in wanted.items())
 
 
-async def _from_cluster(services: Services, resource: Resource, namespace: str, name: str) -> tuple[Json, Workload]:
+def not_found(resource: Resource, namespace: str, name: str) -> Problem:
+    """A job that is not there, or that the caller may not know of."""
+    return Problem("NotFound", f"there is no {resource.kind}/{name} in the namespace {namespace!r}")
+
+
+async def from_cluster(services: Services, resource: Resource, namespace: str, name: str) -> tuple[Json, Workload]:
     """The job of an object as the cluster has it."""
     try:
         obj = await services.kube.get(resource, name, namespace)
+    except NotFound as error:
+        raise not_found(resource, namespace, name) from error
     except ApiError as error:
         raise from_kube(error, f"{resource.kind}/{name} in the namespace {namespace!r}") from error
     obj |= {"apiVersion": resource.api_version, "kind": resource.kind}
@@ -269,7 +294,14 @@ async def _from_cluster(services: Services, resource: Resource, namespace: str, 
     except Invalid:
         # Made past us, and faulty: its name is all that can be said.
         workload = Workload(resource.kind, resource.api_version, namespace, name, "", "", 0, ())
-    return from_object(obj, workload, await services.store.acceptances.get(obj["metadata"]["uid"])), workload
+    uid = obj["metadata"]["uid"]
+    acceptance = await services.store.acceptances.get(uid)
+    job = from_object(obj, workload, acceptance)
+    if acceptance is None:
+        # Another scheduler's: nothing was agreed, but who submitted it by us is on record.
+        submitted = await services.store.history.list(uid=uid, event=history.SUBMITTED, limit=1)
+        job["submitter"] = submitted[0].actor if submitted else None
+    return job, workload
 
 
 def _unseen(job: Json, workload: Workload) -> Json:
@@ -287,9 +319,3 @@ def _unseen(job: Json, workload: Workload) -> Json:
         code = "GangIncomplete" if workload.scheduler == SCHEDULER_NAME else "OtherScheduler"
         reasons.append({"code": code, "message": message, "needs": None, "has": None, "nodes": None})
     return {"job": job, "verdict": verdict, "reasons": reasons, "holders": [], "unblocks": [], "position": None}
-
-
-async def _delete_member(services: Services, pod: _Object) -> None:
-    meta = pod["metadata"]
-    with contextlib.suppress(NotFound):
-        await services.kube.delete(PODS, meta["name"], meta["namespace"], uid=meta["uid"])

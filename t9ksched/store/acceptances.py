@@ -70,7 +70,11 @@ class Acceptances:
         ]
         if named:
             unnamed = (acceptance.c.uid == bindparam("of_uid")) & acceptance.c.submitter.is_(None)
-            values: dict[str, Any] = {"submitter": bindparam("by"), "groups": bindparam("in_groups"), "permitted_by": bindparam("rule")}
+            values: dict[str, Any] = {
+                "submitter": bindparam("by"),
+                "groups": bindparam("in_groups"),
+                "permitted_by": bindparam("rule"),
+            }
             await connection.execute(update(acceptance).where(unnamed).values(values), named)
 
     async def get(self, uid: str) -> Acceptance | None:

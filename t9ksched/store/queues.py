@@ -97,12 +97,14 @@ class Queues:
         edit: Edit,
         expected: int | None = None,
         *,
+        members: dict[str, Any] | None = None,
         draining: bool | None = None,
         by: str | None = None,
     ) -> QueueRecord:
         """Change a queue in one transaction: `edit` sees it as it is and says how it shall be.
 
-        `draining` sets or ends that state in the same step. An edit that changes nothing keeps the revision.
+        `members` replaces them, `draining` sets or ends that state, both in the same step.
+        An edit that changes nothing keeps the revision.
 
         Raises:
             RowMissing: no such queue.
@@ -112,7 +114,8 @@ class Queues:
         def change(before: QueueRecord) -> QueueRecord:
             labels, spec = edit(before)
             drains = before.draining if draining is None else draining
-            return replace(before, labels=labels, spec=spec, draining=drains)
+            who = before.members if members is None else members
+            return replace(before, labels=labels, spec=spec, members=who, draining=drains)
 
         return await self._change(name, change, expected, history.QUEUE_CHANGED, by)
 

@@ -24,8 +24,8 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
     cluster, leader = DevCluster(None, []), ScriptedLeader()
     await cluster.start()
     async with await Store.open(f"sqlite:///{tmp_path / 'store.db'}") as store, aiohttp.ClientSession() as session:
-        await store.queues.create("a100", {}, {})
-        await store.queues.create("a40", {}, {})
+        await store.queues.create("a100", {}, {}, {"everyone": True})
+        await store.queues.create("a40", {}, {}, {"everyone": True})
         app = create_app(Services(store, cluster.port_api, leader))
         async with Server(app, listen("127.0.0.1", 0)) as server:
             admin = Client(server.url, session, await store.tokens.ensure_admin())

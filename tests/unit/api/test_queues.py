@@ -41,7 +41,7 @@ async def test_life_of_a_queue(world: World) -> None:
 
     assert (await world.admin("POST", f"{ADMIN}/a100/actions/close")).body["spec"]["closed"] is True
     assert "closed" not in (await world.admin("POST", f"{ADMIN}/a100/actions/open")).body["spec"]
-    assert [queue["name"] for queue in (await world.user("GET", "/apis/v1/queues")).body["items"]] == [
+    assert [queue["name"] for queue in (await world.admin("GET", "/apis/v1/queues")).body["items"]] == [
         "a100",
         "default",
     ]

@@ -15,11 +15,11 @@ QUOTA = {"requests": {"cpu": "64", "memory": "256Gi", "nvidia.com/gpu": "16"}}
 
 @pytest.fixture(autouse=True)
 async def queues(world: World) -> None:
-    await world.store.queues.create("a100", {}, {"quota": QUOTA})
-    await world.store.queues.create("a40", {}, {})
-    await world.store.queues.create("shut", {}, {"closed": True})
+    await world.store.queues.create("a100", {}, {"quota": QUOTA}, {"everyone": True})
+    await world.store.queues.create("a40", {}, {}, {"everyone": True})
+    await world.store.queues.create("shut", {}, {"closed": True}, {"everyone": True})
     await world.store.queues.create(
-        "strict", {}, {"overQuota": "Reject", "quota": {"requests": {"nvidia.com/gpu": "8"}}}
+        "strict", {}, {"overQuota": "Reject", "quota": {"requests": {"nvidia.com/gpu": "8"}}}, {"everyone": True}
     )
 
 

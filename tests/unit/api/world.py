@@ -28,6 +28,7 @@ class MemoryCluster:
     def __init__(self) -> None:
         self.objects: dict[tuple[str, str | None, str], Json] = {}
         self.namespaces = {"default", "ml"}
+        self.namespace_meta: dict[str, Json] = {}
         self.calls: list[tuple[str, str, str]] = []
         self.faults: Callable[[str, Resource, str], ApiError | tuple[ApiError, bool] | None] = lambda *_: None
         self.answers: dict[str, Json] = {}
@@ -47,12 +48,15 @@ class MemoryCluster:
         if late:
             raise late
         if res == NAMESPACES and name in self.namespaces:
-            return {"metadata": {"name": name}}
+            return self._namespace(name)
         return copy.deepcopy(self._find(res, name, namespace))
 
     async def list(
         self, res: Resource, namespace: str | None = None, *, label_selector: str = "", **_: Any
     ) -> ObjectList:
+        if res == NAMESPACES:
+            self._fault("list", res, "")
+            return ObjectList([self._namespace(name) for name in sorted(self.namespaces)], "1")
         key, _, value = label_selector.partition("=")
         found = [
             obj
@@ -96,6 +100,9 @@ class MemoryCluster:
         if late:
             raise late
         return found
+
+    def _namespace(self, name: str) -> Json:
+        return {"metadata": {"name": name} | self.namespace_meta.get(name, {})}
 
     def _find(self, res: Resource, name: str, namespace: str | None) -> Json:
         try:

@@ -1,0 +1,107 @@
+"""`/apis/v1/usage`: GPU-hours by queue, user, namespace, model, month and more, as JSON or CSV."""
+
+import csv
+import io
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from api.answers import answer, at, documented
+from api.auth import User
+from api.leader import LeaderAway
+from api.permits import Eyes
+from api.problems import invalid
+from api.schemas import UsageReport
+from api.services import Given, Services
+from t9ksched.model.errors import FieldError
+from t9ksched.store import usage
+
+router = APIRouter(prefix="/apis/v1/usage", tags=["usage"])
+
+Grouping = Literal["queue", "user", "namespace", "model", "month", "job", "node", "card"]
+_Month = Annotated[str | None, Query(pattern=r"^20\d\d-(0[1-9]|1[0-2])$", description="Such as 2031-05; UTC")]
+_OK: dict[int | str, dict[str, Any]] = {
+    200: {"model": UsageReport, "content": {"text/csv": {"schema": {"type": "string"}}}}
+}
+
+
+@router.get(
+    "",
+    summary="GPU-hours",
+    description="Of your own jobs; a manager also of his queues, an administrator of all. `heldHours` passed while"
+    " cards were held before the job ran; they are part of `gpuHours`.",
+    responses=documented({}, 422) | _OK,
+)
+async def report(
+    services: Given,
+    caller: User,
+    by: Annotated[list[Grouping] | None, Query(description="May be given repeatedly; default queue")] = None,
+    since: Annotated[datetime | None, Query(description="UTC unless it says otherwise")] = None,
+    until: Annotated[datetime | None, Query(description="Default now")] = None,
+    month: _Month = None,
+    format: Literal["json", "csv"] = "json",
+) -> Response:
+    groups: list[str] = list(dict.fromkeys(by or ["queue"]))
+    begin, end = _window(since, until, month)
+    spans = await usage.fold(services.store.history.stream(usage.EVENTS, end))
+    eyes = await Eyes.of(services, caller)
+    seen = [
+        span for span in spans if eyes.see({"queue": span.queue, "submitter": span.user, "namespace": span.namespace})
+    ]
+    models = await _models(services) if "model" in groups else {}
+    rows = usage.report(seen, groups, since=begin, until=end, models=models)
+    if format == "csv":
+        return Response(_csv(groups, rows), media_type="text/csv")
+    total = {
+        "gpuHours": sum(row["gpuHours"] for row in rows),
+        "heldHours": sum(row["heldHours"] for row in rows),
+    }
+    return answer({"since": at(begin), "until": at(end), "by": groups, "items": rows, "total": total})
+
+
+def _window(since: datetime | None, until: datetime | None, month: str | None) -> tuple[datetime | None, datetime]:
+    now = datetime.now(UTC)
+    try:
+        begin, end = aware(since), aware(until) or now
+    except (OverflowError, ValueError):
+        raise invalid([FieldError("query.since", "is no time this service can count with")]) from None
+    if month is not None:
+        if since or until:
+            raise invalid([FieldError("query.month", "goes without since and until")])
+        begin = datetime.strptime(month, "%Y-%m").replace(tzinfo=UTC)
+        following = begin.replace(year=begin.year + begin.month // 12, month=begin.month % 12 + 1)
+        end = min(now, following)
+    if begin is not None and begin > end and month is None:
+        raise invalid([FieldError("query.since", "is after until")])
+    return begin, end
+
+
+def aware(moment: datetime | None) -> datetime | None:
+    """A time of a query in UTC, which is meant where no zone is named."""
+    if moment is None:
+        return None
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+async def _models(services: Services) -> dict[str, str]:
+    """What cards each node has; nothing while no leader answers."""
+    try:
+        nodes = await services.leader.nodes()
+    except LeaderAway:
+        return {}
+    return {str(node["name"]): str(node["gpus"][0].get("model")) for node in nodes if node.get("gpus")}
+
+
+def _csv(groups: list[str], rows: list[dict[str, Any]]) -> str:
+    out = io.StringIO()
+    writer = csv.DictWriter(out, [*groups, "gpuHours", "heldHours", "jobs"], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({key: _harmless(value) for key, value in row.items()} for row in rows)
+    return out.getvalue()
+
+
+def _harmless(value: Any) -> Any:
+    """A text that no spreadsheet takes for a formula."""
+    return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@") else value

@@ -1,0 +1,107 @@
+"""Decisions about waiting jobs, stops, the audit, and usage, through the doors."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from t9ksched.store.history import Event
+from tests.unit.api.test_jobs import live
+from tests.unit.api.world import World
+
+JOB = "/apis/v1/workloads/default/mpijob/walk"
+STOPS, AUDIT, USAGE = "/apis/v1/admin/stops", "/apis/v1/admin/audit", "/apis/v1/usage"
+
+
+async def test_hold_prioritise_release(world: World) -> None:
+    world.leader.job_list = [live("walk", phase="Pending")]
+    assert (await world.admin("POST", f"{JOB}/actions/hold")).body["held"] is True
+    assert (await world.user("GET", JOB)).body["held"] is True
+    assert [job["held"] for job in (await world.user("GET", "/apis/v1/workloads")).body["items"]] == [True]
+    body = (await world.admin("POST", f"{JOB}/actions/prioritise", {"priority": 9})).body
+    assert (body["held"], body["priority"], body["by"]) == (True, 9, "admin")
+    assert (await world.admin("POST", f"{JOB}/actions/release")).body["held"] is False
+    assert "held" not in (await world.user("GET", JOB)).body
+    audit = (await world.admin("GET", f"{AUDIT}?name=walk")).body["items"]
+    assert [one["event"] for one in audit] == ["job-released", "job-prioritised", "job-held"]
+
+
+@pytest.mark.parametrize("action", ["hold", "release"])
+async def test_what_runs_is_left_alone(world: World, action: str) -> None:
+    world.leader.job_list = [live("walk", phase="Running")]
+    refused = await world.admin("POST", f"{JOB}/actions/{action}")
+    assert (refused.status, refused.body["code"]) == (409, "Conflict")
+    assert await world.store.controls.all() == []
+
+
+@pytest.mark.parametrize("body", [{}, {"priority": 101}, {"priority": True}, {"priority": 1, "x": 2}])
+async def test_faulty_priorities(world: World, body: dict[str, object]) -> None:
+    world.leader.job_list = [live("walk", phase="Pending")]
+    assert (await world.admin("POST", f"{JOB}/actions/prioritise", body)).body["code"] == "InvalidField"
+
+
+async def test_stops_are_shown_everywhere_and_end(world: World) -> None:
+    put = await world.admin("PUT", f"{STOPS}/scheduling", {"duration": "1h", "why": "new switches"})
+    assert (put.body["what"], put.body["by"], put.body["why"]) == ("scheduling", "admin", "new switches")
+    for path in ("/apis/v1/queues", "/apis/v1/workloads"):
+        assert (await world.user("GET", path)).body["stopped"] == [put.body], path
+    assert (await world.user("GET", "/apis/v1/stops")).body["items"] == [put.body]
+    assert (await world.admin("DELETE", f"{STOPS}/scheduling")).status == 204
+    assert (await world.admin("DELETE", f"{STOPS}/scheduling")).body["code"] == "NotFound"
+    await world.admin("PUT", f"{STOPS}/preemption", {"duration": "1ms"})
+    assert (await world.user("GET", "/apis/v1/stops")).body["items"] == []
+    assert (await world.admin("PUT", f"{STOPS}/everything", {})).status == 422
+    refused = await world.admin("PUT", f"{STOPS}/scheduling", {"duration": "soon", "way": 1})
+    assert sorted(refused.paths) == ["duration", "way"]
+
+
+async def test_audit_pages_and_filters(world: World) -> None:
+    for name in ("a", "b", "c"):
+        await world.admin("POST", "/apis/v1/admin/queues", {"name": name})
+    await world.admin("PUT", "/apis/v1/admin/queues/a/members", {"users": ["ann"]})
+    await world.store.history.append(Event(event="bound", queue="a"))
+    first = (await world.admin("GET", f"{AUDIT}?limit=3")).body
+    assert [(one["event"], one["queue"]) for one in first["items"]] == [
+        ("queue-members-changed", "a"),
+        ("queue-created", "c"),
+        ("queue-created", "b"),
+    ]
+    rest = (await world.admin("GET", f"{AUDIT}?limit=3&after={first['next']}")).body
+    assert ([one["queue"] for one in rest["items"]], rest["next"]) == (["a"], None)
+    assert len((await world.admin("GET", f"{AUDIT}?queue=a&event=queue-created")).body["items"]) == 1
+    assert (await world.admin("GET", f"{AUDIT}?event=bound")).body["items"] == []
+    assert (await world.admin("GET", f"{AUDIT}?actor=eve")).body["items"] == []
+    assert (await world.admin("GET", f"{AUDIT}?until=2001-01-01T00:00:00Z")).body["items"] == []
+
+
+async def test_usage_of_ones_own_and_of_all(world: World) -> None:
+    start = datetime(2026, 3, 31, 22, tzinfo=UTC)
+    events = []
+    for user, queue, uid in (("ann", "a", "u1"), ("bob", "b", "u2")):
+        head = {"uid": uid, "namespace": "ml", "kind": "Pod", "name": uid, "queue": queue}
+        events += [
+            Event(event="submitted", actor=user, at=start, **head),
+            Event(
+                event="bound",
+                at=start,
+                detail={"pod": "p", "node": "n1", "cards": {"c": [0, 1] if uid == "u1" else [2]}},
+                **head,
+            ),
+            Event(event="started", at=start + timedelta(hours=1), **head),
+            Event(event="finished", at=start + timedelta(hours=4), **head),
+        ]
+    await world.store.history.append_many(events)
+    world.leader.node_list = [{"name": "n1", "gpus": [{"model": "A100"}]}]
+    mine = (await world.user("GET", f"{USAGE}?by=queue&by=model&by=month")).body
+    assert mine["items"] == [
+        {"queue": "a", "model": "A100", "month": "2026-03", "gpuHours": 4.0, "heldHours": 2.0, "jobs": 1},
+        {"queue": "a", "model": "A100", "month": "2026-04", "gpuHours": 4.0, "heldHours": 0.0, "jobs": 1},
+    ]
+    everything = (await world.admin("GET", f"{USAGE}?by=user")).body
+    assert [(row["user"], row["gpuHours"]) for row in everything["items"]] == [("ann", 8.0), ("bob", 4.0)]
+    assert everything["total"] == {"gpuHours": 12.0, "heldHours": 3.0}
+    april = (await world.admin("GET", f"{USAGE}?month=2026-04")).body
+    assert april["total"]["gpuHours"] == 6.0
+    table = (await world.admin("GET", f"{USAGE}?format=csv&by=card")).body.decode()
+    assert table.splitlines()[:2] == ["card,gpuHours,heldHours,jobs", "n1#0,4.0,1.0,1"]
+    for query in ("by=colour", "month=2026-13", "month=2026-04&since=2026-04-01", "since=2030-01-01&until=2029-01-01"):
+        assert (await world.admin("GET", f"{USAGE}?{query}")).body["code"] == "InvalidField", query

@@ -1,0 +1,218 @@
+"""Every endpoint × every role × own and other's. An endpoint that is not in the table fails the test.
+
+`own` and `other` are queues: `boss` manages the first, `ann` (a user) and `eye` (a viewer) are members of it. Each job
+has its own submitter. A cell says what the role gets: `+` its way, `F` 403, `-` 404 as if it were not there.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fastapi.routing import APIRoute
+
+from tests.unit.api.test_jobs import live
+from tests.unit.api.world import Answer, Client, Json, World, pytorch
+
+ROLES = ("admin", "boss", "ann", "eye", "nobody")
+PUBLIC = {"/healthz", "/metrics", "/readyz", "/docs"}
+QUEUE, QUEUES = "/apis/v1/admin/queues/{name}", "/apis/v1/admin/queues"
+JOB, JOBS = "/apis/v1/workloads/{namespace}/{kind}/{name}", "/apis/v1/workloads"
+TOKENS, AUDIT = "/apis/v1/admin/tokens", "/apis/v1/admin/audit"
+
+# Method and path, then the cells of admin, boss, ann, eye for what is their own, and for what is somebody else's.
+TABLE: dict[tuple[str, str], tuple[str, str]] = {
+    ("GET", QUEUES): ("++FF", "++FF"),
+    ("POST", QUEUES): ("+FFF", "+FFF"),
+    ("GET", QUEUE): ("++FF", "+FFF"),
+    ("PUT", QUEUE): ("+FFF", "+FFF"),
+    ("PATCH", QUEUE): ("+FFF", "+FFF"),
+    ("DELETE", QUEUE): ("+FFF", "+FFF"),
+    ("GET", QUEUE + "/members"): ("++FF", "+FFF"),
+    ("PUT", QUEUE + "/members"): ("++FF", "+FFF"),
+    ("POST", QUEUE + "/actions/close"): ("++FF", "+FFF"),
+    ("POST", QUEUE + "/actions/open"): ("++FF", "+FFF"),
+    ("POST", QUEUE + "/actions/drain"): ("++FF", "+FFF"),
+    ("GET", TOKENS): ("+FFF", "+FFF"),
+    ("POST", TOKENS): ("+FFF", "+FFF"),
+    ("DELETE", TOKENS + "/{name}"): ("+FFF", "+FFF"),
+    ("GET", AUDIT): ("++FF", "++FF"),
+    ("GET", "/apis/v1/queues"): ("++++", "++++"),
+    ("POST", "/apis/v1/access-reviews"): ("++++", "++++"),
+    ("GET", JOBS): ("++++", "++++"),
+    ("POST", JOBS): ("+++F", "+FFF"),
+    ("GET", JOB): ("++++", "+---"),
+    ("DELETE", JOB): ("+++F", "+--F"),
+    ("GET", JOB + "/explanation"): ("++++", "+---"),
+    ("GET", JOB + "/history"): ("++++", "+---"),
+    ("POST", JOB + "/actions/hold"): ("++FF", "+---"),
+    ("POST", JOB + "/actions/release"): ("++FF", "+---"),
+    ("POST", JOB + "/actions/prioritise"): ("++FF", "+---"),
+    ("GET", "/apis/v1/nodes"): ("++++", "++++"),
+    ("GET", "/apis/v1/nodes/{name}"): ("++++", "++++"),
+    ("GET", "/apis/v1/usage"): ("++++", "++++"),
+    ("GET", "/apis/v1/stops"): ("++++", "++++"),
+    ("PUT", "/apis/v1/admin/stops/{what}"): ("+FFF", "+FFF"),
+    ("DELETE", "/apis/v1/admin/stops/{what}"): ("+FFF", "+FFF"),
+}
+BODIES: dict[tuple[str, str], Json] = {
+    ("POST", QUEUES): {"name": "new"},
+    ("PUT", QUEUE): {"spec": {}},
+    ("PATCH", QUEUE): {"spec": {}},
+    ("PUT", QUEUE + "/members"): {"everyone": False, "users": ["ann", "eye"]},
+    ("POST", TOKENS): {"name": "new"},
+    ("POST", JOB + "/actions/prioritise"): {"priority": 3},
+    ("PUT", "/apis/v1/admin/stops/{what}"): {},
+}
+
+
+@pytest.fixture
+async def callers(world: World) -> dict[str, Client]:
+    """One client a role, the two queues, and for each role a job of his own and one of somebody else."""
+    store = world.store
+    who = {"users": ["ann", "eye"]}
+    await store.queues.create("own", {}, {}, who)
+    await store.queues.create("other", {}, {}, {"users": ["bob"]})
+    tokens = {
+        "boss": await store.tokens.create("boss", "manager", queues=["own"]),
+        "ann": await store.tokens.create("ann", "user"),
+        "eye": await store.tokens.create("eye", "viewer"),
+    }
+    world.leader.node_list = [{"name": "n1", "gpus": []}]
+    for submitter, queue in (("admin", "own"), ("boss", "own"), ("ann", "own"), ("eye", "own"), ("bob", "other")):
+        made = await world.kube.create(_job(), pytorch(f"of-{submitter}", queue=queue, namespace="default"), "default")
+        job = live(f"of-{submitter}", uid=made["metadata"]["uid"], submitter=submitter, queue=queue, phase="Pending")
+        job |= {"kind": "PyTorchTrainingJob"}
+        world.leader.job_list.append(job)
+        world.leader.explanations[f"default/PyTorchTrainingJob/{job['name']}"] = {"job": job}
+        await store.acceptances.put_many([_accepted(job)])
+    return {name: Client(world.user.url, world.user.session, token) for name, token in tokens.items()} | {
+        "admin": world.admin,
+        "nobody": world.nobody,
+    }
+
+
+def _job() -> Any:
+    from t9ksched.kube.resources import by_kind
+
+    return by_kind("batch.tensorstack.dev/v1beta1", "PyTorchTrainingJob")
+
+
+def _accepted(job: Json) -> Any:
+    from t9ksched.store.acceptances import Acceptance
+
+    head = {key: job[key] for key in ("uid", "kind", "namespace", "name", "submitter", "queue")}
+    return Acceptance(**head)
+
+
+def operations(world: World) -> Iterator[tuple[str, str]]:
+    for path, methods in world.app.openapi()["paths"].items():
+        for method in methods:
+            yield method.upper(), path
+
+
+async def ask(client: Client, role: str, method: str, path: str, whose: str) -> Answer:
+    """The request about what is the role's own, or about what is somebody else's."""
+    values = {"namespace": "default", "kind": "pytorchtrainingjob", "what": "scheduling"}
+    values["name"] = "own" if whose == "own" else "other"
+    if path.startswith(JOB):
+        values["name"] = f"of-{role}" if whose == "own" else "of-bob"
+    elif path == "/apis/v1/nodes/{name}":
+        values["name"] = "n1"
+    elif path.startswith(TOKENS):
+        values["name"] = "ann"
+    body = BODIES.get((method, path))
+    if (method, path) == ("POST", JOBS):
+        body = pytorch("fresh", queue=values["name"])
+    if path.endswith("access-reviews"):
+        body = {"queue": values["name"]}
+    return await client(method, path.format(**values), body)
+
+
+async def test_every_endpoint_has_its_row(world: World) -> None:
+    listed = {(method, path) for method, path in operations(world) if path not in PUBLIC}
+    assert listed == set(TABLE)
+    hidden = {route.path for route in world.app.routes if isinstance(route, APIRoute)}
+    assert hidden - {path for _, path in operations(world)} <= PUBLIC
+
+
+@pytest.mark.parametrize("whose", ["own", "other"])
+@pytest.mark.parametrize("role", ROLES[:4])
+async def test_who_may_do_what(world: World, callers: dict[str, Client], role: str, whose: str) -> None:
+    wrong = []
+    # Reading comes before changing, and deleting last.
+    order = ["GET", "PATCH", "PUT", "POST", "DELETE"]
+    for method, path in sorted(TABLE, key=lambda row: order.index(row[0])):
+        if (method, path) == ("DELETE", TOKENS + "/{name}") and role == "ann":
+            continue  # would end the very token; another role's row tests it
+        cell = TABLE[method, path][whose == "other"][ROLES.index(role)]
+        answer = await ask(callers[role], role, method, path, whose)
+        refused = {403: "F", 404: "-"}.get(answer.status, "+" if answer.status < 300 or answer.status == 409 else "?")
+        if refused != cell:
+            wrong.append((method, path, f"expected {cell}", answer.status, answer.body))
+    assert not wrong
+
+
+async def test_without_a_token_nothing_is_open_but_what_says_so(world: World, callers: dict[str, Client]) -> None:
+    for method, path in operations(world):
+        answer = await ask(callers["nobody"], "nobody", method, path, "own")
+        assert (answer.status == 401) is (path not in PUBLIC), (method, path)
+
+
+async def test_lists_show_what_is_ones_own(world: World, callers: dict[str, Client]) -> None:
+    async def names(role: str, path: str) -> list[str]:
+        return [one["name"] for one in (await callers[role]("GET", path)).body["items"]]
+
+    everything = ["of-admin", "of-ann", "of-bob", "of-boss", "of-eye"]
+    assert await names("admin", JOBS) == everything
+    assert await names("boss", JOBS) == [name for name in everything if name != "of-bob"], "all of his queue"
+    assert await names("ann", JOBS) == ["of-ann"]
+    assert await names("boss", QUEUES) == ["own"]
+    assert await names("ann", "/apis/v1/queues") == ["default", "own"]
+    told = (await callers["ann"]("GET", "/apis/v1/queues")).body["items"][1]
+    assert told["members"]["users"] == ["ann"], "who else is a member is for managers"
+    assert (await callers["boss"]("GET", "/apis/v1/queues")).body["items"][1]["members"]["users"] == ["ann", "eye"]
+
+
+async def test_names_of_others_are_hidden_on_cards_and_in_explanations(
+    world: World, callers: dict[str, Client]
+) -> None:
+    def holder(name: str, queue: str) -> Json:
+        job = f"PyTorchTrainingJob/{name}"
+        return {"namespace": "default", "pod": f"{name}-0", "container": "c", "job": job, "queue": queue, "cores": 100}
+
+    cards = [{"index": 0, "holders": [holder("of-ann", "own")]}, {"index": 1, "holders": [holder("of-bob", "other")]}]
+    world.leader.node_list = [{"name": "n1", "gpus": cards}]
+
+    async def pods(role: str) -> list[str | None]:
+        node = (await callers[role]("GET", "/apis/v1/nodes/n1")).body
+        return [card["holders"][0]["pod"] for card in node["gpus"]]
+
+    assert await pods("admin") == ["of-ann-0", "of-bob-0"]
+    assert await pods("boss") == ["of-ann-0", None]
+    assert await pods("ann") == ["of-ann-0", None]
+    assert await pods("eye") == [None, None]
+    explanation = world.leader.explanations["default/PyTorchTrainingJob/of-ann"]
+    explanation["holders"] = [
+        {"queue": "other", "job": "default/PyTorchTrainingJob/of-bob", "gpus": 4},
+        {"queue": "own", "job": "default/PyTorchTrainingJob/of-ann", "gpus": 2},
+    ]
+    told = (await callers["ann"]("GET", f"{JOBS}/default/pytorchtrainingjob/of-ann/explanation")).body["holders"]
+    assert [(one["job"], one["gpus"]) for one in told] == [(None, 4), ("default/PyTorchTrainingJob/of-ann", 2)]
+
+
+async def test_a_token_limited_to_queues(world: World, callers: dict[str, Client]) -> None:
+    secret = await world.store.tokens.create("narrow", owner="ann", queues=["default"])
+    narrow = Client(world.user.url, world.user.session, secret)
+    assert [one["name"] for one in (await narrow("GET", "/apis/v1/queues")).body["items"]] == ["default"]
+    refused = await narrow("POST", JOBS, pytorch("x", queue="own"))
+    assert (refused.status, refused.body["code"], "narrow" in refused.body["detail"]) == (
+        403,
+        "QueueNotPermitted",
+        True,
+    )
+
+
+async def test_a_namespaces_owner_sees_and_cancels_its_jobs(world: World, callers: dict[str, Client]) -> None:
+    world.kube.namespace_meta["default"] = {"annotations": {"tensorstack.dev/owner": "ann"}}
+    assert len((await callers["ann"]("GET", JOBS)).body["items"]) == 5
+    assert (await callers["ann"]("DELETE", f"{JOBS}/default/pytorchtrainingjob/of-bob")).status == 200
