@@ -52,7 +52,9 @@ class Agents:
         self.auditor = AuditWatcher(self._follower)
         self._node_timers = Timers(faults.clock(clock))
         names = None if nodes is None else list(nodes)
-        self.kubelet = Kubelet(port, self._follower, self._node_timers, names, silent=faults.silent)
+        self.kubelet = Kubelet(
+            port, self._follower, self._node_timers, names, silent=faults.silent, broken=faults.broken
+        )
         self._reconcilers: list[Reconciler] = [self.kubelet]
         if controllers:
             self._reconcilers += [

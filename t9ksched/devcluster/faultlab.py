@@ -13,7 +13,7 @@ from aiohttp import web
 
 from t9ksched.devcluster import render
 from t9ksched.devcluster.api import Api
-from t9ksched.devcluster.faults import Faults, Rule, Settings, told_unreachable
+from t9ksched.devcluster.faults import NOTHING, Faults, Rule, Settings, told_unreachable
 from t9ksched.devcluster.options import WriteOptions
 from t9ksched.devcluster.paths import method_not_allowed, parse, verb_of
 from t9ksched.devcluster.status import StatusError
@@ -41,7 +41,7 @@ class FaultLab:
                 raise StatusError(400, "BadRequest", text, {}) from None
             self.set(settings)
         elif request.method == "DELETE":
-            self.set(Settings(rules=[], silent_nodes=[], clock_skew=0.0))
+            self.set(NOTHING)
         elif request.method != "GET":
             raise method_not_allowed()
         return web.Response(body=render.encode(self._faults.show()), content_type="application/json")

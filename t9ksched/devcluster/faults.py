@@ -85,6 +85,7 @@ class Settings(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
         seed: of the dice, which start anew.
         rules: see `Rule`.
         silent_nodes: nodes whose kubelet does nothing, and which say so by `Ready` being unknown.
+        broken_nodes: nodes that turn every new pod away, as one whose device plugin has failed does.
         clock_skew: seconds by which kubelets' clocks are ahead.
         compact: forget all history now, so that whoever resumes an older watch is told 410.
         cut_watches: break every open watch now.
@@ -93,9 +94,20 @@ class Settings(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     seed: int | None = None
     rules: list[Rule] | None = None
     silent_nodes: list[str] | None = None
+    broken_nodes: list[str] | None = None
     clock_skew: float | None = None
     compact: bool = False
     cut_watches: bool = False
+
+
+NOTHING: Final = Settings(rules=[], silent_nodes=[], broken_nodes=[], clock_skew=0.0)
+"""The settings by which everything works."""
+
+
+def _become(names: set[str], wanted: Iterable[str]) -> None:
+    """Change a set that others look at."""
+    names.clear()
+    names.update(wanted)
 
 
 class Faults:
@@ -105,6 +117,7 @@ class Faults:
         self.random = Random(seed)
         self.rules: list[Rule] = []
         self.silent: set[str] = set()
+        self.broken: set[str] = set()
         self.skew = 0.0
         self.hits: Counter[str] = Counter()
 
@@ -120,19 +133,22 @@ class Faults:
             self.rules = settings.rules
             self.hits.clear()
         if settings.silent_nodes is not None:
-            self.silent = set(settings.silent_nodes)
+            _become(self.silent, settings.silent_nodes)
+        if settings.broken_nodes is not None:
+            _become(self.broken, settings.broken_nodes)
         if settings.clock_skew is not None:
             self.skew = settings.clock_skew
 
     def clear(self) -> None:
         """Everything works again."""
-        self.set(Settings(rules=[], silent_nodes=[], clock_skew=0.0))
+        self.set(NOTHING)
 
     def show(self) -> Object:
         """The state as `GET /_faults` gives it."""
         return {
             "rules": msgspec.to_builtins(self.rules),
             "silentNodes": sorted(self.silent),
+            "brokenNodes": sorted(self.broken),
             "clockSkew": self.skew,
             "hits": dict(sorted(self.hits.items())),
         }

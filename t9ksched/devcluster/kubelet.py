@@ -63,8 +63,8 @@ class _Life:
 
 
 class Kubelet(Reconciler):
-    """Plays the nodes of the given names; None plays every node of the cluster. Nodes named in `silent`, which may
-    change at any time, are not played while they are in it.
+    """Plays the nodes of the given names; None plays every node of the cluster. Nodes named in `silent` are not
+    played while they are in it, those in `broken` turn every new pod away; both may change at any time.
     """
 
     workers = 8
@@ -76,9 +76,11 @@ class Kubelet(Reconciler):
         timers: Timers,
         nodes: Collection[str] | None = None,
         silent: Collection[str] = (),
+        broken: Collection[str] = (),
     ) -> None:
         super().__init__(timers)
         self._silent = silent
+        self._broken = broken
         self.refusals: list[Refusal] = []
         self.rooms: dict[str, NodeRoom] = {}
         self._port = port
@@ -192,6 +194,8 @@ class Kubelet(Reconciler):
     def _admit(self, key: str, pod: Object, life: _Life, now: float) -> bool:
         room = self.rooms[pod["spec"]["nodeName"]]
         try:
+            if room.facts.name in self._broken:
+                raise PodRefused("UnexpectedAdmissionError", "Allocate failed: the device plugin does not answer")
             life.record = room.admit(pod)
         except PodRefused as error:
             self.refusals.append(Refusal(key, error.reason, room.facts.name, error.message))

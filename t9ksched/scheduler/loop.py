@@ -97,6 +97,8 @@ class Loop:
     async def cycle(self) -> Plan:
         """Plan on a frozen view, charge what still holds, hand it to the executor."""
         now = self._clock()
+        for refused in self._state.avoided.take(now):
+            self._narrator.turned_away(refused, now)
         evictor = self._evictor if "preempt" in self.policy.actions else None
         view = self._state.view(now, evictor.tenants.running(now) if evictor else ())
         self._narrator.accepted(self._state.take_new_acceptances())

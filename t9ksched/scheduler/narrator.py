@@ -12,6 +12,7 @@ from typing import Final
 
 from t9ksched.model import names
 from t9ksched.model.reasons import Code, Reason
+from t9ksched.scheduler.avoided import TurnedAway
 from t9ksched.scheduler.journal import Journal
 from t9ksched.scheduler.notices import Notices
 from t9ksched.scheduler.records import FINISHED, GangRecord
@@ -108,6 +109,13 @@ class Narrator:
         """A half-bound gang was taken back."""
         self._note(history.TAKEN_BACK, gang, now, {"message": message})
         self._notices.gang(gang, names.EVENT_GANG_TAKEN_BACK, message, warning=True)
+
+    def turned_away(self, refused: TurnedAway, now: int) -> None:
+        """A node did not admit a member that was bound to it."""
+        detail = {"pod": refused.pod, "node": refused.node, "message": refused.why}
+        self._note(history.TURNED_AWAY, refused.gang, now, detail)
+        message = f"node {refused.node} did not admit pod {refused.pod} ({refused.why}): it is avoided for a while"
+        self._notices.gang(refused.gang, names.EVENT_REFUSED, message, warning=True)
 
     def _note(self, event: str, gang: GangRecord, now: int, detail: Json) -> None:
         uid, kind, _, name = identity(gang)

@@ -21,6 +21,7 @@ from t9ksched.model.podgroup import PodGroupSpec
 from t9ksched.model.quantity import QuantityError
 from t9ksched.model.queue import Queue
 from t9ksched.model.reasons import Code, Reason
+from t9ksched.scheduler.avoided import Avoided
 from t9ksched.scheduler.charges import Charges, annotated_cards
 from t9ksched.scheduler.claimants import Claimants
 from t9ksched.scheduler.claims import Claim, Claims, CsiNode, PersistentVolume, StorageClass, claim_names
@@ -48,6 +49,7 @@ class Observed:
         self.nodes = NodeTable()
         self.node_objects: dict[str, tuple[Node, NodeFacts]] = {}
         self.charges = Charges(self.nodes)
+        self.avoided = Avoided()
         self.claims = Claims()
         self.pods: dict[str, PodRecord] = {}
         self.gangs: dict[tuple[str, str], GangRecord] = {}
@@ -167,9 +169,8 @@ class Observed:
     def upsert_pod(self, pod: Pod) -> None:
         """A pod appeared or changed. Where it is bound is what the API server says, whoever bound it."""
         uid = pod.metadata.uid
-        record = self.pods.get(uid)
-        if record is None:
-            record = self._new_pod(pod)
+        known = self.pods.get(uid)
+        record = known or self._new_pod(pod)
         was = (record.phase, record.node, record.deleting)
         opened = record.gates
         expected = bool(record.assumed)
@@ -183,6 +184,8 @@ class Observed:
                 log.warning("bound elsewhere", pod=record.key, assumed=record.assumed, bound=record.node)
             record.assumed = ""
             self.holds.pop(uid, None)
+        if record.phase == "Failed" and was[0] != "Failed" and known is not None and record.ours:
+            self.avoided.note(record, pod.status.reason, pod.status.message)
         record.gates = gates(pod) if record.ours and not record.node else ()
         freed = self._recharge(record)
         if record.claims and was != (record.phase, record.node, record.deleting):

@@ -6,13 +6,14 @@ PodGroup with its members, or the virtual group of a single pod; it knows when i
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
 
 from t9ksched.model.gang import Gang, Member
+from t9ksched.model.labels import NodeSelector, NodeSelectorTerm, Requirement
 from t9ksched.model.pod import Metadata, OwnerReference
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.podgroup import PodGroupSpec
@@ -149,6 +150,8 @@ class GangRecord:
     admitted: int = 0
     reasons: tuple[Reason, ...] = ()
     position: int | None = None
+    avoid: frozenset[str] = frozenset()
+    """Nodes that turned members away a short while ago."""
     stale: bool = True
     _snapshot: Gang | None = None
 
@@ -195,7 +198,7 @@ class GangRecord:
         if not pending:
             return None
         waiting = [
-            Member(pod.uid, pod.key, pod.role, pod.pod_class)
+            Member(pod.uid, pod.key, pod.role, _off(pod.pod_class, self.avoid))
             for pod in pending
             if pod.pod_class is not None and not pod.blocked
         ]
@@ -218,6 +221,22 @@ class GangRecord:
             accepted=self.acceptance is not None,
             blocked=tuple(blocked.values()),
         )
+
+
+def _off(pod_class: PodClass, nodes: frozenset[str]) -> PodClass:
+    """The same class of pods, kept off these nodes."""
+    if not nodes:
+        return pod_class
+    elsewhere = Requirement("metadata.name", "NotIn", tuple(sorted(nodes)))
+    if pod_class.node_affinity is None:
+        terms: tuple[NodeSelectorTerm, ...] = (NodeSelectorTerm(fields=(elsewhere,)),)
+    else:  # a term without requirements matches no node, and must not begin to match some
+        terms = tuple(
+            NodeSelectorTerm(term.labels, (*term.fields, elsewhere))
+            for term in pod_class.node_affinity.terms
+            if term.labels or term.fields
+        )
+    return replace(pod_class, node_affinity=NodeSelector(terms))
 
 
 def _count_roles(pods: Iterable[PodRecord]) -> dict[str, int]:

@@ -28,6 +28,7 @@ from t9ksched.scheduler.journal import Journal
 from t9ksched.scheduler.loop import Loop
 from t9ksched.scheduler.narrator import Narrator
 from t9ksched.scheduler.notices import Notices
+from t9ksched.scheduler.preemption import Evictor
 from t9ksched.scheduler.projection import Projection
 from t9ksched.scheduler.state import ClusterState
 from t9ksched.scheduler.status import StatusWriter
@@ -77,7 +78,16 @@ class SchedulerService:
         self._narrator = Narrator(self.state, self.journal, notices, clock)
         volumes = VolumeBinding(timeout=gang_bind_timeout * VOLUMES_SHARE)
         self.executor = Executor(client, self.state, self._narrator, clock, self._changed, volumes)
-        self.loop = Loop(self.state, self.executor, self._narrator, policy or Policy(), clock, observe=observe)
+        self._evictor = Evictor(client, self.state, self._narrator, clock)
+        self.loop = Loop(
+            self.state,
+            self.executor,
+            self._narrator,
+            policy or Policy(),
+            clock,
+            evictor=self._evictor,
+            observe=observe,
+        )
         self._projection = Projection(client, store, self.state, notices, self._now, observe=observe)
         self._status = StatusWriter(client, self.state, self._projection.write, self._now, groups=not observe)
         integrity = Integrity(
@@ -146,6 +156,7 @@ class SchedulerService:
         finally:
             self.ready.clear()
             self._housekeeping.stop()
+            await self._evictor.stop()
             await self.executor.stop()
             await self._internal.stop()
 

@@ -37,6 +37,7 @@ class ClusterState(Observed):
         `running` are those that may have to yield, for a policy that preempts.
         """
         gangs: list[Gang] = []
+        self.avoided.forget(now)
         self._resting = {pod for pod in self._resting if pod.waiting and pod.retry_at > now}
         resting = {pod.gang for pod in self._resting}
         for record in list(self.pending):
@@ -47,6 +48,9 @@ class ClusterState(Observed):
                 continue
             if record.acceptance is None:
                 self._accept_new(record, now)
+            avoid = self.avoided.by(record, now)
+            if avoid != record.avoid:
+                record.avoid, record.stale = avoid, True
             snapshot = record.snapshot()
             if snapshot is not None:
                 gangs.append(snapshot)
@@ -184,8 +188,11 @@ class ClusterState(Observed):
         return len(over)
 
     def next_retry(self) -> int | None:
-        """When the next refused pod may be tried again; None when none waits for that."""
-        return min((pod.retry_at for pod in self._resting if pod.waiting), default=None)
+        """When the next refused pod, or a node that refused one, may be tried again; None when none waits for that."""
+        times = [pod.retry_at for pod in self._resting if pod.waiting]
+        if (end := self.avoided.next_end()) is not None:
+            times.append(end)
+        return min(times, default=None)
 
 
 def _unfit(gang: GangRecord) -> Reason | None:

@@ -15,6 +15,7 @@ from typing import Any, Final
 from t9ksched.devcluster.agents import Agents
 from t9ksched.devcluster.auditor import AuditReport, audit
 from t9ksched.devcluster.cluster import DevCluster
+from t9ksched.devcluster.faults import Faults
 from t9ksched.devcluster.nodefile import nodes_from
 from t9ksched.kube.client import Client
 from t9ksched.kube.config import connect
@@ -33,12 +34,13 @@ GPU: Final = "nvidia.com/gpu"
 class World:
     """One test's part of a cluster. `run` is unique; nodes are named and labelled by it."""
 
-    def __init__(self, client: Client, kubeconfig: Path, run: str, *, real: bool) -> None:
+    def __init__(self, client: Client, kubeconfig: Path, run: str, *, real: bool, faults: Faults | None = None) -> None:
         self.client = client
         self.kubeconfig = kubeconfig
         self.run = run
         self.namespace = run
         self.real = real
+        self.faults = faults
         self.nodes: list[str] = []
         self.agents: Agents | None = None
         self.refusals_expected = False
@@ -57,7 +59,7 @@ class World:
             created = await self.client.create(NODES, node)
             await self.client.replace_status(NODES, created | {"status": status})
             self.nodes.append(created["metadata"]["name"])
-        self.agents = Agents(self.client, nodes=self.nodes, controllers=not self.real)
+        self.agents = Agents(self.client, nodes=self.nodes, controllers=not self.real, faults=self.faults)
         self.agents.begin()
         await self.agents.synced()
 
@@ -226,7 +228,7 @@ async def new_world(folder_: Path) -> AsyncIterator[World]:
             for name in (names.SYSTEM_NAMESPACE, run):
                 with suppress(AlreadyExists):
                     await client.create(NAMESPACES, {"metadata": {"name": name}})
-            world = World(client, kubeconfig, run, real=cluster is None)
+            world = World(client, kubeconfig, run, real=cluster is None, faults=cluster and cluster.faults)
             try:
                 yield world
                 await world.check()

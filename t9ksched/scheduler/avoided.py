@@ -1,0 +1,71 @@
+"""Nodes that turned members of a job away: its next tries go elsewhere for a while.
+
+A kubelet may refuse a pod that is bound to it: the device plugin has no card left, somebody else was faster. The pod is
+Failed then, and its controller makes another; without a memory that one would be sent to the same node again.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from t9ksched.scheduler.records import GangRecord, PodRecord
+
+AVOID_NS: Final = 120 * 1_000_000_000
+"""How long a node is avoided by a job of which it turned a pod away."""
+_REASONS: Final = re.compile(r"OutOf\w+|UnexpectedAdmissionError|NodeAffinity|NodePorts|TaintToleration|NodeShutdown")
+
+
+@dataclass(frozen=True, slots=True)
+class TurnedAway:
+    """A bound pod that its node did not admit."""
+
+    gang: GangRecord
+    pod: str
+    node: str
+    why: str
+
+
+class Avoided:
+    """Which node is avoided by which job until when. Times are nanoseconds since the epoch."""
+
+    def __init__(self) -> None:
+        self._new: list[TurnedAway] = []
+        self._until: dict[str, dict[str, int]] = {}
+
+    def note(self, record: PodRecord, reason: str, message: str) -> None:
+        """A pod has just failed: remember it if its node refused it."""
+        if record.gang is not None and record.node and _REASONS.fullmatch(reason):
+            why = f"{reason}: {message}" if message else reason
+            self._new.append(TurnedAway(record.gang, record.name, record.node, why))
+
+    def take(self, now: int) -> list[TurnedAway]:
+        """What was noted since the last call; from `now` on the nodes are avoided."""
+        found, self._new = self._new, []
+        for each in found:
+            self._until.setdefault(_job(each.gang), {})[each.node] = now + AVOID_NS
+        return found
+
+    def by(self, gang: GangRecord, now: int) -> frozenset[str]:
+        """The nodes that this gang avoids now."""
+        if not self._until:
+            return frozenset()
+        job = _job(gang)
+        nodes = {node: until for node, until in self._until.get(job, {}).items() if until > now}
+        if nodes:
+            self._until[job] = nodes
+        else:
+            self._until.pop(job, None)
+        return frozenset(nodes)
+
+    def forget(self, now: int) -> None:
+        """Drop what is over."""
+        self._until = {job: nodes for job, nodes in self._until.items() if max(nodes.values()) > now}
+
+    def next_end(self) -> int | None:
+        """When the next node may be tried again; None when none is avoided."""
+        return min((until for nodes in self._until.values() for until in nodes.values()), default=None)
+
+
+def _job(gang: GangRecord) -> str:
+    """Whose failure it is: the replacement of a single pod is another group of the same owner."""
+    return gang.owner.uid if gang.owner is not None else gang.uid
