@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import structlog
 
-from t9ksched.kube.errors import ApiError, Conflict, NotFound
+from t9ksched.kube.errors import ApiError, Conflict, Forbidden, NotFound
 from t9ksched.kube.port import ClusterPort, Object
 from t9ksched.kube.resources import PODS, Resource, by_kind
 from t9ksched.model.names import BATCH_GROUP, EVENT_MAX_DURATION_EXCEEDED, PLATFORM_GROUP
@@ -122,7 +122,10 @@ class DurationKeeper:
                 resource = by_kind(owner["apiVersion"], owner["kind"])
             except KeyError:
                 break
-            item = await self._client.get(resource, owner["name"], pod.namespace)
+            try:
+                item = await self._client.get(resource, owner["name"], pod.namespace)
+            except Forbidden:
+                break  # nothing that we may look at, so nothing that we may stop
             item.setdefault("apiVersion", owner["apiVersion"])
             item.setdefault("kind", owner["kind"])
             if (resource.group, resource.kind) in STOPS:

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 import structlog
 
-from t9ksched.kube.errors import AlreadyExists, Conflict, NotFound
+from t9ksched.kube.errors import Conflict, NotFound
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.resources import QUEUES
 from t9ksched.model import names
@@ -197,13 +197,7 @@ class Projection:
                 },
                 "spec": wanted,
             }
-            try:
-                item = await self._client.create(QUEUES, body, names.SYSTEM_NAMESPACE)
-            except AlreadyExists:
-                item = await self._client.get(QUEUES, record.name, names.SYSTEM_NAMESPACE)
-                self.objects[record.name] = item
-                self._state.changed_queues.add(record.name)
-                return item
+            item = await self._client.create(QUEUES, body, names.SYSTEM_NAMESPACE)
             self.objects[record.name] = item
             return item
         if not self._edited_outside(item) and {key: _annotations(item).get(key) for key in marks} == marks:

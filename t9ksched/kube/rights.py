@@ -1,0 +1,138 @@
+"""What each of our processes may do in a cluster, and why: the list behind `deploy/rbac.yaml` and `t9ksched doctor`.
+
+A right is a verb on a resource, in all namespaces unless it names one. Tests hold the manifest equal to this list, and
+see that a scenario needs every right of the scheduler and of the controllers, and no other.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from t9ksched.model.names import BATCH_GROUP, PLATFORM_GROUP, SCHEDULER_GROUP, SYSTEM_NAMESPACE
+
+SCHEDULER, CONTROLLER, API = "t9k-scheduler", "t9ksched-controller", "t9ksched-api"
+LEASES: Final = "t9ksched-leases"
+
+_FOLLOW = ("list", "watch")
+_BATCH_KINDS: Final = (
+    "colossalaijobs",
+    "deepspeedjobs",
+    "genericjobs",
+    "mpijobs",
+    "pytorchtrainingjobs",
+    "tensorflowtrainingjobs",
+    "xgboosttrainingjobs",
+)
+_PLATFORM_KINDS: Final = ("mlservices", "notebooks", "simplemlservices", "tensorboards")
+_APPS: Final = ("deployments", "replicasets", "statefulsets")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule of a role: every verb on every resource of the group. `why` is for people; `namespace` empty for all."""
+
+    group: str
+    resources: tuple[str, ...]
+    verbs: tuple[str, ...]
+    why: str
+    namespace: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """As a role's manifest has it."""
+        return {"apiGroups": [self.group], "resources": list(self.resources), "verbs": list(self.verbs)}
+
+
+@dataclass(frozen=True, order=True)
+class Right:
+    """One verb on one resource (`pods/binding` names a subresource)."""
+
+    group: str
+    resource: str
+    verb: str
+    namespace: str = ""
+
+    def __str__(self) -> str:
+        name = f"{self.resource}.{self.group}" if self.group else self.resource
+        return f"{self.verb} {name}" + (f" in {self.namespace}" if self.namespace else "")
+
+
+_LEASE: Final = Rule(
+    "coordination.k8s.io", ("leases",), ("get", "create", "update"), "one of several leads", SYSTEM_NAMESPACE
+)
+
+ROLES: Final[dict[str, tuple[Rule, ...]]] = {
+    SCHEDULER: (
+        Rule("", ("nodes",), ("get", *_FOLLOW), "sees where there is room"),
+        Rule("", ("pods",), ("get", *_FOLLOW), "sees what waits and what runs"),
+        Rule("", ("persistentvolumeclaims", "persistentvolumes"), ("get", *_FOLLOW), "sees where volumes are"),
+        Rule("storage.k8s.io", ("storageclasses",), ("get", *_FOLLOW), "sees where volumes can be made"),
+        Rule("storage.k8s.io", ("csinodes",), _FOLLOW, "sees how many volumes a node can attach"),
+        Rule("batch", ("jobs",), ("get", *_FOLLOW, "patch"), "lists them, suspends one over its time"),
+        Rule("apps", _APPS, ("get", "patch"), "scales one over its time to nothing"),
+        Rule(BATCH_GROUP, ("mpijobs", "pytorchtrainingjobs"), _FOLLOW, "lists them with their state"),
+        Rule(PLATFORM_GROUP, ("notebooks",), _FOLLOW, "lists them with their state"),
+        Rule(BATCH_GROUP, _BATCH_KINDS, ("get", "patch"), "pauses one over its time"),
+        Rule(PLATFORM_GROUP, _PLATFORM_KINDS, ("get", "patch"), "stops one over its time"),
+        Rule("", ("pods/binding",), ("create",), "places pods"),
+        Rule("", ("persistentvolumeclaims", "persistentvolumes"), ("patch",), "binds volumes for a pod it places"),
+        Rule("", ("pods",), ("delete",), "takes back a gang that got stuck half-way"),
+        Rule("", ("pods/status",), ("patch",), "says on a pod why it is evicted"),
+        Rule(SCHEDULER_GROUP, ("podgroups",), _FOLLOW, "sees the gangs"),
+        Rule(SCHEDULER_GROUP, ("podgroups/status", "queues/status"), ("patch",), "says how gangs and queues stand"),
+        Rule(
+            SCHEDULER_GROUP,
+            ("queues",),
+            (*_FOLLOW, "create", "update", "delete"),
+            "keeps Queue objects equal to the database",
+        ),
+        Rule("", ("events",), ("create", "patch"), "tells why something waits"),
+        _LEASE,
+    ),
+    CONTROLLER: (
+        Rule(BATCH_GROUP, ("mpijobs", "pytorchtrainingjobs"), _FOLLOW, "sees the jobs"),
+        Rule(PLATFORM_GROUP, ("notebooks",), _FOLLOW, "sees the notebooks"),
+        Rule(BATCH_GROUP, ("mpijobs/status", "pytorchtrainingjobs/status"), ("update",), "says how jobs stand"),
+        Rule(PLATFORM_GROUP, ("notebooks/status",), ("update",), "says how notebooks stand"),
+        Rule(
+            BATCH_GROUP,
+            ("mpijobs/finalizers", "pytorchtrainingjobs/finalizers"),
+            ("update",),
+            "makes objects that block their owner's deletion",
+        ),
+        Rule(PLATFORM_GROUP, ("notebooks/finalizers",), ("update",), "makes objects that block their owner's deletion"),
+        Rule(
+            "",
+            ("configmaps", "pods", "secrets", "services"),
+            ("get", *_FOLLOW, "create"),
+            "makes what a job consists of",
+        ),
+        Rule("", ("pods",), ("delete",), "makes failed pods anew, and stops paused jobs"),
+        Rule(SCHEDULER_GROUP, ("podgroups",), ("get", *_FOLLOW, "create"), "makes a job's gang"),
+        Rule("", ("events",), ("create", "patch"), "tells how a job goes"),
+        _LEASE,
+    ),
+    API: (
+        Rule("", ("namespaces",), ("get", "list"), "sees which queues a namespace may use"),
+        Rule("", ("pods",), ("get", "list", "create", "delete"), "submits, shows and cancels them"),
+        Rule("apps", _APPS, ("get", "create", "delete"), "submits, shows and cancels them"),
+        Rule("batch", ("jobs",), ("get", "create", "delete"), "submits, shows and cancels them"),
+        Rule(SCHEDULER_GROUP, ("podgroups",), ("get", "create", "delete"), "submits, shows and cancels them"),
+        Rule(BATCH_GROUP, ("*",), ("get", "create", "delete"), "submits, shows and cancels them"),
+        Rule(PLATFORM_GROUP, ("*",), ("get", "create", "delete"), "submits, shows and cancels them"),
+        Rule("authorization.k8s.io", ("subjectaccessreviews",), ("create",), "asks what a user may do himself"),
+    ),
+}
+"""By service account."""
+
+
+def rights(role: str) -> Iterator[tuple[Right, str]]:
+    """Every single right of a role, with why it is needed."""
+    for rule in ROLES[role]:
+        for resource in rule.resources:
+            for verb in rule.verbs:
+                yield Right(rule.group, resource, verb, rule.namespace), rule.why
+
+
+def manifest(role: str) -> list[dict[str, Any]]:
+    """The rules of a role's ClusterRole: those that hold in all namespaces."""
+    return [rule.to_dict() for rule in ROLES[role] if not rule.namespace]

@@ -1,0 +1,336 @@
+"""The services as users who have exactly the rights of `deploy/rbac.yaml`: all of them are needed, and no other.
+
+The cluster writes down every right that a service used, and every one that was refused. Scenarios that use them all run
+together on one cluster; then what was used is compared with what was granted.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from t9ksched.cli.leading import CONTROLLER_LEASE, SCHEDULER_LEASE, leading
+from t9ksched.controller.service import Controllers
+from t9ksched.devcluster.agents import Agents
+from t9ksched.devcluster.auth import Attributes, Authorizer, User
+from t9ksched.devcluster.cluster import DevCluster
+from t9ksched.devcluster.nodefile import nodes_from
+from t9ksched.kube.client import Client
+from t9ksched.kube.config import connect
+from t9ksched.kube.resources import (
+    ALL,
+    CLUSTERROLES,
+    CONFIGMAPS,
+    EVENTS,
+    PODGROUPS,
+    PODS,
+    PVCS,
+    QUEUES,
+    SECRETS,
+    SERVICES,
+    STORAGECLASSES,
+    of,
+)
+from t9ksched.kube.rights import API, CONTROLLER, ROLES, SCHEDULER, Right, manifest, rights
+from t9ksched.model import names
+from t9ksched.model.queue import parse_queue_spec
+from t9ksched.model.volumes import SELECTED_NODE
+from t9ksched.scheduler.durations import STOPS
+from t9ksched.scheduler.projection import PROJECTED_ANNOTATION, fingerprint
+from t9ksched.scheduler.service import SchedulerService, running
+from t9ksched.store.store import Store
+from tests.integration.edge.test_volumes import claim, local_volume, storage_class, using
+from tests.integration.world import GPU, PATIENCE, RUN_LABEL, World
+from tests.unit.workloads.builders import mpi_v1, notebook, pytorch
+
+MANIFEST = Path(__file__).parents[3] / "deploy" / "rbac.yaml"
+ANNOUNCED = {
+    Right(g, r, "update")
+    for g, r in (
+        ("batch.tensorstack.dev", "mpijobs/finalizers"),
+        ("batch.tensorstack.dev", "pytorchtrainingjobs/finalizers"),
+        ("tensorstack.dev", "notebooks/finalizers"),
+    )
+}
+"""Asked for by the admission plugin OwnerReferencesPermissionEnforcement of a real server, never by a request."""
+
+Object = dict[str, Any]
+
+
+def documents() -> list[Object]:
+    return [item for item in yaml.safe_load_all(MANIFEST.read_text()) if item]
+
+
+def test_the_manifest_grants_what_the_list_says() -> None:
+    roles = {item["metadata"]["name"]: item["rules"] for item in documents() if item["kind"] == "ClusterRole"}
+    assert roles == {role: manifest(role) for role in (SCHEDULER, CONTROLLER, API)}
+    (lease,) = [item["rules"] for item in documents() if item["kind"] == "Role"]
+    for role in (SCHEDULER, CONTROLLER):
+        assert [rule.to_dict() for rule in ROLES[role] if rule.namespace] == lease
+
+
+@dataclass
+class Book(Authorizer):
+    """Decides as the cluster does, and writes it down."""
+
+    inner: Authorizer
+    used: dict[str, set[Right]] = field(default_factory=dict)
+    refused: list[str] = field(default_factory=list)
+
+    def allows(self, user: User, wanted: Attributes) -> bool:
+        allowed = self.inner.allows(user, wanted)
+        role = user.name.rpartition(":")[2]
+        if role in ROLES and wanted.resource:
+            lease = wanted.namespace if wanted.resource == "leases" else ""
+            self.used.setdefault(role, set()).add(Right(wanted.group, wanted.full_resource, wanted.verb, lease))
+            if not allowed:
+                self.refused.append(f"{role}: {wanted.verb} {wanted.full_resource}.{wanted.group}")
+        return allowed
+
+
+@dataclass
+class Stage:
+    """A cluster with its administrator's world, the services' clients, and the book of rights."""
+
+    world: World
+    book: Book
+    scheduler: Client
+    controller: Client
+    store: Store
+
+
+@pytest.fixture
+async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
+    groups = ("system:serviceaccounts",)
+    users = {role: User(f"system:serviceaccount:{names.SYSTEM_NAMESPACE}:{role}", groups) for role in ROLES}
+    allocatable = {"cpu": "64", "memory": "256Gi", "pods": "110", GPU: "8"}
+    node = {"name": "n", "labels": {RUN_LABEL: "t"}, "allocatable": allocatable}
+    cluster = DevCluster(None, nodes_from({"nodes": [node]}), users=users)
+    await cluster.start()
+    book = Book(cluster.frontend._authorizer)
+    cluster.frontend._authorizer = book
+    cluster.write_kubeconfig(tmp_path / "admin")
+    async with (
+        connect(tmp_path / "admin") as admin,
+        connect(as_user(cluster, SCHEDULER, tmp_path)) as scheduler,
+        connect(as_user(cluster, CONTROLLER, tmp_path)) as controller,
+        await Store.open(f"sqlite:///{tmp_path}/store.db") as store,
+    ):
+        for item in documents():
+            await admin.create(of(item), item)
+        world = World(admin, tmp_path / "admin", "t", real=False)
+        world.nodes, world.namespace = ["n"], "default"
+        agents = Agents(cluster.port_api)
+        task = asyncio.create_task(agents.run())
+        await agents.synced()
+        yield Stage(world, book, scheduler, controller, store)
+        task.cancel()
+        await asyncio.wait([task])
+    await cluster.stop()
+
+
+def as_user(cluster: DevCluster, role: str, folder: Path) -> Path:
+    """A kubeconfig of a service account; its name is its token."""
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": {"server": cluster.url}}],
+        "users": [{"name": "u", "user": {"token": role}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "c",
+    }
+    (folder / role).write_text(json.dumps(config))
+    return folder / role
+
+
+async def gangs(stage: Stage, queue: str) -> None:
+    """A gang runs; one stuck half-way is taken back."""
+    await stage.world.gang("whole", 2, 1, queue)
+    await stage.world.running("whole-0", "whole-1")
+    await stage.world.create(stage.world.group("half", 2, queue))
+    await stage.world.create(stage.world.pod("half-0", 1, group="half", nodeName="n"))
+    await stage.world.create(stage.world.pod("half-1", 99, group="half"))
+    await stage.world.event(names.EVENT_GANG_TAKEN_BACK, "half")
+    await stage.world.gone(PODS, "half-0")
+
+
+async def volumes(stage: Stage, queue: str) -> None:
+    """One volume is made, one found, one never comes."""
+    world = stage.world
+    made = await storage_class(world)
+    found = await storage_class(world, provisioner="kubernetes.io/no-provisioner")
+    never = await storage_class(world, provisioner="example.com/asleep")
+    await local_volume(world, "disk", found, "n")
+    for kind, name in ((made, "made"), (found, "found"), (never, "never")):
+        await claim(world, name, kind)
+        await world.create(using(world, f"with-{name}", name, queue=queue, gpus=0))
+    await world.running("with-made", "with-found")
+    await world.until(PVCS, "never", _told)
+    await world.until(PVCS, "never", lambda item: not _told(item))
+    await world.client.delete(PVCS, "never", "default")
+    await world.client.delete(STORAGECLASSES, never)
+
+
+def _told(item: Object) -> bool:
+    return SELECTED_NODE in (item["metadata"].get("annotations") or {})
+
+
+async def queues(stage: Stage, queue: str) -> None:
+    """A queue is made, edited from outside twice, and deleted."""
+    world, where = stage.world, names.SYSTEM_NAMESPACE
+    await stage.store.queues.create("brief", {}, {"priority": 1})
+    await world.until(QUEUES, "brief", lambda item: item.get("status"), where)
+    for priority in (2, 3):
+        await world.client.patch(QUEUES, "brief", where, {"spec": {"priority": priority}})
+        await world.until(QUEUES, "brief", lambda item, wanted=priority: _projected(item, wanted), where)
+    await stage.store.queues.delete("brief")
+
+    async def gone() -> bool:
+        return "brief" not in await queue_names(world)
+
+    await until(gone)
+
+
+async def queue_names(world: World) -> list[str]:
+    return [item["metadata"]["name"] for item in (await world.client.list(QUEUES, names.SYSTEM_NAMESPACE)).items]
+
+
+async def until(look: Callable[[], Awaitable[bool]]) -> None:
+    """Look until it is so."""
+    async with asyncio.timeout(PATIENCE):
+        while not await look():  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+
+def _projected(item: Object, priority: int) -> bool:
+    spec = parse_queue_spec(item["spec"])
+    return spec.priority == priority and item["metadata"]["annotations"][PROJECTED_ANNOTATION] == fingerprint(spec)
+
+
+async def durations(stage: Stage, queue: str) -> None:
+    """One of every kind that can be told to stop runs too long, and a plain pod."""
+    world, client = stage.world, stage.world.client
+    await stage.store.queues.create("short", {}, {"maxDuration": "1s", "maxDurationFrom": "Creation"})
+    await world.create(world.pod("overdue", 0, queue="short"))
+    for group, kind in STOPS:
+        res = next(row for row in ALL if (row.group, row.kind) == (group, kind))
+        name = f"long-{kind.lower()}"
+        pod = world.pod(name, 0, queue="short")
+        labels = pod["metadata"]["labels"] | {"app": name}
+        template = {"metadata": {"labels": labels}, "spec": pod["spec"]}
+        body: Object = {"apiVersion": res.api_version, "kind": kind, "metadata": {"name": name, "namespace": "default"}}
+        if group == "apps":
+            body["spec"] = {"replicas": 1, "selector": {"matchLabels": {"app": name}}, "template": template}
+            body["spec"] |= {"serviceName": name} if kind == "StatefulSet" else {}
+        elif group == "batch":
+            template["spec"]["restartPolicy"] = "Never"
+            body["spec"] = {"template": template}
+        else:
+            entry = {"type": "worker", "replicas": 1, "template": {"spec": pod["spec"]}}
+            body["spec"] = {"replicaSpecs": [entry]} if kind.endswith(("TrainingJob", "GenericJob")) else {}
+            body["spec"] |= {"worker": {"template": {"spec": pod["spec"]}}} if kind == "DeepSpeedJob" else {}
+            body["spec"] |= {"template": {"spec": pod["spec"]}} if kind == "Notebook" else {}
+        made = await client.create(res, body)
+        if group not in ("apps", "batch"):
+            owner = {"apiVersion": res.api_version, "kind": kind, "name": name, "uid": made["metadata"]["uid"]}
+            pod["metadata"]["ownerReferences"] = [owner | {"controller": True}]
+            await client.create(PODS, pod)
+    told = [f"long-{kind.lower()}" for _, kind in STOPS] + ["overdue"]
+    await asyncio.gather(*(world.event(names.EVENT_MAX_DURATION_EXCEEDED, name) for name in told))
+
+
+async def jobs(stage: Stage, queue: str) -> None:
+    """Jobs of each kind run, end, and meet names that are taken."""
+    world = stage.world
+    quick = {"devcluster.tensorstack.dev/run-seconds": "0.2"}
+    made = []
+    for job in (mpi_v1(replicas=1), pytorch(replicas=1), notebook()):
+        job["metadata"] = {"name": job["metadata"]["name"], "namespace": "default"}
+        job["spec"]["scheduler"]["t9kScheduler"]["queue"] = queue
+        made.append(job)
+    made[1]["spec"]["replicaSpecs"][0]["template"]["metadata"] = {"annotations": quick}
+    await world.create(*made)
+    await world.until(of(made[0]), "walk", lambda job: (job.get("status") or {}).get("phase") == "Running")
+    await world.until(of(made[1]), "net", lambda job: (job.get("status") or {}).get("phase") == "Succeeded")
+    await world.until(of(made[2]), "lab", lambda job: job.get("status"))
+    owned = {
+        kind: [
+            item["metadata"]["name"]
+            for item in (await world.client.list(kind, "default")).items
+            if any(owner["name"] == "walk" for owner in item["metadata"].get("ownerReferences") or ())
+        ]
+        for kind in (PODGROUPS, PODS, SERVICES, SECRETS, CONFIGMAPS)
+    }
+    for kind, found in owned.items():
+        name = f"w-{kind.kind.lower()}"
+        taken: Object = {
+            "apiVersion": kind.api_version,
+            "kind": kind.kind,
+            "metadata": {"name": min(found).replace("walk", name), "namespace": "default"},
+        }
+        if kind is PODS:
+            taken |= {"spec": {"containers": [{"name": "c", "image": "i"}], "nodeName": "nowhere"}}
+        elif kind is PODGROUPS:
+            taken |= {"spec": {"minMember": 1}}
+        elif kind is SERVICES:
+            taken |= {"spec": {"ports": [{"port": 1}]}}
+        await world.client.create(kind, taken)
+        await world.create({**made[0], "metadata": {"name": name, "namespace": "default"}})
+        await world.event("NameTaken", name)
+
+    async def counted_up() -> bool:  # an event that is told a second time
+        events = (await world.client.list(EVENTS, "default")).items
+        return any(item["reason"] == "NameTaken" and item.get("count", 1) > 1 for item in events)
+
+    await until(counted_up)
+
+
+async def test_every_right_is_used_and_none_is_missing(stage: Stage) -> None:
+    queue = "t-q"
+    await stage.store.queues.create(queue, {}, stage.world.queue_spec)
+    async with (
+        leading(stage.scheduler, SCHEDULER_LEASE) as scheduler,
+        leading(stage.controller, CONTROLLER_LEASE) as controller,
+        running(SchedulerService(scheduler, stage.store, internal_secret="s" * 20, gang_bind_timeout=2)),
+        asyncio.TaskGroup() as tasks,
+    ):
+        service = Controllers(controller)
+        task = tasks.create_task(service.run())
+        await service.ready.wait()
+        await asyncio.gather(*(play(stage, queue) for play in (gangs, volumes, queues, durations, jobs)))
+        task.cancel()
+    assert stage.book.refused == []
+    for role in (SCHEDULER, CONTROLLER):
+        granted = {right for right, _ in rights(role)} - ANNOUNCED
+        assert sorted(map(str, granted - stage.book.used[role])) == [], "granted and never needed"
+        assert sorted(map(str, stage.book.used[role] - granted)) == [], "used and not granted"
+
+
+@pytest.mark.parametrize("role", [SCHEDULER, CONTROLLER, API])
+async def test_without_a_right_its_request_is_refused(stage: Stage, role: str) -> None:
+    """No right is granted twice: taking one away refuses exactly what it was for."""
+    admin, book = stage.world.client, stage.book.inner
+    user = User(f"system:serviceaccount:{names.SYSTEM_NAMESPACE}:{role}", ())
+    granted = [right for right, _ in rights(role)]
+    assert len(set(granted)) == len(granted)
+    whole = await admin.get(CLUSTERROLES, role)
+    for right in granted:
+        resource, _, subresource = right.resource.partition("/")
+        wanted = Attributes(right.verb, right.group, resource, subresource, right.namespace or "default")
+        assert book.allows(user, wanted), right
+        if right.namespace:
+            continue
+        rules = [
+            {**rule, "verbs": [verb for verb in rule["verbs"] if verb != right.verb]}
+            if right.group in rule["apiGroups"] and right.resource in rule["resources"]
+            else rule
+            for rule in whole["rules"]
+        ]
+        await admin.patch(CLUSTERROLES, role, None, {"rules": rules})
+        assert not book.allows(user, wanted), right
+        await admin.patch(CLUSTERROLES, role, None, {"rules": whole["rules"]})
