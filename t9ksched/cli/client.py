@@ -6,6 +6,7 @@ does not answer with how to start one.
 
 import json
 import ssl
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
@@ -99,13 +100,13 @@ class Client:
         body: Any = None,
         raw: bytes | None = None,
         content_type: str = "application/json",
-        query: dict[str, str | int | None] | None = None,
+        query: Mapping[str, str | int | list[str] | None] | None = None,
         headers: dict[str, str] | None = None,
     ) -> Answer:
         """One request; `raw` is sent as it is, `body` as JSON. Raises Failure for anything but a 2xx answer."""
         url = self.server + quote(path)
         if given := {key: value for key, value in (query or {}).items() if value is not None}:
-            url += "?" + urlencode(given)
+            url += "?" + urlencode(given, doseq=True)
         data = raw if raw is not None else None if body is None else json.dumps(body).encode()
         request = Request(url, data=data, method=method, headers=headers or {})
         request.add_header("Accept", "application/json")

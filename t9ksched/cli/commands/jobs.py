@@ -6,6 +6,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from t9ksched.cli.commands.stops import note
 from t9ksched.cli.options import DataDirOption, OutputOption, ServerOption, TokenOption, connect
 from t9ksched.cli.output import Output, age, console, example, paragraph, print_json, print_table, program, table
 
@@ -31,13 +32,16 @@ def jobs(
     data_dir: DataDirOption = None,
 ) -> None:
     """List jobs: their queue, phase, members and cards, and what the waiting ones wait for."""
-    items = fetch(connect(server, token, data_dir), namespace, queue)
+    answer = connect(server, token, data_dir).get("/apis/v1/workloads", namespace=namespace, queue=queue)
+    items = answer["items"]
     if output is Output.json:
         print_json(items)
     elif not items:
         console().print(f"No jobs. Submit one: {program()} submit -f {example('pytorch.yaml')}")
     else:
         show(items, console())
+    if output is Output.table:
+        note(answer.get("stopped") or (), console())
 
 
 def fetch(client: Any, namespace: str | None = None, queue: str | None = None) -> list[dict[str, Any]]:

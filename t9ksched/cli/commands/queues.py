@@ -11,6 +11,7 @@ import typer
 from rich.text import Text
 
 from t9ksched.cli.commands.cancel import confirm
+from t9ksched.cli.commands.stops import note
 from t9ksched.cli.failure import BAD_USAGE, Failure
 from t9ksched.cli.options import DataDirOption, OutputOption, ServerOption, TokenOption, connect
 from t9ksched.cli.output import Output, console, print_json, print_table, table
@@ -46,12 +47,14 @@ def list_(
     data_dir: DataDirOption = None,
 ) -> None:
     """List the queues with what they hold of their quota."""
-    items = connect(server, token, data_dir).get("/apis/v1/queues")["items"]
+    answer = connect(server, token, data_dir).get("/apis/v1/queues")
+    items = answer["items"]
     if output is Output.json:
         print_json(items)
         return
     columns = ("QUEUE", "PRIORITY", "STATE", "HELD OF QUOTA", "PODS", "GROUPS")
     print_table(console(), table(columns, [_row(queue) for queue in items], right=("PRIORITY", "PODS", "GROUPS")))
+    note(answer.get("stopped") or (), console())
 
 
 @app.command("get")
@@ -145,6 +148,10 @@ def open_(
 @app.command("delete")
 def delete(
     name: NameArgument,
+    jobs: Annotated[
+        str | None,
+        typer.Option("--jobs", metavar="cancel|keep", help="What becomes of its unfinished jobs; without it, refused."),
+    ] = None,
     yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")] = False,
     server: ServerOption = None,
     token: TokenOption = None,
@@ -155,7 +162,7 @@ def delete(
     client.get(f"{ADMIN}/{name}")
     if not yes:
         confirm(f"Delete the queue {name}?")
-    client.delete(f"{ADMIN}/{name}")
+    client.delete(f"{ADMIN}/{name}", jobs=jobs)
     console().print(f"Queue {name} is deleted")
 
 
@@ -168,11 +175,18 @@ def _row(queue: dict[str, Any]) -> list[str | Text]:
     return [
         str(queue.get("name")),
         str(spec.get("priority") or 0),
-        Text("closed", style="yellow") if spec.get("closed") else Text("open", style="green"),
+        _state(queue),
         ", ".join(held) or "–",
         str(sum((status.get("pods") or {}).values())),
         str((status.get("podGroups") or {}).get("total", 0)),
     ]
+
+
+def _state(queue: dict[str, Any]) -> Text:
+    if queue.get("draining"):
+        return Text("draining", style="yellow")
+    closed = (queue.get("spec") or {}).get("closed")
+    return Text("closed", style="yellow") if closed else Text("open", style="green")
 
 
 def _read(file: Path) -> dict[str, Any]:

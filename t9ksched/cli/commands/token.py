@@ -1,6 +1,6 @@
 """`t9ksched token`: API tokens. A token is shown once, when it is made; the service keeps only its hash."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -14,8 +14,21 @@ app = typer.Typer(no_args_is_help=True, help="Make, list and revoke API tokens."
 def create(
     name: Annotated[str, typer.Argument(metavar="NAME", help="What it is for, such as ci or alice.")],
     admin: Annotated[bool, typer.Option("--admin", help="It may manage queues and tokens too.")] = False,
+    role: Annotated[
+        str | None, typer.Option("--role", metavar="ROLE", help="admin, manager, user (default) or viewer.")
+    ] = None,
     user: Annotated[
         str | None, typer.Option("--user", metavar="USER", help="Whom it speaks for (default: NAME).")
+    ] = None,
+    group: Annotated[
+        list[str] | None, typer.Option("--group", metavar="GROUP", help="A group of the user; may be repeated.")
+    ] = None,
+    queue: Annotated[
+        list[str] | None,
+        typer.Option("--queue", metavar="QUEUE", help="What a manager rules, or the only ones it is good for."),
+    ] = None,
+    lasting: Annotated[
+        str | None, typer.Option("--for", metavar="DURATION", help="How long it lasts, such as 30d.")
     ] = None,
     output: OutputOption = Output.table,
     server: ServerOption = None,
@@ -23,7 +36,9 @@ def create(
     data_dir: DataDirOption = None,
 ) -> None:
     """Make a token and print it, once."""
-    body = {"name": name, "user": user or name, "role": "admin" if admin else "user"}
+    body: dict[str, Any] = {"name": name, "user": user or name, "role": role or ("admin" if admin else "user")}
+    scope = {"groups": group, "queues": queue, "duration": lasting}
+    body |= {key: value for key, value in scope.items() if value}
     made = connect(server, token, data_dir).post("/apis/v1/admin/tokens", body)
     if output is Output.json:
         print_json(made)
@@ -47,13 +62,14 @@ def list_(
         [
             str(t.get("name")),
             str(t.get("user") or "–"),
-            str(t.get("role")),
+            " ".join([str(t.get("role")), *(t.get("queues") or ())]),
             age(t.get("createdAt")),
+            str(t.get("expiresAt") or "–"),
             age(t.get("lastUsedAt")),
         ]
         for t in items
     ]
-    print_table(console(), table(("NAME", "USER", "ROLE", "AGE", "USED"), rows))
+    print_table(console(), table(("NAME", "USER", "ROLE", "AGE", "ENDS", "USED"), rows))
 
 
 @app.command("revoke")

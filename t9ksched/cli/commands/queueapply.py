@@ -1,0 +1,174 @@
+"""`t9ksched queues apply`: make the service's queues those of a folder of files, as GitOps wants it.
+
+Every file is read and checked before anything is changed; what would change is shown as a diff. Members are touched
+only where a file names them. A queue that somebody changes meanwhile is left alone and reported.
+"""
+
+import difflib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from t9ksched.cli.client import Client
+from t9ksched.cli.commands.queues import ADMIN
+from t9ksched.cli.failure import BAD_USAGE, Failure
+from t9ksched.cli.options import DataDirOption, ServerOption, TokenOption, connect
+from t9ksched.cli.output import console
+
+Json = dict[str, Any]
+_SUFFIXES = (".yaml", ".yml", ".json")
+_STYLES = {"+": "green", "-": "red", "@": "cyan"}
+
+
+@dataclass(frozen=True)
+class Change:
+    """One queue that differs: `before` None creates it, `after` None deletes it."""
+
+    name: str
+    before: Json | None
+    after: Json | None
+    etag: str = ""
+
+    @property
+    def verb(self) -> str:
+        """What is done to it."""
+        return "create" if self.before is None else "delete" if self.after is None else "change"
+
+
+def apply(
+    file: Annotated[Path, typer.Option("-f", "--file", metavar="DIR", help="A folder of YAML or JSON, or one file.")],
+    prune: Annotated[
+        bool, typer.Option("--prune", help="Also delete queues that no file has (never `default`, nor one in use).")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")] = False,
+    server: ServerOption = None,
+    token: TokenOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Make queues what files say: created, changed, and with --prune deleted; the difference is shown."""
+    wanted = read_folder(file)
+    client = connect(server, token, data_dir)
+    there = {queue["name"]: queue for queue in client.get(ADMIN)["items"]}
+    changes = list(differences(wanted, there, prune))
+    out = console()
+    for change in changes:
+        _show(change, out)
+    if not changes:
+        out.print(f"{len(wanted)} queues are as the files say")
+        return
+    failures = [] if dry_run else [text for change in changes if (text := _carry_out(client, change))]
+    counts = {verb: sum(change.verb == verb for change in changes) for verb in ("create", "change", "delete")}
+    told = ", ".join(f"{count} to {verb}" for verb, count in counts.items() if count)
+    out.print(f"{told}{'; nothing was changed' if dry_run else ''}")
+    if failures:
+        raise Failure(f"{len(failures)} of {len(changes)} changes failed.", details=failures)
+
+
+def read_folder(path: Path) -> dict[str, Json]:
+    """The queues of all files below `path` (or of that file), by name, each in canonical form."""
+    if not path.exists():
+        raise Failure(f"{path} does not exist.", remedy="Name a folder of queue files with -f.", code=BAD_USAGE)
+    files = sorted(one for one in path.rglob("*") if one.suffix in _SUFFIXES) if path.is_dir() else [path]
+    found: dict[str, Json] = {}
+    faults: list[str] = []
+    for file in files:
+        for where, raw in _documents(file, faults):
+            queue = _canonical(raw, where, faults)
+            if queue is not None and queue["name"] in found:
+                faults.append(f"{where}: the queue {queue['name']!r} stands in another file too")
+            elif queue is not None:
+                found[queue["name"]] = queue
+    if faults:
+        raise Failure(f"{len(faults)} faults in {path}; nothing was changed.", details=faults)
+    if not found:
+        raise Failure(f"{path} holds no queue.", remedy="Write {name: …, spec: …} into a .yaml file.")
+    return found
+
+
+def differences(wanted: dict[str, Json], there: dict[str, Json], prune: bool) -> Iterator[Change]:
+    """What must change, in order of names; deletions last."""
+    for name, queue in sorted(wanted.items()):
+        old = there.get(name)
+        if old is None:
+            yield Change(name, None, queue)
+            continue
+        before = {key: old.get(key) or {} for key in queue if key != "name"}
+        after = {key: value for key, value in queue.items() if key != "name"}
+        if before != after:
+            yield Change(name, before, after, f'"{old["revision"]}"')
+    if prune:
+        for name in sorted(there.keys() - wanted.keys() - {"default"}):
+            old = there[name]
+            yield Change(name, {key: old.get(key) for key in ("labels", "spec")}, None, f'"{old["revision"]}"')
+
+
+def _documents(file: Path, faults: list[str]) -> Iterator[tuple[str, Any]]:
+    import yaml
+
+    try:
+        documents = [one for one in yaml.safe_load_all(file.read_text()) if one is not None]
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        faults.append(f"{file}: cannot be read: {' '.join(str(error).split())}")
+        return
+    for index, document in enumerate(documents):
+        yield (f"{file}[{index}]" if len(documents) > 1 else str(file)), document
+
+
+def _canonical(raw: Any, where: str, faults: list[str]) -> Json | None:
+    """A queue as the service will keep it; None with faults added if it is none."""
+    from t9ksched.admission.access import parse_members
+    from t9ksched.model.errors import Invalid
+    from t9ksched.model.queue import parse_labels, parse_queue_spec, validate_queue_name
+
+    if not isinstance(raw, dict):
+        faults.append(f"{where}: is no queue: write {{name, labels, spec, members}}")
+        return None
+    if raw.get("kind") == "Queue":
+        metadata = raw.get("metadata") or {}
+        raw = {"name": metadata.get("name"), "labels": metadata.get("labels"), "spec": raw.get("spec")}
+    known = ("name", "labels", "spec", "members")
+    faults += [f"{where}: {key}: is unknown: the fields are {', '.join(known)}" for key in raw if key not in known]
+    try:
+        queue: Json = {
+            "name": validate_queue_name(raw.get("name")),
+            "labels": parse_labels(raw.get("labels")),
+            "spec": parse_queue_spec(raw.get("spec")).to_dict(),
+        }
+        if raw.get("members") is not None:
+            queue["members"] = parse_members(raw["members"], "members").to_dict()
+    except Invalid as error:
+        faults += [f"{where}: {fault}" for fault in error.errors]
+        return None
+    return queue
+
+
+def _show(change: Change, out: Console) -> None:
+    import yaml
+
+    def lines(side: Json | None) -> list[str]:
+        return [] if side is None else yaml.safe_dump(side, sort_keys=True).splitlines()
+
+    out.print(Text(f"{change.verb} queue {change.name}", style="bold"))
+    for line in list(difflib.unified_diff(lines(change.before), lines(change.after), lineterm="", n=2))[2:]:
+        out.print(Text(f"  {line}", style=_STYLES.get(line[:1], "")), soft_wrap=True)
+
+
+def _carry_out(client: Client, change: Change) -> str:
+    """Do it; the reason if that failed."""
+    headers = {"If-Match": change.etag} if change.etag else {}
+    address = f"{ADMIN}/{change.name}"
+    try:
+        if change.before is None:
+            client.post(ADMIN, change.after)
+        elif change.after is None:
+            client.call("DELETE", address, headers=headers)
+        else:
+            client.call("PUT", address, body=change.after, headers=headers)
+    except Failure as failure:
+        return f"{change.name}: {failure.message}"
+    return ""

@@ -1,0 +1,51 @@
+"""`t9ksched usage`: GPU-hours, and how many of them passed before a job ran."""
+
+import csv
+import sys
+from typing import Annotated
+
+import typer
+
+from t9ksched.cli.options import DataDirOption, OutputOption, ServerOption, TokenOption, connect
+from t9ksched.cli.output import Output, console, print_json, print_table, table
+
+
+def usage(
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--by", metavar="WHAT", help="queue, user, namespace, model, month, job, node or card; default queue."
+        ),
+    ] = None,
+    month: Annotated[str | None, typer.Option("--month", metavar="YYYY-MM", help="One month (UTC).")] = None,
+    since: Annotated[str | None, typer.Option("--since", metavar="TIME", help="Such as 2031-05-01T00:00:00Z.")] = None,
+    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Default now.")] = None,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Write CSV, for spreadsheets and billing.")] = False,
+    output: OutputOption = Output.table,
+    server: ServerOption = None,
+    token: TokenOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Show GPU-hours of your jobs; a manager sees those of his queues too, an administrator all."""
+    groups = [name for text in by or ["queue"] for name in text.split(",")]
+    client = connect(server, token, data_dir)
+    report = client.call(
+        "GET", "/apis/v1/usage", query={"by": groups, "month": month, "since": since, "until": until}
+    ).body
+    columns = [*groups, "gpuHours", "heldHours", "jobs"]
+    if output is Output.json:
+        print_json(report)
+    elif as_csv:
+        writer = csv.DictWriter(sys.stdout, columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(report["items"])
+    else:
+        rows = [_row(row, groups) for row in report["items"]]
+        if len(rows) != 1:
+            rows.append(_row(dict.fromkeys(groups, "") | report["total"] | {groups[0]: "total", "jobs": ""}, groups))
+        numbers = ("GPU HOURS", "HELD BEFORE RUN", "JOBS")
+        print_table(console(), table((*(name.upper() for name in groups), *numbers), rows, right=numbers))
+
+
+def _row(row: dict[str, object], groups: list[str]) -> list[str]:
+    return [*(str(row[name]) for name in groups), f"{row['gpuHours']:.2f}", f"{row['heldHours']:.2f}", str(row["jobs"])]
