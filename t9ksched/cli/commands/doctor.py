@@ -1,0 +1,112 @@
+"""`t9ksched doctor`: what stands in the way on a cluster, and what to do about it."""
+
+import asyncio
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from t9ksched.cli.failure import REQUEST_FAILED
+from t9ksched.cli.options import OutputOption
+from t9ksched.cli.output import Output, console, print_json, print_table, table
+
+if TYPE_CHECKING:
+    from t9ksched.kube.doctor import Finding
+
+STYLES = {"ok": "green", "note": "blue", "warning": "yellow", "blocks": "bold red"}
+
+
+class Role(StrEnum):
+    """Whose rights are asked for."""
+
+    all = "all"
+    scheduler = "t9k-scheduler"
+    controller = "t9ksched-controller"
+    api = "t9ksched-api"
+
+
+def doctor(
+    kubeconfig: Annotated[
+        Path | None,
+        typer.Option(
+            "--kubeconfig",
+            envvar="T9KSCHED_KUBECONFIG",
+            metavar="PATH",
+            help="The cluster, and the user whose rights count (default: as kubectl finds it).",
+        ),
+    ] = None,
+    db: Annotated[
+        str | None, typer.Option("--db", envvar="T9KSCHED_DB", metavar="URL", help="A database to look at too.")
+    ] = None,
+    role: Annotated[
+        Role, typer.Option("--role", help="Whose rights the user needs; `up` needs those of all.")
+    ] = Role.all,
+    output: OutputOption = Output.table,
+) -> None:
+    """Look at a cluster: rights, custom kinds, GPU nodes, who else places pods with GPUs. Changes nothing.
+
+    Leaves with 1 when something blocks.
+    """
+    from t9ksched.cli.foreign import failures
+
+    with failures():
+        found = asyncio.run(_examine(kubeconfig, role))
+    if db:
+        found.append(_database(db))
+    if output is Output.json:
+        print_json([finding.to_json() for finding in found])
+    else:
+        rows = [
+            (finding.check, Text(finding.level, style=STYLES[finding.level]), finding.subject, finding.message)
+            for finding in found
+        ]
+        print_table(console(), table(("CHECK", "STATE", "WHERE", "WHAT"), rows))
+        remedies = [finding for finding in found if finding.remedy]
+        if remedies:
+            console().print("\nWhat to do:", style="bold")
+        for remedy, where in _grouped(remedies).items():
+            console().print(Text.assemble(("  → ", "bold"), f"{', '.join(where)}: {remedy}"), soft_wrap=True)
+    if any(finding.level == "blocks" for finding in found):
+        raise typer.Exit(REQUEST_FAILED)
+
+
+async def _examine(kubeconfig: Path | None, role: Role) -> "list[Finding]":
+    from t9ksched.kube.config import connect
+    from t9ksched.kube.crds import read
+    from t9ksched.kube.doctor import examine
+    from t9ksched.kube.rights import ROLES
+    from t9ksched.packaged import folder
+
+    async with connect(kubeconfig) as client:
+        return await examine(client, read(folder("crds")), ROLES if role is Role.all else [role])
+
+
+def _database(address: str) -> "Finding":
+    from t9ksched.kube.doctor import Finding, Level
+    from t9ksched.store import schema
+    from t9ksched.store.errors import StoreError
+
+    try:
+        found, needed = schema.current(address), schema.newest()
+    except StoreError as error:
+        remedy = "check the address, the password, and that the database can be reached from here"
+        return Finding("database", Level.BLOCKS, "database", str(error), remedy)
+    if found is not None and found not in schema.revisions():
+        text = f"is at revision {found}, which is newer than this release knows"
+        return Finding("database", Level.BLOCKS, "database", text, "use the release that made it, or a newer one")
+    if found != needed:
+        text = f"is at revision {found or 'none'}, this release needs {needed}"
+        return Finding("database", Level.NOTE, "database", text, "the first start upgrades it; or t9ksched db upgrade")
+    return Finding("database", Level.OK, "database", f"is reached, and at revision {found}")
+
+
+def _grouped(findings: "list[Finding]") -> dict[str, list[str]]:
+    """Subjects by remedy, so that the same advice stands once."""
+    groups: dict[str, list[str]] = {}
+    for finding in findings:
+        where = groups.setdefault(finding.remedy, [])
+        if finding.subject not in where:
+            where.append(finding.subject)
+    return groups

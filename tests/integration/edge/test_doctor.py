@@ -1,0 +1,97 @@
+"""`t9ksched doctor` on a cluster, as an administrator and as somebody without rights."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from t9ksched.cli.main import app
+from t9ksched.devcluster.auth import User
+from t9ksched.devcluster.cluster import DevCluster
+from t9ksched.devcluster.presets import load_nodes
+from t9ksched.kube.crds import ensure, read
+from t9ksched.kube.resources import CLUSTERROLEBINDINGS, CLUSTERROLES, CRDS, PODS
+from t9ksched.kube.rights import SCHEDULER, manifest
+from t9ksched.packaged import folder
+from tests.integration.edge.test_observe import pod
+from tests.integration.edge.test_rights import as_user
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[DevCluster]:
+    made = DevCluster(None, load_nodes("small"), users={SCHEDULER: User("eve", ())})
+    await made.start()
+    made.write_kubeconfig(tmp_path / "admin")
+    await ensure(made.port_api, read(folder("crds")))
+    as_user(made, SCHEDULER, tmp_path)
+    yield made
+    await made.stop()
+
+
+async def doctor(kubeconfig: Path, *more: str) -> tuple[int, str]:
+    """Exit code and what was printed; in a thread, as it has an event loop of its own."""
+    done = await asyncio.to_thread(CliRunner().invoke, app, ["doctor", "--kubeconfig", str(kubeconfig), *more])
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done.exit_code, done.output
+
+
+def levels(output: str) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for finding in json.loads(output):
+        found.setdefault(finding["check"], set()).add(finding["level"])
+        assert finding["remedy"] or finding["level"] == "ok", finding
+    return found
+
+
+async def test_an_administrator_of_a_sound_cluster(cluster: DevCluster, tmp_path: Path) -> None:
+    code, output = await doctor(tmp_path / "admin", "--db", f"sqlite:///{tmp_path}/new.db", "-o", "json")
+    found = levels(output)
+    assert code == 0
+    assert found["server"] == found["rights"] == found["kinds"] == found["schedulers"] == {"ok"}
+    assert found["database"] == {"note"}, "an empty database is upgraded at the first start"
+    assert "blocks" not in set().union(*found.values())
+
+
+async def test_who_has_no_rights_is_told_each_with_its_remedy(cluster: DevCluster, tmp_path: Path) -> None:
+    code, output = await doctor(tmp_path / SCHEDULER)
+    assert code == 1
+    assert "create pods/binding" in output
+    assert "kubectl apply -f deploy/rbac.yaml" in output
+    role: Any = {"metadata": {"name": "r"}, "rules": []}
+    role["rules"] = [rule for rule in manifest(SCHEDULER) if rule["resources"] != ["pods/binding"]]
+    await cluster.port_api.create(CLUSTERROLES, role)
+    subject = {"apiGroup": CLUSTERROLES.group, "kind": "User", "name": "eve"}
+    ref = {"apiGroup": CLUSTERROLES.group, "kind": "ClusterRole", "name": "r"}
+    await cluster.port_api.create(
+        CLUSTERROLEBINDINGS, {"metadata": {"name": "r"}, "roleRef": ref, "subjects": [subject]}
+    )
+    code, output = await doctor(tmp_path / SCHEDULER, "--role", SCHEDULER, "-o", "json")
+    blocking = [item["message"] for item in json.loads(output) if item["level"] == "blocks"]
+    assert code == 1
+    assert len(blocking) == 2, "the binding, and the lease in t9k-system"
+    assert any(message.startswith("may not create pods/binding;") for message in blocking)
+
+
+async def test_missing_kinds_and_other_schedulers(cluster: DevCluster, tmp_path: Path) -> None:
+    await cluster.port_api.delete(CRDS, "queues.scheduler.tensorstack.dev")
+    foreign = pod("foreign", 2)
+    foreign["spec"] |= {"schedulerName": "volcano", "nodeName": "nowhere"}
+    await cluster.port_api.create(PODS, foreign)
+    code, output = await doctor(tmp_path / "admin", "-o", "json")
+    found = {(item["check"], item["subject"]): item for item in json.loads(output)}
+    assert code == 1
+    assert found["kinds", "queues.scheduler.tensorstack.dev"]["level"] == "blocks"
+    assert "1 pod with 2 cards" in found["schedulers", "volcano"]["message"]
+
+
+async def test_a_cluster_that_does_not_answer(tmp_path: Path) -> None:
+    gone = DevCluster(None, [])
+    await gone.start()
+    gone.write_kubeconfig(tmp_path / "admin")
+    await gone.stop()
+    done = await asyncio.to_thread(CliRunner().invoke, app, ["doctor", "--kubeconfig", str(tmp_path / "admin")])
+    assert done.exit_code == 1
