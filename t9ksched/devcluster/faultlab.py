@@ -81,11 +81,12 @@ class FaultLab:
                 response.headers["Retry-After"] = f"{rule.retry_after:g}"
             return response
         if rule.drop == "before":
-            raise dropped(request)
+            dropped(request)
+            return web.Response()  # nobody hears it
         answer = await handler(request)
         await asyncio.sleep(rule.latency / 2)
         if rule.drop == "after":
-            raise dropped(request)
+            dropped(request)
         return answer
 
     def _rule(self, request: web.BaseRequest) -> Rule | None:

@@ -148,7 +148,9 @@ class History:
         dice, world = self.random, self.world
         length = dice.choice((2.0, 10.0, 30.0))
         node = dice.choice(sorted(self.nodes))
-        kind = dice.choice(("rules", "rules", "rules", "rules", "compact", "node", "silence", "cordon", "sql", "skew"))
+        kind = dice.choice(
+            ("rules", "rules", "rules", "rules", "compact", "node", "silence", "broken", "cordon", "sql", "skew")
+        )
         if kind == "rules":
             rule = self._rule()
             return [
@@ -166,6 +168,11 @@ class History:
             return [
                 (0, f"node {node} falls silent", lambda: world.silence(node, True)),
                 (length, f"node {node} is heard", lambda: world.silence(node, False)),
+            ]
+        if kind == "broken":
+            return [
+                (0, f"node {node} admits no pod", lambda: self._broken(node, True)),
+                (length, f"node {node} admits pods", lambda: self._broken(node, False)),
             ]
         if kind == "cordon":
             return [
@@ -206,6 +213,9 @@ class History:
     async def _compact(self) -> None:
         self.world.api.storage.compact()
         await self._rule_on(Rule("watch", "*", cut=True, count=8))
+
+    async def _broken(self, node: str, broken: bool) -> None:
+        (self.world.faults.broken.add if broken else self.world.faults.broken.discard)(node)
 
     async def _away(self, away: bool) -> None:
         self.world.database_away = away

@@ -1,0 +1,50 @@
+"""Random histories of workloads, faults and deaths, each audited at every write and at rest.
+
+`T9KSCHED_CHAOS_HISTORIES` and `T9KSCHED_CHAOS_FIRST` say how many and from which seed; `make soak` runs thousands. A
+history that fails prints what happened, and `python -m tests.chaos.history SEED` runs it again.
+"""
+
+import multiprocessing
+import os
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+
+import pytest
+
+from tests.chaos.history import play
+from tests.chaos.mutants import MUTANTS, broken
+
+FIRST = int(os.environ.get("T9KSCHED_CHAOS_FIRST", "0"))
+HISTORIES = int(os.environ.get("T9KSCHED_CHAOS_HISTORIES", "300"))
+SOAK = int(os.environ.get("T9KSCHED_CHAOS_SOAK", "3000"))
+CHUNK = 50
+
+
+@pytest.fixture(scope="module")
+def players() -> Iterator[ProcessPoolExecutor]:
+    """As many processes as there are processors: each history has one to itself."""
+    with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
+        yield pool
+
+
+def check(players: ProcessPoolExecutor, first: int, count: int) -> None:
+    bad = [outcome for outcome in players.map(play, range(first, first + count), chunksize=5) if outcome.faults]
+    assert not bad, "\n\n".join(map(str, bad[:3])) + f"\n\nseeds: {[outcome.seed for outcome in bad]}"
+
+
+@pytest.mark.parametrize("first", range(FIRST, FIRST + HISTORIES, CHUNK))
+def test_what_must_hold_holds_in_random_histories(players: ProcessPoolExecutor, first: int) -> None:
+    check(players, first, min(CHUNK, FIRST + HISTORIES - first))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("first", range(100_000 + FIRST, 100_000 + FIRST + SOAK, 100))
+def test_what_must_hold_holds_in_thousands_of_histories(players: ProcessPoolExecutor, first: int) -> None:
+    check(players, first, 100)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("fault", MUTANTS)
+def test_each_fault_built_in_on_purpose_turns_a_history_red(fault: str) -> None:
+    with broken(fault):
+        assert any(play(seed).faults for seed in range(120)), f"no history noticed: {fault}"
