@@ -27,11 +27,13 @@ from t9ksched.scheduler.claimants import Claimants
 from t9ksched.scheduler.claims import Claim, Claims, CsiNode, PersistentVolume, StorageClass, claim_names
 from t9ksched.scheduler.counts import Counts
 from t9ksched.scheduler.gates import gates
+from t9ksched.scheduler.neighbours import Neighbourhood
 from t9ksched.scheduler.records import (
     GangRecord,
     JobRecord,
     PodGroupObject,
     PodRecord,
+    levels,
     nanoseconds,
 )
 from t9ksched.store.acceptances import Acceptance
@@ -52,6 +54,7 @@ class Observed:
         self.avoided = Avoided()
         self.claims = Claims()
         self.pods: dict[str, PodRecord] = {}
+        self.neighbourhood = Neighbourhood(self.pods)
         self.gangs: dict[tuple[str, str], GangRecord] = {}
         self.gangs_by_uid: dict[str, GangRecord] = {}
         self.queues: dict[str, Queue] = {}
@@ -190,6 +193,7 @@ class Observed:
         freed = self._recharge(record)
         if record.claims and was != (record.phase, record.node, record.deleting):
             self._look_again(self._claimants.sharing(record))
+        self.neighbourhood.seen(record)
         self.counts.pod(record)
         if was != (record.phase, record.node, record.deleting) or opened != record.gates:
             self._gang_changed(record.gang)
@@ -204,6 +208,7 @@ class Observed:
             return
         if self._pods_by_name.get((record.namespace, record.name)) == uid:
             del self._pods_by_name[record.namespace, record.name]
+        self.neighbourhood.gone(uid)
         self.counts.pod_gone(record)
         self.charges.release(uid)
         self.holds.pop(uid, None)
@@ -245,7 +250,7 @@ class Observed:
         meaning = self._claimants.meaning(record, self.nodes.__contains__)
         record.unbound, record.to_bind = meaning.reasons, meaning.unbound
         try:
-            own = pod_class(pod.spec)
+            own = pod_class(pod.spec, (), meta.namespace, labels)
             record.pod_class = self._classes.intern(meaning.on(own) if record.claims else own)
         except (QuantityError, Invalid) as error:
             record.unbound += (Reason(Code.INVALID_POD, f"pod {record.key} cannot be read: {error}"),)
@@ -291,6 +296,7 @@ class Observed:
             gang.first_bound = gang.admitted = gang.fell = 0
             self.gangs_by_uid[meta.uid] = gang
         gang.created = nanoseconds(meta.creation_timestamp)
+        gang.levels = levels((meta.annotations or {}).get(names.TOPOLOGY_KEY_ANNOTATION, ""))
         gang.owner = meta.controller
         if gang.owner is not None:
             self._by_owner[gang.owner.uid][gang] = None

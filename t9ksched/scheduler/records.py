@@ -21,6 +21,7 @@ from t9ksched.model.reasons import Reason
 from t9ksched.store.acceptances import Acceptance
 
 FINISHED: Final = ("Succeeded", "Failed")
+HOSTNAME: Final = "kubernetes.io/hostname"
 _DIGITS: Final = re.compile(r"(\d+)")
 
 
@@ -39,6 +40,11 @@ def timestamp(ns: int) -> str | None:
 def natural(name: str) -> tuple[object, ...]:
     """Sorts `worker-10` behind `worker-2`."""
     return tuple((0, int(part)) if part.isdecimal() else (1, part) for part in _DIGITS.split(name) if part)
+
+
+def levels(annotation: str) -> tuple[str, ...]:
+    """Node labels that the annotation names, narrow to wide, separated by commas; the node itself without any."""
+    return tuple(key for part in annotation.split(",") if (key := part.strip())) or (HOSTNAME,)
 
 
 class ObjectHead(msgspec.Struct, gc=False, rename="camel"):
@@ -138,6 +144,8 @@ class GangRecord:
     virtual: bool = False
     spec: PodGroupSpec = field(default_factory=PodGroupSpec)
     spec_faults: str = ""
+    levels: tuple[str, ...] = (HOSTNAME,)
+    """Node labels, narrow to wide, that `topologyPolicy` speaks of."""
     created: int = 0
     owner: OwnerReference | None = None
     acceptance: Acceptance | None = None
@@ -220,6 +228,15 @@ class GangRecord:
             ran=self.ran,
             accepted=self.acceptance is not None,
             blocked=tuple(blocked.values()),
+            topology=self.spec.topology_policy,
+            levels=self.levels,
+            nodes=self._nodes() if self.spec.topology_policy != "None" else (),
+        )
+
+    def _nodes(self) -> tuple[str, ...]:
+        """Where members are."""
+        return tuple(
+            sorted({place for pod in self.living() if not pod.finished and (place := pod.node or pod.assumed)})
         )
 
 

@@ -5,6 +5,7 @@ Decisions are charged here before they are carried out, and taken back on refusa
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from t9ksched.engine.plan import Assignment
@@ -12,6 +13,7 @@ from t9ksched.engine.view import QueueState, View
 from t9ksched.model.gang import Gang, Running
 from t9ksched.model.hold import Hold
 from t9ksched.model.reasons import Code, Reason
+from t9ksched.scheduler.neighbours import own_labels
 from t9ksched.scheduler.observed import Observed
 from t9ksched.scheduler.records import GangRecord, PodRecord
 from t9ksched.store.acceptances import Acceptance
@@ -62,7 +64,22 @@ class ClusterState(Observed):
         self._promised = {owner: holds for owner, holds in self._promised.items() if owner in waiting}
         promised = (hold for holds in self._promised.values() for hold in holds)
         holds = (*self.holds.values(), *promised)
-        return View(self.nodes.freeze(), queues, tuple(gangs), holds, running)
+        if not self.neighbourhood:
+            return View(self.nodes.freeze(), queues, tuple(gangs), holds, running)
+        return View(
+            self.nodes.freeze(),
+            queues,
+            tuple(self._labelled(gang) for gang in gangs),
+            holds,
+            running,
+            self.neighbourhood.present(),
+            self.neighbourhood.namespaces(),
+        )
+
+    def _labelled(self, gang: Gang) -> Gang:
+        """The gang with its members' labels, which rules about pods read."""
+        waiting = (replace(one, labels=own_labels(self.pods[one.uid])) for one in gang.waiting)
+        return replace(gang, waiting=tuple(waiting))
 
     def promise(self, holds: Iterable[Hold]) -> None:
         """Hold the room that victims are leaving; what an owner was promised before is replaced."""
@@ -136,6 +153,8 @@ class ClusterState(Observed):
             self._promised.pop(gang_uid, None)
         gang.first_bound = gang.first_bound or now
         self._gang_changed(gang)
+        if self.neighbourhood:
+            self._on_change()  # where these pods stand may be what somebody waits for
         return decided
 
     def _still_fits(self, record: PodRecord, assignment: Assignment) -> bool:

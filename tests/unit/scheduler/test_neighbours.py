@@ -1,0 +1,139 @@
+"""What the state tells the engine about pods around: who is spoken of, and where they stand."""
+
+from typing import Any
+
+import pytest
+
+from t9ksched.engine.plan import Plan, plan
+from t9ksched.engine.policy import Policy
+from t9ksched.model import names
+from t9ksched.model.node import decode_node
+from t9ksched.model.pod import Pod, decode_pod
+from t9ksched.model.queue import Queue, parse_queue_spec
+from t9ksched.model.reasons import Code
+from t9ksched.scheduler.feeds import decoder
+from t9ksched.scheduler.gates import gates
+from t9ksched.scheduler.records import PodGroupObject
+from t9ksched.scheduler.state import ClusterState
+
+NOW = 1_700_000_000_000_000_000
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def pod(name: str, app: str, *, node: str = "", phase: str = "Pending", group: str = "", **spec: Any) -> Pod:
+    labels = {"app": app} | ({names.GROUP_LABEL: group} if group else {})
+    return decode_pod(
+        {
+            "metadata": {"name": name, "namespace": "ns", "uid": name, "labels": labels},
+            "spec": {
+                "schedulerName": names.SCHEDULER_NAME,
+                "nodeName": node,
+                "containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}],
+                **spec,
+            },
+            "status": {"phase": phase},
+        }
+    )
+
+
+def term(app: str, key: str = "kubernetes.io/hostname", **more: Any) -> dict[str, Any]:
+    return {REQUIRED: [{"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": key, **more}]}
+
+
+@pytest.fixture
+def state() -> ClusterState:
+    found = ClusterState()
+    found.set_queues([Queue("default", parse_queue_spec({})), Queue("q", parse_queue_spec({}))])
+    for at in range(4):
+        labels = {"kubernetes.io/hostname": f"n{at}", "rack": f"r{at // 2}"}
+        ready = [{"type": "Ready", "status": "True"}]
+        status = {"allocatable": {"cpu": "4", "pods": "9"}, "conditions": ready}
+        found.upsert_node(
+            decode_node({"metadata": {"name": f"n{at}", "uid": f"n{at}", "labels": labels}, "status": status})
+        )
+    return found
+
+
+def cycle(state: ClusterState) -> Plan:
+    found = plan(state.view(NOW), Policy(), NOW)
+    for uid in dict.fromkeys(one.gang for one in found.assignments):
+        assert state.assume(uid, [one for one in found.assignments if one.gang == uid], NOW)
+    return found
+
+
+def places(found: Plan) -> dict[str, str]:
+    return {one.pod: one.node for one in found.assignments}
+
+
+def test_without_rules_nobody_is_told_of(state: ClusterState) -> None:
+    state.upsert_pod(pod("a", "web", node="n0", phase="Running"))
+    assert state.view(NOW).neighbours == ()
+
+
+def test_a_rule_that_comes_later_finds_those_who_are_there(state: ClusterState) -> None:
+    for at in range(3):
+        state.upsert_pod(pod(f"web-{at}", "web", node=f"n{at}", phase="Running"))
+    state.upsert_pod(pod("other", "other", node="n3", phase="Running"))
+    state.upsert_pod(pod("lonely", "lonely", affinity={"podAntiAffinity": term("web")}))
+    (told,) = state.view(NOW).neighbours
+    assert told.nodes == (("n0", 1), ("n1", 1), ("n2", 1))
+    assert places(cycle(state)) == {"lonely": "n3"}
+
+
+def test_those_who_want_others_away_are_heard(state: ClusterState) -> None:
+    against = {"podAntiAffinity": term("web", "rack")}
+    state.upsert_pod(pod("lonely", "lonely", node="n0", phase="Running", affinity=against))
+    state.upsert_pod(pod("web", "web"))
+    assert places(cycle(state)) == {"web": "n2"}
+    state.upsert_pod(pod("lonely", "lonely", node="n0", phase="Succeeded", affinity=against))
+    state.upsert_pod(pod("web-2", "web"))
+    assert state.view(NOW).neighbours == ()
+
+
+def test_assumed_places_count_before_they_are_seen(state: ClusterState) -> None:
+    for name in ("a", "b"):
+        state.upsert_pod(pod(name, "x", affinity={"podAntiAffinity": term("x", "rack")}))
+    assert len(set(places(cycle(state)).values())) == 2
+    state.upsert_pod(pod("c", "x", affinity={"podAntiAffinity": term("x", "rack")}))
+    found = cycle(state)
+    assert [str(entry.reasons[0].code) for entry in found.waiting] == ["TopologyNotSatisfied"]
+
+
+def test_a_rule_wakes_up_when_others_come(state: ClusterState) -> None:
+    woken: list[int] = []
+    state._on_change = lambda: woken.append(1)
+    state.upsert_pod(pod("client", "client", affinity={"podAffinity": term("server")}))
+    assert not places(cycle(state))
+    state.upsert_pod(pod("server", "server"))
+    woken.clear()
+    assert set(places(cycle(state))) == {"server"}
+    assert woken, "the client may start now"
+    assert set(places(cycle(state))) == {"client"}
+
+
+def test_a_group_states_its_levels(state: ClusterState) -> None:
+    meta = {
+        "name": "g",
+        "namespace": "ns",
+        "uid": "g",
+        "annotations": {names.TOPOLOGY_KEY_ANNOTATION: "kubernetes.io/hostname, rack"},
+    }
+    spec = {"minMember": 6, "queue": "q", "topologyPolicy": "Required"}
+    state.upsert_group(decoder(PodGroupObject)({"metadata": meta, "spec": spec}))
+    for at in range(7):
+        state.upsert_pod(pod(f"p{at}", "x", group="g"))
+    (gang,) = state.view(NOW).gangs
+    assert (gang.topology, gang.levels) == ("Required", ("kubernetes.io/hostname", "rack"))
+    assert set(places(cycle(state)).values()) == {"n0", "n1"}
+    state.upsert_pod(pod("p7", "x", group="g"))
+    assert state.view(NOW).gangs[0].nodes == ("n0", "n1")
+    assert set(places(cycle(state)).values()) <= {"n0", "n1"}
+
+
+@pytest.mark.parametrize(
+    ("selector", "refused"),
+    [({}, False), ({"matchLabels": {"kubernetes.io/metadata.name": "ns"}}, False), ({"matchLabels": {"a": "b"}}, True)],
+)
+def test_namespaces_by_labels_that_are_not_known_are_refused(selector: dict[str, Any], refused: bool) -> None:
+    found = gates(pod("a", "a", affinity={"podAffinity": term("b", namespaceSelector=selector)}))
+    assert [reason.code for reason in found] == ([Code.TOPOLOGY_NOT_SATISFIED] if refused else [])
