@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import structlog
@@ -70,6 +70,8 @@ class Loop:
         self.policy = policy
         self.stats = LoopStats()
         self.paused = False
+        """Nothing is decided while this is set."""
+        self.may_evict = True
 
     def wake(self) -> None:
         """Something changed that could let something start."""
@@ -99,10 +101,11 @@ class Loop:
         now = self._clock()
         for refused in self._state.avoided.take(now):
             self._narrator.turned_away(refused, now)
-        evictor = self._evictor if "preempt" in self.policy.actions else None
+        evictor = self._evictor if self.may_evict and "preempt" in self.policy.actions else None
         view = self._state.view(now, evictor.tenants.running(now) if evictor else ())
         self._narrator.accepted(self._state.take_new_acceptances())
-        planner = Planner(view, self.policy, now, self._memo)
+        policy = self.policy if evictor else replace(self.policy, actions=("allocate",))
+        planner = Planner(view, policy, now, self._memo)
         time = asyncio.get_running_loop().time
         slice_ends = time() + SLICE_SECONDS
         while not planner.step(_GANGS_A_STEP):

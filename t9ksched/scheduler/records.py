@@ -19,6 +19,7 @@ from t9ksched.model.podclass import PodClass
 from t9ksched.model.podgroup import PodGroupSpec
 from t9ksched.model.reasons import Reason
 from t9ksched.store.acceptances import Acceptance
+from t9ksched.store.controls import JobControl
 
 FINISHED: Final = ("Succeeded", "Failed")
 HOSTNAME: Final = "kubernetes.io/hostname"
@@ -149,6 +150,7 @@ class GangRecord:
     created: int = 0
     owner: OwnerReference | None = None
     acceptance: Acceptance | None = None
+    control: JobControl | None = None
     status: dict[str, Any] = field(default_factory=dict)
     members: dict[str, PodRecord] = field(default_factory=dict)
     ran: bool = False
@@ -175,7 +177,9 @@ class GangRecord:
 
     @property
     def priority(self) -> int:
-        """Order within the queue, as recorded at acceptance."""
+        """Order within the queue, as recorded at acceptance, unless a manager decided otherwise since."""
+        if self.control is not None and self.control.priority is not None:
+            return self.control.priority
         return self.acceptance.priority if self.acceptance else self.spec.priority
 
     def living(self) -> Iterable[PodRecord]:

@@ -18,6 +18,7 @@ from t9ksched.kube.events import EventRecorder
 from t9ksched.kube.guarded import read_only
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.volumes import VolumeBinding
+from t9ksched.scheduler.directions import Directions
 from t9ksched.scheduler.durations import DurationKeeper
 from t9ksched.scheduler.executor import Executor
 from t9ksched.scheduler.feeds import Feeds
@@ -88,6 +89,7 @@ class SchedulerService:
             evictor=self._evictor,
             observe=observe,
         )
+        self._directions = Directions(store, self.state, self.loop, clock)
         self._projection = Projection(client, store, self.state, notices, self._now, observe=observe)
         self._status = StatusWriter(client, self.state, self._projection.write, self._now, groups=not observe)
         integrity = Integrity(
@@ -156,6 +158,7 @@ class SchedulerService:
         finally:
             self.ready.clear()
             self._housekeeping.stop()
+            self._directions.stop()
             await self._evictor.stop()
             await self.executor.stop()
             await self._internal.stop()
@@ -168,6 +171,7 @@ class SchedulerService:
                 self.state.accept(acceptance)
             self._narrator.restore(await self._store.jobs.list())
             await self._projection.load()
+            await self._directions.load()
         except StoreError as error:
             log.warning("database is away at the start: the projected queues serve", error=str(error))
             return 0
@@ -191,6 +195,7 @@ class SchedulerService:
         accepted = [change.key for change in changes if change.table == "acceptance"]
         for acceptance in (await self._store.acceptances.of(accepted)).values():
             self.state.accept(acceptance)
+        await self._directions.take(changes)
         return max((change.revision for change in changes), default=revision)
 
     async def _heartbeat(self) -> None:

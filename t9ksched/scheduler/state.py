@@ -17,6 +17,7 @@ from t9ksched.scheduler.neighbours import own_labels
 from t9ksched.scheduler.observed import Observed
 from t9ksched.scheduler.records import GangRecord, PodRecord
 from t9ksched.store.acceptances import Acceptance
+from t9ksched.store.controls import JobControl
 
 REFILL_HOLD_NS = 60 * 1_000_000_000
 """How long the place of a refused member is kept for its gang."""
@@ -32,6 +33,8 @@ class ClusterState(Observed):
         super().__init__(on_change)
         self._promised: dict[str, tuple[Hold, ...]] = {}
         """Room that victims are leaving, by uid of the group they go for."""
+        self.controls: dict[str, JobControl] = {}
+        """What managers decided, by UID of the job."""
 
     def view(self, now: int, running: tuple[Running, ...] = ()) -> View:
         """A frozen view of everything a plan needs; groups in an open queue are accepted on their first view.
@@ -45,6 +48,9 @@ class ClusterState(Observed):
         for record in list(self.pending):
             if record in resting:
                 continue
+            control = self.controls.get(record.owner.uid if record.owner else record.uid)
+            if record.control != control:
+                record.control, record.stale = control, True
             if (unfit := _unfit(record)) is not None:
                 self._say(record, unfit)
                 continue
@@ -80,6 +86,12 @@ class ClusterState(Observed):
         """The gang with its members' labels, which rules about pods read."""
         waiting = (replace(one, labels=own_labels(self.pods[one.uid])) for one in gang.waiting)
         return replace(gang, waiting=tuple(waiting))
+
+    def direct(self, controls: dict[str, JobControl]) -> None:
+        """What managers decided about jobs, all of it."""
+        if controls != self.controls:
+            self.controls = controls
+            self._on_change()
 
     def promise(self, holds: Iterable[Hold]) -> None:
         """Hold the room that victims are leaving; what an owner was promised before is replaced."""
@@ -222,4 +234,7 @@ def _unfit(gang: GangRecord) -> Reason | None:
     if gang.spec_faults:
         message = f"the PodGroup {gang.key} cannot be read: {gang.spec_faults}"
         return Reason(Code.INVALID_POD, message, unblocks=("correct the PodGroup",))
+    if gang.control is not None and gang.control.held:
+        by = gang.control.by or "a manager"
+        return Reason(Code.SCHEDULING_GATED, f"it is held by {by}", unblocks=(f"{by} releases it",))
     return None

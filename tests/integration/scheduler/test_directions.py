@@ -1,0 +1,70 @@
+"""What people tell the scheduler through the database is followed within a moment."""
+
+from datetime import UTC, datetime, timedelta
+
+from t9ksched.kube.resources import PODS
+from t9ksched.model import names
+from t9ksched.store.controls import PREEMPTION, SCHEDULING, Stop
+from t9ksched.store.history import JOB_HELD, JOB_PRIORITISED, JOB_RELEASED, Event
+from t9ksched.store.store import Store
+from tests.integration.scheduler.conftest import Start
+from tests.integration.scheduler.test_preemption import PREEMPT, queues
+from tests.integration.world import World
+
+
+async def test_a_held_job_waits_until_it_is_released(world: World, start: Start, queue: str, store: Store) -> None:
+    await world.play(1, 2)
+    async with start() as service:
+        await world.create(world.pod("first", 2, queue=queue))
+        await world.running("first")
+        uid = (await world.create(world.pod("held", 1, queue=queue)))["metadata"]["uid"]
+        await store.controls.hold(Event(event=JOB_HELD, uid=uid, actor="ann"))
+        await world.client.delete(PODS, "first", world.namespace)
+        await world.create(world.pod("next", 1, queue=queue))
+        await world.running("next")
+        (gang,) = (gang for gang in service.state.pending if gang.uid == uid)
+        assert "held by ann" in gang.reasons[0].message
+        await store.controls.release(Event(event=JOB_RELEASED, uid=uid, actor="ann"))
+        await world.running("held")
+
+
+async def test_a_job_moved_up_goes_first(world: World, start: Start, queue: str, store: Store) -> None:
+    await world.play(1, 1)
+    async with start():
+        await world.create(world.pod("running", 1, queue=queue))
+        await world.running("running")
+        await world.create(world.pod("a", 1, queue=queue))
+        uid = (await world.create(world.pod("b", 1, queue=queue)))["metadata"]["uid"]
+        await store.controls.prioritise(Event(event=JOB_PRIORITISED, uid=uid, actor="ann"), 50)
+        await world.event(names.EVENT_WAITING, "b")
+        await world.client.delete(PODS, "running", world.namespace)
+        await world.running("b")
+        assert set(await world.bound()) == {"b"}
+
+
+async def test_a_stop_of_scheduling_holds_until_its_time(world: World, start: Start, queue: str, store: Store) -> None:
+    await world.play(1, 1)
+    now = datetime.now(UTC)
+    await store.stops.stop(Stop(SCHEDULING, now + timedelta(seconds=3), "ann", now))
+    async with start() as service:
+        assert service.loop.paused
+        await world.create(world.pod("a", 1, queue=queue))
+        assert await world.bound() == {}
+        await world.running("a")
+        assert not service.loop.paused
+        assert datetime.now(UTC) >= now + timedelta(seconds=3)
+
+
+async def test_a_stop_of_preemption_spares_everybody(world: World, start: Start, store: Store) -> None:
+    await queues(world, store, low={"priority": 1}, high={"priority": 9})
+    await world.play(1, 1)
+    now = datetime.now(UTC)
+    await store.stops.stop(Stop(PREEMPTION, None, "ann", now))
+    async with start(policy=PREEMPT):
+        await world.create(world.pod("low", 1, queue=f"{world.run}-low"))
+        await world.running("low")
+        await world.create(world.pod("high", 1, queue=f"{world.run}-high"))
+        await world.event(names.EVENT_WAITING, "high")
+        assert set(await world.bound()) == {"low"}
+        await store.stops.resume(PREEMPTION, "ann")
+        await world.running("high")
