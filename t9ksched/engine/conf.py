@@ -1,0 +1,221 @@
+"""`scheduler.conf`: the text administrators write, read into a `Policy`.
+
+A document is taken whole or refused whole; each fault says in which line it is, what is wrong and what to write. The
+text is YAML: `actions`, `tiers` of plugins in the order in which they are asked, and `preempt` with rules of our own.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, cast
+
+import yaml
+
+from t9ksched.engine.policy import Binpack, Policy, Preemption, Strategy
+from t9ksched.model.duration import parse_duration
+from t9ksched.model.errors import FieldError, Invalid, child
+
+ACTIONS: Final = ("allocate", "preempt")
+PLUGINS: Final = ("basic", "predicates", "affinity", "resource", "binpack")
+MANDATORY: Final = ("basic", "predicates", "affinity")
+QUEUE_ORDER: Final = ("basic", "resource")
+_STRATEGIES: Final = ("MostAllocated", "LeastAllocated")
+_WEIGHT: Final = "resources."
+_MOST: Final = 10
+
+
+def parse_conf(text: str, more_plugins: Iterable[str] = ()) -> Policy:
+    """The policy that a `scheduler.conf` describes. `more_plugins` are names of installed plugins.
+
+    Raises:
+        Invalid: every fault, its path beginning with `line N`.
+    """
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"line {mark.line + 1}" if mark else "line 1"
+        problem = getattr(error, "problem", None) or str(error)
+        raise Invalid.at(where, f"is no YAML: {problem}") from error
+    if root is None:
+        raise Invalid.at("line 1", "the document is empty: it needs actions and tiers")
+    return _Reader(tuple(more_plugins)).policy(root)
+
+
+class _Reader:
+    """Walks the document and collects faults with their lines."""
+
+    def __init__(self, more_plugins: tuple[str, ...]) -> None:
+        self._plugins = (*PLUGINS, *more_plugins)
+        self._faults: list[FieldError] = []
+
+    def policy(self, root: yaml.Node) -> Policy:
+        fields = dict(self._fields(root, "", ("actions", "tiers", "preempt")))
+        actions = self._actions(fields.get("actions"), root)
+        plugins = self._all_plugins(fields.get("tiers"), root)
+        order = tuple(name for name in plugins if name in QUEUE_ORDER)
+        if "preempt" in actions and "resource" not in plugins:
+            self._fail(fields.get("actions", root), "actions", "preempt needs the plugin resource: add it to a tier")
+        weight, binpack = 1, None
+        for name, (node, path) in plugins.items():
+            if name == "affinity":
+                weight = self._affinity(node, path)
+            elif name == "binpack":
+                binpack = self._binpack(node, path)
+            elif name in PLUGINS and node is not None:
+                self._arguments(node, path, ())
+        preemption = self._preempt(fields.get("preempt"))
+        if self._faults:
+            raise Invalid(self._faults)
+        return Policy(actions, order, weight, binpack, preemption)
+
+    def _fail(self, node: yaml.Node, path: str, message: str) -> None:
+        line = f"line {node.start_mark.line + 1}"
+        self._faults.append(FieldError(f"{line}, {path}" if path else line, message))
+
+    def _fields(
+        self, node: yaml.Node, path: str, known: Sequence[str] | None, is_known: Callable[[str], bool] | None = None
+    ) -> Iterator[tuple[str, yaml.Node]]:
+        """Keys and values of a mapping; unknown and repeated keys are faults."""
+        if not isinstance(node, yaml.MappingNode):
+            self._fail(node, path, "must be a mapping")
+            return
+        seen: set[str] = set()
+        for key_node, value in node.value:
+            key = str(key_node.value)
+            if key in seen:
+                self._fail(key_node, child(path, key), "stands there twice: keep one")
+            elif known is not None and key not in known and not (is_known and is_known(key)):
+                says = f"is unknown: use {', '.join(known)}" if known else "takes no arguments"
+                self._fail(key_node, child(path, key), says)
+            else:
+                seen.add(key)
+                yield key, value
+
+    def _text(self, node: yaml.Node, path: str) -> str:
+        if not isinstance(node, yaml.ScalarNode):
+            self._fail(node, path, "must be a text")
+            return ""
+        return str(node.value)
+
+    def _names(self, node: yaml.Node, path: str) -> list[str]:
+        """Names separated by commas, or a list."""
+        if isinstance(node, yaml.SequenceNode):
+            return [self._text(one, f"{path}[{at}]").strip() for at, one in enumerate(node.value)]
+        return [part.strip() for part in self._text(node, path).split(",") if part.strip()]
+
+    def _whole(self, node: yaml.Node, path: str, most: int) -> int:
+        text = self._text(node, path)
+        if not text.isdecimal() or int(text) > most:
+            self._fail(node, path, f"{text!r} is out of range: use a whole number from 0 to {most}")
+            return 0
+        return int(text)
+
+    def _flag(self, node: yaml.Node, path: str) -> bool:
+        text = self._text(node, path)
+        if text not in ("true", "false"):
+            self._fail(node, path, f"{text!r} must be true or false")
+        return text == "true"
+
+    def _seconds(self, node: yaml.Node, path: str) -> int:
+        text = self._text(node, path)
+        try:
+            length = parse_duration("" if text == "0" else text)
+        except ValueError as error:
+            self._fail(node, path, str(error))
+            return 0
+        return int(length.total_seconds()) if length else 0
+
+    def _actions(self, node: yaml.Node | None, root: yaml.Node) -> tuple[str, ...]:
+        if node is None:
+            self._fail(root, "actions", 'is required: write actions: "allocate" or "allocate,preempt"')
+            return ()
+        actions = self._names(node, "actions")
+        for name in actions:
+            if name not in ACTIONS:
+                self._fail(node, "actions", f"{name!r} is unknown: use {' and '.join(ACTIONS)}")
+        if "allocate" not in actions:
+            self._fail(node, "actions", "allocate is mandatory: without it nothing is placed")
+        return tuple(actions)
+
+    def _all_plugins(self, node: yaml.Node | None, root: yaml.Node) -> dict[str, tuple[yaml.Node | None, str]]:
+        """Arguments of each plugin with their path, in the order in which plugins are asked."""
+        found: dict[str, tuple[yaml.Node | None, str]] = {}
+        if not isinstance(node, yaml.SequenceNode):
+            self._fail(node or root, "tiers", "is required: a list of tiers, each with a list of plugins")
+            return found
+        for at, tier in enumerate(node.value):
+            for _, plugins in self._fields(tier, f"tiers[{at}]", ("plugins",)):
+                path = f"tiers[{at}].plugins"
+                if not isinstance(plugins, yaml.SequenceNode):
+                    self._fail(plugins, path, "must be a list of plugins")
+                    continue
+                for nth, plugin in enumerate(plugins.value):
+                    self._plugin(plugin, f"{path}[{nth}]", found)
+        missing = [name for name in MANDATORY if name not in found]
+        if missing:
+            self._fail(node, "tiers", f"mandatory plugins are missing: add {', '.join(missing)}")
+        return found
+
+    def _plugin(self, node: yaml.Node, path: str, found: dict[str, tuple[yaml.Node | None, str]]) -> None:
+        fields = dict(self._fields(node, path, ("name", "arguments")))
+        if "name" not in fields:
+            if isinstance(node, yaml.MappingNode):
+                self._fail(node, child(path, "name"), "is required")
+            return
+        name = self._text(fields["name"], child(path, "name"))
+        name = "binpack" if name == "binPack" else name
+        if name not in self._plugins:
+            self._fail(fields["name"], child(path, "name"), f"{name!r} is unknown: use {', '.join(self._plugins)}")
+        elif name in found:
+            self._fail(fields["name"], child(path, "name"), f"{name!r} stands there twice: keep one")
+        else:
+            found[name] = (fields.get("arguments"), child(path, "arguments"))
+
+    def _arguments(
+        self, node: yaml.Node | None, path: str, known: Sequence[str], is_known: Callable[[str], bool] | None = None
+    ) -> dict[str, yaml.Node]:
+        if node is None or (isinstance(node, yaml.ScalarNode) and not node.value):
+            return {}
+        return dict(self._fields(node, path, known, is_known))
+
+    def _affinity(self, node: yaml.Node | None, path: str) -> int:
+        arguments = self._arguments(node, path, ("weight",))
+        return self._whole(arguments["weight"], child(path, "weight"), _MOST) if "weight" in arguments else 1
+
+    def _binpack(self, node: yaml.Node | None, path: str) -> Binpack:
+        known = ("strategy", "weight", "resources", "resources.<name>")
+        arguments = self._arguments(node, path, known, lambda key: key.startswith(_WEIGHT))
+        strategy = "MostAllocated"
+        if "strategy" in arguments:
+            strategy = self._text(arguments["strategy"], child(path, "strategy"))
+            if strategy not in _STRATEGIES:
+                says = f"{strategy!r} is unknown: use {' or '.join(_STRATEGIES)}"
+                self._fail(arguments["strategy"], child(path, "strategy"), says)
+        weight = self._whole(arguments["weight"], child(path, "weight"), _MOST) if "weight" in arguments else 1
+        listed = self._names(arguments["resources"], child(path, "resources")) if "resources" in arguments else []
+        weights = dict.fromkeys(("cpu", "memory", *listed), 1)
+        for key, value in arguments.items():
+            if key.startswith(_WEIGHT):
+                resource = key.removeprefix(_WEIGHT)
+                if resource not in weights:
+                    says = f"{resource!r} is not scored: add it to resources"
+                    self._fail(value, f"{path}[{key}]", says)
+                weights[resource] = self._whole(value, f"{path}[{key}]", _MOST)
+        return Binpack(cast(Strategy, strategy), weight, tuple(weights.items()))
+
+    def _preempt(self, node: yaml.Node | None) -> Preemption:
+        default = Preemption()
+        if node is None:
+            return default
+        known = ("minimumRunTime", "mostEvictionsPerDay", "insideQueue", "surplusYields", "maxEvictionGrace")
+        fields = dict(self._fields(node, "preempt", known))
+
+        def read(key: str, how: Callable[[yaml.Node, str], int], otherwise: int) -> int:
+            return how(fields[key], f"preempt.{key}") if key in fields else otherwise
+
+        return Preemption(
+            minimum_run_seconds=read("minimumRunTime", self._seconds, 0),
+            most_evictions_a_day=read("mostEvictionsPerDay", lambda n, path: self._whole(n, path, 1000), 0),
+            inside_queue=bool(read("insideQueue", self._flag, default.inside_queue)),
+            surplus_yields=bool(read("surplusYields", self._flag, default.surplus_yields)),
+            max_grace_seconds=read("maxEvictionGrace", self._seconds, default.max_grace_seconds),
+        )
