@@ -1,0 +1,125 @@
+"""`t9ksched up` killed with SIGKILL in the middle of its work, again and again, on one data directory.
+
+Everything is in that process: cluster, kubelets, scheduler, controllers, REST. What was promised to users before a kill
+must be there after it, no card may be held twice, no gang may be left in part.
+"""
+
+import json
+import time
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from tests.acceptance.conftest import Json, Up, queue, until
+
+NODES = """
+nodes:
+- name: gpu
+  count: 2
+  labels: {nvidia.com/gpu.product: X}
+  allocatable: {cpu: 32, memory: 128Gi, nvidia.com/gpu: 8}
+"""
+GANGS = "/apis/scheduler.tensorstack.dev/v1beta1/namespaces/default/podgroups"
+JOBS = "/apis/batch.tensorstack.dev/v1beta1/namespaces/default/pytorchtrainingjobs"
+PODS = "/api/v1/namespaces/default/pods"
+SCHEDULER = "scheduler.tensorstack.dev"
+
+
+def pod(name: str, group: str, cards: int) -> Json:
+    amounts = {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": str(cards)}
+    container = {"name": "main", "image": "x", "resources": {"limits": amounts, "requests": amounts}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {f"{SCHEDULER}/group-name": group}},
+        "spec": {"schedulerName": "t9k-scheduler", "containers": [container]},
+    }
+
+
+def job(name: str, replicas: int, cards: int) -> Json:
+    template = {"spec": {"containers": [pod("x", "x", cards)["spec"]["containers"][0] | {"name": "pytorch"}]}}
+    worker = {"type": "worker", "replicas": replicas, "restartPolicy": "Always", "template": template}
+    return {
+        "apiVersion": "batch.tensorstack.dev/v1beta1",
+        "kind": "PyTorchTrainingJob",
+        "metadata": {"name": name},
+        "spec": {"scheduler": {"t9kScheduler": {"queue": "q"}}, "replicaSpecs": [worker]},
+    }
+
+
+class Life:
+    """What users ask for over several lives of the service."""
+
+    def __init__(self, seed: int, folder: Path) -> None:
+        self.random = Random(seed)
+        self.folder = folder
+        self.asked: dict[str, int] = {}
+        (folder / "nodes.yaml").write_text(NODES)
+
+    def start(self) -> Up:
+        return Up(self.folder / "data", "--nodes", str(self.folder / "nodes.yaml"))
+
+    def disturb(self, up: Up) -> None:
+        drop = self.random.choice(("before", "after", ""))
+        if drop:
+            rule = {"verb": "create", "resource": "pods/binding", "drop": drop, "probability": 0.5, "count": 6}
+            assert up.kube("POST", "/_faults", {"seed": self.random.randrange(1000), "rules": [rule]})[0] == 200
+
+    def ask(self, up: Up, number: int) -> None:
+        """Submit a gang or a job; only what the cluster answered to counts as accepted."""
+        size, cards = self.random.randint(1, 4), self.random.choice((1, 2, 4))
+        if self.random.random() < 0.5:
+            name = f"j{number}"
+            assert up.kube("POST", JOBS, job(name, size, cards))[0] == 201
+        else:
+            name = f"g{number}"
+            spec: dict[str, Any] = {"minMember": size, "queue": "q"}
+            group = {"apiVersion": f"{SCHEDULER}/v1beta1", "kind": "PodGroup", "metadata": {"name": name}, "spec": spec}
+            assert up.kube("POST", GANGS, group)[0] == 201
+            for index in range(size):
+                assert up.kube("POST", PODS, pod(f"{name}-{index}", name, cards))[0] == 201
+        self.asked[name] = size
+
+    def settled(self, up: Up) -> bool:
+        """Whether every job runs as a whole, or waits as a whole and says why."""
+        told = {entry["name"]: entry for entry in json.loads(up.must("jobs", "-o", "json"))}
+        if not self.asked.keys() <= told.keys():
+            return False
+        for name, size in self.asked.items():
+            members, reason = told[name]["members"], told[name]["reason"]
+            if members["running"] != size and not (members["bound"] == 0 and reason):
+                return False
+        return True
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("seed", range(5))
+def test_a_service_that_is_killed_keeps_what_it_promised(tmp_path: Path, seed: int) -> None:
+    life = Life(seed, tmp_path)
+    for number in range(2):
+        up = life.start()
+        try:
+            if not number:
+                assert up.rest("POST", "/apis/v1/admin/queues", queue("q", 12, "X"))[0] == 201
+            life.disturb(up)
+            for each in range(3):
+                life.ask(up, 10 * number + each)
+            time.sleep(life.random.random())  # a kill comes at any time: this is the draw, not a wait for something
+        finally:
+            up.kill()
+    up = life.start()
+    try:
+        until(lambda: life.settled(up), "rest")
+        report = up.audit()
+        assert report.ok, str(report)
+        used = sum(
+            int(found["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"])
+            for found in up.pods()
+            if found["spec"].get("nodeName")
+        )
+        assert used <= 12
+        assert used == up.held()
+    finally:
+        assert up.stop() == 0
