@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from t9ksched.engine.failures import Failures
 from t9ksched.engine.nodes import FrozenNodes, Int64s, Static
 from t9ksched.engine.policy import Binpack
 from t9ksched.engine.scores import Scores, scaled
@@ -140,6 +141,7 @@ class Memo:
         self._joined: dict[tuple[object, ...], Mask] = {}
         self._totals: dict[LabelSelector | None, Int64s] = {}
         self._scores: dict[Binpack | None, Scores] = {}
+        self.failures = Failures()
         self._tenants: Tenants | None = None
         self._domains: dict[str, tuple[Indices, list[str]]] = {}
         self._softly: list[int] | None = None

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 
 import msgspec
+import numpy as np
 
 from t9ksched.engine import explain
 from t9ksched.engine.ask import Ask, Asks, chosen
@@ -131,6 +132,10 @@ class Planner:
         self._preemption: Preemption | None = None
         self._scopes: dict[str, Mask] = {}
         self._held = self._hold(now)
+        self._failures = self._trial.memo.failures
+        self._failures.begin(view.nodes)
+        self._moved = np.full(len(view.nodes), bool(self._held), np.bool_)
+        """Nodes that are not as they were when the cycle began."""
         by_queue: dict[str, list[Gang]] = {}
         for gang in view.gangs if crowd is None else crowd.derive(view.gangs):
             by_queue.setdefault(gang.queue, []).append(gang)
@@ -270,11 +275,18 @@ class Planner:
             trial.release(placement)
         start = trial.mark()
         self._stats.tried += 1
+        lasting = None if own else self._lasting(gang, ask)
+        if lasting is not None and (known := self._failures.answer(*lasting)) is not None:
+            ask.no_room = known
+            return known
+        self._failures.tried += 1
         if not self._fit(gang, ask):
             reasons = self._why(gang, ask)
             trial.undo(mark)
             if not own:
                 ask.no_room = reasons
+            if lasting is not None:
+                self._failures.note(lasting[0], reasons)
             return reasons
         self._assign(gang, members, trial.since(start))
         trial.commit()
@@ -344,6 +356,7 @@ class Planner:
         uid = gang.uid
         self._evictions += [Eviction(group.uid, pod.uid, uid, whys[group.queue]) for group, pod in choice.victims]
         for column, rows, counts in choice.places:
+            self._moved[rows] = True
             for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
                 hold = Hold(gang.uid, names[row], column.pod_class, (), spec.priority, self._now, 0, False, VICTIMS)
                 self._holds += [hold] * count
@@ -352,6 +365,21 @@ class Planner:
                     self._trial.occupy(column, row, {})
             else:
                 self._trial.place_many(column, rows, counts)
+
+    def _lasting(self, gang: Gang, ask: Ask) -> tuple[object, Mask] | None:
+        """What a refusal of the ask depends on, and its nodes, if those are as they were when the cycle began.
+
+        Where other pods stand, or whether the gang is together, is not remembered.
+        """
+        if gang.topology != "None" or any(column.ruled for column, _ in ask.groups):
+            return None
+        if not self._failures.knows(self._view.nodes):
+            return None
+        among: Mask = np.logical_or.reduce([column.mask for column, _ in ask.groups])
+        if bool(np.any(self._moved & among)):
+            return None
+        selector = self._view.queues[gang.queue].spec.node_selector
+        return (self._policy, selector, tuple((column.pod_class, pods) for column, pods in ask.groups)), among
 
     def _fit(self, gang: Gang, ask: Ask) -> bool:
         """Place the ask whole, within one domain where the gang wants that; or leave the trial as it was."""
@@ -446,6 +474,7 @@ class Planner:
         by_class = self._asks.by_class(gang.queue, members)
         turns = {id(column): iter(alike) for column, alike in by_class}
         for column, row, pods, masks in placements:
+            self._moved[row] = True
             alike = turns[id(column)]
             node, generation = names[row], generations[row]
             if not masks:

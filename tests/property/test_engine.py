@@ -300,6 +300,30 @@ def test_a_memo_that_lived_through_changes_gives_the_same_plan(rng: random.Rando
             table.upsert(facts(rng, name))
 
 
+@given(dice, policies)
+@RELAXED
+def test_what_is_remembered_of_failures_never_changes_a_plan(rng: random.Random, policy: Policy) -> None:
+    memo = Memo()
+    shapes = [shape(rng) for _ in range(3)]
+    table = some_table(rng, 4, shapes)
+    asked = [asking(rng, shapes, at) for at in range(6)]
+    known = some_queues(rng)
+    charged: list[tuple[str, PodClass]] = []
+    for _ in range(8):
+        present = View(table.freeze(), known, tuple(asked))
+        found = plan(present, policy, NOW, memo)
+        assert found.to_bytes() == plan(present, policy, NOW).to_bytes()
+        move = rng.randrange(4)
+        if move == 0 and charged:
+            name, of = charged.pop(rng.randrange(len(charged)))
+            table.discharge(table.row(name), of, {})
+        elif move == 1:
+            charged.append((rng.choice(table.names), rng.choice(shapes)))
+            table.charge(table.row(charged[-1][0]), charged[-1][1], {})
+        elif move == 2:
+            rng.shuffle(asked)
+
+
 @given(dice, st.integers(1, 12), policies)
 @RELAXED
 def test_undo_restores_every_byte(rng: random.Random, steps: int, policy: Policy) -> None:

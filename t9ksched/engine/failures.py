@@ -1,0 +1,58 @@
+"""What did not fit, remembered across cycles until something it waits for changes.
+
+An ask that found no room gets the same answer, to the letter, while nothing was placed on or taken from the nodes that
+it may use and no node changed. So a cluster full of waiting gangs costs, in each cycle, only those whose nodes moved.
+"""
+
+from typing import Final
+
+import numpy as np
+
+from t9ksched.engine.nodes import FrozenNodes, Int64s
+from t9ksched.engine.tenants import Flags
+from t9ksched.model.reasons import Reason
+
+_MOST: Final = 4096
+
+
+class Failures:
+    """Answers by ask. `tried` and `spared` count attempts made, and attempts that an answer made needless."""
+
+    def __init__(self) -> None:
+        self.tried = self.spared = 0
+        self._nodes: FrozenNodes | None = None
+        self._cycle = 0
+        self._changed: Int64s = np.zeros(0, np.int64)
+        self._known: dict[object, tuple[int, tuple[Reason, ...]]] = {}
+
+    def begin(self, nodes: FrozenNodes) -> None:
+        """A cycle begins on these nodes."""
+        old, self._nodes = self._nodes, nodes
+        self._cycle += 1
+        if old is None or old.static is not nodes.static or old.used.shape != nodes.used.shape:
+            self._known.clear()
+            self._changed = np.full(len(nodes), self._cycle, np.int64)
+            return
+        moved = np.any(old.used != nodes.used, axis=0) | np.any(old.cards_used != nodes.cards_used, axis=0)
+        for name in old.ports.keys() | nodes.ports.keys():
+            if old.ports.get(name) != nodes.ports.get(name) and name in nodes.static.index:
+                moved[nodes.static.index[name]] = True
+        self._changed[moved] = self._cycle
+
+    def knows(self, nodes: FrozenNodes) -> bool:
+        """Whether the cycle on these nodes is the latest: another plan may have begun between two slices of one."""
+        return self._nodes is nodes
+
+    def answer(self, key: object, among: Flags) -> tuple[Reason, ...] | None:
+        """What the ask was told when it was tried last, None when its nodes have changed since."""
+        known = self._known.get(key)
+        if known is None or bool(np.any(self._changed[among] > known[0])):
+            return None
+        self.spared += 1
+        return known[1]
+
+    def note(self, key: object, reasons: tuple[Reason, ...]) -> None:
+        """The ask was tried on nodes as they were when the cycle began, and failed."""
+        if len(self._known) >= _MOST:
+            self._known.clear()
+        self._known[key] = (self._cycle, reasons)

@@ -1,0 +1,61 @@
+"""What did not fit is not tried again until something it waits for changes; the counters prove it."""
+
+import pytest
+
+from t9ksched.engine.masks import Memo
+from t9ksched.engine.nodes import NodeTable
+from t9ksched.engine.plan import plan
+from t9ksched.engine.policy import Policy
+from t9ksched.model.gang import Gang
+from t9ksched.model.hold import Hold
+from tests.builders import gang, node, pod_class, queue, table, view
+
+NODES = [node(f"{pool}{at}", cpu=8, labels={"pool": pool}) for pool in "ab" for at in range(3)]
+
+
+@pytest.fixture
+def full() -> NodeTable:
+    found = table(NODES)
+    for name in found.names:
+        found.charge(found.row(name), pod_class(cpu=8), {})
+    return found
+
+
+def waiting(count: int = 20) -> list[Gang]:
+    """All unlike, half of them for each pool."""
+    return [
+        gang(f"g{at}", cpu=1 + at % 7, memory=f"{at + 1}Mi", selector={"pool": "ab"[at % 2]}) for at in range(count)
+    ]
+
+
+def cycle(live: NodeTable, gangs: list[Gang], memo: Memo, holds: tuple[Hold, ...] = ()) -> tuple[int, int]:
+    """Attempts made and spared by one cycle; its plan is the one that a fresh memo gives."""
+    before = memo.failures.tried, memo.failures.spared
+    given = view(live, gangs, {"q": queue()}, holds)
+    assert plan(given, Policy(), 0, memo).to_bytes() == plan(given, Policy(), 0).to_bytes()
+    return memo.failures.tried - before[0], memo.failures.spared - before[1]
+
+
+def test_nothing_is_tried_twice_while_nothing_changes(full: NodeTable) -> None:
+    memo, gangs = Memo(), waiting()
+    assert cycle(full, gangs, memo) == (20, 0)
+    assert cycle(full, gangs, memo) == (0, 20)
+    assert cycle(full, [*gangs, gang("new", cpu=3, memory="3Gi")], memo) == (1, 20)
+
+
+def test_only_those_who_wait_for_the_changed_nodes_are_tried(full: NodeTable) -> None:
+    memo, gangs = Memo(), waiting()
+    cycle(full, gangs, memo)
+    full.discharge(full.row("a1"), pod_class(cpu=8), {})
+    full.charge(full.row("a1"), pod_class(cpu="7500m"), {})
+    assert cycle(full, gangs, memo) == (10, 10)
+    full.upsert(node("a2", cpu=9, labels={"pool": "a"}))
+    assert cycle(full, gangs, memo)[1] == 0, "a changed node makes a new picture"
+
+
+def test_room_that_is_held_is_not_remembered(full: NodeTable) -> None:
+    memo, gangs = Memo(), waiting()
+    cycle(full, gangs, memo)
+    hold = Hold("elsewhere", "a0", pod_class(cpu=1))
+    assert cycle(full, gangs, memo, (hold,)) == (20, 0)
+    assert cycle(full, gangs, memo) == (0, 20)
