@@ -10,47 +10,67 @@ from typing import Any
 from api.auth import Caller
 from api.namespaces import Namespace
 from api.services import Services
-from t9ksched.admission.access import Access, may_use, parse_members
+from t9ksched.admission.access import QUEUE_NOT_PERMITTED, Access, Members, may_use, parse_members
 from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.store.history import Sight
 from t9ksched.store.queues import QueueRecord
 
-
-def queue_of(record: QueueRecord) -> Queue:
-    """The queue as rules read it."""
-    return Queue(record.name, parse_queue_spec(record.spec), record.labels)
+_parsed: dict[tuple[str, int], tuple[Queue, Members]] = {}
+_MOST_PARSED = 20_000
 
 
-async def may_caller_use(services: Services, caller: Caller, record: QueueRecord, namespace: Namespace) -> Access:
-    """Whether the caller may use the queue for a workload in the namespace."""
-    found = await may_somebody_use(
-        services, record, namespace, caller.user, caller.groups, role=caller.role_over(record.name)
-    )
+def rules_of(record: QueueRecord) -> tuple[Queue, Members]:
+    """The queue and its members as rules read them. A revision is parsed once: lists ask for thousands."""
+    key = (record.uid, record.revision)
+    if key not in _parsed:
+        if len(_parsed) >= _MOST_PARSED:
+            _parsed.clear()
+        _parsed[key] = (
+            Queue(record.name, parse_queue_spec(record.spec), record.labels),
+            parse_members(record.members),
+        )
+    return _parsed[key]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a workload would be: a namespace, and the groups of its owner."""
+
+    namespace: Namespace
+    owner_groups: frozenset[str] = frozenset()
+
+    @classmethod
+    async def of(cls, services: Services, name: str | None) -> "Place":
+        """The place of that name; nowhere in particular without one."""
+        if not name:
+            return cls(Namespace(""))
+        namespace = await services.namespaces.get(name)
+        owner = namespace.owner
+        return cls(namespace, await services.store.tokens.groups_of(owner) if owner else frozenset())
+
+
+def may_caller_use(caller: Caller, record: QueueRecord, place: Place) -> Access:
+    """Whether the caller may use the queue for a workload in that place."""
+    found = may_somebody_use(record, place, caller.user, caller.groups, role=caller.role_over(record.name))
     if found.allowed and not caller.in_scope(record.name):
         text = f"the token {caller.token!r} is not good for the queue {record.name!r}"
-        return Access(False, "QueueNotPermitted", text, remedy="use a token without this limit")
+        return Access(False, QUEUE_NOT_PERMITTED, text, remedy="use a token without this limit")
     return found
 
 
-async def may_somebody_use(
-    services: Services,
-    record: QueueRecord,
-    namespace: Namespace,
-    user: str | None,
-    groups: frozenset[str],
-    *,
-    role: str = "",
+def may_somebody_use(
+    record: QueueRecord, place: Place, user: str | None, groups: frozenset[str], *, role: str = ""
 ) -> Access:
-    """Whether that user may use the queue for a workload in the namespace."""
-    owner = namespace.owner
+    """Whether that user may use the queue for a workload in that place."""
+    queue, members = rules_of(record)
     return may_use(
-        queue_of(record),
-        parse_members(record.members),
-        labels=namespace.labels,
-        annotations=namespace.annotations,
+        queue,
+        members,
+        labels=place.namespace.labels,
+        annotations=place.namespace.annotations,
         submitter=user,
         groups=groups,
-        owner_groups=await services.store.tokens.groups_of(owner) if owner else (),
+        owner_groups=place.owner_groups,
         role=role,
     )
 

@@ -17,8 +17,7 @@ from api.cancelling import delete_job
 from api.documents import read_mapping
 from api.kinds import ACCEPTED
 from api.leader import LeaderAway
-from api.namespaces import Namespace
-from api.permits import may_caller_use
+from api.permits import Place, may_caller_use
 from api.problems import Problem
 from api.queueshapes import held_now, one, shape, stops_now
 from api.schemas import MembersBody, MembersShape, Queue, QueueBody, QueueChange, Queues
@@ -59,10 +58,10 @@ async def list_mine(
 ) -> Response:
     held, headers = await held_now(services)
     names = [*await services.namespaces.owned_by(caller.user), *([namespace] if namespace else [])]
-    spaces = [Namespace(""), *[await services.namespaces.get(name) for name in dict.fromkeys(names)]]
+    places = [await Place.of(services, name) for name in (None, *dict.fromkeys(names))]
     items = []
     for record in await services.store.queues.list():
-        grants = [await may_caller_use(services, caller, record, space) for space in spaces]
+        grants = [may_caller_use(caller, record, place) for place in places]
         allowed = [grant for grant in grants if grant.allowed]
         if allowed:
             best: Access = max(allowed, key=lambda grant: grant.max_priority)

@@ -8,23 +8,24 @@ from starlette.responses import Response
 from api.answers import Json, answer, at
 from api.auth import Caller
 from api.leader import LeaderAway
+from api.permits import rules_of
 from api.services import Services
-from t9ksched.admission.access import Members, parse_members
+from t9ksched.admission.access import Members
 from t9ksched.model.quantity import from_units, to_units
-from t9ksched.model.queue import parse_queue_spec
+from t9ksched.model.queue import Queue
 from t9ksched.store.controls import Stop
 from t9ksched.store.queues import QueueRecord
 
 
 def shape(record: QueueRecord, held: Mapping[str, Json], caller: Caller) -> Json:
     """A queue as the caller may see it: who else is a member is told to its managers alone."""
-    members = parse_members(record.members)
+    queue, members = rules_of(record)
     return {
         "name": record.name,
         "uid": record.uid,
         "labels": record.labels,
         "spec": record.spec,
-        "status": _status(record, held.get(record.name)),
+        "status": _status(queue, held.get(record.name)),
         "members": (members if caller.rules(record.name) else _seen_by(members, caller)).to_dict(),
         "draining": record.draining,
         "revision": record.revision,
@@ -58,11 +59,11 @@ async def stops_now(services: Services) -> list[Json]:
     return [stop_shape(stop) for stop in await services.store.stops.list()]
 
 
-def _status(record: QueueRecord, held: Json | None) -> Json | None:
+def _status(queue: Queue, held: Json | None) -> Json | None:
     """The leader's word; beside it what is free of the quota, and by how much a lowered quota is exceeded."""
     if held is None:
         return None
-    quota = parse_queue_spec(record.spec).quota
+    quota = queue.spec.quota
     allocated: Mapping[str, Any] = held.get("allocated") or {}
     left = {name: limit - to_units(name, allocated.get(name, "0")) for name, limit in quota.items()}
     free = {name: from_units(name, max(0, amount)) for name, amount in left.items()}

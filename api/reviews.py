@@ -6,8 +6,7 @@ from starlette.responses import Response
 from api.answers import answer, body_of, documented
 from api.auth import User
 from api.documents import read_mapping
-from api.namespaces import Namespace
-from api.permits import may_caller_use, may_somebody_use
+from api.permits import Place, may_caller_use, may_somebody_use
 from api.problems import Problem
 from api.schemas import AccessAnswer, AccessQuestion
 from api.services import Given
@@ -36,12 +35,12 @@ async def review(request: Request, services: Given, caller: User) -> Response:
     record = await services.store.queues.get(name)
     if record is None:
         raise Problem("QueueNotFound", f"there is no queue {name!r}")
-    namespace = await services.namespaces.get(space) if space else Namespace("")
+    place = await Place.of(services, space)
     if other:
         groups = frozenset(body["groups"]) if body.get("groups") else await services.store.tokens.groups_of(user)
-        access = await may_somebody_use(services, record, namespace, user, groups)
+        access = may_somebody_use(record, place, user, groups)
     else:
-        access = await may_caller_use(services, caller, record, namespace)
+        access = may_caller_use(caller, record, place)
     refusal: Verdict = access
     if access.allowed and body.get("priority") is not None:
         refusal = within_maximum(access, body["priority"], name, "priority")

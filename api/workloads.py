@@ -20,7 +20,7 @@ from api.documents import parse, read_body
 from api.hiding import Others
 from api.kinds import addressed
 from api.leader import LeaderAway
-from api.permits import Eyes, may_caller_use, queue_of
+from api.permits import Eyes, Place, may_caller_use, rules_of
 from api.problems import Problem, from_kube, refused
 from api.queueshapes import stops_now
 from api.schemas import Explanation, HistoryPage, Job, Jobs, Shape
@@ -195,7 +195,7 @@ async def _judge(services: Services, caller: Caller, items: list[Item]) -> None:
     for item in items:
         if item.ours and item.group is None and item.workload.queue in records:
             await _permit(services, caller, item, records[item.workload.queue])
-    queues = {name: queue_of(record) for name, record in records.items()}
+    queues = {name: rules_of(record)[0] for name, record in records.items()}
     wanted = [queues[item.workload.queue] for item in items if item.workload.queue in queues]
     held = await _held(services) if any(queue.spec.over_quota == "Reject" for queue in wanted) else None
     check(items, queues, held)
@@ -203,8 +203,7 @@ async def _judge(services: Services, caller: Caller, items: list[Item]) -> None:
 
 async def _permit(services: Services, caller: Caller, item: Item, record: QueueRecord) -> None:
     """See that the caller may use the queue at that priority, and note by which rule."""
-    namespace = await services.namespaces.get(item.workload.namespace)
-    access = await may_caller_use(services, caller, record, namespace)
+    access = may_caller_use(caller, record, await Place.of(services, item.workload.namespace))
     verdict: Verdict = access
     if access.allowed:
         verdict = within_maximum(access, item.workload.priority, record.name, item.priority_path)

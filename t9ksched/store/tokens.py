@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import delete, select, update
 from sqlalchemy.engine import RowMapping
 
-from t9ksched.store import history
+from t9ksched.store import changes, history
 from t9ksched.store.database import Database
 from t9ksched.store.errors import RowExists, RowMissing, StoreError
 from t9ksched.store.history import Event
@@ -123,11 +123,23 @@ class Tokens:
 
     async def groups_of(self, user: str) -> frozenset[str]:
         """The groups of a user, as his tokens that still count say; for a namespace's owner, who is not calling."""
+        return (await self.groups(user)).get(user, frozenset())
+
+    async def groups(self, user: str | None = None) -> dict[str, frozenset[str]]:
+        """The groups of every user that has any (or of one), as tokens that still count say.
+
+        Changes of tokens stand in the change log, as table `api_token`.
+        """
         now = datetime.now(UTC)
+        query = select(api_token.c.owner, api_token.c.groups, api_token.c.expires_at)
+        if user is not None:
+            query = query.where(api_token.c.owner == user)
+        found: dict[str, frozenset[str]] = {}
         async with self._database.read() as connection:
-            query = select(api_token.c.groups, api_token.c.expires_at).where(api_token.c.owner == user)
-            rows = (await connection.execute(query)).all()
-        return frozenset(group for groups, end in rows if end is None or now < end for group in groups)
+            for owner, groups, end in (await connection.execute(query)).all():
+                if groups and (end is None or now < end):
+                    found[owner] = found.get(owner, frozenset()) | frozenset(groups)
+        return found
 
     async def revoke(self, name: str, *, by: str | None = None) -> None:
         """Make a token worthless from the next request on.
@@ -137,6 +149,7 @@ class Tokens:
             StoreError: it is the last administrator's token, and revoking it would lock everybody out.
         """
         async with self._database.write() as connection:
+            await changes.append(connection, "api_token", name)
             found = (await connection.execute(select(*_COLUMNS).with_for_update())).mappings()
             tokens = {row["name"]: _record(row) for row in found}
             if name not in tokens:
@@ -156,7 +169,9 @@ class Tokens:
         row: dict[str, Any] = {"name": name, "owner": owner, "role": role, "groups": [], "queues": []} | scope
         row |= {"created_at": datetime.now(UTC)}
         async with self._database.write() as connection:
+            await changes.append(connection, "api_token", name)
             if not await insert_new(connection, api_token, row | {"sha256": digest(plaintext)}):
+                await connection.rollback()
                 return False
             if by is not None:
                 made = TokenRecord(**{"expires_at": None, "last_used_at": None} | row)

@@ -74,6 +74,10 @@ class TestTokens:
         await store.tokens.create("t3", owner="ann", groups=["gone"], expires_at=datetime.now(UTC))
         assert await store.tokens.groups_of("ann") == {"ml", "ops", "night"}
         assert await store.tokens.groups_of("bob") == frozenset()
+        head = await store.changes.head()
+        assert await store.tokens.groups() == {"ann": {"ml", "ops", "night"}}
+        await store.tokens.revoke("t2")
+        assert [(c.table, c.key) for c in await store.changes.since(head)] == [("api_token", "t2")]
 
     async def test_expiry(self, store: Store) -> None:
         ended = await store.tokens.create("old", expires_at=datetime.now(UTC) - timedelta(seconds=1))
