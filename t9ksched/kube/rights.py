@@ -60,6 +60,8 @@ _LEASE: Final = Rule(
     "coordination.k8s.io", ("leases",), ("get", "create", "update"), "one of several leads", SYSTEM_NAMESPACE
 )
 
+_CONFIG: Final = Rule("", ("configmaps",), _FOLLOW, "follows its configuration", SYSTEM_NAMESPACE)
+
 ROLES: Final[dict[str, tuple[Rule, ...]]] = {
     SCHEDULER: (
         Rule("", ("nodes",), ("get", *_FOLLOW), "sees where there is room"),
@@ -87,6 +89,7 @@ ROLES: Final[dict[str, tuple[Rule, ...]]] = {
         ),
         Rule("", ("events",), ("create", "patch"), "tells why something waits"),
         _LEASE,
+        _CONFIG,
     ),
     CONTROLLER: (
         Rule(BATCH_GROUP, ("mpijobs", "pytorchtrainingjobs"), _FOLLOW, "sees the jobs"),

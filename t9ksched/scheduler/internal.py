@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from t9ksched.scheduler.configuration import Configuration
 from t9ksched.scheduler.explaining import explanation
 from t9ksched.scheduler.metrics import CONTENT_TYPE, exposition
 from t9ksched.scheduler.queuestatus import queue_status
@@ -23,8 +24,16 @@ _OPEN = ("/metrics", "/healthz")
 class InternalServer:
     """Serves the state on a loopback or cluster address. Port 0 takes a free one; `address` says which."""
 
-    def __init__(self, state: ClusterState, secret: str, now: Callable[[], str], listen: tuple[str, int]) -> None:
+    def __init__(
+        self,
+        state: ClusterState,
+        configuration: Configuration,
+        secret: str,
+        now: Callable[[], str],
+        listen: tuple[str, int],
+    ) -> None:
         self._state = state
+        self._configuration = configuration
         self._secret = secret
         self._now = now
         self._listen = listen
@@ -102,7 +111,10 @@ class InternalServer:
         return _json(queue_status(self._state, name, self._now()))
 
     async def _metrics(self, _: web.Request) -> web.Response:
-        return web.Response(body=await exposition(self._state), headers={"Content-Type": CONTENT_TYPE})
+        return web.Response(
+            body=await exposition(self._state, bool(self._configuration.refused)),
+            headers={"Content-Type": CONTENT_TYPE},
+        )
 
     async def _healthz(self, _: web.Request) -> web.Response:
         return web.Response(text="ok")

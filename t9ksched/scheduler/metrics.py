@@ -15,7 +15,7 @@ _UNITS: Final = {"cpu": "core", "memory": "byte", "ephemeral-storage": "byte"}
 _NODES_A_SLICE: Final = 200
 
 
-async def exposition(state: ClusterState) -> bytes:
+async def exposition(state: ClusterState, configuration_refused: bool) -> bytes:
     """The whole page."""
     lines = [
         "# HELP T9kScheduler_node_resource_requests Requests of non-terminated pods on a node.",
@@ -40,6 +40,9 @@ async def exposition(state: ClusterState) -> bytes:
         "# HELP t9ksched_gangs_waiting Groups that wait for a place.",
         "# TYPE t9ksched_gangs_waiting gauge",
         f"t9ksched_gangs_waiting {len(state.pending)}",
+        "# HELP t9ksched_configuration_refused Whether the newest configuration is unusable.",
+        "# TYPE t9ksched_configuration_refused gauge",
+        f"t9ksched_configuration_refused {int(configuration_refused)}",
         "",
     ]
     return "\n".join(lines).encode()

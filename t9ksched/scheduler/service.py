@@ -17,11 +17,16 @@ from t9ksched.engine.policy import Policy
 from t9ksched.kube.events import EventRecorder
 from t9ksched.kube.guarded import read_only
 from t9ksched.kube.port import ClusterPort
+from t9ksched.kube.reflector import Reflector
+from t9ksched.kube.resources import CONFIGMAPS
 from t9ksched.kube.volumes import VolumeBinding
+from t9ksched.model.names import SYSTEM_NAMESPACE
+from t9ksched.scheduler.configuration import NAMED, Configuration
 from t9ksched.scheduler.directions import Directions
 from t9ksched.scheduler.durations import DurationKeeper
 from t9ksched.scheduler.executor import Executor
-from t9ksched.scheduler.feeds import Feeds
+from t9ksched.scheduler.feeds import Feed, Feeds
+from t9ksched.scheduler.heap import reading
 from t9ksched.scheduler.housekeeping import Housekeeping
 from t9ksched.scheduler.integrity import GANG_BIND_TIMEOUT_SECONDS, GANG_RECOVERY_TIMEOUT_SECONDS, Integrity
 from t9ksched.scheduler.internal import InternalServer
@@ -43,6 +48,7 @@ HEARTBEAT_SECONDS = 5.0
 VOLUMES_SHARE = 0.75
 """Of the time that a gang's binding may take, what its volumes may take."""
 _DATABASE_PAUSE = 2.0
+_CONFIGURATION_SECONDS = 3.0
 
 
 class SchedulerService:
@@ -90,6 +96,9 @@ class SchedulerService:
             observe=observe,
         )
         self._directions = Directions(store, self.state, self.loop, clock)
+        self.configuration = Configuration(policy or Policy(), notices, self._apply)
+        followed = Feed(self.configuration.upsert, self.configuration.remove, lambda: None)
+        self._config_map = Reflector(client, CONFIGMAPS, followed, SYSTEM_NAMESPACE, field_selector=NAMED)
         self._projection = Projection(client, store, self.state, notices, self._now, observe=observe)
         self._status = StatusWriter(client, self.state, self._projection.write, self._now, groups=not observe)
         integrity = Integrity(
@@ -104,8 +113,7 @@ class SchedulerService:
         durations = DurationKeeper(client, self.state, notices, clock)
         self._housekeeping = Housekeeping(self.state, store, integrity, durations, clock, retention, observe=observe)
         self._feeds = Feeds(client, self.state, self._projection, self._seen)
-        self._internal = InternalServer(self.state, internal_secret, self._now, listen)
-        self._accepted = 0
+        self._internal = InternalServer(self.state, self.configuration, internal_secret, self._now, listen)
         self.ready = asyncio.Event()
 
     @property
@@ -114,6 +122,11 @@ class SchedulerService:
         return self._internal.address
 
     def _changed(self) -> None:
+        self.loop.wake()
+
+    def _apply(self, policy: Policy) -> None:
+        """Another policy is in force from the next cycle on."""
+        self.loop.policy = policy
         self.loop.wake()
 
     def _seen(self) -> None:
@@ -139,10 +152,13 @@ class SchedulerService:
                 else:
                     tasks.create_task(self._recorder.run())
                 tasks.create_task(self.journal.run())
+                tasks.create_task(self._config_map.run())
                 revision = await self._restore()
-                for reflector in self._feeds.reflectors():
-                    tasks.create_task(reflector.run())
-                    await reflector.synced.wait()
+                with reading(lambda: len(self.state.pods)):
+                    for reflector in self._feeds.reflectors():
+                        tasks.create_task(reflector.run())
+                        await reflector.synced.wait()
+                await self._configured()
                 if not self.state.queues:
                     self._projection.serve_objects()
                 self.state.changed_queues.update(self.state.queues)
@@ -162,6 +178,12 @@ class SchedulerService:
             await self._evictor.stop()
             await self.executor.stop()
             await self._internal.stop()
+
+    async def _configured(self) -> None:
+        """Wait for the configuration, but not for long: without the right to read it the policy given holds."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_CONFIGURATION_SECONDS):
+                await self._config_map.synced.wait()
 
     async def _restore(self) -> int:
         """Read what was promised and written before; the revision read."""
