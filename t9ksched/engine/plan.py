@@ -8,99 +8,30 @@ committed, or undone and explained. When every minimum has been judged, members 
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
-import msgspec
 import numpy as np
 
 from t9ksched.engine import explain
 from t9ksched.engine.ask import Ask, Asks, chosen
-from t9ksched.engine.cards import Grant, grants
+from t9ksched.engine.cards import grants
 from t9ksched.engine.crowd import Crowd
-from t9ksched.engine.ledger import Ledger
+from t9ksched.engine.decision import Assignment, Eviction, Plan, Stats, Waiting
+from t9ksched.engine.ledger import Ledger, Shortfall
 from t9ksched.engine.masks import Mask, Memo
 from t9ksched.engine.order import QueueOrder, gang_key
 from t9ksched.engine.placement import pack, place_together, wanting_company
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.preemption import Choice, Preemption
-from t9ksched.engine.topology import scopes, shared
+from t9ksched.engine.topology import domains, scopes, shared
 from t9ksched.engine.trial import Placement, Trial
 from t9ksched.engine.view import View
 from t9ksched.model.gang import Gang, Member
 from t9ksched.model.hold import VICTIMS, Hold
 from t9ksched.model.reasons import Code, Reason
 
+__all__ = ["Assignment", "Eviction", "Plan", "Planner", "Stats", "Waiting", "plan"]
+
 _NO_ROOM_HELPS = (Code.NO_NODE_MATCHES, Code.NEVER_FITS)
 """With one of these among its reasons a gang would not fit, whoever went."""
-
-
-class Assignment(msgspec.Struct, frozen=True, gc=False):
-    """One pod's place.
-
-    Attributes:
-        gang, pod: uids.
-        node, generation: where, and the node's generation when it was decided.
-        cards: container, resource and card indices, as they are written on the pod.
-        masks: all cards the pod holds, `(resource, mask)`, as `NodeTable.charge` takes them.
-    """
-
-    gang: str
-    pod: str
-    node: str
-    generation: int
-    cards: tuple[Grant, ...] = ()
-    masks: tuple[tuple[str, int], ...] = ()
-
-
-class Waiting(msgspec.Struct, frozen=True, gc=False):
-    """A gang that stays, why, and its position among those waiting in its queue (from 1; 0 without a queue)."""
-
-    gang: str
-    reasons: tuple[Reason, ...]
-    position: int = 0
-
-
-class Eviction(msgspec.Struct, frozen=True, gc=False):
-    """A pod that has to go: `gang` and `pod` are uids, `by` the uid of the gang that gets its room."""
-
-    gang: str
-    pod: str
-    by: str
-    why: str
-
-
-class Stats(msgspec.Struct):
-    """What the cycle did. `alike` gangs were answered by one that had failed before them in the cycle."""
-
-    judged: int = 0
-    placed: int = 0
-    pods: int = 0
-    tried: int = 0
-    alike: int = 0
-    searched: int = 0
-    """How often victims were looked for."""
-    preempted: int = 0
-
-
-class Plan(msgspec.Struct, frozen=True):
-    """The decision as a value.
-
-    Attributes:
-        assignments: gang by gang, in the order decided; members above minima last.
-        waiting: gangs whose minimum has no place, in queue order.
-        surplus: gangs that run or will, with members above the minimum that found no room.
-        evictions: members of running gangs that have to go.
-        holds: room for the gangs they go for, without a time limit; those of an owner take the place of all it had.
-    """
-
-    assignments: tuple[Assignment, ...]
-    waiting: tuple[Waiting, ...]
-    surplus: tuple[Waiting, ...]
-    stats: Stats
-    evictions: tuple[Eviction, ...] = ()
-    holds: tuple[Hold, ...] = ()
-
-    def to_bytes(self) -> bytes:
-        """The plan as JSON; equal views, policies and times give equal bytes."""
-        return msgspec.json.encode(self)
 
 
 def plan(view: View, policy: Policy, now: int, memo: Memo | None = None) -> Plan:
@@ -330,7 +261,7 @@ class Planner:
         mark = trial.mark()
         for placement in self._held.get(gang.uid, ()):
             trial.release(placement)
-        choice = self._preemption.choose(gang, ask.groups, short)
+        choice = self._choice(self._preemption, gang, ask, short)
         if choice is None:
             trial.undo(mark)
             ask.no_victims = gang.uid not in self._held
@@ -343,6 +274,27 @@ class Planner:
         self._stats.preempted += 1
         jobs = len({id(running) for running, _ in choice.victims})
         return (explain.waiting_for_victims(len(choice.victims), jobs), *reasons)
+
+    def _choice(self, preemption: Preemption, gang: Gang, ask: Ask, short: Sequence[Shortfall]) -> Choice | None:
+        """Victims for the gang, within one domain if it must be in one, and confirmed where rules about pods decide."""
+        trial, groups = self._trial, ask.groups
+        ruled = any(column.ruled for column, _ in groups)
+        scopes: Iterable[Mask | None] = [None]
+        if gang.topology == "Required":
+            scopes = domains(trial, gang)
+        elif ruled:
+            reachable: Mask = np.logical_or.reduce([column.reachable() for column, _ in groups])
+            scopes = [reachable]
+        best: Choice | None = None
+        for scope in scopes:
+            trial.within(scope)
+            found = preemption.choose(gang, groups, short)
+            if found is not None and ruled:
+                found = preemption.confirmed(groups, found)
+            trial.within(None)
+            if found is not None and (best is None or len(found.victims) < len(best.victims)):
+                best = found
+        return best
 
     def _evict(self, gang: Gang, ask: Ask, choice: Choice) -> None:
         """Write down who goes and hold the room; on the trial it is taken twice until they are gone."""

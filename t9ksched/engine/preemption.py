@@ -7,24 +7,23 @@ is verified once more, from the beginning.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
+from t9ksched.engine.costs import Costs, open_to
 from t9ksched.engine.ledger import Ledger, Shortfall
 from t9ksched.engine.nodes import Int64s
-from t9ksched.engine.placement import Group
+from t9ksched.engine.placement import Group, place_together
 from t9ksched.engine.policy import Policy
-from t9ksched.engine.tenants import Flags, Indices, Tenants
-from t9ksched.engine.trial import ClassColumn, Trial
+from t9ksched.engine.tenants import Flags, Indices
+from t9ksched.engine.trial import ClassColumn, Placement, Trial
 from t9ksched.engine.view import QueueState, View
 from t9ksched.model.gang import Gang, Running, RunningPod
 
 _DEARER: Final = 115
 """The order of the policy may cost so many percent of the fewest victims found."""
-_SHARE_OF_A_ROUND: Final = 16
-"""With victims on several nodes, this part of the pods still without a place is given nodes before costs are new."""
 _SECOND: Final = 1_000_000_000
 _OWN_LEVEL: Final = -1
 """Where surplus of the preemptor's own queue stands among priorities: it goes before anybody else's."""
@@ -124,6 +123,47 @@ class Preemption:
         if found is None or not found.units.any() or not self._verified(groups, found, candidates, must):
             return None
         return self._chosen(groups, found)
+
+    def confirmed(self, groups: Sequence[Group], choice: Choice) -> Choice | None:
+        """The choice with the places that rules about pods allow once the victims are off the nodes, or None.
+
+        Victims still count where rules ask who stands where: they are there until they have ended.
+        """
+        trial = self._trial
+        mark = trial.mark()
+        for _, pod in choice.victims:
+            self._vacate(pod)
+        start = trial.mark()
+        fits = place_together(trial, groups)
+        placed = trial.since(start) if fits else []
+        trial.undo(mark)
+        if not fits:
+            return None
+        counts = {id(column): np.zeros(len(trial.nodes), np.int64) for column, _ in groups}
+        for placement in placed:
+            counts[id(placement.column)][placement.row] += placement.pods
+        places = []
+        for column, _ in groups:
+            rows = np.flatnonzero(counts[id(column)])
+            places.append((column, rows, counts[id(column)][rows]))
+        return Choice(tuple(places), choice.victims, choice.units)
+
+    def _vacate(self, pod: RunningPod) -> None:
+        """Take a pod off its node on the trial; `undo` puts it back."""
+        trial = self._trial
+        row = trial.nodes.static.index.get(pod.node)
+        if row is None:
+            return
+        held = dict(pod.cards)
+        usable = {
+            name: held.get(name, 0) & int(trial.nodes.static.usable[at, row]) for name, at in trial.card_rows.items()
+        }
+        requests = tuple(
+            (name, usable[name].bit_count() if held.get(name) else amount) for name, amount in pod.pod_class.requests
+        )
+        column = trial.column(None, replace(pod.pod_class, requests=requests, rules=None))
+        masks = tuple(usable[name] for name in column.card_names)
+        trial.release(Placement(column, row, 1, (masks,) if masks else ()))
 
     def take(self, choice: Choice) -> None:
         """The victims of a choice go."""
@@ -287,7 +327,7 @@ class Preemption:
         for column, pods in groups:
             counts = np.zeros(free.shape[1], np.int64)
             found.counts.append(counts)
-            costs = _Costs(self._tenants, column, allowed, order, by_size)
+            costs = Costs(self._tenants, column, allowed, order, by_size)
             left = pods
             while left:
                 rooms = np.minimum(_rooms(column, found.free, counts), left)
@@ -355,7 +395,7 @@ class Preemption:
         self._give(free, found.units[tenants.unit_of] & tenants.staying)
         used = np.zeros(free.shape[1], np.bool_)
         for (column, pods), counts in zip(groups, found.counts, strict=True):
-            if int(counts.sum()) != pods or np.any(counts[~column.mask]):
+            if int(counts.sum()) != pods or np.any(counts[~column.here]):
                 return False
             used |= counts > 0
             for at, amount in column.needs:
@@ -374,93 +414,14 @@ class Preemption:
         return Choice(tuple(places), victims, found.units)
 
 
-class _Costs:
-    """What it costs, in victims, to make room for one more pod of a class on each node."""
-
-    def __init__(self, tenants: Tenants, column: ClassColumn, allowed: Flags, order: Int64s, by_size: bool) -> None:
-        self._tenants = tenants
-        self._column = column
-        self._allowed = allowed
-        pods = np.flatnonzero(allowed[tenants.unit_of] & tenants.staying & column.mask[tenants.row])
-        unit, row = tenants.unit_of[pods], tenants.row[pods]
-        keys = (order[unit], tenants.unit_size[unit], row) if by_size else (order[unit], row)
-        pods = pods[np.lexsort(keys)]
-        self._unit, self._row = tenants.unit_of[pods], tenants.row[pods]
-        self._freed = [tenants.freed[at][pods] for at, _ in column.needs]
-        fresh = np.ones(len(pods), np.bool_)
-        fresh[1:] = self._row[1:] != self._row[:-1]
-        self._starts = np.flatnonzero(fresh)
-        self._lengths = np.diff(np.append(self._starts, len(pods)))
-        self._rows = self._row[self._starts]
-        fresh[1:] |= self._unit[1:] != self._unit[:-1]
-        self._fresh = fresh
-        self._order = order
-        distinct = int((np.bincount(self._unit) > 0).sum()) if len(pods) else 0
-        self._spread = distinct < int(fresh.sum()) or not tenants.simple
-
-    def next(self, free: Int64s, counts: Int64s, gone: Flags, left: int) -> tuple[Indices, Flags]:
-        """The nodes to take now, one pod each, and the units that go for them."""
-        tenants, column = self._tenants, self._column
-        units = np.zeros_like(gone)
-        if not len(self._unit):
-            return self._rows[:0], units
-        alive = ~gone[self._unit]
-        enough = np.ones(len(alive), np.bool_)
-        for (at, amount), freed in zip(column.needs, self._freed, strict=True):
-            enough &= free[at][self._row] + self._running_sum(freed * alive) >= amount
-        if column.ports:
-            enough &= _open(column, counts)[self._row]
-        cost = self._running_sum(self._prices(gone)[self._unit] * (alive & self._fresh))
-        last = np.minimum.reduceat(np.where(enough, np.arange(len(enough)), len(enough)), self._starts)
-        able = np.flatnonzero(last < len(enough))
-        if not len(able):
-            return self._rows[:0], units
-        price = cost[last[able]]
-        best = able[np.lexsort((self._order[self._unit[last[able]]], price))]
-        if self._spread:
-            best = best[: max(1, left // _SHARE_OF_A_ROUND)]
-        else:
-            best = best[: min(left, int((price == price.min()).sum()))]
-        here = np.zeros(len(self._starts), np.int64)
-        here[best] = last[best] - self._starts[best] + 1
-        position = np.arange(len(self._unit)) - np.repeat(self._starts, self._lengths)
-        taken = self._unit[(position < np.repeat(here, self._lengths)) & alive]
-        furthest = np.full(len(tenants.groups), -1, np.intp)
-        np.maximum.at(furthest, tenants.unit_group[taken], taken)
-        units = (np.arange(len(gone)) <= furthest[tenants.unit_group]) & self._allowed & ~gone
-        return self._rows[best], units
-
-    def _prices(self, gone: Flags) -> Int64s:
-        """Pods that go when a unit goes: its own, and those of its gang that go before it."""
-        tenants = self._tenants
-        size: Int64s = np.where(self._allowed & ~gone, tenants.unit_size, 0)
-        if tenants.simple:
-            return size
-        before: Int64s = np.cumsum(size) - size
-        return before + size - before[tenants.first_unit[tenants.unit_group]]
-
-    def _running_sum(self, values: Int64s) -> Int64s:
-        """Sums from the first pod of the same node."""
-        total: Int64s = np.cumsum(values)
-        return total - np.repeat(total[self._starts] - values[self._starts], self._lengths)
-
-
 def _resources(groups: Sequence[Group]) -> list[int]:
     return sorted({at for column, _ in groups for at, _ in column.needs})
-
-
-def _open(column: ClassColumn, counts: Int64s) -> Flags:
-    """Nodes where the host ports of the class are free and no pod of it was put yet."""
-    taken = [row for row in np.flatnonzero(column.mask).tolist() if column.ports_taken(row)]
-    free: Flags = counts == 0
-    free[taken] = False
-    return free
 
 
 def _rooms(column: ClassColumn, free: Int64s, counts: Int64s) -> Int64s:
     rooms: Int64s = column.rooms(free)
     if column.ports:
-        rooms[~_open(column, counts)] = 0
+        rooms[~open_to(column, counts)] = 0
     return rooms
 
 

@@ -30,7 +30,7 @@ def scopes(trial: Trial, groups: Sequence[Group], levels: Sequence[str], nodes: 
         for column, pods in groups:
             rooms = np.minimum(column.rooms(), pods)
             if column.ruled:
-                rooms[~column.sight().reachable()] = 0
+                rooms[~column.reachable()] = 0
             fits &= np.bincount(of, weights=rooms, minlength=len(names) + 1)[:-1] >= pods
         if rows:
             here = np.zeros(len(names) + 1, np.bool_)
@@ -40,6 +40,17 @@ def scopes(trial: Trial, groups: Sequence[Group], levels: Sequence[str], nodes: 
         found = np.flatnonzero(fits)
         for domain in found[np.argsort(left[found], kind="stable")].tolist():
             yield of == domain
+
+
+def domains(trial: Trial, gang: Gang) -> Iterator[Mask]:
+    """Every domain of every level, narrow to wide, that the gang's placed members are all in."""
+    index = trial.nodes.static.index
+    rows = [index[name] for name in gang.nodes if name in index]
+    for level in gang.levels:
+        of, names = trial.memo.domains(level)
+        for domain in range(len(names)):
+            if all(of[row] == domain for row in rows):
+                yield of == domain
 
 
 def shared(trial: Trial, gang: Gang) -> Mask | None:

@@ -256,6 +256,10 @@ class ClassColumn:
         assert crowd is not None
         return Sight(crowd, self.trial.memo, self.pod_class, self.mask, self.trial.affinity_weight)
 
+    def reachable(self) -> Mask:
+        """Nodes that its rules about pods may allow sooner or later."""
+        return self.sight().reachable() if self.ruled else self.mask
+
     def rescope(self) -> None:
         """The nodes that are looked at have changed."""
         self._key = None
@@ -267,6 +271,11 @@ class ClassColumn:
         if self._mask is None:
             self._mask = self.trial.memo.allowed(self.selector, self.pod_class)
         return self._mask
+
+    @property
+    def here(self) -> Mask:
+        """Nodes that are allowed and looked at, shape (nodes,)."""
+        return self.mask if self.trial.scope is None else self.mask & self.trial.scope
 
     def gains(self) -> Int64s:
         """What one pod adds to each node's score, shape (nodes,)."""
@@ -360,7 +369,7 @@ class ClassColumn:
         if not self.known:
             return
         if rows is None:
-            fits = self.mask.copy() if trial.scope is None else self.mask & trial.scope
+            fits = self.here.copy()
             for at, amount in self.needs:
                 fits &= trial.free[at] >= amount
             np.add(trial.base, gain, out=key)

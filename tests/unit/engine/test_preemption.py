@@ -9,8 +9,10 @@ from t9ksched.engine.policy import Policy, Preemption
 from t9ksched.engine.preemption import eligible
 from t9ksched.engine.tenants import surplus
 from t9ksched.engine.view import View, dump, load
-from t9ksched.model.gang import Gang, Running
+from t9ksched.model.gang import Gang, Neighbours, Running
 from t9ksched.model.hold import VICTIMS, Hold
+from t9ksched.model.labels import LabelSelector
+from t9ksched.model.podrules import Peers, PodRules, PodTerm
 from tests.builders import GPU, gang, node, pod_class, queue, running, view
 
 SECOND = 1_000_000_000
@@ -311,3 +313,30 @@ def test_unlike_members_preempt_together() -> None:
     wants = replace(wants, min_member=2, total=2)
     found = decide(view(nodes, [wants], LOW_HIGH, running=groups))
     assert (gone(found), len(found.holds)) == (["a-0", "b-0"], 2)
+
+
+def test_one_rack_is_emptied_for_a_gang_that_must_be_in_one() -> None:
+    nodes = [node(f"n{at}", cpu=8, labels={"rack": f"r{at // 2}"}) for at in range(6)]
+    groups = [running(f"l{at}", "low", [f"n{at}"], cpu=8, created=10 - at) for at in range(6)]
+    wants = replace(gang("p", "top", pods=2, cpu=8), topology="Required", levels=("rack",))
+    assert gone(decide(view(nodes, [wants], LOW_HIGH, running=groups))) == ["l0-0", "l1-0"]
+    stays = [replace(group, queue="top") if at % 2 else group for at, group in enumerate(groups)]
+    assert gone(decide(view(nodes, [wants], LOW_HIGH, running=stays))) == [], "no rack would have room for both"
+
+
+def test_rules_about_pods_decide_about_victims_too() -> None:
+    nodes = [node(f"n{at}", cpu=8, labels={"rack": f"r{at // 2}"}) for at in range(4)]
+    groups = [running(f"l{at}", "low", [f"n{at}"], cpu=8, created=10 - at) for at in range(4)]
+    peers = Peers(LabelSelector.parse({"matchLabels": {"app": "p"}}), ("test",))
+
+    def apart(pods: int) -> Gang:
+        rules = PodRules(apart=(PodTerm((peers,), "rack"),))
+        given = gang("p", "top", pods=pods, of=replace(pod_class(cpu=8), rules=rules))
+        return replace(given, waiting=tuple(replace(one, labels=(("app", "p"),)) for one in given.waiting))
+
+    assert gone(decide(view(nodes, [apart(2)], LOW_HIGH, running=groups))) in ([], ["l0-0", "l2-0"])
+    assert gone(decide(view(nodes, [apart(1)], LOW_HIGH, running=groups))) == ["l0-0"]
+    assert gone(decide(view(nodes, [apart(3)], LOW_HIGH, running=groups))) == []
+    full = view(nodes, [apart(1)], LOW_HIGH, running=groups)
+    near = Neighbours("test", (("app", "p"),), (("n0", 1),))
+    assert gone(decide(replace(full, neighbours=(near,)))) == ["l2-0"]

@@ -1,0 +1,78 @@
+"""What a cycle decides, as values: places, refusals, evictions, and room that is held."""
+
+import msgspec
+
+from t9ksched.engine.cards import Grant
+from t9ksched.model.hold import Hold
+from t9ksched.model.reasons import Reason
+
+
+class Assignment(msgspec.Struct, frozen=True, gc=False):
+    """One pod's place.
+
+    Attributes:
+        gang, pod: uids.
+        node, generation: where, and the node's generation when it was decided.
+        cards: container, resource and card indices, as they are written on the pod.
+        masks: all cards the pod holds, `(resource, mask)`, as `NodeTable.charge` takes them.
+    """
+
+    gang: str
+    pod: str
+    node: str
+    generation: int
+    cards: tuple[Grant, ...] = ()
+    masks: tuple[tuple[str, int], ...] = ()
+
+
+class Waiting(msgspec.Struct, frozen=True, gc=False):
+    """A gang that stays, why, and its position among those waiting in its queue (from 1; 0 without a queue)."""
+
+    gang: str
+    reasons: tuple[Reason, ...]
+    position: int = 0
+
+
+class Eviction(msgspec.Struct, frozen=True, gc=False):
+    """A pod that has to go: `gang` and `pod` are uids, `by` the uid of the gang that gets its room."""
+
+    gang: str
+    pod: str
+    by: str
+    why: str
+
+
+class Stats(msgspec.Struct):
+    """What the cycle did. `alike` gangs were answered by one that had failed before them in the cycle."""
+
+    judged: int = 0
+    placed: int = 0
+    pods: int = 0
+    tried: int = 0
+    alike: int = 0
+    searched: int = 0
+    """How often victims were looked for."""
+    preempted: int = 0
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """The decision as a value.
+
+    Attributes:
+        assignments: gang by gang, in the order decided; members above minima last.
+        waiting: gangs whose minimum has no place, in queue order.
+        surplus: gangs that run or will, with members above the minimum that found no room.
+        evictions: members of running gangs that have to go.
+        holds: room for the gangs they go for, without a time limit; those of an owner take the place of all it had.
+    """
+
+    assignments: tuple[Assignment, ...]
+    waiting: tuple[Waiting, ...]
+    surplus: tuple[Waiting, ...]
+    stats: Stats
+    evictions: tuple[Eviction, ...] = ()
+    holds: tuple[Hold, ...] = ()
+
+    def to_bytes(self) -> bytes:
+        """The plan as JSON; equal views, policies and times give equal bytes."""
+        return msgspec.json.encode(self)
