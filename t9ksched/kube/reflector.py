@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from enum import Enum
 from random import Random
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
 
 import structlog
 
@@ -28,6 +28,7 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
 
+_PIECE = 200
 _REMEMBERED = 8192
 """Events remembered to recognise a repetition; a server repeats at most what it sent since our last version."""
 
@@ -52,6 +53,14 @@ class Handler(Protocol[T_contra]):
 
     def on_delete(self, obj: T_contra) -> None:
         """The object is gone; `obj` is its last known state, or what the server sent with the deletion."""
+
+
+@runtime_checkable
+class PieceHandler(Protocol):
+    """A handler that takes the first list in pieces, so that 100,000 objects do not hold the event loop."""
+
+    def on_piece(self, items: list[Any]) -> None:
+        """Some of the first list's objects, instead of `on_replace`; an empty list comes last."""
 
 
 class State(Enum):
@@ -136,7 +145,7 @@ class Reflector(Generic[T]):
                     await self._read_pages()
                     self.state = State.LISTED
                 case State.LISTED:
-                    self._hand_over()
+                    await self._hand_over()
                     self.state = State.WATCHING
                 case State.WATCHING:
                     await self._follow()
@@ -175,14 +184,22 @@ class Reflector(Generic[T]):
             )
             return None
 
-    def _hand_over(self) -> None:
+    async def _hand_over(self) -> None:
         """The list becomes the truth: whole to a handler that has nothing yet, else as its differences."""
         listing, self._listing, self._limit = self._listing, [], self._page_size
         if not self.synced.is_set():
-            for obj in listing:
-                identity = self._identify(obj)
-                self._known[identity.namespace, identity.name] = identity, obj
-            self._handler.on_replace(listing)
+            for start in range(0, len(listing), _PIECE):
+                piece = listing[start : start + _PIECE]
+                for obj in piece:
+                    identity = self._identify(obj)
+                    self._known[identity.namespace, identity.name] = identity, obj
+                if isinstance(self._handler, PieceHandler):
+                    self._handler.on_piece(piece)
+                    await asyncio.sleep(0)
+            if isinstance(self._handler, PieceHandler):
+                self._handler.on_piece([])
+            else:
+                self._handler.on_replace(listing)
             self.synced.set()
         else:
             fresh = {(identity.namespace, identity.name): identity for identity in map(self._identify, listing)}

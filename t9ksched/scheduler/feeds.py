@@ -51,6 +51,13 @@ class Feed:
             self._upsert(item)
         self._after()
 
+    def on_piece(self, items: list[Any]) -> None:
+        """A piece of the first list; the last one is empty."""
+        for item in items:
+            self._upsert(item)
+        if not items:
+            self._after()
+
     def on_upsert(self, obj: Any) -> None:
         """New or changed."""
         self._upsert(obj)

@@ -371,3 +371,33 @@ async def test_raw_json_becomes_a_dict_that_says_its_kind(raw: bytes) -> None:
         await reflector.step()
     obj = reflector._decode(raw)
     assert (obj["apiVersion"], obj["kind"], obj["metadata"]["uid"]) == ("v1", "Pod", "u")
+
+
+class Pieces(Mirror):
+    """A handler that takes the first list in pieces."""
+
+    def on_piece(self, items: list[Any]) -> None:
+        self.calls.append(f"piece of {len(items)}")
+        self.objects |= {item["metadata"]["name"]: item for item in items}
+
+
+async def test_a_first_list_may_come_in_pieces_and_others_work_between_them() -> None:
+    server, mirror = FakeServer(), Pieces()
+    for number in range(450):
+        server.apply("put", f"p{number}")
+    reflector, _ = following(server, mirror)
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while not reflector.synced.is_set():
+            turns += 1
+            await asyncio.sleep(0)
+
+    await reflector.step()
+    await reflector.step()
+    await asyncio.gather(reflector.step(), other())
+    assert mirror.calls == ["piece of 200", "piece of 200", "piece of 50", "piece of 0"]
+    assert mirror.replaced == 0
+    assert turns >= 3
+    assert mirror.objects == server.objects
