@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 
-from t9ksched.cli.demo.scenes import foreign, gangs, queues, quota, waiting
+from t9ksched.cli.demo.scenes import foreign, gangs, queues, quota, urgent, waiting
 from t9ksched.cli.demo.stage import Stage
 
 SCENES: tuple[tuple[str, Callable[[Stage], Awaitable[None]]], ...] = (
@@ -11,4 +11,5 @@ SCENES: tuple[tuple[str, Callable[[Stage], Awaitable[None]]], ...] = (
     ("A pod of another scheduler takes cards: charged, and left alone", foreign.play),
     ("A gang too large for what is free waits whole, and says why", waiting.play),
     ("A job larger than its queue's quota is refused at the door", quota.play),
+    ("An urgent queue takes the room of exactly one lower gang", urgent.play),
 )
