@@ -80,8 +80,7 @@ class Account:
 
     def fits(self, spec: Object, count: int) -> bool:
         """Whether so many pods could be placed now."""
-        facts = self.witness.queues[self.queue]
-        return not facts.closed and self.within_quota(count) and self.has_room(spec, count)
+        return self.within_quota(count) and self.has_room(spec, count)
 
     def within_quota(self, count: int) -> bool:
         """Whether the queue may pay for so many pods more."""

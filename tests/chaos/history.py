@@ -64,8 +64,9 @@ class History:
         for name, (cards, zone) in self.nodes.items():
             await world.node(name, cards, zone)
         total = sum(cards for cards, _ in self.nodes.values())
-        await world.queue("qa", dice.choice((4, 8, total)))
+        await world.queue("qa", dice.choice((4, 8, total)), priority=10)
         await world.queue("qb", None, zone=dice.choice(("", "a")))
+        world.note("preemption is on" if "preempt" in world.policy.actions else "preemption is off")
         world.note("nodes " + ", ".join(f"{name}:{zone}×{cards}" for name, (cards, zone) in self.nodes.items()))
 
     def script(self) -> list[Happening]:
@@ -258,7 +259,7 @@ class History:
         dice, world = self.random, self.world
         if dice.random() < 0.3:
             quota = dice.choice((2, 6, 12))
-            return f"queue qa gets {quota} cards", lambda: world.queue("qa", quota)
+            return f"queue qa gets {quota} cards", lambda: world.queue("qa", quota, priority=10)
         number = dice.randint(1, max(1, self.names))
         return f"job number {number} is deleted", lambda: self._forget(number)
 

@@ -15,6 +15,7 @@ from unittest.mock import patch
 import aiosqlite.core
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from t9ksched.kube.events import EventRecorder
 from t9ksched.kube.port import WatchEvent
 from t9ksched.store.database import Database
 from t9ksched.store.errors import StoreError
@@ -208,13 +209,17 @@ def repeatable(seed: int, now: Callable[[], str]) -> Iterator[None]:
         "aiosqlite.core.Thread": _NoThread,
         "t9ksched.scheduler.housekeeping.AsyncIOScheduler": _Timers,
         "t9ksched.scheduler.service.InternalServer": _Deaf,
-        "t9ksched.store.changes.POLL_SECONDS": 3.0,
+        "t9ksched.store.changes.POLL_SECONDS": 5.0,
+        "t9ksched.scheduler.service.HEARTBEAT_SECONDS": 30.0,
         "t9ksched.devcluster.metadata.new_uid": lambda: f"{next(count):08x}-0000-4000-8000-000000000000",
         "t9ksched.devcluster.metadata.generated_name": lambda prefix: f"{prefix[:58]}{next(count):05d}",
         "t9ksched.devcluster.metadata.now": now,
+        "t9ksched.controller.service._LONGEST_REST": 0.0,
         "t9ksched.kube.reflector.Random": lambda: Random(dice.random()),
     }
     with contextlib.ExitStack() as stack:
         for target, new in replacements.items():
             stack.enter_context(patch(target, new))
+        seconds = {"clock": lambda: asyncio.get_running_loop().time()}
+        stack.enter_context(patch.dict(EventRecorder.__init__.__kwdefaults__, seconds))
         yield

@@ -27,7 +27,6 @@ class QueueFacts:
     """A queue as the history made it: quotas with the time from which each was in force."""
 
     zone: str = ""
-    closed: bool = False
     quotas: list[tuple[float, int | None]] = field(default_factory=list)
 
     def most(self, now: float) -> int | None:

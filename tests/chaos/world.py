@@ -24,6 +24,7 @@ from t9ksched.devcluster.gc import GarbageCollector
 from t9ksched.devcluster.inprocess import InProcessPort
 from t9ksched.devcluster.kinds import Registry
 from t9ksched.devcluster.storage import Storage
+from t9ksched.engine.policy import Policy
 from t9ksched.kube.errors import ApiError, NotFound
 from t9ksched.kube.resources import NAMESPACES, NODES, PODGROUPS, PODS, PYTORCHTRAININGJOBS, Resource
 from t9ksched.model.names import SYSTEM_NAMESPACE
@@ -81,6 +82,7 @@ class World:
         self.controllers: Life | None = None
         self.service: SchedulerService | None = None
         self.lives = 0
+        self.policy = Policy(("allocate", "preempt")) if seed % 3 == 0 else Policy()
         self.calm = False
         self._address = f"sqlite:///{folder}/store.db"
         self._past: list[Life] = []
@@ -132,6 +134,7 @@ class World:
             internal_secret="s" * 20,
             gang_bind_timeout=BIND_TIMEOUT,
             gang_recovery_timeout=RECOVERY_TIMEOUT,
+            policy=self.policy,
             clock=lambda: int(self.now() * 1e9),
         )
         self.scheduler = life
@@ -266,15 +269,14 @@ class World:
             del self.singles[name]
             await self.delete(PODS, name)
 
-    async def queue(self, name: str, quota: int | None, zone: str = "", closed: bool = False) -> None:
+    async def queue(self, name: str, quota: int | None, zone: str = "", priority: int = 0) -> None:
         """Make or edit a queue, in SQL as the REST service does."""
         store = self.store()
         spec: Object = {"quota": {"requests": {GPU: str(quota)}}} if quota is not None else {}
         spec |= {"nodeSelector": {"matchLabels": {"zone": zone}}} if zone else {}
-        spec |= {"closed": True} if closed else {}
+        spec["priority"] = priority
         facts = self.witness.queues.setdefault(name, QueueFacts(zone))
         facts.quotas.append((self.now(), quota))
-        facts.closed = closed
         away, self.database_away = self.database_away, False
         try:
             if await store.queues.get(name) is None:
