@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -39,6 +40,8 @@ START = 1_790_000_000.0
 BIND_TIMEOUT = 20
 RECOVERY_TIMEOUT = 60
 RUN = "devcluster.tensorstack.dev/run-seconds"
+PREEMPT = bool(os.environ.get("T9KSCHED_CHAOS_PREEMPT"))
+"""Whether a third of the histories preempt."""
 _CRDS = ("podgroups.", "queues.", "pytorchtrainingjobs.", "mpijobs.", "notebooks.")
 
 
@@ -82,7 +85,7 @@ class World:
         self.controllers: Life | None = None
         self.service: SchedulerService | None = None
         self.lives = 0
-        self.policy = Policy(("allocate", "preempt")) if seed % 3 == 0 else Policy()
+        self.policy = Policy(("allocate", "preempt")) if PREEMPT and seed % 3 == 0 else Policy()
         self.calm = False
         self._address = f"sqlite:///{folder}/store.db"
         self._past: list[Life] = []
