@@ -135,6 +135,27 @@ async def test_unreachable_server_is_named_without_its_password() -> None:
     assert "127.0.0.1" in str(refused.value)
 
 
+async def test_a_backup_of_a_running_sqlite_database_is_whole(tmp_path: Path) -> None:
+    """As the administrator's guide says: SQLite's own backup, while the service writes."""
+    async with await Store.open(f"sqlite:///{tmp_path / 'store.db'}") as store:
+        await store.queues.create("q", {}, {"priority": 5}, {"users": ["ann"]}, by="root")
+        secret = await store.tokens.create("ci")
+        source, copy = sqlite3.connect(tmp_path / "store.db"), sqlite3.connect(tmp_path / "copy.db")
+        source.backup(copy)
+        source.close()
+        copy.close()
+        await store.queues.create("later", {}, {})
+    async with await Store.open(f"sqlite:///{tmp_path / 'copy.db'}") as restored:
+        assert [(queue.name, queue.members) for queue in await restored.queues.list()] == [
+            ("default", {"everyone": True}),
+            ("q", {"users": ["ann"]}),
+        ]
+        assert await restored.tokens.authenticate(secret) is not None
+        assert [event.event for event in await restored.history.list()] == ["queue-created"]
+        again = await restored.queues.create("more", {}, {})
+        assert again.revision == await restored.changes.head()
+
+
 async def test_not_a_database(tmp_path: Path) -> None:
     (tmp_path / "x.db").write_text("this is a text file, long enough to have a header of its own" * 10)
     with pytest.raises(DatabaseUnreachable, match="not a database"):
