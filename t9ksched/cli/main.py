@@ -19,11 +19,15 @@ from t9ksched.cli.commands import (
     explain,
     jobs,
     nodes,
+    queueapply,
+    queuemembers,
     queues,
     roles,
+    stops,
     submit,
     token,
     up,
+    usage,
     wait,
 )
 from t9ksched.cli.failure import REQUEST_FAILED, Failure
@@ -48,7 +52,12 @@ app.command(rich_help_panel=DAY)(explain.explain)
 app.command(rich_help_panel=DAY)(wait.wait)
 app.command(rich_help_panel=DAY)(cancel.cancel)
 app.command(rich_help_panel=ADMIN)(nodes.nodes)
+queues.app.command("drain")(queuemembers.drain)
+queues.app.command("members")(queuemembers.members)
+queues.app.command("apply")(queueapply.apply)
 app.add_typer(queues.app, name="queues", rich_help_panel=ADMIN)
+app.command("usage", rich_help_panel=ADMIN)(usage.usage)
+app.command("stop-scheduling", rich_help_panel=ADMIN)(stops.stop_scheduling)
 app.add_typer(token.app, name="token", rich_help_panel=ADMIN)
 app.command(rich_help_panel=OPERATE)(doctor.doctor)
 app.add_typer(db.app, name="db", rich_help_panel=OPERATE)
