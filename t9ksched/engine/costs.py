@@ -12,7 +12,7 @@ from t9ksched.engine.nodes import Int64s
 from t9ksched.engine.tenants import Flags, Indices, Tenants
 from t9ksched.engine.trial import ClassColumn
 
-_SHARE_OF_A_ROUND: Final = 16
+_SHARE_OF_A_ROUND: Final = 6
 """With victims on several nodes, this part of the pods still without a place is given nodes before costs are new."""
 
 

@@ -7,6 +7,7 @@ committed, or undone and explained. When every minimum has been judged, members 
 
 from collections.abc import Iterable, Sequence
 from itertools import islice
+from operator import itemgetter
 
 import numpy as np
 
@@ -272,7 +273,7 @@ class Planner:
         self._ledger.charge(gang.queue, ask.demand)
         trial.commit()
         self._stats.preempted += 1
-        jobs = len({id(running) for running, _ in choice.victims})
+        jobs = len(set(map(id, map(itemgetter(0), choice.victims))))
         return (explain.waiting_for_victims(len(choice.victims), jobs), *reasons)
 
     def _choice(self, preemption: Preemption, gang: Gang, ask: Ask, short: Sequence[Shortfall]) -> Choice | None:

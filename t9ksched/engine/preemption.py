@@ -253,7 +253,8 @@ class Preemption:
             return None
         must = np.zeros_like(self._gone)
         own = np.flatnonzero(candidates.units & (candidates.level == _OWN_LEVEL))
-        pods = np.argsort(tenants.unit_of, kind="stable")
+        pods = np.flatnonzero(tenants.staying)
+        pods = pods[np.argsort(tenants.unit_of[pods], kind="stable")]
         starts = np.searchsorted(tenants.unit_of[pods], own)
         for at in np.argsort(candidates.order[own], kind="stable").tolist():
             if all(amount <= 0 for amount in missing.values()):
@@ -404,13 +405,13 @@ class Preemption:
 
     def _chosen(self, groups: Sequence[Group], found: _Search) -> Choice:
         tenants = self._tenants
-        going = np.flatnonzero(found.units[tenants.unit_of] & tenants.staying).tolist()
-        group_of = tenants.group_of.tolist()
+        going = np.flatnonzero(found.units[tenants.unit_of] & tenants.staying)
+        groups_of = map(tenants.groups.__getitem__, tenants.group_of[going].tolist())
         places = []
         for (column, _), counts in zip(groups, found.counts, strict=True):
             rows = np.flatnonzero(counts)
             places.append((column, rows, counts[rows]))
-        victims = tuple((tenants.groups[group_of[at]], tenants.pods[at]) for at in going)
+        victims = tuple(zip(groups_of, map(tenants.pods.__getitem__, going.tolist()), strict=True))
         return Choice(tuple(places), victims, found.units)
 
 

@@ -60,10 +60,10 @@ def group(rng: random.Random, at: int, table: NodeTable) -> Running | None:
     if not pods:
         return None
     return replace(
-        running(f"r{at}", rng.choice(["low", "mid", "safe", "high"]), of=of),
+        running(f"r{at}", rng.choice(["low", "mid", "peer", "safe", "high"]), of=of),
         pods=tuple(pods),
         min_member=rng.randint(1, len(pods)),
-        roles=rng.choice([(), (), (("worker", 1),)]),
+        roles=rng.choice([(), (("worker", 1),), (("worker", 2),)]),
         priority=rng.randrange(3),
         created=rng.randrange(4),
         started=LATER - rng.choice([10, 90]) * SECOND,
@@ -86,7 +86,7 @@ def worlds(draw: st.DrawFn) -> View:
     for at in range(rng.randint(1, draw(st.sampled_from([6, 3])))):
         table.upsert(facts(rng, f"n{at}"))
     groups = [one for at in range(draw(st.integers(1, 14))) if (one := group(rng, at, table)) is not None]
-    used: dict[str, Counter[str]] = {name: Counter() for name in ("low", "mid", "safe", "high")}
+    used: dict[str, Counter[str]] = {name: Counter() for name in ("low", "mid", "peer", "safe", "high")}
     for one in groups:
         for pod in one.pods:
             used[one.queue].update(dict(pod.pod_class.requests))
@@ -98,6 +98,7 @@ def worlds(draw: st.DrawFn) -> View:
     queues = {
         "low": state("low", 0),
         "mid": state("mid", 1),
+        "peer": state("peer", 1),
         "safe": state("safe", 0, preemptible=False),
         "high": state("high", 5),
     }
