@@ -115,6 +115,7 @@ class Loop:
         plan = planner.result()
         self.stats.cycles += 1
         await self._carry_out(plan)
+        self._state.end_idle_promises(self._clock(), evicting=self._evictor is not None and self._evictor.busy)
         return plan
 
     async def _carry_out(self, plan: Plan) -> None:

@@ -109,6 +109,11 @@ class Evictor:
         self._places = asyncio.Semaphore(_IN_FLIGHT)
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
+    @property
+    def busy(self) -> bool:
+        """Whether evictions are under way."""
+        return bool(self._tasks)
+
     def submit(self, evictions: Iterable[Eviction], most_grace: int) -> None:
         """Evict these pods; one that is under way already is not asked twice."""
         for eviction in evictions:

@@ -24,6 +24,8 @@ REFILL_HOLD_NS = 60 * 1_000_000_000
 RETRY_AFTER_REFUSAL_NS = 1_000_000_000
 """How long a refused pod rests before it is tried again; doubled with each refusal, up to a minute."""
 _LONGEST_REST_DOUBLINGS = 6
+IDLE_PROMISE_NS = 5 * 1_000_000_000
+"""How long promised room that nobody is leaving is kept: the watch may be behind the evictions."""
 
 
 class ClusterState(Observed):
@@ -33,6 +35,8 @@ class ClusterState(Observed):
         super().__init__(on_change)
         self._promised: dict[str, tuple[Hold, ...]] = {}
         """Room that victims are leaving, by uid of the group they go for."""
+        self._idle_promises: dict[str, int] = {}
+        """Since when nobody has been leaving the room promised to a group."""
         self.controls: dict[str, JobControl] = {}
         """What managers decided, by UID of the job."""
 
@@ -99,6 +103,22 @@ class ClusterState(Observed):
         for hold in holds:
             by_owner.setdefault(hold.owner, []).append(hold)
         self._promised |= {owner: tuple(mine) for owner, mine in by_owner.items()}
+
+    def end_idle_promises(self, now: int, *, evicting: bool) -> None:
+        """Give up promised room that nobody is leaving any more: the victims are gone, and their room was not enough,
+        because a node went away or another scheduler was faster. Its owner is planned for anew.
+        """
+        idle = {} if evicting else {o: self._idle_promises.get(o, now) for o in self._promised if not self._leaving(o)}
+        self._idle_promises = idle
+        for owner, since in list(idle.items()):
+            if now - since >= IDLE_PROMISE_NS:
+                del idle[owner]
+                self.give_up_room(owner)
+
+    def _leaving(self, owner: str) -> bool:
+        nodes = {hold.node for hold in self._promised[owner]}
+        pods = (self.pods.get(charge.uid) for node in nodes for charge in self.charges.on_node(node))
+        return any(pod is not None and pod.deleting for pod in pods)
 
     def give_up_room(self, owner: str) -> None:
         """The room promised to this group does not come free: it waits like any other."""
@@ -223,6 +243,7 @@ class ClusterState(Observed):
         times = [pod.retry_at for pod in self._resting if pod.waiting]
         if (end := self.avoided.next_end()) is not None:
             times.append(end)
+        times.extend(since + IDLE_PROMISE_NS for since in self._idle_promises.values())
         return min(times, default=None)
 
 
