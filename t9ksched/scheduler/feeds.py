@@ -40,7 +40,14 @@ JOB_KINDS: tuple[Resource, ...] = (JOBS, PYTORCHTRAININGJOBS, MPIJOBS, NOTEBOOKS
 class Feed:
     """Hands objects of one kind to two functions."""
 
-    def __init__(self, upsert: Callable[[Any], None], remove: Callable[[Any], None], after: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        upsert: Callable[[Any], None],
+        remove: Callable[[Any], None],
+        after: Callable[[], None],
+        after_piece: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._after_piece = after_piece
         self._upsert = upsert
         self._remove = remove
         self._after = after
@@ -55,6 +62,7 @@ class Feed:
         """A piece of the first list; the last one is empty."""
         for item in items:
             self._upsert(item)
+        self._after_piece()
         if not items:
             self._after()
 
@@ -136,7 +144,7 @@ class Feeds:
             remove: Callable[[Any], None],
             namespace: str | None = None,
         ) -> None:
-            feed = Feed(upsert, remove, after)
+            feed = Feed(upsert, remove, after, state.settle)
             self._reflectors.append(Reflector(client, kind, feed, namespace, decode=decode))
 
         follow(CSINODES, decoder(CsiNode), state.upsert_csi_node, state.remove_csi_node)

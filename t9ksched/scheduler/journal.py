@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 from collections import deque
 from datetime import UTC, datetime
+from itertools import islice
 
 import structlog
 
@@ -22,6 +23,8 @@ log = structlog.get_logger(__name__)
 MAX_WAITING = 200_000
 """Events kept while the database is away; beyond that the oldest are dropped and counted."""
 _LAST_WORDS_SECONDS = 2
+_BATCH = 1000
+"""Rows in one transaction: enough to be cheap, few enough not to hold the event loop."""
 _PAUSE = 0.25
 """Seconds between two writes: what happens within them goes into one transaction."""
 
@@ -106,16 +109,17 @@ class Journal:
             await self._store.acceptances.put_many(batch)
             for _ in batch:
                 self._acceptances.popleft()
-        if self._events:
-            events = list(self._events)
-            self._events.clear()
+        while self._events:
+            events = [self._events.popleft() for _ in range(min(_BATCH, len(self._events)))]
             try:
                 await self._store.history.append_many(events)
             except StoreError:
                 self._events.extendleft(reversed(events))
                 raise
-        if self._jobs:
-            jobs, self._jobs = self._jobs, {}
+        while self._jobs:
+            jobs = dict(islice(self._jobs.items(), _BATCH))
+            for uid in jobs:
+                del self._jobs[uid]
             try:
                 await self._store.jobs.put_many(list(jobs.values()))
             except StoreError:

@@ -39,7 +39,7 @@ def serve(kubeconfig: Path, nodes: int, pods: int, up: Event, done: Event) -> No
     allocatable = {"cpu": "128", "memory": "1Ti", "pods": "110", "nvidia.com/gpu": "8"}
     entry = {"name": "bench", "count": nodes, "allocatable": allocatable}
 
-    async def main() -> None:
+    async def main(arguments: list[str] | None = None) -> None:
         cluster = DevCluster(None, nodes_from({"nodes": [entry]}), controllers=False)
         await cluster.start()
         kind = cluster.api.kind("", "v1", "pods")
@@ -170,12 +170,12 @@ async def measure(kubeconfig: Path, folder: str, nodes: int, pods: int, seconds:
     }
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", type=int, default=5000)
     parser.add_argument("--pods", type=int, default=140000)
     parser.add_argument("--idle", type=float, default=10, help="seconds of idling")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     context = multiprocessing.get_context("spawn")
     up, done = context.Event(), context.Event()
     with tempfile.TemporaryDirectory() as folder:
