@@ -40,7 +40,7 @@ START = 1_790_000_000.0
 BIND_TIMEOUT = 20
 RECOVERY_TIMEOUT = 60
 RUN = "devcluster.tensorstack.dev/run-seconds"
-PREEMPT = bool(os.environ.get("T9KSCHED_CHAOS_PREEMPT"))
+PREEMPT = os.environ.get("T9KSCHED_CHAOS_PREEMPT", "1") != "0"
 """Whether a third of the histories preempt."""
 _CRDS = ("podgroups.", "queues.", "pytorchtrainingjobs.", "mpijobs.", "notebooks.")
 

@@ -1,0 +1,71 @@
+"""What the state remembers of things that went wrong: nodes to avoid, promised room nobody leaves, gangs that fell."""
+
+import msgspec
+
+from t9ksched.model.hold import Hold
+from t9ksched.scheduler.avoided import AVOID_NS
+from t9ksched.scheduler.state import IDLE_PROMISE_NS, ClusterState
+from tests.unit.scheduler.test_state import NOW, decide, group, node, pod, state_with
+
+
+def failed(name: str, where: str, reason: str) -> object:
+    seen = pod(name, 1, group="g", node=where, phase="Failed")
+    return msgspec.structs.replace(seen, status=msgspec.structs.replace(seen.status, reason=reason))
+
+
+def turned_away(reason: str) -> ClusterState:
+    state = state_with(node("n1"), node("n2"))
+    state.upsert_group(group("g", 1))
+    state.upsert_pod(pod("a", 1, group="g", node="n1"))
+    state.upsert_pod(failed("a", "n1", reason))
+    state.upsert_pod(pod("b", 8, group="g"))
+    return state
+
+
+def test_a_node_that_turned_a_member_away_is_avoided_by_its_gang_for_a_while() -> None:
+    state = turned_away("UnexpectedAdmissionError")
+    (refused,) = state.avoided.take(NOW)
+    assert (refused.pod, refused.node) == ("a", "n1")
+    assert [assignment.node for assignment in decide(state)] == ["n2"]
+    assert state.next_retry() == NOW + AVOID_NS
+    assert not state.avoided.by(refused.gang, NOW + AVOID_NS)
+
+
+def test_a_pod_that_failed_by_itself_is_not_the_nodes_fault() -> None:
+    assert not turned_away("Error").avoided.take(NOW)
+
+
+def test_promised_room_is_given_up_when_nobody_has_been_leaving_it_for_a_while() -> None:
+    state = state_with(node("n1"))
+    state.upsert_pod(pod("victim", 8, queue="q", node="n1", deleting=True))
+    state.upsert_pod(pod("waits", 4, queue="q"))
+    waits = state.pods["pod-waits"]
+    assert waits.pod_class is not None
+    assert waits.gang is not None
+    state.promise([Hold(waits.gang.uid, "n1", waits.pod_class, (), NOW, 0, "victims")])
+    state.end_idle_promises(NOW, evicting=False)
+    state.end_idle_promises(NOW + 2 * IDLE_PROMISE_NS, evicting=False)
+    assert state.view(NOW).holds, "the victim is still leaving"
+    state.remove_pod("pod-victim")
+    state.end_idle_promises(NOW, evicting=False)
+    assert state.next_retry() == NOW + IDLE_PROMISE_NS
+    state.end_idle_promises(NOW + IDLE_PROMISE_NS, evicting=True)
+    assert state.view(NOW).holds, "an eviction is under way"
+    state.end_idle_promises(NOW, evicting=False)
+    state.end_idle_promises(NOW + IDLE_PROMISE_NS, evicting=False)
+    assert not state.view(NOW).holds
+
+
+def test_a_gang_in_part_is_known_until_it_is_whole_and_starts_again_as_new() -> None:
+    state = state_with(node("n1"))
+    state.upsert_group(group("g", 2))
+    state.upsert_pod(pod("a", 1, group="g", node="n1"))
+    (gang,) = state.partial
+    state.upsert_pod(pod("b", 1, group="g", node="n1"))
+    assert not state.partial
+    assert gang.ran
+    state.remove_pod("pod-b")
+    assert state.partial == [gang]
+    state.start_again(gang)
+    state.upsert_group(group("g", 2))
+    assert not gang.ran
