@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from t9ksched.engine.nodes import FrozenNodes, Int64s
+from t9ksched.engine.policy import Policy
 from t9ksched.engine.tenants import Flags
 from t9ksched.model.reasons import Reason
 
@@ -21,12 +22,16 @@ class Failures:
     def __init__(self) -> None:
         self.tried = self.spared = 0
         self._nodes: FrozenNodes | None = None
+        self._policy: Policy | None = None
         self._cycle = 0
         self._changed: Int64s = np.zeros(0, np.int64)
         self._known: dict[object, tuple[int, tuple[Reason, ...]]] = {}
 
-    def begin(self, nodes: FrozenNodes) -> None:
+    def begin(self, nodes: FrozenNodes, policy: Policy) -> None:
         """A cycle begins on these nodes."""
+        if policy != self._policy:
+            self._policy = policy
+            self._known.clear()
         old, self._nodes = self._nodes, nodes
         self._cycle += 1
         if old is None or old.static is not nodes.static or old.used.shape != nodes.used.shape:
@@ -42,6 +47,10 @@ class Failures:
     def knows(self, nodes: FrozenNodes) -> bool:
         """Whether the cycle on these nodes is the latest: another plan may have begun between two slices of one."""
         return self._nodes is nodes
+
+    def asked(self, key: object) -> bool:
+        """Whether there may be an answer."""
+        return key in self._known
 
     def answer(self, key: object, among: Flags) -> tuple[Reason, ...] | None:
         """What the ask was told when it was tried last, None when its nodes have changed since."""

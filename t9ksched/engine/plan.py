@@ -65,7 +65,7 @@ class Planner:
         self._scopes: dict[str, Mask] = {}
         self._held = self._hold(now)
         self._failures = self._trial.memo.failures
-        self._failures.begin(view.nodes)
+        self._failures.begin(view.nodes, policy)
         self._moved = np.full(len(view.nodes), bool(self._held), np.bool_)
         """Nodes that are not as they were when the cycle began."""
         by_queue: dict[str, list[Gang]] = {}
@@ -207,8 +207,7 @@ class Planner:
             trial.release(placement)
         start = trial.mark()
         self._stats.tried += 1
-        lasting = None if own else self._lasting(gang, ask)
-        if lasting is not None and (known := self._failures.answer(*lasting)) is not None:
+        if not own and (known := self._remembered(gang, ask)) is not None:
             ask.no_room = known
             return known
         self._failures.tried += 1
@@ -217,8 +216,7 @@ class Planner:
             trial.undo(mark)
             if not own:
                 ask.no_room = reasons
-            if lasting is not None:
-                self._failures.note(lasting[0], reasons)
+                self._remember(gang, ask, reasons)
             return reasons
         self._assign(gang, members, trial.since(start))
         trial.commit()
@@ -319,8 +317,25 @@ class Planner:
             else:
                 self._trial.place_many(column, rows, counts)
 
-    def _lasting(self, gang: Gang, ask: Ask) -> tuple[object, Mask] | None:
-        """What a refusal of the ask depends on, and its nodes, if those are as they were when the cycle began.
+    def _asked(self, gang: Gang, ask: Ask) -> tuple[object, ...]:
+        """What a refusal depends on besides the nodes."""
+        selector = self._view.queues[gang.queue].spec.node_selector
+        return (selector, *((column.pod_class, pods) for column, pods in ask.groups))
+
+    def _remembered(self, gang: Gang, ask: Ask) -> tuple[Reason, ...] | None:
+        """What the ask was told in an earlier cycle, if nothing has changed since for it."""
+        key = self._asked(gang, ask)
+        if not self._failures.asked(key):
+            return None
+        among = self._lasting(gang, ask)
+        return None if among is None else self._failures.answer(key, among)
+
+    def _remember(self, gang: Gang, ask: Ask, reasons: tuple[Reason, ...]) -> None:
+        if self._lasting(gang, ask) is not None:
+            self._failures.note(self._asked(gang, ask), reasons)
+
+    def _lasting(self, gang: Gang, ask: Ask) -> Mask | None:
+        """The nodes of an ask if they are as they were when the cycle began, so that an answer lasts.
 
         Where other pods stand, or whether the gang is together, is not remembered.
         """
@@ -329,10 +344,7 @@ class Planner:
         if not self._failures.knows(self._view.nodes):
             return None
         among: Mask = np.logical_or.reduce([column.mask for column, _ in ask.groups])
-        if bool(np.any(self._moved & among)):
-            return None
-        selector = self._view.queues[gang.queue].spec.node_selector
-        return (self._policy, selector, tuple((column.pod_class, pods) for column, pods in ask.groups)), among
+        return None if bool(np.any(self._moved & among)) else among
 
     def _fit(self, gang: Gang, ask: Ask) -> bool:
         """Place the ask whole, within one domain where the gang wants that; or leave the trial as it was."""

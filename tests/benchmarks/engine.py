@@ -15,6 +15,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
@@ -29,6 +30,7 @@ from t9ksched.engine.plan import Plan, plan
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import View
 from t9ksched.model.gang import Gang
+from t9ksched.model.podrules import parse_rules
 from tests.builders import gang, node, pod_class, queue, view
 
 MIX = (
@@ -64,6 +66,15 @@ def filling(cards: int, seed: int, sizes: tuple[int, int]) -> list[Gang]:
         gangs.append(gang(f"g{len(gangs)}", queue=f"q{rng.randrange(8)}", pods=pods, of=shape, created=len(gangs)))
         cards -= pods * shape.card_counts["nvidia.com/gpu"]
     return gangs
+
+
+def spread(key: str) -> Gang:
+    """1,000 pods that must be spread evenly over the values of a node label."""
+    own = {"app": "even"}
+    rule = {"maxSkew": 1, "topologyKey": key, "labelSelector": {"matchLabels": own}}
+    of = replace(CLASSES[0][0], rules=parse_rules(None, [rule], "test", own))
+    wanted = gang("even", queue="q0", pods=1000, of=of)
+    return replace(wanted, waiting=tuple(replace(one, labels=tuple(own.items())) for one in wanted.waiting))
 
 
 def best(run: Callable[[], object], rounds: int) -> float:
@@ -125,6 +136,10 @@ def measure(count: int) -> dict[str, object]:
         large, seconds = decide(view(table, [gang("large", queue="q0", pods=1000, of=shape)], QUEUES), memo)
         assert large.stats.pods == 1000
         figures[f"gang_of_1000_pods_{name}_ms"] = round(seconds * 1e3, 2)
+    for name, key in (("racks", "rack"), ("hosts", "kubernetes.io/hostname")):
+        even, seconds = decide(view(table, [spread(key)], QUEUES), memo, 3)
+        assert even.stats.pods == 1000
+        figures[f"gang_of_1000_pods_hard_spread_over_{name}_ms"] = round(seconds * 1e3, 2)
     never, seconds = decide(view(table, [gang("never", queue="q0", pods=4, gpu=9)], QUEUES), memo)
     assert never.waiting[0].reasons[0].code == "NeverFits"
     figures["never_fits_ms"] = round(seconds * 1e3, 3)
