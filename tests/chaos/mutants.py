@@ -49,7 +49,6 @@ MUTANTS: dict[str, tuple[Any, str, Any]] = {
     "open results are guessed": (Executor, "_bind", _guess),
     "ended pods keep their room": (Observed, "_recharge", _kept),
     "refusals are forgotten": (ClusterState, "refuse", lambda self, *args, **more: None),
-    "nobody comes back to refused pods": (ClusterState, "next_retry", lambda self: None),
 }
 
 
