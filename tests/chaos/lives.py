@@ -93,10 +93,15 @@ class MortalDatabase(Database):
 
 
 class Life:
-    """One run of a service, from its start to its end. `failed` is the error by which it ended itself."""
+    """One run of a service, from its start to its end. `failed` is the error by which it ended itself.
 
-    def __init__(self, port: Any, database: MortalDatabase | None = None) -> None:
-        self.port = Mortal(port, self.end)
+    `way` is what lies between it and the cluster. What is still on the way when it ends does not arrive: a successor
+    begins only when its predecessor's requests are over, by the lease, or because their connections broke.
+    """
+
+    def __init__(self, port: Any, way: Callable[[Any], Any], database: MortalDatabase | None = None) -> None:
+        self._gate = Mortal(port, lambda: None)
+        self.port = Mortal(way(self._gate), self.end)
         self.database = database
         self.task: asyncio.Task[None] | None = None
         self.failed: BaseException | None = None
@@ -121,7 +126,7 @@ class Life:
 
     def end(self) -> None:
         """Now, at whatever await it stands."""
-        self.port.alive = False
+        self.port.alive = self._gate.alive = False
         if self.database is not None:
             self.database.alive = False
         self.ended.set()

@@ -130,7 +130,7 @@ class World:
     def _new_scheduler(self) -> Life:
         store = self.store()
         assert isinstance(store.database, MortalDatabase)
-        life = Life(FaultyPort(self.port, self.faults), store.database)
+        life = Life(self.port, lambda port: FaultyPort(port, self.faults), store.database)
         self.service = SchedulerService(
             life.port,  # type: ignore[arg-type]
             store,
@@ -151,7 +151,7 @@ class World:
             await store.close()
 
     def _new_controllers(self) -> Life:
-        life = Life(FaultyPort(self.port, self.faults))
+        life = Life(self.port, lambda port: FaultyPort(port, self.faults))
         clock = lambda: datetime.fromtimestamp(self.now(), UTC)  # noqa: E731
         self.controllers = life
         life.begin(Controllers(life.port, clock=clock).run())  # type: ignore[arg-type]
