@@ -27,6 +27,8 @@ log = structlog.get_logger(__name__)
 GATHER_SECONDS: Final = 0.005
 """After the first change, how long to wait for its companions: a job's pods come one by one."""
 SLICE_SECONDS: Final = 0.015
+EVICTION_SLACK_SECONDS: Final = 60
+"""How much longer than their grace period victims may take before their room is promised to nobody any more."""
 _GANGS_A_STEP: Final = 20
 _PLACES_NAMED: Final = 8
 
@@ -143,8 +145,9 @@ class Loop:
                 await asyncio.sleep(0)
                 slice_ends = time() + SLICE_SECONDS
         if plan.evictions and self._evictor is not None and not self._observe:
-            self._state.promise(plan.holds)
-            self._evictor.submit(plan.evictions, self.policy.preemption.max_grace_seconds)
+            grace = self.policy.preemption.max_grace_seconds
+            self._state.promise(plan.holds, now + (grace + EVICTION_SLACK_SECONDS) * 1_000_000_000)
+            self._evictor.submit(plan.evictions, grace)
         self._narrator.wake()
 
     def _would_start(self, decided: list[Assignment]) -> Reason:

@@ -16,7 +16,7 @@ from t9ksched.scheduler.avoided import TurnedAway
 from t9ksched.scheduler.journal import Journal
 from t9ksched.scheduler.notices import Notices
 from t9ksched.scheduler.records import FINISHED, GangRecord
-from t9ksched.scheduler.shapes import JobView, Json, identity, job_shape, job_view
+from t9ksched.scheduler.shapes import JobView, Json, card_model, identity, job_shape, job_view
 from t9ksched.scheduler.state import ClusterState
 from t9ksched.store import history
 from t9ksched.store.acceptances import Acceptance
@@ -95,7 +95,13 @@ class Narrator:
 
     def bound(self, gang: GangRecord, pod: str, node: str, cards: Mapping[str, Iterable[int]], now: int) -> None:
         """One member is bound."""
-        detail = {"pod": pod, "node": node, "cards": {container: list(which) for container, which in cards.items()}}
+        known = self._state.node_objects.get(node)
+        detail = {
+            "pod": pod,
+            "node": node,
+            "cards": {container: list(which) for container, which in cards.items()},
+            "model": card_model(known[1].labels) if known and cards else None,
+        }
         self._note(history.BOUND, gang, now, detail)
 
     def preempted(self, gang: GangRecord, pod: str, by: str, why: str, now: int) -> None:
@@ -139,6 +145,9 @@ class Narrator:
             await self._work.wait()
             self._work.clear()
             self._state.settle()
+            ended, self._state.ended = self._state.ended, []
+            for gang, pod in ended:
+                self._note(history.RELEASED, gang, self._clock(), {"pod": pod})
             changed, self._state.changed_jobs = self._state.changed_jobs, set()
             for count, uid in enumerate(changed):
                 if uid:

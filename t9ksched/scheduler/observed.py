@@ -66,6 +66,10 @@ class Observed:
         self.changed_gangs: set[GangRecord] = set()
         self.changed_queues: set[str] = set()
         self.changed_jobs: set[str] = set()
+        self.ended: list[tuple[GangRecord, str]] = []
+        """Groups and names of bound pods whose cards came free."""
+        self.draining: frozenset[str] = frozenset()
+        """Queues of which nothing that waits is started."""
         self._pods_by_name: dict[tuple[str, str], str] = {}
         self._pending: dict[GangRecord, None] = {}
         self._partial: dict[GangRecord, None] = {}
@@ -210,7 +214,7 @@ class Observed:
             del self._pods_by_name[record.namespace, record.name]
         self.neighbourhood.gone(uid)
         self.counts.pod_gone(record)
-        self.charges.release(uid)
+        self._release(record)
         self.holds.pop(uid, None)
         gang = record.gang
         if gang is not None:
@@ -264,7 +268,7 @@ class Observed:
             return False
         if record.finished or (record.deleting and not record.node):
             record.assumed = ""
-            return self.charges.release(record.uid) is not None
+            return self._release(record)
         if record.node:
             known = self.charges.get(record.uid)
             # We asked for the cards of our own pods; of others we know what their node says it gave them.
@@ -278,6 +282,15 @@ class Observed:
                     self.changed_queues.add(record.gang.queue)
                 return known is not None
         return False
+
+    def _release(self, record: PodRecord) -> bool:
+        """Take the pod's charge back; whether it had one. Cards that were in use are told to history."""
+        charge = self.charges.release(record.uid)
+        if charge is None:
+            return False
+        if charge.cards and record.node and record.gang is not None:
+            self.ended.append((record.gang, record.name))
+        return True
 
     # Groups
 

@@ -6,7 +6,7 @@ victim that may not be evicted gives the preemptor's held room free again: nobod
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from datetime import UTC, datetime
 from functools import partial
 from typing import Final
@@ -32,8 +32,9 @@ _LONGEST_PAUSE_SECONDS: Final = 10.0
 class Tenants:
     """Groups that hold places, as the engine sees them when it looks for victims."""
 
-    def __init__(self, state: ClusterState) -> None:
+    def __init__(self, state: ClusterState, leaving: Container[str]) -> None:
         self._state = state
+        self._leaving = leaving
         self._evicted: defaultdict[str, deque[int]] = defaultdict(deque)
 
     def note(self, job: str, now: int) -> None:
@@ -62,7 +63,8 @@ class Tenants:
                 continue
             charge = self._state.charges.get(pod.uid)
             cards = tuple(sorted(charge.cards.items())) if charge else ()
-            pods.append(RunningPod(pod.uid, pod.key, pod.role, pod.pod_class, pod.node, cards, pod.deleting))
+            gone = pod.deleting or pod.uid in self._leaving
+            pods.append(RunningPod(pod.uid, pod.key, pod.role, pod.pod_class, pod.node, cards, gone))
             started = min(started or pod.started, pod.started)
         if not pods:
             return None
@@ -101,13 +103,13 @@ class Evictor:
         narrator: Narrator,
         clock: Callable[[], int],
     ) -> None:
-        self.tenants = Tenants(state)
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self.tenants = Tenants(state, self._tasks)
         self._client = client
         self._state = state
         self._narrator = narrator
         self._clock = clock
         self._places = asyncio.Semaphore(_IN_FLIGHT)
-        self._tasks: dict[str, asyncio.Task[None]] = {}
 
     @property
     def busy(self) -> bool:

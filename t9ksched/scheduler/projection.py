@@ -83,6 +83,7 @@ class Projection:
                 queues.append(Queue(record.name, parse_queue_spec(record.spec), record.labels))
             except Invalid as error:
                 log.error("a queue in the database cannot be read, it is left out", queue=record.name, error=str(error))
+        self._state.drain({record.name for record in records if record.draining})
         self._state.set_queues(queues)
 
     def serve_objects(self) -> None:

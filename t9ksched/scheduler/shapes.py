@@ -5,7 +5,7 @@ and pods below it are found by their controlling owner.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -139,6 +139,11 @@ def job_shape(view: JobView, state: ClusterState) -> Json:
     }
 
 
+def card_model(labels: Mapping[str, str]) -> str | None:
+    """What kind of card a node carries, as its vendor's feature discovery says."""
+    return labels.get("nvidia.com/gpu.product") or labels.get("amd.com/gpu.product-name")
+
+
 def quantities(amounts: Iterable[tuple[str, int]]) -> Json:
     """Amounts in units as Kubernetes writes them."""
     return {name: from_units(name, amount) for name, amount in sorted(amounts)}
@@ -160,7 +165,7 @@ def node_shape(state: ClusterState, name: str) -> Json | None:
             for resource, index, container in container_cards(charge):
                 holders[resource, index].append(_holder(pod, container))
     limited = {resource: amount for resource, amount in facts.allocatable.items() if amount < LARGEST}
-    product = facts.labels.get("nvidia.com/gpu.product") or facts.labels.get("amd.com/gpu.product-name")
+    product = card_model(facts.labels)
     memory = facts.labels.get("nvidia.com/gpu.memory", "")
     return {
         "name": name,

@@ -58,6 +58,9 @@ class ClusterState(Observed):
             if (unfit := _unfit(record)) is not None:
                 self._say(record, unfit)
                 continue
+            if record.queue in self.draining and not record.ran and not record.placed_count():
+                self._say(record, _draining(record.queue))
+                continue
             if record.acceptance is None:
                 self._accept_new(record, now)
             avoid = self.avoided.by(record, now)
@@ -91,17 +94,27 @@ class ClusterState(Observed):
         waiting = (replace(one, labels=own_labels(self.pods[one.uid])) for one in gang.waiting)
         return replace(gang, waiting=tuple(waiting))
 
+    def drain(self, queues: Iterable[str]) -> None:
+        """These queues are being emptied: what runs goes on and is refilled, what waits stays."""
+        draining = frozenset(queues)
+        if draining != self.draining:
+            self.draining = draining
+            self._on_change()
+
     def direct(self, controls: dict[str, JobControl]) -> None:
         """What managers decided about jobs, all of it."""
         if controls != self.controls:
             self.controls = controls
             self._on_change()
 
-    def promise(self, holds: Iterable[Hold]) -> None:
-        """Hold the room that victims are leaving; what an owner was promised before is replaced."""
+    def promise(self, holds: Iterable[Hold], until: int) -> None:
+        """Hold the room that victims are leaving, until that time; what an owner was promised before is replaced.
+
+        The time limit is for victims that never go, such as those on a node that died.
+        """
         by_owner: dict[str, list[Hold]] = {}
         for hold in holds:
-            by_owner.setdefault(hold.owner, []).append(hold)
+            by_owner.setdefault(hold.owner, []).append(replace(hold, until=until))
         self._promised |= {owner: tuple(mine) for owner, mine in by_owner.items()}
 
     def end_idle_promises(self, now: int, *, evicting: bool) -> None:
@@ -259,3 +272,8 @@ def _unfit(gang: GangRecord) -> Reason | None:
         by = gang.control.by or "a manager"
         return Reason(Code.SCHEDULING_GATED, f"it is held by {by}", unblocks=(f"{by} releases it",))
     return None
+
+
+def _draining(queue: str) -> Reason:
+    message = f"queue {queue!r} is draining: nothing that waits in it is started"
+    return Reason(Code.QUEUE_CLOSED, message, unblocks=(f"an administrator opens the queue {queue!r}",))

@@ -1,5 +1,7 @@
 """What people tell the scheduler through the database is followed within a moment."""
 
+import asyncio
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from t9ksched.kube.resources import PODS
@@ -10,6 +12,13 @@ from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start
 from tests.integration.scheduler.test_preemption import PREEMPT, queues
 from tests.integration.world import World
+
+
+async def until(holds: Callable[[], object]) -> None:
+    """Look until it holds; what the scheduler knows inside sends no events."""
+    async with asyncio.timeout(20):
+        while not holds():  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
 
 
 async def test_a_held_job_waits_until_it_is_released(world: World, start: Start, queue: str, store: Store) -> None:
@@ -68,3 +77,33 @@ async def test_a_stop_of_preemption_spares_everybody(world: World, start: Start,
         assert set(await world.bound()) == {"low"}
         await store.stops.resume(PREEMPTION, "ann")
         await world.running("high")
+
+
+async def test_a_draining_queue_starts_nothing_that_waits(world: World, start: Start, queue: str, store: Store) -> None:
+    await world.play(1, 2)
+    async with start() as service:
+        await world.create(world.pod("runs", 1, queue=queue))
+        await world.running("runs")
+        await store.queues.edit(queue, lambda old: (old.labels, old.spec), draining=True)
+        await until(lambda: queue in service.state.draining)
+        uid = (await world.create(world.pod("late", 1, queue=queue)))["metadata"]["uid"]
+        await until(lambda: uid in service.state.gangs_by_uid and service.state.gangs_by_uid[uid].reasons)
+        gang = service.state.gangs_by_uid[uid]
+        assert "draining" in gang.reasons[0].message
+        await store.queues.edit(queue, lambda old: (old.labels, old.spec), draining=False)
+        await world.running("late")
+
+
+async def test_history_tells_when_cards_were_held(world: World, start: Start, queue: str, store: Store) -> None:
+    await world.play(1, 2)
+    async with start() as service:
+        await world.create(world.pod("a", 2, queue=queue))
+        await world.running("a")
+        await world.client.delete(PODS, "a", world.namespace)
+        await world.gone(PODS, "a")
+        await asyncio.sleep(1.5)
+        await service.journal.flushed()
+    told = {event.event: event.detail for event in await store.history.list(name="a")}
+    assert sorted(told["bound"]["cards"]["main"]) == [0, 1]
+    assert told["bound"]["model"] == "NVIDIA-A100-PCIE-80GB"
+    assert told["released"] == {"pod": "a"}
