@@ -42,7 +42,7 @@ def test_promised_room_is_given_up_when_nobody_has_been_leaving_it_for_a_while()
     waits = state.pods["pod-waits"]
     assert waits.pod_class is not None
     assert waits.gang is not None
-    state.promise([Hold(waits.gang.uid, "n1", waits.pod_class, (), NOW, 0, "victims")])
+    state.promise([Hold(waits.gang.uid, "n1", waits.pod_class)], NOW + 3600 * 10**9)
     state.end_idle_promises(NOW, evicting=False)
     state.end_idle_promises(NOW + 2 * IDLE_PROMISE_NS, evicting=False)
     assert state.view(NOW).holds, "the victim is still leaving"
