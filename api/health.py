@@ -55,7 +55,8 @@ async def _ask(kube: ClusterPort) -> None:
 async def _trouble(question: Awaitable[object]) -> str:
     """What is wrong with a part, empty if nothing."""
     try:
-        await asyncio.wait_for(question, PATIENCE_SECONDS)
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await question
     except TimeoutError:
         return f"no answer within {PATIENCE_SECONDS:g} s"
     except (StoreError, ApiError, Problem) as error:
