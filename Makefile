@@ -7,6 +7,9 @@ READY  := .venv/.ready
 UV     := env -u VIRTUAL_ENV UV_SYSTEM_CERTS=1 UV_NATIVE_TLS=1 $(BIN)/uv
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
+# Tests start hundreds of short processes: they must not compile the program anew each time.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: help demo up test check soak reference clean
 .DEFAULT_GOAL := help
 
