@@ -101,13 +101,14 @@ class DefinitionStrategy(Strategy):
     answers_object = True
 
     def default(self, obj: Object) -> None:
-        names = obj["spec"].setdefault("names", {})
+        spec = obj.setdefault("spec", {})  # validation says what it lacks
+        names = spec.setdefault("names", {})
         kind = names.get("kind", "")
         if kind:
             names.setdefault("singular", kind.lower())
             names.setdefault("listKind", f"{kind}List")
-        obj["spec"].setdefault("conversion", {"strategy": "None"})
-        for version in obj["spec"].get("versions") or []:
+        spec.setdefault("conversion", {"strategy": "None"})
+        for version in spec.get("versions") or []:
             version.setdefault("served", False)
             version.setdefault("storage", False)
             for column in version.get("additionalPrinterColumns") or []:
@@ -116,7 +117,7 @@ class DefinitionStrategy(Strategy):
 
     def prepare_create(self, obj: Object) -> None:
         super().prepare_create(obj)
-        stored = [version["name"] for version in obj["spec"].get("versions") or [] if version.get("storage")]
+        stored = [version.get("name", "") for version in obj["spec"].get("versions") or [] if version.get("storage")]
         obj["status"] = {"conditions": None, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": stored}
 
     def validate(self, obj: Object) -> list[Cause]:
