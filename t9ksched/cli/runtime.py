@@ -35,6 +35,7 @@ from t9ksched.kube.guarded import read_only
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.resources import NAMESPACES
 from t9ksched.model.names import SYSTEM_NAMESPACE
+from t9ksched.model.resources import add_card_resources
 from t9ksched.packaged import folder
 from t9ksched.scheduler.service import SchedulerService
 from t9ksched.settings import Settings
@@ -101,6 +102,7 @@ async def running(plan: Plan) -> AsyncIterator[Running]:
 
 async def _start(plan: Plan, stack: AsyncExitStack) -> Running:
     settings = plan.settings
+    add_card_resources(*settings.card_resources)
     if plan.observe:
         _check_observer(plan)
     nodes = [] if plan.kubeconfig else load_nodes(plan.nodes)

@@ -51,9 +51,11 @@ def _run(role: str, **given: object) -> None:
     from t9ksched.cli.foreign import failures
     from t9ksched.cli.logs import configure
     from t9ksched.cli.process import run_until_stopped
+    from t9ksched.model.resources import add_card_resources
     from t9ksched.settings import Settings
 
     with failures():
         settings = Settings.load(**{name: value for name, value in given.items() if value is not None})
         configure(settings)
+        add_card_resources(*settings.card_resources)
         raise typer.Exit(run_until_stopped(getattr(roles, role)(settings)))
