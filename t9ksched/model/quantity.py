@@ -19,7 +19,6 @@ _DECIMAL: Final = {
     **{unit: Fraction(1000) ** power for power, unit in enumerate("kMGTPE", start=1)},
 }
 _SUFFIXES: Final = _DECIMAL | _BINARY
-_NATIVE: Final = frozenset({"cpu", "memory", "ephemeral-storage", "storage", "pods"})
 _BYTES: Final = frozenset({"memory", "ephemeral-storage", "storage"})
 
 
@@ -86,8 +85,3 @@ def from_units(resource: str, units: int) -> str:
 def is_extended(resource: str) -> bool:
     """Whether a resource is an extended one (`nvidia.com/gpu`): counted in whole units, request equal to limit."""
     return "/" in resource and not resource.startswith("kubernetes.io/")
-
-
-def is_native(resource: str) -> bool:
-    """Whether Kubernetes itself knows the resource."""
-    return resource in _NATIVE or resource.startswith("hugepages-")

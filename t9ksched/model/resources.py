@@ -13,7 +13,6 @@ CPU: Final = "cpu"
 MEMORY: Final = "memory"
 PODS: Final = "pods"
 NVIDIA_GPU: Final = "nvidia.com/gpu"
-AMD_GPU: Final = "amd.com/gpu"
 
 _CARD_SUFFIX: Final = re.compile(r"[^/]+/(gpu|npu|mlu|dcu|dcunum|gcu|xpu|tpu|ipu|hpu|gaudi|accelerator)")
 _CARD_NAMES: Final = frozenset(

@@ -48,12 +48,6 @@ def levels(annotation: str) -> tuple[str, ...]:
     return tuple(key for part in annotation.split(",") if (key := part.strip())) or (HOSTNAME,)
 
 
-class ObjectHead(msgspec.Struct, gc=False, rename="camel"):
-    """Any object by its metadata, for those of which nothing else is read."""
-
-    metadata: Metadata
-
-
 class PodGroupObject(msgspec.Struct, gc=False, rename="camel"):
     """A PodGroup as the API server has it; spec and status stay plain."""
 
