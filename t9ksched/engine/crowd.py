@@ -15,7 +15,7 @@ from t9ksched.engine.scores import scaled
 from t9ksched.engine.view import View
 from t9ksched.model.gang import Gang
 from t9ksched.model.podclass import PodClass
-from t9ksched.model.podrules import PodTerm, Spread
+from t9ksched.model.podrules import PodTerm, Spread, namespace_labels
 
 
 class Crowd:
@@ -70,7 +70,7 @@ class Crowd:
         key = (namespace, labels)
         found = self._speaking.get(key)
         if found is None:
-            by_key, around = dict(labels), self._namespaces.get(namespace, {})
+            by_key, around = dict(labels), namespace_labels(namespace, self._namespaces)
             found = tuple(term for term in self.terms if term.matches(namespace, by_key, around))
             self._speaking[key] = found
         return found

@@ -66,6 +66,7 @@ ROLES: Final[dict[str, tuple[Rule, ...]]] = {
     SCHEDULER: (
         Rule("", ("nodes",), ("get", *_FOLLOW), "sees where there is room"),
         Rule("", ("pods",), ("get", *_FOLLOW), "sees what waits and what runs"),
+        Rule("", ("namespaces",), _FOLLOW, "sees what queues and rules about pods select namespaces by"),
         Rule("", ("persistentvolumeclaims", "persistentvolumes"), ("get", *_FOLLOW), "sees where volumes are"),
         Rule("storage.k8s.io", ("storageclasses",), ("get", *_FOLLOW), "sees where volumes can be made"),
         Rule("storage.k8s.io", ("csinodes",), _FOLLOW, "sees how many volumes a node can attach"),

@@ -15,6 +15,11 @@ _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
+def namespace_labels(name: str, known: Mapping[str, Mapping[str, str]]) -> Mapping[str, str]:
+    """Labels of a namespace; of one that is not known yet the label that every namespace has."""
+    return known.get(name) or {"kubernetes.io/metadata.name": name}
+
+
 @dataclass(frozen=True, slots=True)
 class Peers:
     """Pods by label and namespace. `selector` None speaks of nobody; `namespace_selector` adds namespaces by label."""

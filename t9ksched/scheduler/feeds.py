@@ -13,6 +13,7 @@ from t9ksched.kube.resources import (
     CSINODES,
     JOBS,
     MPIJOBS,
+    NAMESPACES,
     NODES,
     NOTEBOOKS,
     PODGROUPS,
@@ -28,6 +29,7 @@ from t9ksched.model import names
 from t9ksched.model.node import decode_node
 from t9ksched.model.pod import decode_pod
 from t9ksched.scheduler.claims import Claim, CsiNode, PersistentVolume, StorageClass
+from t9ksched.scheduler.namespaces import NamespaceObject
 from t9ksched.scheduler.projection import Projection
 from t9ksched.scheduler.records import JobObject, JobRecord, PodGroupObject, nanoseconds
 from t9ksched.scheduler.state import ClusterState
@@ -147,6 +149,7 @@ class Feeds:
             feed = Feed(upsert, remove, after, state.settle)
             self._reflectors.append(Reflector(client, kind, feed, namespace, decode=decode))
 
+        follow(NAMESPACES, decoder(NamespaceObject), state.namespaces.upsert, state.namespaces.remove)
         follow(CSINODES, decoder(CsiNode), state.upsert_csi_node, state.remove_csi_node)
         follow(NODES, decode_node, state.upsert_node, lambda node: state.remove_node(node.metadata.name))
         follow(STORAGECLASSES, decoder(StorageClass), state.upsert_storage_class, state.remove_storage_class)

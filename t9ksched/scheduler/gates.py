@@ -4,13 +4,10 @@ Gates open by themselves (`schedulingGates`), or never in this version: what we 
 instead of placing it wrongly.
 """
 
-from t9ksched.model.errors import Invalid
 from t9ksched.model.names import MAX_CARD_CONTAINER_NAME
 from t9ksched.model.pod import Pod, container_cards
-from t9ksched.model.podrules import parse_rules
 from t9ksched.model.quantity import QuantityError
 from t9ksched.model.reasons import Code, Reason
-from t9ksched.scheduler.neighbours import readable
 
 
 def gates(pod: Pod) -> tuple[Reason, ...]:
@@ -34,27 +31,8 @@ def gates(pod: Pod) -> tuple[Reason, ...]:
                 unblocks=("ask for devices by resource name, such as nvidia.com/gpu",),
             )
         )
-    if unreadable := _unreadable(pod):
-        found.append(
-            Reason(
-                Code.TOPOLOGY_NOT_SATISFIED,
-                f"pod {pod.metadata.name} has {unreadable}, which this version does not evaluate",
-                unblocks=("name the namespaces instead, or select them by kubernetes.io/metadata.name",),
-            )
-        )
     found.extend(_long_names(pod))
     return tuple(found)
-
-
-def _unreadable(pod: Pod) -> str:
-    """Rules about pods in namespaces chosen by labels that are not known here."""
-    spec, meta = pod.spec, pod.metadata
-    try:
-        rules = parse_rules(spec.affinity, spec.topology_spread_constraints, meta.namespace, meta.labels or {})
-    except Invalid:
-        return ""  # reported with the pod's class
-    hard = (*rules.together, *rules.apart) if rules else ()
-    return "" if readable(hard) else "a required pod affinity or anti-affinity with a namespaceSelector on other labels"
 
 
 def _long_names(pod: Pod) -> list[Reason]:

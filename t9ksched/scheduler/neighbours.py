@@ -5,10 +5,11 @@ are handed to the engine. A new rule looks once at every pod; after that each ev
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from t9ksched.model.gang import Neighbours
-from t9ksched.model.podrules import PodTerm
+from t9ksched.model.podrules import PodTerm, namespace_labels
+from t9ksched.scheduler.namespaces import Namespaces
 from t9ksched.scheduler.records import PodRecord
 
 _Key = tuple[str, tuple[tuple[str, str], ...], tuple[PodTerm, ...]]
@@ -17,8 +18,9 @@ _Key = tuple[str, tuple[tuple[str, str], ...], tuple[PodTerm, ...]]
 class Neighbourhood:
     """Who is spoken of, and by which rules. `pods` are all pods that are known, by uid."""
 
-    def __init__(self, pods: Mapping[str, PodRecord]) -> None:
+    def __init__(self, pods: Mapping[str, PodRecord], namespaces: Namespaces) -> None:
         self._pods = pods
+        self._namespaces = namespaces
         self._terms: Counter[PodTerm] = Counter()
         self._of: dict[str, tuple[PodTerm, ...]] = {}
         """Terms of each pod that has rules."""
@@ -35,6 +37,13 @@ class Neighbourhood:
             self._swap(pod.uid, terms)
         if self._terms:
             self._look(pod)
+
+    def namespace_changed(self, name: str) -> None:
+        """Labels of a namespace changed: terms that select namespaces may speak of its pods now, or no longer."""
+        if any(peers.namespace_selector is not None for term in self._terms for peers in term.peers):
+            for pod in self._pods.values():
+                if pod.namespace == name:
+                    self._look(pod)
 
     def gone(self, uid: str) -> None:
         """A pod is no more."""
@@ -58,7 +67,7 @@ class Neighbourhood:
     def _look(self, pod: PodRecord) -> None:
         rules = pod.pod_class.rules if pod.pod_class else None
         apart = rules.apart if rules else ()
-        around = namespace_labels(pod.namespace)
+        around = namespace_labels(pod.namespace, self._namespaces.labels)
         spoken = apart or any(term.matches(pod.namespace, pod.labels, around) for term in self._terms)
         if spoken and not pod.finished:
             self._near[pod.uid] = (pod.namespace, own_labels(pod), apart)
@@ -78,27 +87,7 @@ class Neighbourhood:
             for (namespace, labels, apart), nodes in ordered
         )
 
-    def namespaces(self) -> dict[str, dict[str, str]]:
-        """Labels of the namespaces that pods live in, as far as they are known."""
-        return {name: namespace_labels(name) for name in {pod.namespace for pod in self._pods.values()}}
-
 
 def own_labels(pod: PodRecord) -> tuple[tuple[str, str], ...]:
     """A pod's labels as a value."""
     return tuple(sorted(pod.labels.items()))
-
-
-def namespace_labels(name: str) -> dict[str, str]:
-    """The one label that every namespace has."""
-    return {"kubernetes.io/metadata.name": name}
-
-
-def readable(terms: Iterable[PodTerm]) -> bool:
-    """Whether the terms select namespaces only by what is known here: their names, or all of them."""
-    return all(
-        requirement.key == "kubernetes.io/metadata.name"
-        for term in terms
-        for peers in term.peers
-        if peers.namespace_selector is not None
-        for requirement in peers.namespace_selector.requirements
-    )

@@ -27,6 +27,7 @@ from t9ksched.scheduler.claimants import Claimants
 from t9ksched.scheduler.claims import Claim, Claims, CsiNode, PersistentVolume, StorageClass, claim_names
 from t9ksched.scheduler.counts import Counts
 from t9ksched.scheduler.gates import gates
+from t9ksched.scheduler.namespaces import Namespaces
 from t9ksched.scheduler.neighbours import Neighbourhood
 from t9ksched.scheduler.records import (
     GangRecord,
@@ -54,7 +55,8 @@ class Observed:
         self.avoided = Avoided()
         self.claims = Claims()
         self.pods: dict[str, PodRecord] = {}
-        self.neighbourhood = Neighbourhood(self.pods)
+        self.namespaces = Namespaces(self._namespace_changed)
+        self.neighbourhood = Neighbourhood(self.pods, self.namespaces)
         self.gangs: dict[tuple[str, str], GangRecord] = {}
         self.gangs_by_uid: dict[str, GangRecord] = {}
         self.queues: dict[str, Queue] = {}
@@ -110,6 +112,13 @@ class Observed:
         self.nodes.remove(name)
         for uid in [uid for uid, hold in self.holds.items() if hold.node == name]:
             del self.holds[uid]
+
+    # Namespaces
+
+    def _namespace_changed(self, name: str) -> None:
+        """Labels or annotations of a namespace changed, which queues and rules about pods select by."""
+        self.neighbourhood.namespace_changed(name)
+        self._on_change()
 
     # Volumes
 

@@ -86,7 +86,7 @@ class ClusterState(Observed):
             holds,
             running,
             self.neighbourhood.present(),
-            self.neighbourhood.namespaces(),
+            self.namespaces.labels,
         )
 
     def _labelled(self, gang: Gang) -> Gang:

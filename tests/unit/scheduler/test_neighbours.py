@@ -10,9 +10,8 @@ from t9ksched.model import names
 from t9ksched.model.node import decode_node
 from t9ksched.model.pod import Pod, decode_pod
 from t9ksched.model.queue import Queue, parse_queue_spec
-from t9ksched.model.reasons import Code
 from t9ksched.scheduler.feeds import decoder
-from t9ksched.scheduler.gates import gates
+from t9ksched.scheduler.namespaces import NamespaceObject
 from t9ksched.scheduler.records import PodGroupObject
 from t9ksched.scheduler.state import ClusterState
 
@@ -130,10 +129,33 @@ def test_a_group_states_its_levels(state: ClusterState) -> None:
     assert set(places(cycle(state)).values()) <= {"n0", "n1"}
 
 
-@pytest.mark.parametrize(
-    ("selector", "refused"),
-    [({}, False), ({"matchLabels": {"kubernetes.io/metadata.name": "ns"}}, False), ({"matchLabels": {"a": "b"}}, True)],
-)
-def test_namespaces_by_labels_that_are_not_known_are_refused(selector: dict[str, Any], refused: bool) -> None:
-    found = gates(pod("a", "a", affinity={"podAffinity": term("b", namespaceSelector=selector)}))
-    assert [reason.code for reason in found] == ([Code.TOPOLOGY_NOT_SATISFIED] if refused else [])
+def namespace(name: str, **labels: str) -> NamespaceObject:
+    return decoder(NamespaceObject)({"metadata": {"name": name, "labels": labels}})
+
+
+def test_namespaces_are_selected_by_any_label(state: ClusterState) -> None:
+    woken: list[int] = []
+    state._on_change = lambda: woken.append(1)
+    state.upsert_pod(pod("server", "server", node="n2", phase="Running"))
+    near = term("server", namespaceSelector={"matchLabels": {"team": "red"}})
+    state.upsert_pod(pod("client", "client", affinity={"podAffinity": near}))
+    assert not places(cycle(state)), "nothing is known of the namespace yet"
+    state.namespaces.upsert(namespace("ns", team="blue"))
+    assert not places(cycle(state))
+    woken.clear()
+    state.namespaces.upsert(namespace("ns", team="red"))
+    assert woken
+    state.namespaces.upsert(namespace("ns", team="red"))
+    assert len(woken) == 1, "what is known already wakes nobody"
+    assert places(cycle(state)) == {"client": "n2"}
+    state.namespaces.remove(namespace("ns"))
+    assert state.namespaces.get("ns") is None
+    state.upsert_pod(pod("client-2", "client", affinity={"podAffinity": near}))
+    assert not places(cycle(state))
+
+
+def test_every_namespace_has_its_name_as_a_label(state: ClusterState) -> None:
+    state.upsert_pod(pod("server", "server", node="n2", phase="Running"))
+    by_name = {"matchLabels": {"kubernetes.io/metadata.name": "ns"}}
+    state.upsert_pod(pod("client", "client", affinity={"podAffinity": term("server", namespaceSelector=by_name)}))
+    assert places(cycle(state)) == {"client": "n2"}
