@@ -5,7 +5,7 @@ every undo; `Sight` is what one class of pods sees of it while its pods are plac
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,13 +18,32 @@ from t9ksched.model.podclass import PodClass
 from t9ksched.model.podrules import PodTerm, Spread, namespace_labels
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a pod of a class adds where it stands, by position of terms: those that speak of it, those it shuns, and
+    those it likes with their weights.
+    """
+
+    counted: tuple[int, ...] = ()
+    apart: tuple[int, ...] = ()
+    liking: tuple[tuple[int, int], ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.counted or self.apart or self.liking)
+
+
+NOBODY = Standing()
+
+
 class Crowd:
     """Counts of the pods that the terms in use speak of.
 
     Attributes:
         terms: those in use, by position.
         counts: pods a term speaks of, shape (terms, nodes).
+        leaving: those of them that are being deleted.
         holders: pods that will not stand near those a term speaks of, shape (terms, nodes).
+        liking: how much pods there like those a term speaks of to come, the sum of their weights, shape (terms, nodes).
     """
 
     def __init__(self, view: View, terms: Iterable[PodTerm]) -> None:
@@ -32,33 +51,50 @@ class Crowd:
         self.terms = {term: at for at, term in enumerate(dict.fromkeys(terms))}
         shape = (len(self.terms), len(view.nodes))
         self.counts: Int64s = np.zeros(shape, np.int64)
+        self.leaving: Int64s = np.zeros(shape, np.int64)
         self.holders: Int64s = np.zeros(shape, np.int64)
+        self.liking: Int64s = np.zeros(shape, np.int64)
         self._speaking: dict[tuple[str, tuple[tuple[str, str], ...]], tuple[PodTerm, ...]] = {}
         self._derived: dict[tuple[int, tuple[PodTerm, ...]], tuple[PodClass, PodClass]] = {}
-        self._shunning: set[int] = set()
+        self._asked: set[int] = set()
         index = view.nodes.static.index
         for group in view.neighbours:
             rows = [(index[name], count) for name, count in group.nodes if name in index]
             spoken = self.ids(self.speaking(group.namespace, group.labels))
             for row, count in rows:
                 self.counts[spoken, row] += count
+                if group.leaving:
+                    self.leaving[spoken, row] += count
                 self.holders[self.ids(group.apart), row] += count
+                for weight, term in group.liking:
+                    self.liking[self.terms[term], row] += weight * count
 
-    def shuns(self, at: int) -> bool:
-        """Whether somebody, placed or waiting, will not stand near those a term speaks of."""
-        return at in self._shunning
+    def asks(self, at: int) -> bool:
+        """Whether somebody, placed or waiting, shuns or likes those a term speaks of, wherever they would go."""
+        return at in self._asked
+
+    def standing(self, pod_class: PodClass) -> Standing:
+        """What a pod of the class adds where it stands."""
+        rules = pod_class.rules
+        return Standing(
+            tuple(self.ids(pod_class.counted)),
+            tuple(self.ids(rules.apart)) if rules else (),
+            tuple((self.terms[term], weight) for weight, term in rules.prefer_pods) if rules else (),
+        )
 
     @classmethod
     def of(cls, view: View) -> "Crowd | None":
         """The crowd of a view, None when no pod has rules that need one."""
         classes = {id(member.pod_class): member.pod_class for gang in view.gangs for member in gang.waiting}
         terms = [term for one in classes.values() if one.rules is not None for term in one.rules.terms]
-        against = [term for one in classes.values() if one.rules is not None for term in one.rules.apart]
-        against += [term for group in view.neighbours for term in group.apart]
-        if not terms and not against:
+        asked = [term for one in classes.values() if one.rules is not None for term in one.rules.apart]
+        asked += [term for one in classes.values() if one.rules is not None for _, term in one.rules.prefer_pods]
+        asked += [term for group in view.neighbours for term in group.apart]
+        asked += [term for group in view.neighbours for _, term in group.liking]
+        if not terms and not asked:
             return None
-        found = cls(view, (*terms, *against))
-        found._shunning.update(found.ids(against))
+        found = cls(view, (*terms, *asked))
+        found._asked.update(found.ids(asked))
         return found
 
     def ids(self, terms: Iterable[PodTerm]) -> list[int]:
@@ -90,24 +126,30 @@ class Crowd:
                 members.append(member)
             yield replace(gang, waiting=tuple(members))
 
-    def add(self, counted: list[int], apart: list[int], rows: "int | Int64s", pods: "int | Int64s") -> None:
+    def add(self, standing: Standing, rows: "int | Int64s", pods: "int | Int64s") -> None:
         """Pods came to nodes, or left them (negative)."""
-        for at in counted:
+        for at in standing.counted:
             self.counts[at, rows] += pods
-        for at in apart:
+        for at in standing.apart:
             self.holders[at, rows] += pods
+        for at, weight in standing.liking:
+            self.liking[at, rows] += weight * pods
 
 
 class _View:
     """One term as counts by domain; the last entry stands for nodes without the label."""
 
-    def __init__(self, memo: Memo, key: str, by_node: Int64s, mine: bool, within: Mask | None = None) -> None:
+    def __init__(self, memo: Memo, key: str, by_node: Int64s, mine: int, within: Mask | None = None) -> None:
         self.of, names = memo.domains(key)
         self.size = len(names)
         weights = by_node if within is None else np.where(within, by_node, 0)
         self.count: Int64s = np.bincount(self.of, weights=weights, minlength=self.size + 1).astype(np.int64)
         self.mine = mine
-        """A pod of the class that looks counts here itself."""
+        """What a pod of the class that looks adds here itself."""
+
+    def come(self, row: int) -> None:
+        """A pod of the class that looks came to a node."""
+        self.count[self.of[row]] += self.mine
 
 
 class Sight:
@@ -119,8 +161,12 @@ class Sight:
         self._weight = weight
         terms = crowd.terms
 
-        def look(term: PodTerm, within: Mask | None = None) -> _View:
-            return _View(memo, term.topology_key, crowd.counts[terms[term]], term in counted, within)
+        def look(term: PodTerm) -> _View:
+            return _View(memo, term.topology_key, crowd.counts[terms[term]], term in counted)
+
+        def stay(term: PodTerm, within: Mask | None = None) -> _View:
+            staying = crowd.counts[terms[term]] - crowd.leaving[terms[term]]
+            return _View(memo, term.topology_key, staying, term in counted, within)
 
         self._together = [look(term) for term in rules.together] if rules else []
         self._first = rules is not None and all(term in counted for term in rules.together)
@@ -138,14 +184,23 @@ class Sight:
         for one in spread:
             if one.hard:
                 within = self._counting(memo, pod_class, one, spread)
-                view = look(one.term, within)
+                view = stay(one.term, within)
                 present = np.zeros(view.size + 1, np.bool_)
                 present[view.of[within]] = True
                 present[view.size] = False
                 self._spread.append((one, view, present))
             else:
-                self._soft.append(look(one.term))
+                self._soft.append(stay(one.term))
         self._liked = [(weight, look(term)) for weight, term in rules.prefer_pods] if rules else []
+        # Who stands there and likes this class to come, or rather not; pods of the class itself, once they stand there.
+        fond: dict[PodTerm, int] = {}
+        for points, term in rules.prefer_pods if rules else ():
+            fond[term] = fond.get(term, 0) + points
+        self._fans = [
+            _View(memo, term.topology_key, crowd.liking[terms[term]], fond.get(term, 0))
+            for term in pod_class.counted
+            if fond.get(term) or crowd.liking[terms[term]].any()
+        ]
 
     def _counting(self, memo: Memo, pod_class: PodClass, one: Spread, spread: Sequence[Spread]) -> Mask:
         """Nodes whose pods count for a constraint: those with every label that the hard ones name."""
@@ -197,9 +252,9 @@ class Sight:
     def likes(self) -> Int64s | None:
         """What preferences add to the score of each node for the next pod."""
         total: Int64s | None = None
-        if self._liked:
+        if self._liked or self._fans:
             raw = np.zeros(len(self._usable), np.int64)
-            for weight, view in self._liked:
+            for weight, view in (*self._liked, *((1, fans) for fans in self._fans)):
                 count = view.count.copy()
                 count[view.size] = 0
                 raw += weight * count[view.of]
@@ -216,12 +271,9 @@ class Sight:
 
     def placed(self, row: int) -> None:
         """A pod of the class came to a node."""
-        for view in (*self._together, *self._apart, *self._shunned, *self._soft):
-            if view.mine:
-                view.count[view.of[row]] += 1
+        for view in (*self._together, *self._apart, *self._shunned, *self._soft, *self._fans):
+            view.come(row)
         for _, view, _ in self._spread:
-            if view.mine:
-                view.count[view.of[row]] += 1
+            view.come(row)
         for _, view in self._liked:
-            if view.mine:
-                view.count[view.of[row]] += 1
+            view.come(row)

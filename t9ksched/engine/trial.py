@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from t9ksched.engine.cards import Grant, split
-from t9ksched.engine.crowd import Crowd, Sight
+from t9ksched.engine.crowd import NOBODY, Crowd, Sight
 from t9ksched.engine.masks import Mask, Memo
 from t9ksched.engine.nodes import LARGEST, FrozenNodes, Int64s, Masks
 from t9ksched.engine.policy import Policy
@@ -132,7 +132,7 @@ class Trial:
         self.free[:, rows] -= column.needs_vector[:, None] * pods
         self.base[rows] += column.gains()[rows] * pods
         if column.seen and self.crowd is not None:
-            self.crowd.add(column.counted, column.apart, rows, pods)
+            self.crowd.add(column.standing, rows, pods)
         where = rows.tolist()
         self.touched.extend(where)
         self.journal.extend(
@@ -198,7 +198,7 @@ class Trial:
             idle = int(self.idle[at, row])
             self.idle[at, row] = idle & ~taken if sign > 0 else idle | taken
         if column.seen and self.crowd is not None:
-            self.crowd.add(column.counted, column.apart, row, amount)
+            self.crowd.add(column.standing, row, amount)
         self.touched.append(row)
 
 
@@ -234,12 +234,11 @@ class ClassColumn:
         self.card_needs = [(trial.card_rows[name], pod_class.card_counts[name]) for name in self.card_names]
         self.ports = pod_class.host_ports
         crowd, rules = trial.crowd, pod_class.rules
-        self.counted = crowd.ids(pod_class.counted) if crowd else []
-        self.apart = crowd.ids(rules.apart) if crowd and rules else []
-        self.seen = bool(self.counted or self.apart)
+        self.standing = crowd.standing(pod_class) if crowd else NOBODY
+        self.seen = bool(self.standing)
         """Others' rules may ask where its pods stand."""
         self.ruled = crowd is not None and (
-            (rules is not None and bool(rules.terms)) or any(crowd.shuns(at) for at in self.counted)
+            (rules is not None and bool(rules.terms)) or any(crowd.asks(at) for at in self.standing.counted)
         )
         """Where its next pod may go depends on where pods stand."""
         self.written: dict[tuple[int, ...], tuple[tuple[Grant, ...], tuple[tuple[str, int], ...]]] = {}

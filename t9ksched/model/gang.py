@@ -38,12 +38,16 @@ class Neighbours:
     Attributes:
         apart: their required anti-affinity, which holds against newcomers too.
         nodes: how many of them there are by node.
+        liking: their preferred affinity with its weights, negative for anti-affinity; it ranks nodes for newcomers too.
+        leaving: they are being deleted; they do not count where pods are spread evenly.
     """
 
     namespace: str
     labels: tuple[tuple[str, str], ...]
     nodes: tuple[tuple[str, int], ...]
     apart: tuple[PodTerm, ...] = ()
+    liking: tuple[tuple[int, PodTerm], ...] = ()
+    leaving: bool = False
 
 
 @dataclass(frozen=True, slots=True)

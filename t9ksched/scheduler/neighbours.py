@@ -12,7 +12,7 @@ from t9ksched.model.podrules import PodTerm, namespace_labels
 from t9ksched.scheduler.namespaces import Namespaces
 from t9ksched.scheduler.records import PodRecord
 
-_Key = tuple[str, tuple[tuple[str, str], ...], tuple[PodTerm, ...]]
+_Key = tuple[str, tuple[tuple[str, str], ...], tuple[PodTerm, ...], tuple[tuple[int, PodTerm], ...], bool]
 
 
 class Neighbourhood:
@@ -67,10 +67,11 @@ class Neighbourhood:
     def _look(self, pod: PodRecord) -> None:
         rules = pod.pod_class.rules if pod.pod_class else None
         apart = rules.apart if rules else ()
+        liking = rules.prefer_pods if rules else ()
         around = namespace_labels(pod.namespace, self._namespaces.labels)
-        spoken = apart or any(term.matches(pod.namespace, pod.labels, around) for term in self._terms)
+        spoken = apart or liking or any(term.matches(pod.namespace, pod.labels, around) for term in self._terms)
         if spoken and not pod.finished:
-            self._near[pod.uid] = (pod.namespace, own_labels(pod), apart)
+            self._near[pod.uid] = (pod.namespace, own_labels(pod), apart, liking, pod.deleting)
         else:
             self._near.pop(pod.uid, None)
 
@@ -81,10 +82,10 @@ class Neighbourhood:
             pod = self._pods.get(uid)
             if pod is not None and (place := pod.node or pod.assumed):
                 groups[key][place] += 1
-        ordered = sorted(groups.items(), key=lambda item: (item[0][0], item[0][1], str(item[0][2])))
+        ordered = sorted(groups.items(), key=lambda item: (*item[0][:2], str(item[0][2:])))
         return tuple(
-            Neighbours(namespace, labels, tuple(sorted(nodes.items())), apart)
-            for (namespace, labels, apart), nodes in ordered
+            Neighbours(namespace, labels, tuple(sorted(nodes.items())), apart, liking, leaving)
+            for (namespace, labels, apart, liking, leaving), nodes in ordered
         )
 
 

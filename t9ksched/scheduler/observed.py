@@ -211,7 +211,9 @@ class Observed:
         if was != (record.phase, record.node, record.deleting) or opened != record.gates:
             self._gang_changed(record.gang)
         # That a decision came true, or that a pod runs, lets nothing start: the loop sleeps on.
-        if freed or opened != record.gates or (record.node and not was[1] and not expected):
+        # That one is leaving may: it does not count any more where pods are spread evenly.
+        leaves = record.deleting and not was[2] and bool(self.neighbourhood)
+        if freed or leaves or opened != record.gates or (record.node and not was[1] and not expected):
             self._on_change()
 
     def remove_pod(self, uid: str) -> None:

@@ -53,10 +53,22 @@ def asks(name: str, spec: dict[str, Any], pods: int = 1, labels: Mapping[str, st
 
 
 def there(
-    name: str, nodes: Mapping[str, int], spec: dict[str, Any] | None = None, namespace: str = "test"
+    name: str,
+    nodes: Mapping[str, int],
+    spec: dict[str, Any] | None = None,
+    namespace: str = "test",
+    *,
+    leaving: bool = False,
 ) -> Neighbours:
-    found = rules(spec, {"app": name}) if spec else None
-    return Neighbours(namespace, (("app", name),), tuple(nodes.items()), found.apart if found else ())
+    found = rules(spec, {"app": name}) or PodRules() if spec else PodRules()
+    labels = (("app", name),)
+    return Neighbours(namespace, labels, tuple(nodes.items()), found.apart, found.prefer_pods, leaving)
+
+
+def fond(labels: Mapping[str, str], key: str = HOST, weight: int = 10) -> dict[str, Any]:
+    """Prefers such pods near; with a negative weight, away."""
+    kind = "podAffinity" if weight > 0 else "podAntiAffinity"
+    return {kind: {PREFERRED: [{"weight": abs(weight), "podAffinityTerm": term(labels, key)}]}}
 
 
 def decide(gangs: list[Gang], neighbours: list[Neighbours] | None = None, nodes: Any = SIX, **more: Any) -> Plan:
@@ -111,6 +123,39 @@ def test_near_others_and_near_oneself() -> None:
     taken.charge(taken.row("n2"), pod_class(cpu=7), {})
     assert where(decide([asks("a", near({"app": "a"}, RACK), 16)], nodes=taken), RACK) == {"r2": 16}
     assert why(decide([asks("a", near({"app": "a"}, RACK), 17)])) == {"a": ["TopologyNotSatisfied"]}
+
+
+def test_those_who_are_there_prefer_who_comes() -> None:
+    """Preferred affinity ranks nodes in both directions, as kube-scheduler has it."""
+    assert where(decide([asks("web", {})], [there("db", {"n3": 1}, fond({"app": "web"}))])) == {"n3": 1}
+    keeps_off = there("db", {"n0": 1}, fond({"app": "web"}, RACK, -10))
+    assert where(decide([asks("web", {})], [keeps_off]), RACK) == {"r1": 1}
+    assert where(decide([asks("other", {})], [keeps_off])) == {"n0": 1}
+    torn = [
+        there("db", {"n1": 1}, fond({"app": "web"}, weight=3)),
+        there("mq", {"n4": 2}, fond({"app": "web"}, weight=2)),
+    ]
+    assert where(decide([asks("web", {})], torn)) == {"n4": 1}, "two of weight 2 are more than one of 3"
+
+
+def test_within_a_cycle_newcomers_prefer_each_other() -> None:
+    first = asks("first", fond({"app": "second"}, ZONE, -10), created=1)
+    second = asks("second", {}, created=2)
+    placed = {one.gang: one.node for one in decide([first, second]).assignments}
+    zones = {one.name: one.labels[ZONE] for one in SIX}
+    assert zones[placed["first"]] != zones[placed["second"]]
+    assert len(where(decide([asks("a", fond({"app": "a"}, weight=-10), 6)]))) == 6
+
+
+def test_who_is_leaving_does_not_count_where_pods_are_spread() -> None:
+    crowded = {"n0": 1, "n1": 1, "n2": 1}
+    spread = even({"app": "a"}, RACK)
+    assert where(decide([asks("a", even({"app": "a"}, RACK))], [there("a", crowded)]), RACK) == {"r2": 1}
+    leaves = there("a", {"n0": 1, "n1": 1}, leaving=True)
+    stays = there("a", {"n2": 1, "n4": 1})
+    assert where(decide([asks("a", spread)], [leaves, stays]), RACK) == {"r0": 1}
+    near_them = asks("b", near({"app": "a"}))
+    assert where(decide([near_them], [there("a", {"n5": 1}, leaving=True)])) == {"n5": 1}, "affinity counts them"
 
 
 def test_what_somebody_waits_for_may_come_in_the_same_cycle() -> None:

@@ -159,3 +159,27 @@ def test_every_namespace_has_its_name_as_a_label(state: ClusterState) -> None:
     by_name = {"matchLabels": {"kubernetes.io/metadata.name": "ns"}}
     state.upsert_pod(pod("client", "client", affinity={"podAffinity": term("server", namespaceSelector=by_name)}))
     assert places(cycle(state)) == {"client": "n2"}
+
+
+def test_what_those_who_are_there_prefer_is_told(state: ClusterState) -> None:
+    wish = {"weight": 5, "podAffinityTerm": {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "rack"}}
+    prefers = {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish]}}
+    state.upsert_pod(pod("db", "db", node="n3", phase="Running", affinity=prefers))
+    state.upsert_pod(pod("web", "web"))
+    assert [weight for weight, _ in state.view(NOW).neighbours[0].liking] == [5]
+    assert places(cycle(state))["web"] in ("n2", "n3")
+
+
+def test_a_pod_that_begins_to_leave_wakes_those_who_are_spread(state: ClusterState) -> None:
+    woken: list[int] = []
+    state._on_change = lambda: woken.append(1)
+    key = {"maxSkew": 1, "topologyKey": "rack", "labelSelector": {"matchLabels": {"app": "x"}}}
+    running = pod("a", "x", node="n0", phase="Running", topologySpreadConstraints=[key])
+    state.upsert_pod(running)
+    woken.clear()
+    state.upsert_pod(running)
+    assert not woken
+    running.metadata.deletion_timestamp = "2026-01-01T00:00:00Z"
+    state.upsert_pod(running)
+    assert woken
+    assert [one.leaving for one in state.view(NOW).neighbours] == [True]
