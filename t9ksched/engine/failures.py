@@ -1,9 +1,11 @@
 """What did not fit, remembered across cycles until something it waits for changes.
 
 An ask that found no room gets the same answer, to the letter, while nothing was placed on or taken from the nodes that
-it may use and no node changed. So a cluster full of waiting gangs costs, in each cycle, only those whose nodes moved.
+it may use, no node changed, and the same room is promised to the same others there. So a cluster full of waiting gangs
+costs, in each cycle, only those whose nodes moved.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -15,6 +17,9 @@ from t9ksched.model.reasons import Reason
 
 _MOST: Final = 4096
 
+Promises = Mapping[int, tuple[object, ...]]
+"""What room is promised to whom, by row of the node."""
+
 
 class Failures:
     """Answers by ask. `tried` and `spared` count attempts made, and attempts that an answer made needless."""
@@ -23,16 +28,22 @@ class Failures:
         self.tried = self.spared = 0
         self._nodes: FrozenNodes | None = None
         self._policy: Policy | None = None
+        self._promises: Promises = {}
         self._cycle = 0
         self._changed: Int64s = np.zeros(0, np.int64)
         self._known: dict[object, tuple[int, tuple[Reason, ...]]] = {}
 
-    def begin(self, nodes: FrozenNodes, policy: Policy) -> None:
-        """A cycle begins on these nodes."""
+    def forget(self) -> None:
+        """No answer lasts."""
+        self._known.clear()
+
+    def begin(self, nodes: FrozenNodes, policy: Policy, promises: Promises) -> None:
+        """A cycle begins on these nodes, with this room promised."""
         if policy != self._policy:
             self._policy = policy
             self._known.clear()
         old, self._nodes = self._nodes, nodes
+        before, self._promises = self._promises, promises
         self._cycle += 1
         if old is None or old.static is not nodes.static or old.used.shape != nodes.used.shape:
             self._known.clear()
@@ -42,6 +53,9 @@ class Failures:
         for name in old.ports.keys() | nodes.ports.keys():
             if old.ports.get(name) != nodes.ports.get(name) and name in nodes.static.index:
                 moved[nodes.static.index[name]] = True
+        for row in before.keys() | promises.keys():
+            if before.get(row) != promises.get(row):
+                moved[row] = True
         self._changed[moved] = self._cycle
 
     def knows(self, nodes: FrozenNodes) -> bool:

@@ -65,8 +65,8 @@ class Planner:
         self._scopes: dict[str, Mask] = {}
         self._held = self._hold(now)
         self._failures = self._trial.memo.failures
-        self._failures.begin(view.nodes, policy)
-        self._moved = np.full(len(view.nodes), bool(self._held), np.bool_)
+        self._failures.begin(view.nodes, policy, self._promised_rooms())
+        self._moved = np.zeros(len(view.nodes), np.bool_)
         """Nodes that are not as they were when the cycle began."""
         by_queue: dict[str, list[Gang]] = {}
         for gang in view.gangs if crowd is None else crowd.derive(view.gangs):
@@ -151,6 +151,15 @@ class Planner:
         self._whys = {hold.owner: hold.why for hold in self._view.holds}
         return held
 
+    def _promised_rooms(self) -> dict[int, tuple[object, ...]]:
+        """What is held where and for whom, as far as it is held now."""
+        found: dict[int, tuple[object, ...]] = {}
+        for owner, placements in self._held.items():
+            for one in placements:
+                what = (owner, self._whys[owner], one.column.pod_class, one.masks)
+                found[one.row] = (*found.get(one.row, ()), what)
+        return found
+
     def _judge(self, gang: Gang) -> None:
         """Place the gang's minimum whole, or say why not."""
         self._stats.judged += 1
@@ -226,9 +235,14 @@ class Planner:
             self._asks.forget_rooms()  # where these pods stand may be what others wait for
         if own:
             # What it held and did not use is free again: answers given before may no longer hold.
-            del self._held[gang.uid]
+            self._give_up(gang.uid)
             self._asks.forget_rooms()
         return ()
+
+    def _give_up(self, owner: str) -> None:
+        """Room that was held is held no longer."""
+        for placement in self._held.pop(owner, ()):
+            self._moved[placement.row] = True
 
     def _promise(self) -> dict[str, dict[str, int]]:
         """What gangs were promised when victims were evicted for them; their queues pay for it from then on."""
@@ -265,7 +279,7 @@ class Planner:
             trial.undo(mark)
             ask.no_victims = gang.uid not in self._held
             return reasons
-        self._held.pop(gang.uid, None)
+        self._give_up(gang.uid)
         self._preemption.take(choice)
         self._evict(gang, ask, choice)
         self._ledger.charge(gang.queue, ask.demand)

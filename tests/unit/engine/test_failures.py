@@ -1,5 +1,7 @@
 """What did not fit is not tried again until something it waits for changes; the counters prove it."""
 
+from dataclasses import replace
+
 import pytest
 
 from t9ksched.engine.masks import Memo
@@ -53,9 +55,26 @@ def test_only_those_who_wait_for_the_changed_nodes_are_tried(full: NodeTable) ->
     assert cycle(full, gangs, memo)[1] == 0, "a changed node makes a new picture"
 
 
-def test_room_that_is_held_is_not_remembered(full: NodeTable) -> None:
+def test_room_that_is_held_is_remembered_with_its_owner(full: NodeTable) -> None:
     memo, gangs = Memo(), waiting()
     cycle(full, gangs, memo)
     hold = Hold("elsewhere", "a0", pod_class(cpu=1))
-    assert cycle(full, gangs, memo, (hold,)) == (20, 0)
-    assert cycle(full, gangs, memo) == (0, 20)
+    assert cycle(full, gangs, memo, (hold,)) == (10, 10), "only those of its pool may have lost room"
+    assert cycle(full, gangs, memo, (hold,)) == (0, 20)
+    assert cycle(full, gangs, memo, (replace(hold, owner="another"),)) == (10, 10)
+    assert cycle(full, gangs, memo, (replace(hold, why="refill"),)) == (10, 10)
+    assert cycle(full, gangs, memo, (replace(hold, node="b0"),)) == (20, 0)
+    assert cycle(full, gangs, memo) == (10, 10)
+
+
+def test_who_gives_up_held_room_wakes_those_who_wait_for_it(full: NodeTable) -> None:
+    """The owner goes to a better node; what it held is room for others in the same cycle."""
+    memo = Memo()
+    full.discharge(full.row("a1"), pod_class(cpu=8), {})
+    full.charge(full.row("a1"), pod_class(cpu="100m"), {})
+    full.discharge(full.row("a0"), pod_class(cpu=8), {})
+    holds = (Hold("owner", "a0", pod_class(cpu=8)),)
+    owner, other = gang("owner", cpu=4, selector={"pool": "a"}), gang("other", cpu=8, selector={"pool": "a"})
+    assert cycle(full, [other], memo, holds) == (1, 0)
+    assert cycle(full, [other], memo, holds) == (0, 1)
+    assert cycle(full, [owner, other], memo, holds)[0] == 2
