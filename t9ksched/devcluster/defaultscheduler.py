@@ -21,6 +21,7 @@ from t9ksched.kube.resources import NODES, PODS, PVCS, PVS, STORAGECLASSES
 from t9ksched.model.errors import Invalid
 from t9ksched.model.labels import NodeSelector
 from t9ksched.model.node import NodeFacts, decode_node, node_facts
+from t9ksched.model.ordered import OrderedSet
 from t9ksched.model.pod import decode_pod, pod_class
 from t9ksched.model.podclass import ClassTable, HostPort, PodClass
 from t9ksched.model.quantity import QuantityError
@@ -86,7 +87,7 @@ class DefaultScheduler(Reconciler):
         self._charged: dict[str, tuple[str, PodClass]] = {}
         """By pod key: node and class of each bound pod that has not ended."""
         self._stuck: dict[PodClass, dict[str, None]] = {}
-        self._parked: set[str] = set()
+        self._parked: OrderedSet[str] = OrderedSet()
         """Pods that wait for a volume, a claim or the lifting of something else than room."""
         self._claims = follower.cache(PVCS)
         self._volumes = follower.cache(PVS)

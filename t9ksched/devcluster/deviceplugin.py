@@ -89,7 +89,7 @@ def recorded(annotations: Mapping[str, str], wanted: Iterable[ContainerCards]) -
     wanted = tuple(wanted)
     found: Given = {}
     for prefix in (GPU_INDEX_PREFIX, CARDS_GIVEN_PREFIX):
-        for container in {cards.container for cards in wanted}:
+        for container in dict.fromkeys(cards.container for cards in wanted):
             own = [cards for cards in wanted if cards.container == container]
             try:
                 found.update(written(annotations, own, prefix))

@@ -74,7 +74,7 @@ class GarbageCollector:
         if removed:
             if meta["uid"] in self._dependants:
                 self._add("release", place, entry.object)
-            for uid in {owner["uid"] for owner in meta.get("ownerReferences") or ()}:
+            for uid in dict.fromkeys(owner["uid"] for owner in meta.get("ownerReferences") or ()):
                 owner = self._uids.get(uid)
                 if owner is not None:
                     self._add("finish", owner, entry.object)

@@ -21,6 +21,7 @@ from t9ksched.kube.errors import NotFound, Unprocessable
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.resources import NODES, PODS
 from t9ksched.model.names import EXIT_CODE_ANNOTATION, RUN_SECONDS_ANNOTATION
+from t9ksched.model.ordered import OrderedSet
 
 Object = dict[str, Any]
 
@@ -87,7 +88,7 @@ class Kubelet(Reconciler):
         self._names = None if nodes is None else frozenset(nodes)
         self._pods = follower.cache(PODS)
         self._lives: dict[str, _Life] = {}
-        self._by_node: dict[str, set[str]] = {}
+        self._by_node: dict[str, OrderedSet[str]] = {}
         self._addresses: set[str] = set()
         self._next_address = 0
         follower.cache(NODES).listen(self._node_changed)
@@ -115,12 +116,12 @@ class Kubelet(Reconciler):
             return
         if new is None:
             self._leave(key, node)
-            self._by_node.get(node, set()).discard(key)
+            self._by_node.get(node, OrderedSet()).discard(key)
             return
         if podstatus.is_terminal(new) and not new["metadata"].get("deletionTimestamp"):
             self._leave(key, node)
             return
-        self._by_node.setdefault(node, set()).add(key)
+        self._by_node.setdefault(node, OrderedSet()).add(key)
         if key not in self._lives:
             self._enter(key, new)
         elif old is None or _will(old) != _will(new):

@@ -74,7 +74,8 @@ class Collection:
         self.history: deque[Change] = deque()
         self.floor = floor
         """A watch may start at this version or later."""
-        self._waiting: set[asyncio.Future[None]] = set()
+        self._waiting: dict[asyncio.Future[None], None] = {}
+        """In order, so that equal histories repeat."""
         self._snapshots: OrderedDict[int, tuple[list[str], dict[str, Entry]]] = OrderedDict()
 
     @property
@@ -135,14 +136,14 @@ class Collection:
         if self.last_version > version:
             return True
         future = asyncio.get_running_loop().create_future()
-        self._waiting.add(future)
+        self._waiting[future] = None
         try:
             async with asyncio.timeout(timeout):  # unlike wait_for before 3.12, it never swallows a cancellation
                 await future
         except TimeoutError:
             return False
         finally:
-            self._waiting.discard(future)
+            self._waiting.pop(future, None)
         return True
 
     def cut(self, version: int) -> None:

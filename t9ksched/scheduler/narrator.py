@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from t9ksched.model import names
+from t9ksched.model.ordered import OrderedSet
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.avoided import TurnedAway
 from t9ksched.scheduler.journal import Journal
@@ -148,7 +149,7 @@ class Narrator:
             ended, self._state.ended = self._state.ended, []
             for gang, pod in ended:
                 self._note(history.RELEASED, gang, self._clock(), {"pod": pod})
-            changed, self._state.changed_jobs = self._state.changed_jobs, set()
+            changed, self._state.changed_jobs = self._state.changed_jobs, OrderedSet()
             for count, uid in enumerate(changed):
                 if uid:
                     self._tell(uid)

@@ -15,6 +15,7 @@ from t9ksched.model import names
 from t9ksched.model.errors import Invalid
 from t9ksched.model.hold import Hold
 from t9ksched.model.node import Node, NodeFacts, node_facts
+from t9ksched.model.ordered import OrderedSet
 from t9ksched.model.pod import Pod, pod_class
 from t9ksched.model.podclass import ClassTable
 from t9ksched.model.podgroup import PodGroupSpec
@@ -65,9 +66,9 @@ class Observed:
         self.new_acceptances: list[Acceptance] = []
         self.holds: dict[str, Hold] = {}
         self.counts = Counts()
-        self.changed_gangs: set[GangRecord] = set()
-        self.changed_queues: set[str] = set()
-        self.changed_jobs: set[str] = set()
+        self.changed_gangs: OrderedSet[GangRecord] = OrderedSet()
+        self.changed_queues: OrderedSet[str] = OrderedSet()
+        self.changed_jobs: OrderedSet[str] = OrderedSet()
         self.ended: list[tuple[GangRecord, str]] = []
         """Groups and names of bound pods whose cards came free."""
         self.draining: frozenset[str] = frozenset()
@@ -75,10 +76,10 @@ class Observed:
         self._pods_by_name: dict[tuple[str, str], str] = {}
         self._pending: dict[GangRecord, None] = {}
         self._partial: dict[GangRecord, None] = {}
-        self._unsettled: set[GangRecord] = set()
+        self._unsettled: OrderedSet[GangRecord] = OrderedSet()
         self._by_owner: defaultdict[str, dict[GangRecord, None]] = defaultdict(dict)
         self._claimants = Claimants(self.claims)
-        self._resting: set[PodRecord] = set()
+        self._resting: OrderedSet[PodRecord] = OrderedSet()
         self._classes = ClassTable()
         self._on_change = on_change
 
@@ -404,7 +405,7 @@ class Observed:
 
     def settle(self) -> None:
         """Look once at every group that changed: does it run, does it wait. A thousand events cost one look."""
-        changed, self._unsettled = self._unsettled, set()
+        changed, self._unsettled = self._unsettled, OrderedSet()
         for gang in changed:
             if not gang.ran and gang.uid and gang.complete(bound=True):
                 gang.ran = True
@@ -451,9 +452,9 @@ class Observed:
         fresh = {queue.name: queue for queue in queues}
         if fresh == self.queues:
             return
-        self.changed_queues |= {
-            name for name in fresh.keys() | self.queues.keys() if fresh.get(name) != self.queues.get(name)
-        }
+        self.changed_queues.update(
+            name for name in {**self.queues, **fresh} if fresh.get(name) != self.queues.get(name)
+        )
         self.queues = fresh
         self._on_change()
 

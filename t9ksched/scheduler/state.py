@@ -13,6 +13,7 @@ from t9ksched.engine.view import QueueState, View
 from t9ksched.model.gang import Gang, Running
 from t9ksched.model.hold import Hold
 from t9ksched.model.reasons import Code, Reason
+from t9ksched.model.ordered import OrderedSet
 from t9ksched.scheduler.neighbours import own_labels
 from t9ksched.scheduler.observed import Observed
 from t9ksched.scheduler.records import GangRecord, PodRecord
@@ -47,7 +48,8 @@ class ClusterState(Observed):
         """
         gangs: list[Gang] = []
         self.avoided.forget(now)
-        self._resting = {pod for pod in self._resting if pod.waiting and pod.retry_at > now}
+        self._naming_ends = []
+        self._resting = OrderedSet(pod for pod in self._resting if pod.waiting and pod.retry_at > now)
         resting = {pod.gang for pod in self._resting}
         for record in list(self.pending):
             if record in resting:

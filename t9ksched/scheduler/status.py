@@ -18,6 +18,7 @@ import structlog
 from t9ksched.kube.errors import ApiError, NotFound
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.resources import PODGROUPS
+from t9ksched.model.ordered import OrderedSet
 from t9ksched.scheduler.groupstatus import group_status
 from t9ksched.scheduler.records import GangRecord
 from t9ksched.scheduler.state import ClusterState
@@ -108,11 +109,11 @@ class StatusWriter:
     def _collect(self, now: float) -> None:
         state = self._state
         state.settle()
-        gangs, state.changed_gangs = state.changed_gangs, set()
+        gangs, state.changed_gangs = state.changed_gangs, OrderedSet()
         for gang in gangs:
             if gang.uid and not gang.virtual and self._write_groups:
                 self._groups.add(gang, now)
-        queues, state.changed_queues = state.changed_queues, set()
+        queues, state.changed_queues = state.changed_queues, OrderedSet()
         for name in queues:
             self._queues.add(name, now)
 
