@@ -1,19 +1,30 @@
-"""How fast pods are bound: a plain loop that decides nothing, then the whole scheduler, on the same cluster in one run.
+"""How fast pods are bound, beside a plain loop that decides nothing, on the same cluster in the same run.
 
     uv run python tests/benchmarks/bind.py --kubeconfig PATH --nodes 1000 --pods 5000 --gang 8 --in-flight 64
+    uv run python tests/benchmarks/bind.py --null --nodes 5000 --gang 500
 
-The ceiling is a loop that binds pods round-robin with card annotations, exactly the requests the scheduler would send.
-Then the scheduler meets as many waiting pods (in gangs of `--gang`) and N nodes of its own. Printed as one JSON object:
-pods/s and our CPU per bound pod of both, refusals, and the share of the ceiling that the scheduler reaches. Works in
-namespaces and on nodes of its own, which are removed. Without --kubeconfig a dev cluster without kubelets runs in a
-process of its own. Use an ordinary user: system:masters is exempt from the flow control of a server. No other t9ksched
-may run on that cluster.
+Rounds alternate: a plain aiohttp loop binds fresh pods with as many requests in flight and one watcher that reads and
+does not decode (the ceiling), then the whole scheduler meets fresh pods of the same shape, in gangs of `--gang`. Both
+send the same binding. Printed as one JSON object, medians of the rounds: pods/s and CPU per bound pod of both,
+refusals, and the share of the ceiling that the scheduler reaches.
+
+`cpuMicrosecondsPerPod` is all of this process's CPU, from the first decision until the last binding was confirmed by
+the watch, its history written and the statuses brought up to date, divided by bound pods;
+`readingMicrosecondsPerPod` is what the start cost before, nodes included.
+
+Works in namespaces and on nodes of its own, which are removed at the end, as are definitions and queues that were not
+there before. Without --kubeconfig a dev cluster without kubelets runs in a process of its own; with --null a server
+that keeps objects and checks nothing (`nullserver.py`), which shows our own CPU. On a real server be an ordinary user:
+system:masters is exempt from its flow control. The user needs the rights of `deploy/rbac.yaml`, and to create and
+delete namespaces, nodes and pods. No other t9ksched may run on that cluster.
 """
 
 import argparse
 import asyncio
 import json
 import multiprocessing
+import statistics
+import subprocess
 import tempfile
 import time
 from collections import Counter
@@ -23,21 +34,26 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import aiohttp
+import msgspec
+
 from t9ksched.devcluster.cluster import DevCluster
 from t9ksched.devcluster.nodefile import nodes_from
-from t9ksched.kube import binding
-from t9ksched.kube.binding import Binding
 from t9ksched.kube.client import Client
-from t9ksched.kube.config import connect
+from t9ksched.kube.config import connect, credentials
 from t9ksched.kube.crds import ensure, read
-from t9ksched.kube.errors import AlreadyExists, NotFound, TooManyRequests
-from t9ksched.kube.resources import NAMESPACES, NODES, PODGROUPS, PODS, Resource
+from t9ksched.kube.errors import NotFound, TooManyRequests
+from t9ksched.kube.resources import CRDS, NAMESPACES, NODES, PODGROUPS, PODS, QUEUES, Resource
 from t9ksched.model import names
 from t9ksched.packaged import folder
 from t9ksched.scheduler.service import SchedulerService, running
 from t9ksched.store.store import Store
+from tests.benchmarks import nullserver
 
 RUN = "t9ksched.bench/run"
+PATIENCE = 600
+SETTLE_SECONDS = 3.0
+"""After the last binding: statuses and jobs are written at most once a second, and each twice at the most."""
 Object = dict[str, Any]
 
 
@@ -68,74 +84,89 @@ def pod(name: str, queue: str, group: str = "") -> Object:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels}, "spec": spec}
 
 
-class Bench:
-    """One run: `ceiling`, then `scheduler`, then `clean`."""
+def binding(namespace: str, name: str, uid: str, node: str, card: int) -> Object:
+    annotations = {f"{names.GPU_INDEX_PREFIX}main": str(card)}
+    metadata = {"name": name, "namespace": namespace, "uid": uid, "annotations": annotations}
+    target = {"apiVersion": "v1", "kind": "Node", "name": node}
+    return {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
 
-    def __init__(self, client: Client, options: argparse.Namespace) -> None:
+
+def figures(bound: int, seconds: float, cpu: float) -> Object:
+    per_pod = 1e6 * cpu / max(bound, 1)
+    return {"bound": bound, "podsPerSecond": round(bound / seconds, 1), "cpuMicrosecondsPerPod": round(per_pod, 1)}
+
+
+class Plain:
+    """The ceiling: what one aiohttp process can bind when it decides and remembers nothing."""
+
+    def __init__(self, kubeconfig: Path, in_flight: int) -> None:
+        self._credentials = credentials(kubeconfig)
+        self._in_flight = in_flight
+        self._heard = 0
+
+    async def run(self, decisions: list[tuple[str, Object]]) -> Object:
+        await self._credentials.open()
+        headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        if authorization := await self._credentials.authorization():
+            headers["Authorization"] = authorization
+        connector = aiohttp.TCPConnector(limit=0, ssl=self._credentials.tls or True)
+        answers: Counter[int] = Counter()
+        base = self._credentials.access.host
+        async with aiohttp.ClientSession(connector=connector, headers=headers) as session:
+
+            async def bind(decision: tuple[str, Object]) -> None:
+                async with session.post(base + decision[0], data=msgspec.json.encode(decision[1])) as response:
+                    await response.read()
+                answers[response.status] += 1
+
+            async with session.get(f"{base}{PODS.path()}?limit=1") as response:
+                version = (await response.json())["metadata"]["resourceVersion"]
+            watch = asyncio.create_task(
+                self._watch(session, f"{base}{PODS.path()}?watch=true&resourceVersion={version}")
+            )
+            started, cpu = time.perf_counter(), time.process_time()
+            await each(decisions, self._in_flight, bind)
+            seconds = time.perf_counter() - started
+            async with asyncio.timeout(PATIENCE):
+                while self._heard < answers[201] and not watch.done():  # noqa: ASYNC110
+                    await asyncio.sleep(0.005)
+            cpu = time.process_time() - cpu
+            watch.cancel()
+            with suppress(asyncio.CancelledError):
+                await watch
+        return figures(answers[201], seconds, cpu) | {"refused": sum(answers.values()) - answers[201]}
+
+    async def _watch(self, session: aiohttp.ClientSession, url: str) -> None:
+        self._heard = 0
+        async with session.get(url, timeout=aiohttp.ClientTimeout(total=None)) as response:
+            async for chunk in response.content.iter_any():
+                self._heard += chunk.count(b"\n")
+
+
+class Bench:
+    """One run: `prepare`, rounds of `ceiling` and `scheduler`, `clean`."""
+
+    def __init__(self, client: Client, kubeconfig: Path, options: argparse.Namespace) -> None:
         self.client = client
-        self.nodes, self.pods, self.gang, self.in_flight = options.nodes, options.pods, options.gang, options.in_flight
+        self.nodes, self.gang, self.in_flight = options.nodes, options.gang, options.in_flight
+        self.pods = options.pods // options.gang * options.gang
         self.run = f"bind-{uuid4().hex[:8]}"
         self.made: list[str] = []
+        self.undo: list[Callable[[], Awaitable[Any]]] = []
+        self.plain = Plain(kubeconfig, options.in_flight)
 
-    async def ceiling(self) -> Object:
-        """Bind without deciding. Nodes need not exist: no API server checks them in a binding."""
-        namespace = f"{self.run}-plain"
-        await self.client.create(NAMESPACES, {"metadata": {"name": namespace}})
-        decisions: list[Binding] = []
-
-        async def make(index: int) -> None:
-            made = await create(self.client, PODS, pod(f"p{index}", f"{self.run}-none"), namespace)
-            uid, node = made["metadata"]["uid"], f"{self.run}-nowhere-{index % self.nodes}"
-            decisions.append(Binding(namespace, f"p{index}", uid, node, cards={"main": (index % 8,)}))
-
-        await each(range(self.pods), 32, make)
-        outcomes: Counter[str] = Counter()
-
-        async def bind(decision: Binding) -> None:
-            outcomes[type(await binding.run(self.client, decision)).__name__] += 1
-
-        started, cpu = time.perf_counter(), time.process_time()
-        await each(decisions, self.in_flight, bind)
-        found = self._result(outcomes["Bound"], time.perf_counter() - started, time.process_time() - cpu)
-        await self._empty(namespace)
-        return found | {"outcomes": dict(outcomes)}
-
-    async def scheduler(self, where: str) -> Object:
-        """The whole service: reading, deciding, binding, status, history in SQLite, events."""
-        namespace, queue = f"{self.run}-gangs", f"{self.run}-q"
-        await self.client.create(NAMESPACES, {"metadata": {"name": namespace}})
-        with suppress(AlreadyExists):
-            await self.client.create(NAMESPACES, {"metadata": {"name": names.SYSTEM_NAMESPACE}})
-        await self._make_nodes()
-        if self.gang > 1:
-            api = names.SCHEDULER_API
-            spec = {"minMember": self.gang, "queue": queue}
-            groups = [
-                {"apiVersion": api, "kind": "PodGroup", "metadata": {"name": f"g{index}"}, "spec": spec}
-                for index in range(self.pods // self.gang)
-            ]
-            await each(groups, 32, lambda group: create(self.client, PODGROUPS, group, namespace))
-        waiting = [
-            pod(f"p{index}", queue, f"g{index // self.gang}" if self.gang > 1 else "")
-            for index in range(self.pods // self.gang * self.gang)
-        ]
-        await each(waiting, 32, lambda item: create(self.client, PODS, item, namespace))
-        async with await Store.open(f"sqlite:///{where}/store.db") as store:
-            await store.queues.create(queue, {}, {"nodeSelector": {"matchLabels": {RUN: self.run}}})
-            service = SchedulerService(self.client, store, internal_secret=uuid4().hex)
-            async with running(service), asyncio.timeout(600):
-                started, cpu = time.perf_counter(), time.process_time()
-                stats = service.executor.stats
-                while stats.bound + stats.refused < len(waiting):  # noqa: ASYNC110
-                    await asyncio.sleep(0.005)
-                found = self._result(stats.bound, time.perf_counter() - started, time.process_time() - cpu)
-                cycles = service.loop.stats.cycles
-            await store.queues.delete(queue)
-        await self._empty(namespace)
-        return found | {"refused": stats.refused, "throttled": stats.throttled, "cycles": cycles}
-
-    async def _make_nodes(self) -> None:
-        allocatable = {"cpu": "64", "memory": "256Gi", "nvidia.com/gpu": "8"}
+    async def prepare(self) -> None:
+        definitions = read(folder("crds"))
+        for name in [definition["metadata"]["name"] for definition in definitions]:
+            if not await self._there(CRDS, name):
+                self._remove_later(CRDS, name)
+        await ensure(self.client, definitions)
+        if not await self._there(NAMESPACES, names.SYSTEM_NAMESPACE):
+            await self._make_namespace(names.SYSTEM_NAMESPACE)
+        for name in (names.DEFAULT_QUEUE, self.run):
+            if not await self._there(QUEUES, name, names.SYSTEM_NAMESPACE):
+                self._remove_later(QUEUES, name, names.SYSTEM_NAMESPACE)
+        allocatable = {"cpu": "64", "memory": "256Gi", "pods": "110", "nvidia.com/gpu": "8"}
         entry = {"name": self.run, "count": self.nodes, "labels": {RUN: self.run}, "allocatable": allocatable}
 
         async def make(node: Object) -> None:
@@ -146,47 +177,120 @@ class Bench:
 
         await each(nodes_from({"nodes": [entry]}), 32, make)
 
-    def _result(self, bound: int, seconds: float, cpu: float) -> Object:
-        per_pod = cpu / max(bound, 1)
-        return {
-            "bound": bound,
-            "podsPerSecond": round(bound / seconds, 1),
-            "cpuMicrosecondsPerPod": round(per_pod * 1e6, 1),
-        }
+    async def _there(self, res: Resource, name: str, namespace: str | None = None) -> bool:
+        with suppress(NotFound):
+            await self.client.get(res, name, namespace)
+            return True
+        return False
+
+    async def _make_namespace(self, name: str) -> None:
+        await create(self.client, NAMESPACES, {"metadata": {"name": name}})
+        self._remove_later(NAMESPACES, name)
+
+    def _remove_later(self, res: Resource, name: str, namespace: str | None = None) -> None:
+        self.undo.append(lambda: self.client.delete(res, name, namespace))
+
+    async def ceiling(self, turn: int) -> Object:
+        """Bind without deciding, round-robin over the nodes."""
+        namespace = f"{self.run}-plain-{turn}"
+        await self._make_namespace(namespace)
+        decisions: list[tuple[str, Object]] = []
+
+        async def make(index: int) -> None:
+            name, node = f"p{index}", self.made[index % self.nodes]
+            made = await create(self.client, PODS, pod(name, f"{self.run}-none", "none"), namespace)
+            body = binding(namespace, name, made["metadata"]["uid"], node, index % 8)
+            decisions.append((PODS.path(namespace, name, "binding"), body))
+
+        await each(range(self.pods), 32, make)
+        found = await self.plain.run(decisions)
+        await self._empty(namespace)
+        return found
+
+    async def scheduler(self, turn: int, where: str) -> Object:
+        """The whole service: reading, deciding, binding, status, history in SQLite, events."""
+        namespace, queue = f"{self.run}-{turn}", self.run
+        await self._make_namespace(namespace)
+        if self.gang > 1:
+            api, spec = names.SCHEDULER_API, {"minMember": self.gang, "queue": queue}
+            groups = [
+                {"apiVersion": api, "kind": "PodGroup", "metadata": {"name": f"g{index}"}, "spec": spec}
+                for index in range(self.pods // self.gang)
+            ]
+            await each(groups, 32, lambda group: create(self.client, PODGROUPS, group, namespace))
+        waiting = [
+            pod(f"p{index}", queue, f"g{index // self.gang}" if self.gang > 1 else "") for index in range(self.pods)
+        ]
+        await each(waiting, 32, lambda item: create(self.client, PODS, item, namespace))
+        async with await Store.open(f"sqlite:///{where}/store-{turn}.db") as store:
+            spec = {"nodeSelector": {"matchLabels": {RUN: self.run}}}
+            await store.queues.create(queue, {}, spec, {"everyone": True})
+            service = SchedulerService(self.client, store, internal_secret=uuid4().hex)
+            before = time.process_time()
+            async with running(service), asyncio.timeout(PATIENCE):
+                started, cpu = time.perf_counter(), time.process_time()
+                stats = service.executor.stats
+                while stats.bound + stats.refused < len(waiting):  # noqa: ASYNC110
+                    await asyncio.sleep(0.005)
+                seconds = time.perf_counter() - started
+                while any(record.assumed for record in service.state.pods.values()):  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
+                await asyncio.sleep(SETTLE_SECONDS)
+                await service.journal.flushed()
+                found = figures(stats.bound, seconds, time.process_time() - cpu)
+                cycles = service.loop.stats.cycles
+        reading = round(1e6 * (cpu - before) / len(waiting), 1)
+        await self._empty(namespace)
+        more = {"refused": stats.refused, "throttled": stats.throttled, "cycles": cycles}
+        return found | more | {"readingMicrosecondsPerPod": reading}
 
     async def _empty(self, namespace: str) -> None:
-        async def remove(name: str) -> None:
-            with suppress(NotFound):
-                await self.client.delete(PODS, name, namespace, grace=0)
-
-        await each([f"p{index}" for index in range(self.pods)], 32, remove)
-        await self.client.delete(NAMESPACES, namespace)
+        await self.client.request("DELETE", PODS.path(namespace), query={"gracePeriodSeconds": "0"}, timeout=PATIENCE)
+        if self.gang > 1:
+            await self.client.request("DELETE", PODGROUPS.path(namespace), timeout=PATIENCE)
 
     async def clean(self) -> None:
         await each(self.made, 32, lambda name: self.client.delete(NODES, name))
+        for remove in reversed(self.undo):
+            with suppress(NotFound):
+                await remove()
+
+
+def medians(rounds: list[Object]) -> Object:
+    return {key: statistics.median(found[key] for found in rounds) for key in rounds[0]}
 
 
 async def measure(kubeconfig: Path, options: argparse.Namespace) -> Object:
+    ceilings: list[Object] = []
+    ours: list[Object] = []
     async with connect(kubeconfig) as client:
-        await ensure(client, read(folder("crds")))
-        bench = Bench(client, options)
+        bench = Bench(client, kubeconfig, options)
         try:
+            await bench.prepare()
             with tempfile.TemporaryDirectory() as where:
-                ceiling, scheduler = await bench.ceiling(), await bench.scheduler(where)
+                for turn in range(options.rounds):
+                    ceilings.append(await bench.ceiling(turn))
+                    ours.append(await bench.scheduler(turn, where))
         finally:
             await bench.clean()
+    pairs = zip(ceilings, ours, strict=True)
+    shares = [round(own["podsPerSecond"] / plain["podsPerSecond"], 3) for plain, own in pairs]
     return {
+        "server": "given" if options.kubeconfig else "null" if options.null else "devcluster",
+        "tls": client.server.startswith("https"),
         "nodes": options.nodes,
-        "pods": options.pods,
+        "pods": bench.pods,
         "gang": options.gang,
         "inFlight": options.in_flight,
-        "ceiling": ceiling,
-        "scheduler": scheduler,
-        "shareOfCeiling": round(scheduler["podsPerSecond"] / ceiling["podsPerSecond"], 3),
+        "rounds": options.rounds,
+        "ceiling": medians(ceilings),
+        "scheduler": medians(ours),
+        "shareOfCeiling": statistics.median(shares),
+        "shares": shares,
     }
 
 
-def serve(kubeconfig: Path, ready: Any) -> None:
+def devcluster(kubeconfig: Path, ready: Any) -> None:
     """A dev cluster without agents, in this process, until it is terminated."""
 
     async def run() -> None:
@@ -199,26 +303,44 @@ def serve(kubeconfig: Path, ready: Any) -> None:
     asyncio.run(run())
 
 
+def certificate(where: Path) -> Path:
+    """A certificate for 127.0.0.1 with its key, made by the openssl command."""
+    path, request = where / "server.pem", ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
+    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    command = ["openssl", "req", "-x509", *key, *request, "-days", "2", "-keyout", "key.pem", "-out", "cert.pem"]
+    subprocess.run(command, cwd=where, check=True, capture_output=True)
+    path.write_bytes((where / "key.pem").read_bytes() + (where / "cert.pem").read_bytes())
+    return path
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kubeconfig", type=Path)
+    parser.add_argument("--null", action="store_true", help="a server that costs next to nothing, in its own process")
+    parser.add_argument("--tls", action="store_true", help="with --null: serve by TLS (needs the openssl command)")
     parser.add_argument("--nodes", type=int, default=1000)
     parser.add_argument("--pods", type=int, default=5000)
     parser.add_argument("--gang", type=int, default=1, help="members of a gang; 1 means single pods")
-    parser.add_argument("--in-flight", type=int, default=64, help="of the plain loop; the scheduler finds its own")
+    parser.add_argument("--in-flight", type=int, default=64, help="of the plain loop; the scheduler begins with 64")
+    parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
+    if options.nodes * 8 < options.pods:
+        parser.error(f"{options.nodes} nodes of 8 cards cannot take {options.pods} pods of one card")
     if options.kubeconfig is not None:
         print(json.dumps(asyncio.run(measure(options.kubeconfig, options))))
         return
     with tempfile.TemporaryDirectory() as where:
+        kubeconfig = Path(where) / "kubeconfig"
         spawn = multiprocessing.get_context("spawn")
         ready = spawn.Event()
-        server = spawn.Process(target=serve, args=(Path(where) / "kubeconfig", ready), daemon=True)
+        arguments = (kubeconfig, ready, certificate(Path(where)) if options.tls else None)
+        target, arguments = (nullserver.serve, arguments) if options.null else (devcluster, arguments[:2])
+        server = spawn.Process(target=target, args=arguments, daemon=True)
         server.start()
         try:
             if not ready.wait(60):
-                raise TimeoutError("the dev cluster did not start within 60 s")
-            print(json.dumps(asyncio.run(measure(Path(where) / "kubeconfig", options))))
+                raise TimeoutError("the server did not start within 60 s")
+            print(json.dumps(asyncio.run(measure(kubeconfig, options))))
         finally:
             server.terminate()
             server.join()
