@@ -4,11 +4,12 @@ A document is taken whole or refused whole; each fault says in which line it is,
 text is YAML: `actions`, `tiers` of plugins in the order in which they are asked, and `preempt` with rules of our own.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, cast
 
 import yaml
 
+from t9ksched.engine.plugins import HOOKS, Factory, GangOrder, NodeScore, PluginUse, QueueOrder
 from t9ksched.engine.policy import Binpack, Policy, Preemption, Strategy
 from t9ksched.model.duration import parse_duration
 from t9ksched.model.errors import FieldError, Invalid, child
@@ -20,10 +21,12 @@ QUEUE_ORDER: Final = ("basic", "resource")
 _STRATEGIES: Final = ("MostAllocated", "LeastAllocated")
 _WEIGHT: Final = "resources."
 _MOST: Final = 10
+_MOST_TOGETHER: Final = 40
+"""Of the weights of all plugins that score nodes: scores stay inside 64 bits."""
 
 
-def parse_conf(text: str, more_plugins: Iterable[str] = ()) -> Policy:
-    """The policy that a `scheduler.conf` describes. `more_plugins` are names of installed plugins.
+def parse_conf(text: str, more_plugins: Mapping[str, Factory] | None = None) -> Policy:
+    """The policy that a `scheduler.conf` describes. `more_plugins` makes installed plugins, by name.
 
     Raises:
         Invalid: every fault, its path beginning with `line N`.
@@ -37,13 +40,14 @@ def parse_conf(text: str, more_plugins: Iterable[str] = ()) -> Policy:
         raise Invalid.at(where, f"is no YAML: {problem}") from error
     if root is None:
         raise Invalid.at("line 1", "the document is empty: it needs actions and tiers")
-    return _Reader(tuple(more_plugins)).policy(root)
+    return _Reader(more_plugins or {}).policy(root)
 
 
 class _Reader:
     """Walks the document and collects faults with their lines."""
 
-    def __init__(self, more_plugins: tuple[str, ...]) -> None:
+    def __init__(self, more_plugins: Mapping[str, Factory]) -> None:
+        self._factories = more_plugins
         self._plugins = (*PLUGINS, *more_plugins)
         self._faults: list[FieldError] = []
 
@@ -51,7 +55,6 @@ class _Reader:
         fields = dict(self._fields(root, "", ("actions", "tiers", "preempt")))
         actions = self._actions(fields.get("actions"), root)
         plugins = self._all_plugins(fields.get("tiers"), root)
-        order = tuple(name for name in plugins if name in QUEUE_ORDER)
         if "preempt" in actions and "resource" not in plugins:
             self._fail(fields.get("actions", root), "actions", "preempt needs the plugin resource: add it to a tier")
         weight, binpack = 1, None
@@ -62,10 +65,35 @@ class _Reader:
                 binpack = self._binpack(node, path)
             elif name in PLUGINS and node is not None:
                 self._arguments(node, path, ())
+        uses = self._uses(plugins, fields.get("tiers", root))
         preemption = self._preempt(fields.get("preempt"))
         if self._faults:
             raise Invalid(self._faults)
-        return Policy(actions, order, weight, binpack, preemption)
+        queue_order = [name for name in plugins if name in QUEUE_ORDER or isinstance(_made(uses, name), QueueOrder)]
+        gang_order = [name for name in plugins if name == "basic" or isinstance(_made(uses, name), GangOrder)]
+        return Policy(actions, tuple(queue_order), weight, binpack, preemption, tuple(gang_order), tuple(uses.values()))
+
+    def _uses(self, plugins: dict[str, tuple[yaml.Node | None, str]], tiers: yaml.Node) -> dict[str, PluginUse]:
+        """Installed plugins, made from their arguments."""
+        uses = {}
+        for name, (node, path) in plugins.items():
+            if name not in self._factories:
+                continue
+            arguments = self._arguments(node, path, None)
+            weight = self._whole(arguments.pop("weight"), child(path, "weight"), _MOST) if "weight" in arguments else 1
+            texts = {key: self._text(value, child(path, key)) for key, value in arguments.items()}
+            try:
+                plugin = self._factories[name](texts)
+            except (Exception, SystemExit) as error:
+                says = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+                self._fail(node or tiers, path, f"the plugin {name!r} cannot be made: {says}")
+                continue
+            if not isinstance(plugin, tuple(HOOKS.values())):
+                self._fail(node or tiers, path, f"the plugin {name!r} has none of the methods {', '.join(HOOKS)}")
+            uses[name] = PluginUse(name, plugin, weight, tuple(sorted(texts.items())))
+        if sum(use.weight for use in uses.values() if isinstance(use.plugin, NodeScore)) > _MOST_TOGETHER:
+            self._fail(tiers, "tiers", f"the weights of installed plugins are more than {_MOST_TOGETHER} together")
+        return uses
 
     def _fail(self, node: yaml.Node, path: str, message: str) -> None:
         line = f"line {node.start_mark.line + 1}"
@@ -171,7 +199,11 @@ class _Reader:
             found[name] = (fields.get("arguments"), child(path, "arguments"))
 
     def _arguments(
-        self, node: yaml.Node | None, path: str, known: Sequence[str], is_known: Callable[[str], bool] | None = None
+        self,
+        node: yaml.Node | None,
+        path: str,
+        known: Sequence[str] | None,
+        is_known: Callable[[str], bool] | None = None,
     ) -> dict[str, yaml.Node]:
         if node is None or (isinstance(node, yaml.ScalarNode) and not node.value):
             return {}
@@ -219,3 +251,7 @@ class _Reader:
             surplus_yields=bool(read("surplusYields", self._flag, default.surplus_yields)),
             max_grace_seconds=read("maxEvictionGrace", self._seconds, default.max_grace_seconds),
         )
+
+
+def _made(uses: Mapping[str, PluginUse], name: str) -> object:
+    return uses[name].plugin if name in uses else None

@@ -42,6 +42,14 @@ class Eviction(msgspec.Struct, frozen=True, gc=False):
     why: str
 
 
+class PluginFault(msgspec.Struct, frozen=True, gc=False):
+    """A plugin failed and is off for the rest of the cycle: `hook` is the method that was called."""
+
+    plugin: str
+    hook: str
+    message: str
+
+
 class Stats(msgspec.Struct):
     """What the cycle did. `alike` gangs were answered by one that had failed before them in the cycle."""
 
@@ -64,6 +72,7 @@ class Plan(msgspec.Struct, frozen=True):
         surplus: gangs that run or will, with members above the minimum that found no room.
         evictions: members of running gangs that have to go.
         holds: room for the gangs they go for, without a time limit; those of an owner take the place of all it had.
+        faults: plugins that failed, in the order in which they did.
     """
 
     assignments: tuple[Assignment, ...]
@@ -72,6 +81,7 @@ class Plan(msgspec.Struct, frozen=True):
     stats: Stats
     evictions: tuple[Eviction, ...] = ()
     holds: tuple[Hold, ...] = ()
+    faults: tuple[PluginFault, ...] = ()
 
     def to_bytes(self) -> bytes:
         """The plan as JSON; equal views, policies and times give equal bytes."""

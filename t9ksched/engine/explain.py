@@ -218,6 +218,12 @@ def _no_node_matches(column: ClassColumn) -> Reason:
             counts[constraint.label] = gone
             parts.append(f"{gone} {_OWN_WORDS[constraint.label]}")
         left = keeps
+    for name, allows in column.trial.plugins.filters(column.pod_class, column.trial.nodes.static):
+        gone = int((left & ~allows).sum())
+        if gone:
+            counts[f"plugin {name}"] = gone
+            parts.append(f"{gone} {'is' if gone == 1 else 'are'} refused by the plugin {name!r}")
+        left = left & allows
     return Reason(
         Code.NO_NODE_MATCHES,
         f"no node of {len(left)} may run it: {', '.join(parts)}" if parts else "the cluster has no nodes",

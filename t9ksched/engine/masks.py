@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from t9ksched.engine.failures import Failures
 from t9ksched.engine.nodes import FrozenNodes, Int64s, Static
+from t9ksched.engine.plugins import PluginColumns
 from t9ksched.engine.policy import Binpack
 from t9ksched.engine.scores import Scores, scaled
 from t9ksched.engine.tenants import Indices, Tenants
@@ -142,6 +143,7 @@ class Memo:
         self._totals: dict[LabelSelector | None, Int64s] = {}
         self._scores: dict[Binpack | None, Scores] = {}
         self.failures = Failures()
+        self.plugged = PluginColumns()
         self._tenants: Tenants | None = None
         self._domains: dict[str, tuple[Indices, list[str]]] = {}
         self._softly: list[int] | None = None

@@ -1,12 +1,14 @@
 """Who is served first.
 
 Queues: larger priority, then smaller dominant share, then name; asked again after each commitment, because a share has
-grown. Gangs of a queue: those being refilled, then larger priority, then the older, then uid.
+grown. Gangs of a queue: those being refilled, then larger priority, then the older, then uid. Plugins take part in both
+at the place where they are listed.
 """
 
 import heapq
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from t9ksched.engine.plugins import Plugins
 from t9ksched.engine.policy import Policy
 from t9ksched.model.gang import Gang
 from t9ksched.model.queue import QueueSpec
@@ -20,27 +22,59 @@ def gang_key(gang: Gang) -> tuple[bool, int, int, str, str]:
     return (not (gang.ran or gang.placed), -gang.priority, gang.created, gang.name, gang.uid)
 
 
-class QueueOrder:
-    """The queues that still have gangs to judge, best first.
+def sort_gangs(gangs: list[Gang], policy: Policy, plugins: Plugins, now: int) -> None:
+    """Sort gangs of one queue, the best one last."""
+    if policy.gang_order == ("basic",):
+        gangs.sort(key=gang_key, reverse=True)
+        return
+    ranks = [
+        [-gang.priority for gang in gangs] if name == "basic" else plugins.gang_ranks(name, gangs, now)
+        for name in policy.gang_order
+    ]
 
-    Only the queue that was just served changes its share, so it alone is entered again.
+    def key(at: int) -> tuple[object, ...]:
+        refilled, _, *rest = gang_key(gangs[at])
+        return (refilled, *(one[at] for one in ranks), *rest)
+
+    gangs[:] = [gangs[at] for at in sorted(range(len(gangs)), key=key, reverse=True)]
+
+
+Comparator = Callable[[str], int]
+"""What a queue, given by name, is compared by; smaller first."""
+
+
+class QueueOrder:
+    """The queues that still have gangs to judge, best first. `plugins` are comparators by name.
+
+    Only the queue that was just served changes its share, so it alone is entered again. `faults` is asked for how many
+    plugins have failed: with another one off, all queues are compared anew.
     """
 
     def __init__(
-        self, names: Iterable[str], specs: Mapping[str, QueueSpec], share: Callable[[str], int], policy: Policy
+        self,
+        names: Iterable[str],
+        specs: Mapping[str, QueueSpec],
+        share: Comparator,
+        policy: Policy,
+        plugins: Mapping[str, Comparator] | None = None,
+        faults: Callable[[], int] = lambda: 0,
     ) -> None:
-        self._by_priority = "basic" in policy.queue_order
-        self._share = share if "resource" in policy.queue_order else None
-        self._share_first = policy.queue_order[:1] == ("resource",)
-        self._specs = specs
-        self._heap = [(self.key(name), name) for name in names]
-        heapq.heapify(self._heap)
+        known = {"basic": lambda name: -specs[name].priority, "resource": share, **(plugins or {})}
+        self._comparators: Sequence[Comparator] = [known[name] for name in policy.queue_order]
+        self._faults = faults
+        self._seen = -1
+        self._heap: list[tuple[tuple[int, ...], str]] = [((), name) for name in names]
+        self._enter()
 
-    def key(self, name: str) -> tuple[int, int]:
+    def key(self, name: str) -> tuple[int, ...]:
         """What queues are compared by, smaller first; equal keys are decided by name."""
-        priority = -self._specs[name].priority if self._by_priority else 0
-        share = self._share(name) if self._share else 0
-        return (share, priority) if self._share_first else (priority, share)
+        return tuple([compare(name) for compare in self._comparators])
+
+    def _enter(self) -> None:
+        while self._seen != self._faults():
+            self._seen = self._faults()
+            self._heap = [(self.key(name), name) for _, name in self._heap]
+        heapq.heapify(self._heap)
 
     def best(self) -> str | None:
         """The queue to serve, None when there is none."""
@@ -53,5 +87,7 @@ class QueueOrder:
         if more:
             name = self._heap[0][1]
             heapq.heapreplace(self._heap, (self.key(name), name))
+            if self._seen != self._faults():
+                self._enter()
         else:
             heapq.heappop(self._heap)

@@ -5,7 +5,8 @@ is sliced, nor on the memo it was given. Minima first: the best queue's best gan
 committed, or undone and explained. When every minimum has been judged, members above minima take what room is left.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import islice
 from operator import itemgetter
 
@@ -18,7 +19,7 @@ from t9ksched.engine.crowd import Crowd
 from t9ksched.engine.decision import Assignment, Eviction, Plan, Stats, Waiting
 from t9ksched.engine.ledger import Ledger, Shortfall
 from t9ksched.engine.masks import Mask, Memo
-from t9ksched.engine.order import QueueOrder, gang_key
+from t9ksched.engine.order import QueueOrder, gang_key, sort_gangs
 from t9ksched.engine.placement import pack, place_together, wanting_company
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.preemption import Choice, Preemption
@@ -71,7 +72,8 @@ class Planner:
         by_queue: dict[str, list[Gang]] = {}
         for gang in view.gangs if crowd is None else crowd.derive(view.gangs):
             by_queue.setdefault(gang.queue, []).append(gang)
-        self._minima = {name: _Line(gangs) for name, gangs in by_queue.items() if name in view.queues}
+        sort = partial(sort_gangs, policy=policy, plugins=self._trial.plugins, now=now)
+        self._minima = {name: _Line(gangs, sort) for name, gangs in by_queue.items() if name in view.queues}
         self._above: dict[str, list[tuple[Gang, list[Member]]]] = {}
         self._above_at: dict[str, int] = {}
         for name in sorted(by_queue.keys() - view.queues.keys()):
@@ -119,11 +121,19 @@ class Planner:
             self._stats,
             tuple(self._evictions),
             tuple(self._holds),
+            tuple(self._trial.plugins.faults),
         )
 
     def _ordered(self, names: Iterable[str]) -> QueueOrder:
         specs = {name: state.spec for name, state in self._view.queues.items()}
-        return QueueOrder(list(names), specs, self._ledger.share, self._policy)
+        plugins, used = self._trial.plugins, self._ledger.used
+        ranks = {
+            use.name: lambda name, use=use: plugins.queue_rank(use, name, specs[name], used(name))
+            for use in self._policy.plugins
+            if use.name in self._policy.queue_order
+        }
+        share = self._ledger.share
+        return QueueOrder(list(names), specs, share, self._policy, ranks, lambda: len(plugins.faults))
 
     def _total(self, queue: str) -> dict[str, int]:
         totals = self._trial.memo.total(self._view.queues[queue].spec.node_selector).tolist()
@@ -473,8 +483,9 @@ class Planner:
 class _Line:
     """Gangs of one queue, best first; sorted when the queue is first served."""
 
-    def __init__(self, gangs: list[Gang]) -> None:
+    def __init__(self, gangs: list[Gang], sort: Callable[[list[Gang]], None]) -> None:
         self._gangs = gangs
+        self._sort = sort
         self._sorted = False
 
     def __len__(self) -> int:
@@ -483,6 +494,6 @@ class _Line:
     def pop(self) -> Gang:
         """The best gang."""
         if not self._sorted:
-            self._gangs.sort(key=gang_key, reverse=True)
+            self._sort(self._gangs)
             self._sorted = True
         return self._gangs.pop()

@@ -6,6 +6,8 @@ Defaults are the values that the product's documentation recommends for `schedul
 from dataclasses import dataclass
 from typing import Literal
 
+from t9ksched.engine.plugins import PluginUse
+
 Strategy = Literal["MostAllocated", "LeastAllocated"]
 
 
@@ -59,10 +61,12 @@ class Policy:
     Attributes:
         actions: `allocate` places pods; `preempt` lets gangs of higher queues take room from lower ones.
         queue_order: comparators of queues, first asked first: `basic` (larger priority), `resource` (smaller dominant
-            share).
+            share), and names of plugins that order queues.
+        gang_order: the same for gangs of one queue: `basic` (larger priority), and names of plugins that order gangs.
         affinity_weight: of preferred affinities in a node's total.
         binpack: None when the plugin is off; nodes then tie and the first by name is taken.
         preemption: how `preempt` goes about it.
+        plugins: plugins of installed packages, in the order in which they are listed.
     """
 
     actions: tuple[str, ...] = ("allocate",)
@@ -70,3 +74,5 @@ class Policy:
     affinity_weight: int = 10
     binpack: Binpack | None = Binpack()
     preemption: Preemption = Preemption()
+    gang_order: tuple[str, ...] = ("basic",)
+    plugins: tuple[PluginUse, ...] = ()

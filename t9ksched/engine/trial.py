@@ -16,7 +16,9 @@ from t9ksched.engine.cards import Grant, split
 from t9ksched.engine.crowd import NOBODY, Crowd, Sight
 from t9ksched.engine.masks import Mask, Memo
 from t9ksched.engine.nodes import LARGEST, FrozenNodes, Int64s, Masks
+from t9ksched.engine.plugins import BEST, Plugins
 from t9ksched.engine.policy import Policy
+from t9ksched.engine.scores import FULL
 from t9ksched.model.labels import LabelSelector
 from t9ksched.model.podclass import HostPort, PodClass
 
@@ -56,6 +58,7 @@ class Trial:
         """Only these nodes are looked at; see `within`."""
         self._memo = memo
         self.scores = self.memo.scores(policy.binpack)
+        self.plugins = Plugins(policy.plugins, memo.plugged, memo.failures.forget)
         self.free: Int64s = nodes.free()
         self.idle: Masks = nodes.static.usable & ~nodes.cards_used
         self.base: Int64s = self.scores.base(nodes)
@@ -74,6 +77,22 @@ class Trial:
         if found is None:
             found = self._columns[key] = ClassColumn(self, selector, pod_class)
         return found
+
+    def allowed(self, selector: LabelSelector | None, pod_class: PodClass) -> Mask:
+        """Nodes on which pods of the class may run in a queue with this selector; not to be written to."""
+        mask = self.memo.allowed(selector, pod_class)
+        for _, allows in self.plugins.filters(pod_class, self.nodes.static):
+            mask = mask & allows
+        return mask
+
+    def bias(self, pod_class: PodClass, among: Mask) -> Int64s | None:
+        """What preferences about nodes and plugins add to the score of each node; None when they add nothing."""
+        preferred = self.memo.preferred(pod_class, among, self.affinity_weight)
+        points = self.plugins.scores(pod_class, self.nodes.static)
+        if points is None:
+            return preferred
+        points = points * (FULL // BEST)
+        return points if preferred is None else preferred + points
 
     def commit(self) -> None:
         """What was placed stays; there is nothing to undo any more."""
@@ -268,7 +287,7 @@ class ClassColumn:
     def mask(self) -> Mask:
         """Nodes that are allowed at all, shape (nodes,)."""
         if self._mask is None:
-            self._mask = self.trial.memo.allowed(self.selector, self.pod_class)
+            self._mask = self.trial.allowed(self.selector, self.pod_class)
         return self._mask
 
     @property
@@ -280,7 +299,7 @@ class ClassColumn:
         """What one pod adds to each node's score, shape (nodes,)."""
         if self._gain is None:
             self._gain = self.trial.scores.gain(self.needs_vector)
-            self._bias = self.trial.memo.preferred(self.pod_class, self.mask, self.trial.affinity_weight)
+            self._bias = self.trial.bias(self.pod_class, self.mask)
             self.trial.keep(self)
         return self._gain
 

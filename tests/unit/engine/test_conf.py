@@ -1,10 +1,15 @@
 """`scheduler.conf`: what is read, and how each fault is named with its line."""
 
+from collections.abc import Mapping
+
 import pytest
 
 from t9ksched.engine.conf import parse_conf
 from t9ksched.engine.policy import Binpack, Policy, Preemption
 from t9ksched.model.errors import Invalid
+from t9ksched.model.gang import Gang
+from t9ksched.model.node import NodeFacts
+from t9ksched.model.podclass import PodClass
 
 RECOMMENDED = """\
 actions: "allocate,preempt"
@@ -63,9 +68,67 @@ def test_rules_of_preemption() -> None:
     assert parse_conf(LEAST + rules).preemption == Preemption(600, 3, True, False, 30)
 
 
-def test_names_of_installed_plugins_are_known() -> None:
-    conf = LEAST + "- plugins: [{name: mine, arguments: {anything: 1}}]\n"
-    assert parse_conf(conf, ["mine"]) == parse_conf(LEAST)
+class Small:
+    """Small gangs first; likes any node as much as it is told."""
+
+    def __init__(self, arguments: Mapping[str, str]) -> None:
+        if arguments.get("points", "1") == "many":
+            raise ValueError("points must be a number")
+        self.points = int(arguments.get("points", "1"))
+
+    def gang_rank(self, gang: Gang, now: int) -> int:
+        return gang.min_member
+
+    def score(self, pod: PodClass, node: NodeFacts) -> int:
+        return self.points
+
+
+INSTALLED = {"small": Small, "nothing": lambda arguments: object(), "broken": lambda arguments: 1 // 0}
+
+
+def plugged(*plugins: str) -> str:
+    return LEAST + "- plugins: [" + ", ".join(f"{{name: {text}}}" for text in plugins) + "]\n"
+
+
+def test_installed_plugins_are_made_from_their_arguments() -> None:
+    found = parse_conf(plugged("small, arguments: {points: 7, weight: 2}", "resource"), INSTALLED)
+    (use,) = found.plugins
+    assert (use.name, use.weight, use.arguments) == ("small", 2, (("points", "7"),))
+    assert isinstance(use.plugin, Small)
+    assert use.plugin.points == 7
+    assert found.queue_order == ("basic", "resource"), "it orders no queues"
+    assert found.gang_order == ("basic", "small")
+    first = (
+        "actions: allocate\ntiers: [{plugins: [{name: small}, {name: basic}, {name: predicates}, {name: affinity}]}]"
+    )
+    assert parse_conf(first, INSTALLED).gang_order == ("small", "basic")
+    same = parse_conf(plugged("small, arguments: {points: 7, weight: 2}", "resource"), INSTALLED)
+    assert same == found, "a document that is read again changes nothing"
+    assert parse_conf(plugged("small"), INSTALLED) != found
+
+
+@pytest.mark.parametrize(
+    ("plugin", "path", "says"),
+    [
+        ("small, arguments: {points: many}", "line 5, tiers[2].plugins[0].arguments", "points must be a number"),
+        ("small, arguments: {weight: 11}", "line 5, tiers[2].plugins[0].arguments.weight", "out of range"),
+        ("small, arguments: {points: [1]}", "line 5, tiers[2].plugins[0].arguments.points", "must be a text"),
+        ("nothing", "line 3, tiers[2].plugins[0].arguments", "has none of the methods"),
+        ("broken", "line 3, tiers[2].plugins[0].arguments", "ZeroDivisionError"),
+        ("unheard", "line 5, tiers[2].plugins[0].name", "use basic, predicates, affinity, resource, binpack, small"),
+    ],
+)
+def test_plugins_that_cannot_be_made(plugin: str, path: str, says: str) -> None:
+    with pytest.raises(Invalid) as error:
+        parse_conf(plugged(plugin), INSTALLED)
+    assert error.value.errors[0].path == path
+    assert says in error.value.errors[0].message
+
+
+def test_weights_of_plugins_stay_countable() -> None:
+    many = {f"p{at}": Small for at in range(5)}
+    with pytest.raises(Invalid, match="more than 40 together"):
+        parse_conf(plugged(*(f"{name}, arguments: {{weight: 10}}" for name in many)), many)
 
 
 @pytest.mark.parametrize(
