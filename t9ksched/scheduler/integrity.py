@@ -63,11 +63,11 @@ class Integrity:
             if not gang.ran:
                 gang.first_bound = gang.first_bound or now
                 late = now - gang.first_bound > self._timeout
-            elif any(pod.waiting for pod in gang.members.values()):
+            elif any(pod.waiting and not pod.unpermitted for pod in gang.members.values()) and not gang.unpermitted:
                 gang.fell = gang.fell or now
                 late = now - gang.fell > self._recovery
             else:
-                late = False  # members ended for good: what becomes of the rest is its owner's to say
+                late = False  # members ended for good, or may not come: what runs is not evicted for that
             if late:
                 found.append(gang)
         return found

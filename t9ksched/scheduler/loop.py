@@ -89,7 +89,7 @@ class Loop:
                 await self.cycle()
 
     async def _wait(self) -> None:
-        retry = self._state.next_retry()
+        retry = None if self.paused else self._state.next_retry()
         if retry is None:
             await self._wake.wait()
             return
@@ -106,6 +106,8 @@ class Loop:
         evictor = self._evictor if self.may_evict and "preempt" in self.policy.actions else None
         view = self._state.view(now, evictor.tenants.running(now) if evictor else ())
         self._narrator.accepted(self._state.take_new_acceptances())
+        for gang in self._state.take_said():
+            self._narrator.waits(gang.uid, gang.reasons, None, now)
         policy = self.policy if evictor else replace(self.policy, actions=("allocate",))
         planner = Planner(view, policy, now, self._memo)
         time = asyncio.get_running_loop().time

@@ -25,6 +25,8 @@ from t9ksched.store.history import Event
 from t9ksched.store.jobs import JobRecord as StoredJob
 
 JOB_PERIOD: Final = 1.0
+_REFUSALS: Final = frozenset({str(Code.NOT_PERMITTED), str(Code.SUBMITTER_UNKNOWN)})
+"""Reasons of the last gate: the group is not waiting for room."""
 
 
 class Narrator:
@@ -63,8 +65,10 @@ class Narrator:
         if codes and self._told.get(uid) != codes:
             self._told[uid] = codes
             message = "; ".join(reason.message for reason in reasons)
-            self._note(history.WAITING, gang, now, {"codes": sorted(codes), "message": message})
-            self._notices.gang(gang, names.EVENT_WAITING, message)
+            refused = codes <= _REFUSALS
+            event = history.REFUSED if refused else history.WAITING
+            self._note(event, gang, now, {"codes": sorted(codes), "message": message})
+            self._notices.gang(gang, names.EVENT_REFUSED if refused else names.EVENT_WAITING, message, warning=refused)
 
     def accepted(self, acceptances: list[Acceptance]) -> None:
         """Groups came in: what was agreed with them outlives this process."""
@@ -75,6 +79,7 @@ class Narrator:
             gang = self._state.gangs_by_uid.get(acceptance.uid)
             if gang is not None:
                 detail = {"priority": acceptance.priority, "group": acceptance.group_name}
+                detail |= {"submitter": acceptance.submitter, "permittedBy": acceptance.permitted_by}
                 self._note(history.ACCEPTED, gang, int(acceptance.accepted_at.timestamp() * 1e9), detail)
 
     def placed(self, uid: str, now: int) -> None:

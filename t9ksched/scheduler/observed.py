@@ -30,6 +30,7 @@ from t9ksched.scheduler.counts import Counts
 from t9ksched.scheduler.gates import gates
 from t9ksched.scheduler.namespaces import Namespaces
 from t9ksched.scheduler.neighbours import Neighbourhood
+from t9ksched.scheduler.permissions import Permissions
 from t9ksched.scheduler.records import (
     GangRecord,
     JobRecord,
@@ -64,6 +65,7 @@ class Observed:
         self.jobs: dict[str, JobRecord] = {}
         self.acceptances: dict[str, Acceptance] = {}
         self.new_acceptances: list[Acceptance] = []
+        self.permissions = Permissions(self.namespaces, self.acceptances)
         self.holds: dict[str, Hold] = {}
         self.counts = Counts()
         self.changed_gangs: OrderedSet[GangRecord] = OrderedSet()
@@ -119,6 +121,7 @@ class Observed:
     def _namespace_changed(self, name: str) -> None:
         """Labels or annotations of a namespace changed, which queues and rules about pods select by."""
         self.neighbourhood.namespace_changed(name)
+        self.permissions.changed()
         self._on_change()
 
     # Volumes
@@ -456,6 +459,7 @@ class Observed:
             name for name in {**self.queues, **fresh} if fresh.get(name) != self.queues.get(name)
         )
         self.queues = fresh
+        self.permissions.changed()
         self._on_change()
 
     def upsert_job(self, job: JobRecord) -> None:
@@ -476,11 +480,15 @@ class Observed:
 
     def accept(self, acceptance: Acceptance) -> None:
         """An acceptance read from SQL: at start, or because the service recorded one."""
-        self.acceptances[acceptance.uid] = acceptance
-        gang = self.gangs_by_uid.get(acceptance.uid)
-        if gang is not None and gang.acceptance is None:
+        uid = acceptance.uid
+        self.acceptances[uid] = acceptance
+        gang, pod = self.gangs_by_uid.get(uid), self.pods.get(uid)
+        if gang is not None and (gang.acceptance is None or gang.acceptance.submitter is None):
             gang.acceptance = acceptance
-            self._gang_changed(gang)
+        for concerned in dict.fromkeys((gang, pod.gang if pod else None, *self.gangs_of_owner(uid))):
+            if concerned is not None:
+                self._gang_changed(concerned)
+                self._on_change()
 
 
 def _condition(status: Mapping[str, object], kind: str) -> bool:

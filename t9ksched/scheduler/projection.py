@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 import structlog
 
+from t9ksched.admission.access import Members, parse_members
 from t9ksched.kube.errors import Conflict, NotFound
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.resources import QUEUES
@@ -22,7 +23,6 @@ from t9ksched.scheduler.notices import Notices
 from t9ksched.scheduler.queuestatus import queue_status
 from t9ksched.scheduler.state import ClusterState
 from t9ksched.store.errors import RevisionChanged, RowExists, RowMissing, StoreError
-from t9ksched.store.history import QUEUE_CHANGED, QUEUE_CREATED, Event
 from t9ksched.store.queues import QueueRecord
 from t9ksched.store.store import Store
 
@@ -31,6 +31,7 @@ log = structlog.get_logger(__name__)
 REVISION_ANNOTATION: Final = f"{names.SCHEDULER_GROUP}/revision"
 PROJECTED_ANNOTATION: Final = f"{names.SCHEDULER_GROUP}/projected"
 _ACTOR: Final = "kubernetes"
+_EVERYONE: Final = Members(everyone=True)
 
 
 def fingerprint(spec: QueueSpec) -> str:
@@ -77,12 +78,15 @@ class Projection:
         """
         records = await self._store.queues.list()
         self._records = {record.name: record for record in records}
-        queues = []
+        queues, members = [], {}
         for record in records:
             try:
+                # Who may use the queues of a cluster that is only observed is not written in it.
+                members[record.name] = _EVERYONE if self._observe else parse_members(record.members)
                 queues.append(Queue(record.name, parse_queue_spec(record.spec), record.labels))
             except Invalid as error:
                 log.error("a queue in the database cannot be read, it is left out", queue=record.name, error=str(error))
+        self._state.permit(members)
         self._state.drain({record.name for record in records if record.draining})
         self._state.set_queues(queues)
 
@@ -161,15 +165,10 @@ class Projection:
             if record is None and base:
                 raise RowMissing(f"the queue {name!r} was deleted meanwhile")
             if record is None:
-                await self._store.queues.create(name, labels, spec.to_dict())
-                event = QUEUE_CREATED
+                await self._store.queues.create(name, labels, spec.to_dict(), by=_ACTOR)
             else:
                 expected = int(base) if base.isdecimal() else record.revision
-                await self._store.queues.edit(name, lambda _: (labels, spec.to_dict()), expected)
-                event = QUEUE_CHANGED
-            await self._store.history.append(
-                Event(event=event, queue=name, actor=_ACTOR, detail={"spec": spec.to_dict(), "labels": labels})
-            )
+                await self._store.queues.edit(name, lambda _: (labels, spec.to_dict()), expected, by=_ACTOR)
         except (Invalid, RevisionChanged, RowExists, RowMissing) as error:
             refused = str(error)
         else:

@@ -89,6 +89,8 @@ class PodRecord:
     unbound: tuple[Reason, ...] = ()
     to_bind: tuple[str, ...] = ()
     """Claims whose volumes are bound once a node was chosen, before the pod is."""
+    unpermitted: tuple[Reason, ...] = ()
+    """Why it may not join the group that it names."""
     annotations: dict[str, str] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
     gang: "GangRecord | None" = None
@@ -97,8 +99,8 @@ class PodRecord:
 
     @property
     def blocked(self) -> tuple[Reason, ...]:
-        """Why it cannot be placed whatever room there is: its own gates, then its volume claims."""
-        return self.gates + self.unbound
+        """Why it cannot be placed whatever room there is: its own gates, its volume claims, who submitted it."""
+        return self.gates + self.unbound + self.unpermitted
 
     @property
     def key(self) -> str:
@@ -156,6 +158,14 @@ class GangRecord:
     position: int | None = None
     avoid: frozenset[str] = frozenset()
     """Nodes that turned members away a short while ago."""
+    unpermitted: Reason | None = None
+    """Why it may not use its queue, as the last gate found."""
+    strangers: bool = False
+    """Whether members wait that may not join it."""
+    judged: int = 0
+    """As of which version of the permissions the last gate looked at it."""
+    nameless: int = 0
+    """Since when nobody has known who submitted it; 0 while somebody does."""
     stale: bool = True
     _snapshot: Gang | None = None
 

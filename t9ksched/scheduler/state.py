@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from t9ksched.admission.access import Members
 from t9ksched.engine.plan import Assignment
 from t9ksched.engine.view import QueueState, View
 from t9ksched.model.gang import Gang, Running
@@ -16,9 +17,10 @@ from t9ksched.model.reasons import Code, Reason
 from t9ksched.model.ordered import OrderedSet
 from t9ksched.scheduler.neighbours import own_labels
 from t9ksched.scheduler.observed import Observed
+from t9ksched.scheduler.permissions import NAMING_NS
 from t9ksched.scheduler.records import GangRecord, PodRecord
 from t9ksched.store.acceptances import Acceptance
-from t9ksched.store.controls import JobControl
+from t9ksched.store.controls import JobControl, Stop
 
 REFILL_HOLD_NS = 60 * 1_000_000_000
 """How long the place of a refused member is kept for its gang."""
@@ -38,6 +40,11 @@ class ClusterState(Observed):
         """Room that victims are leaving, by uid of the group they go for."""
         self._idle_promises: dict[str, int] = {}
         """Since when nobody has been leaving the room promised to a group."""
+        self._naming_ends: list[int] = []
+        """When groups that nobody has put a name to will have waited long enough for one."""
+        self._said: list[GangRecord] = []
+        self.stops: tuple[Stop, ...] = ()
+        """What administrators stopped for now."""
         self.controls: dict[str, JobControl] = {}
         """What managers decided, by UID of the job."""
 
@@ -49,6 +56,7 @@ class ClusterState(Observed):
         gangs: list[Gang] = []
         self.avoided.forget(now)
         self._naming_ends = []
+        self._naming_ends = []
         self._resting = OrderedSet(pod for pod in self._resting if pod.waiting and pod.retry_at > now)
         resting = {pod.gang for pod in self._resting}
         for record in list(self.pending):
@@ -59,6 +67,8 @@ class ClusterState(Observed):
                 record.control, record.stale = control, True
             if (unfit := _unfit(record)) is not None:
                 self._say(record, unfit)
+                continue
+            if not self._permitted(record, now):
                 continue
             if record.queue in self.draining and not record.ran and not record.placed_count():
                 self._say(record, _draining(record.queue))
@@ -90,6 +100,31 @@ class ClusterState(Observed):
             self.neighbourhood.present(),
             self.namespaces.labels,
         )
+
+    def _permitted(self, gang: GangRecord, now: int) -> bool:
+        """Whether the group may use its queue. What nobody has put a name to is given a moment before that is said."""
+        queue = self.queues.get(gang.queue)
+        reason = self.permissions.refusal(gang, queue) if queue else None
+        if reason is None:
+            gang.nameless = 0
+            return True
+        if reason.code == Code.SUBMITTER_UNKNOWN:
+            gang.nameless = gang.nameless or now
+            if now < gang.nameless + NAMING_NS:
+                self._naming_ends.append(gang.nameless + NAMING_NS)
+                return False
+        self._say(gang, reason)
+        return False
+
+    def permit(self, members: dict[str, Members]) -> None:
+        """Who may use which queue, all of it."""
+        if self.permissions.set_members(members):
+            self._on_change()
+
+    def group(self, groups: dict[str, frozenset[str]]) -> None:
+        """The groups of users, all of them."""
+        if self.permissions.set_groups(groups):
+            self._on_change()
 
     def _labelled(self, gang: Gang) -> Gang:
         """The gang with its members' labels, which rules about pods read."""
@@ -144,22 +179,31 @@ class ClusterState(Observed):
         """Why a group is not even judged."""
         if gang.reasons != (reason,):
             gang.reasons, gang.position = (reason,), None
+            self._said.append(gang)
             self.changed_gangs.add(gang)
             self.changed_jobs.add(gang.owner.uid if gang.owner else gang.uid)
+
+    def take_said(self) -> list[GangRecord]:
+        """Groups that got another reason without being judged by a plan since the last call."""
+        taken, self._said = self._said, []
+        return taken
 
     def _accept_new(self, gang: GangRecord, now: int) -> None:
         queue = self.queues.get(gang.spec.queue)
         if queue is None or queue.spec.closed or gang.spec_faults:
             return
         root = self.acceptances.get(gang.owner.uid) if gang.owner else None
+        access = self.permissions.access(gang, queue)
         acceptance = Acceptance(
             uid=gang.uid,
             kind="Pod" if gang.virtual else "PodGroup",
             namespace=gang.namespace,
             name=gang.name,
             queue=gang.spec.queue,
-            priority=gang.spec.priority,
+            priority=min(gang.spec.priority, access.max_priority),
             submitter=root.submitter if root else None,
+            groups=list(root.groups) if root else [],
+            permitted_by=access.rule,
             group_uid=None if gang.virtual else gang.uid,
             group_name=None if gang.virtual else gang.name,
             accepted_at=datetime.fromtimestamp(now / 1e9, UTC),
@@ -258,6 +302,7 @@ class ClusterState(Observed):
         times = [pod.retry_at for pod in self._resting if pod.waiting]
         if (end := self.avoided.next_end()) is not None:
             times.append(end)
+        times.extend(self._naming_ends)
         times.extend(since + IDLE_PROMISE_NS for since in self._idle_promises.values())
         return min(times, default=None)
 

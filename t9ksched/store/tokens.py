@@ -126,11 +126,17 @@ class Tokens:
         return (await self.groups(user)).get(user, frozenset())
 
     async def groups(self, user: str | None = None) -> dict[str, frozenset[str]]:
-        """The groups of every user that has any (or of one), as tokens that still count say.
+        """The groups of every user that has any (or of one), as tokens that still count say."""
+        return (await self.groups_until(datetime.now(UTC), user))[0]
+
+    async def groups_until(
+        self, now: datetime, user: str | None = None
+    ) -> tuple[dict[str, frozenset[str]], datetime | None]:
+        """The same as of `now`, and until when it holds: a token with groups ends then. None: until a token changes.
 
         Changes of tokens stand in the change log, as table `api_token`.
         """
-        now = datetime.now(UTC)
+        ends: list[datetime] = []
         query = select(api_token.c.owner, api_token.c.groups, api_token.c.expires_at)
         if user is not None:
             query = query.where(api_token.c.owner == user)
@@ -139,7 +145,8 @@ class Tokens:
             for owner, groups, end in (await connection.execute(query)).all():
                 if groups and (end is None or now < end):
                     found[owner] = found.get(owner, frozenset()) | frozenset(groups)
-        return found
+                    ends += [end] if end is not None else []
+        return found, min(ends, default=None)
 
     async def revoke(self, name: str, *, by: str | None = None) -> None:
         """Make a token worthless from the next request on.

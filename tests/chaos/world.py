@@ -283,7 +283,7 @@ class World:
         away, self.database_away = self.database_away, False
         try:
             if await store.queues.get(name) is None:
-                await store.queues.create(name, {}, spec)
+                await store.queues.create(name, {}, spec, {"everyone": True})
             else:
                 await store.queues.edit(name, lambda _: ({}, spec))
         finally:

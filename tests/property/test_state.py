@@ -7,6 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from t9ksched.admission.access import Members
 from t9ksched.engine.plan import plan
 from t9ksched.engine.policy import Policy
 from t9ksched.model import names
@@ -31,6 +32,7 @@ class Histories(RuleBasedStateMachine):
         super().__init__()
         self.state = ClusterState()
         self.state.set_queues([Queue("q", parse_queue_spec({"quota": {"requests": {GPU: "10"}}}))])
+        self.state.permit({"q": Members(everyone=True)})
         self.pods: dict[str, dict[str, Any]] = {}
         self.nodes: set[str] = set()
         self.serial = 0

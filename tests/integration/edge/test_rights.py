@@ -189,7 +189,7 @@ def _told(item: Object) -> bool:
 async def queues(stage: Stage, queue: str) -> None:
     """A queue is made, edited from outside twice, and deleted."""
     world, where = stage.world, names.SYSTEM_NAMESPACE
-    await stage.store.queues.create("brief", {}, {"priority": 1})
+    await stage.store.queues.create("brief", {}, {"priority": 1}, {"everyone": True})
     await world.until(QUEUES, "brief", lambda item: item.get("status"), where)
     for priority in (2, 3):
         await world.client.patch(QUEUES, "brief", where, {"spec": {"priority": priority}})
@@ -221,7 +221,8 @@ def _projected(item: Object, priority: int) -> bool:
 async def durations(stage: Stage, queue: str) -> None:
     """One of every kind that can be told to stop runs too long, and a plain pod."""
     world, client = stage.world, stage.world.client
-    await stage.store.queues.create("short", {}, {"maxDuration": "1s", "maxDurationFrom": "Creation"})
+    spec = {"maxDuration": "1s", "maxDurationFrom": "Creation"}
+    await stage.store.queues.create("short", {}, spec, {"everyone": True})
     await world.create(world.pod("overdue", 0, queue="short"))
     for group, kind in STOPS:
         res = next(row for row in ALL if (row.group, row.kind) == (group, kind))
@@ -298,7 +299,7 @@ async def jobs(stage: Stage, queue: str) -> None:
 
 async def test_every_right_is_used_and_none_is_missing(stage: Stage) -> None:
     queue = "t-q"
-    await stage.store.queues.create(queue, {}, stage.world.queue_spec)
+    await stage.store.queues.create(queue, {}, stage.world.queue_spec, {"everyone": True})
     async with (
         leading(stage.scheduler, SCHEDULER_LEASE) as scheduler,
         leading(stage.controller, CONTROLLER_LEASE) as controller,

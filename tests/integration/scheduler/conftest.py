@@ -35,5 +35,5 @@ def start(world: World, store: Store) -> Start:
 @pytest.fixture
 async def queue(world: World, store: Store) -> str:
     """A queue over this test's nodes."""
-    await store.queues.create(f"{world.run}-q", {}, world.queue_spec)
+    await store.queues.create(f"{world.run}-q", {}, world.queue_spec, {"everyone": True})
     return f"{world.run}-q"

@@ -12,7 +12,7 @@ PREEMPT = Policy(actions=("allocate", "preempt"))
 
 async def queues(world: World, store: Store, **specs: dict) -> None:
     for name, spec in specs.items():
-        await store.queues.create(f"{world.run}-{name}", {}, world.queue_spec | spec)
+        await store.queues.create(f"{world.run}-{name}", {}, world.queue_spec | spec, {"everyone": True})
 
 
 async def test_a_higher_queue_takes_the_room_of_exactly_one_lower_gang(

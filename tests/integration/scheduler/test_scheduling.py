@@ -60,7 +60,7 @@ async def test_foreign_pods_take_room_and_are_never_touched(world: World, start:
 async def test_a_quota_is_never_exceeded(world: World, start: Start, store: Store) -> None:
     await world.play(2, 8)
     spec = world.queue_spec | {"quota": {"requests": {GPU: "3"}}}
-    await store.queues.create(f"{world.run}-small", {}, spec)
+    await store.queues.create(f"{world.run}-small", {}, spec, {"everyone": True})
     async with start() as service:
         await world.create(*(world.pod(f"p{index}", 1, queue=f"{world.run}-small") for index in range(6)))
         told = [await world.node_or_reason(f"p{index}") for index in range(6)]
@@ -85,7 +85,7 @@ async def test_a_restart_disturbs_nothing_and_gives_no_card_twice(world: World, 
 
 async def test_what_was_agreed_outlives_the_scheduler(world: World, start: Start, queue: str, store: Store) -> None:
     await world.play(1, 1)
-    await store.queues.create(f"{world.run}-other", {}, world.queue_spec)
+    await store.queues.create(f"{world.run}-other", {}, world.queue_spec, {"everyone": True})
     async with start():
         await world.gang("big", 1, 8, queue)
         await world.condition("big", "GroupScheduled", "False", "NeverFits")
@@ -133,7 +133,7 @@ async def test_an_unknown_and_a_closed_queue_keep_their_pods_waiting_with_the_re
 async def test_what_runs_longer_than_the_queue_allows_is_ended(world: World, start: Start, store: Store) -> None:
     await world.play(1, 2)
     name = f"{world.run}-short"
-    await store.queues.create(name, {}, world.queue_spec | {"maxDuration": "1s"})
+    await store.queues.create(name, {}, world.queue_spec | {"maxDuration": "1s"}, {"everyone": True})
     async with start():
         pod = world.pod("plain", 1, queue=name)
         template = {"metadata": pod["metadata"] | {"name": "x"}, "spec": pod["spec"] | {"restartPolicy": "Never"}}

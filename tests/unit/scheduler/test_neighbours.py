@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from t9ksched.admission.access import Members
 from t9ksched.engine.plan import Plan, plan
 from t9ksched.engine.policy import Policy
 from t9ksched.model import names
@@ -43,6 +44,7 @@ def term(app: str, key: str = "kubernetes.io/hostname", **more: Any) -> dict[str
 def state() -> ClusterState:
     found = ClusterState()
     found.set_queues([Queue("default", parse_queue_spec({})), Queue("q", parse_queue_spec({}))])
+    found.permit({"default": Members(everyone=True), "q": Members(everyone=True)})
     for at in range(4):
         labels = {"kubernetes.io/hostname": f"n{at}", "rack": f"r{at // 2}"}
         ready = [{"type": "Ready", "status": "True"}]

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from t9ksched.admission.access import Members
 from t9ksched.engine.plan import Assignment, plan
 from t9ksched.engine.policy import Policy
 from t9ksched.model import names
@@ -87,7 +88,9 @@ def group(name: str, min_member: int, uid: str = "", queue: str = "q", **spec: A
 
 def state_with(*nodes: Any, queues: dict[str, Any] | None = None) -> ClusterState:
     state = ClusterState()
-    state.set_queues(Queue(name, parse_queue_spec(spec)) for name, spec in (queues or {"q": {}, "default": {}}).items())
+    queues = queues or {"q": {}, "default": {}}
+    state.set_queues(Queue(name, parse_queue_spec(spec)) for name, spec in queues.items())
+    state.permit(dict.fromkeys(queues, Members(everyone=True)))
     for item in nodes or (node(),):
         state.upsert_node(item)
     return state
