@@ -106,7 +106,7 @@ class Journal:
     async def _flush(self) -> None:
         if self._acceptances:
             batch = list(self._acceptances)
-            await self._store.acceptances.put_many(batch)
+            await self._store.acceptances.put_many(batch, announce=False)
             for _ in batch:
                 self._acceptances.popleft()
         while self._events:

@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from t9ksched.store import changes
 from t9ksched.store.database import Database
-from t9ksched.store.rows import BATCH, batches, insert_missing
+from t9ksched.store.rows import BATCH, batches, inserting_missing
 from t9ksched.store.tables import acceptance
 
 
@@ -53,12 +53,16 @@ class Acceptances:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def put_many(self, accepted: Sequence[Acceptance]) -> None:
-        """Record acceptances, all or none of a thousand."""
+    async def put_many(self, accepted: Sequence[Acceptance], *, announce: bool = True) -> None:
+        """Record acceptances, all or none of a thousand.
+
+        The scheduler itself need not `announce` in the change log what it alone would read there.
+        """
         for batch in batches([_row(one) for one in accepted]):
             async with self._database.write() as connection:
-                await changes.append(connection, "acceptance", *(str(row["uid"]) for row in batch))
-                await insert_missing(connection, acceptance, batch)
+                if announce:
+                    await changes.append(connection, "acceptance", *(str(row["uid"]) for row in batch))
+                await _PUT.write(connection, batch)
                 await self._name_submitters(connection, batch)
 
     @staticmethod
@@ -111,6 +115,9 @@ def _row(one: Acceptance) -> dict[str, Any]:
     row = {name: getattr(one, name) for name in Acceptance.__slots__ if name != "time_limit"}
     row["time_limit_seconds"] = None if one.time_limit is None else int(one.time_limit.total_seconds())
     return row
+
+
+_PUT = inserting_missing(acceptance, [column.name for column in acceptance.columns])
 
 
 def _acceptance(row: RowMapping) -> Acceptance:

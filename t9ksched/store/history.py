@@ -13,6 +13,7 @@ from sqlalchemy import ColumnElement, and_, delete, insert, or_, select
 from sqlalchemy.engine import RowMapping
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from t9ksched.store.bulk import Bulk
 from t9ksched.store.database import Database
 from t9ksched.store.rows import BATCH, batches
 from t9ksched.store.tables import history
@@ -119,7 +120,7 @@ class History:
         """Write events in their order, a thousand a transaction."""
         for batch in batches([_values(event) for event in events]):
             async with self._database.write() as connection:
-                await connection.execute(insert(history), list(batch))
+                await _APPEND.write(connection, batch)
 
     async def append(self, event: Event) -> None:
         """Write one event."""
@@ -205,8 +206,12 @@ class History:
                 return dropped
 
 
+_WRITTEN: Final = tuple(name for name in Event.__slots__ if name != "id")
+_APPEND: Final = Bulk(history, _WRITTEN, lambda _: insert(history))
+
+
 def _values(event: Event) -> dict[str, Any]:
-    return {name: getattr(event, name) for name in Event.__slots__ if name != "id"}
+    return {name: getattr(event, name) for name in _WRITTEN}
 
 
 def _event(row: RowMapping) -> Event:

@@ -13,7 +13,7 @@ from sqlalchemy import Select, delete, func, select, update
 from sqlalchemy.engine import RowMapping
 
 from t9ksched.store.database import Database
-from t9ksched.store.rows import BATCH, batches, insert_missing, upsert
+from t9ksched.store.rows import BATCH, batches, insert_missing, upserting
 from t9ksched.store.tables import job
 
 PENDING = "Pending"
@@ -46,7 +46,7 @@ class Jobs:
         """Write what is known now; the time of submission stays as first written."""
         for batch in batches([_row(one) for one in records]):
             async with self._database.write() as connection:
-                await upsert(connection, job, batch, keep=["submitted_at"])
+                await _PUT.write(connection, batch)
 
     async def put_new(self, records: Sequence[JobRecord]) -> None:
         """Write jobs just accepted, unless the leader was faster: its word is newer."""
@@ -99,6 +99,9 @@ class Jobs:
         """Drop jobs whose objects were gone before that time; how many."""
         async with self._database.write() as connection:
             return int((await connection.execute(delete(job).where(job.c.deleted_at < before))).rowcount)
+
+
+_PUT = upserting(job, JobRecord.__slots__, keep=["submitted_at"])
 
 
 def _row(record: JobRecord) -> dict[str, Any]:

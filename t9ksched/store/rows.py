@@ -7,6 +7,8 @@ from sqlalchemy import Table
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from t9ksched.store.bulk import Bulk
+
 BATCH = 1000
 """Rows a statement; keeps one transaction's memory and one lock's time small."""
 
@@ -31,14 +33,26 @@ async def upsert(
     connection: AsyncConnection, table: Table, rows: Sequence[dict[str, Any]], *, keep: Iterable[str] = ()
 ) -> None:
     """Insert rows, or write over those of the same primary key; columns in `keep` stay as first written."""
-    if not rows:
-        return
+    if rows:
+        await connection.execute(_upsert(connection, table, rows[0], keep), list(rows))
+
+
+def _upsert(connection: AsyncConnection, table: Table, names: Iterable[str], keep: Iterable[str]) -> Any:
     statement = _insert(connection, table)
     fixed = {column.name for column in table.primary_key} | set(keep)
-    changed = {name: statement.excluded[name] for name in rows[0] if name not in fixed}
-    await connection.execute(
-        statement.on_conflict_do_update(index_elements=list(table.primary_key), set_=changed), list(rows)
-    )
+    changed = {name: statement.excluded[name] for name in names if name not in fixed}
+    return statement.on_conflict_do_update(index_elements=list(table.primary_key), set_=changed)
+
+
+def inserting_missing(table: Table, names: Sequence[str]) -> Bulk:
+    """As `insert_missing`, for many rows with these columns."""
+    return Bulk(table, names, lambda connection: _insert(connection, table).on_conflict_do_nothing())
+
+
+def upserting(table: Table, names: Sequence[str], keep: Iterable[str] = ()) -> Bulk:
+    """As `upsert`, for many rows with these columns."""
+    columns, kept = tuple(names), tuple(keep)
+    return Bulk(table, columns, lambda connection: _upsert(connection, table, columns, kept))
 
 
 def batches(rows: Sequence[dict[str, Any]]) -> Iterable[Sequence[dict[str, Any]]]:
