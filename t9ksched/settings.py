@@ -29,6 +29,8 @@ class Settings(BaseSettings):
         retention_days: how long history and deleted jobs are kept.
         max_body_bytes: the largest request body that REST reads.
         card_resources: further resource names whose units are whole cards.
+        scheduler_conf: a file with the `scheduler.conf`, followed while the scheduler runs; without it the ConfigMap
+            `scheduler-config` is followed.
     """
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore", hide_input_in_errors=True)
@@ -46,6 +48,7 @@ class Settings(BaseSettings):
     retention_days: int = Field(default=90, ge=1)
     max_body_bytes: int = Field(default=4 * 1024 * 1024, ge=1024)
     card_resources: Annotated[tuple[str, ...], NoDecode] = ()
+    scheduler_conf: Path | None = None
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: Literal["console", "json"] = "console"
 

@@ -26,6 +26,15 @@ DataDirOption = Annotated[
     ),
 ]
 OutputOption = Annotated[Output, typer.Option("-o", "--output", help="A table for people, json for programs.")]
+SchedulerConfOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--scheduler-conf",
+        envvar="T9KSCHED_SCHEDULER_CONF",
+        metavar="FILE",
+        help="The scheduling policy, followed while it runs (default: the ConfigMap scheduler-config).",
+    ),
+]
 NamespaceOption = Annotated[str, typer.Option("-n", "--namespace", metavar="NS", help="The namespace.")]
 
 

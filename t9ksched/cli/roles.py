@@ -44,6 +44,7 @@ async def scheduler(settings: Settings) -> int:
             listen=(settings.internal_host, settings.internal_port),
             public_address=settings.internal_address,
             retention=timedelta(days=settings.retention_days),
+            scheduler_conf=settings.scheduler_conf,
         )
         await service.run()
     return 0

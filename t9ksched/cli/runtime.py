@@ -143,6 +143,7 @@ async def _start(plan: Plan, stack: AsyncExitStack) -> Running:
         listen=(settings.internal_host, settings.internal_port),
         public_address=settings.internal_address,
         retention=timedelta(days=settings.retention_days),
+        scheduler_conf=settings.scheduler_conf,
         observe=plan.observe,
     )
     stack.push_async_callback(_stop, parts.create_task(scheduler.run(), name="scheduler"))

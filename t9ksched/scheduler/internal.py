@@ -13,6 +13,7 @@ from aiohttp import web
 from t9ksched.scheduler.configuration import Configuration
 from t9ksched.scheduler.explaining import explanation
 from t9ksched.scheduler.metrics import CONTENT_TYPE, exposition
+from t9ksched.scheduler.plugins import PluginWatch
 from t9ksched.scheduler.queuestatus import queue_status
 from t9ksched.scheduler.shapes import find_job, job_shape, job_views, node_shape
 from t9ksched.scheduler.state import ClusterState
@@ -28,12 +29,14 @@ class InternalServer:
         self,
         state: ClusterState,
         configuration: Configuration,
+        plugins: PluginWatch,
         secret: str,
         now: Callable[[], str],
         listen: tuple[str, int],
     ) -> None:
         self._state = state
         self._configuration = configuration
+        self._plugins = plugins
         self._secret = secret
         self._now = now
         self._listen = listen
@@ -112,7 +115,7 @@ class InternalServer:
 
     async def _metrics(self, _: web.Request) -> web.Response:
         return web.Response(
-            body=await exposition(self._state, bool(self._configuration.refused)),
+            body=await exposition(self._state, bool(self._configuration.refused), self._plugins.failures),
             headers={"Content-Type": CONTENT_TYPE},
         )
 

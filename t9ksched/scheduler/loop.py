@@ -19,6 +19,7 @@ from t9ksched.engine.policy import Policy
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.executor import Executor
 from t9ksched.scheduler.narrator import Narrator
+from t9ksched.scheduler.plugins import PluginWatch
 from t9ksched.scheduler.preemption import Evictor
 from t9ksched.scheduler.state import ClusterState
 
@@ -74,6 +75,8 @@ class Loop:
         self.paused = False
         """Nothing is decided while this is set."""
         self.may_evict = True
+        self.plugins: PluginWatch | None = None
+        """Is told of plugins that fail."""
 
     def wake(self) -> None:
         """Something changed that could let something start."""
@@ -118,6 +121,8 @@ class Loop:
                 slice_ends = time() + SLICE_SECONDS
         plan = planner.result()
         self.stats.cycles += 1
+        if self.plugins is not None:
+            self.plugins.cycle(plan.faults)
         await self._carry_out(plan)
         self._state.end_idle_promises(self._clock(), evicting=self._evictor is not None and self._evictor.busy)
         return plan

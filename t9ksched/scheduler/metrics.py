@@ -6,6 +6,7 @@ would cost ten times as much, and a large cluster must not hold the event loop.
 
 import asyncio
 from collections import defaultdict
+from collections.abc import Mapping
 from typing import Final
 
 from t9ksched.scheduler.state import ClusterState
@@ -15,7 +16,9 @@ _UNITS: Final = {"cpu": "core", "memory": "byte", "ephemeral-storage": "byte"}
 _NODES_A_SLICE: Final = 200
 
 
-async def exposition(state: ClusterState, configuration_refused: bool) -> bytes:
+async def exposition(
+    state: ClusterState, configuration_refused: bool, plugin_failures: Mapping[str, int] | None = None
+) -> bytes:
     """The whole page."""
     lines = [
         "# HELP T9kScheduler_node_resource_requests Requests of non-terminated pods on a node.",
@@ -43,6 +46,12 @@ async def exposition(state: ClusterState, configuration_refused: bool) -> bytes:
         "# HELP t9ksched_configuration_refused Whether the newest configuration is unusable.",
         "# TYPE t9ksched_configuration_refused gauge",
         f"t9ksched_configuration_refused {int(configuration_refused)}",
+        "# HELP t9ksched_plugin_failures_total Cycles in which a plugin failed and was switched off.",
+        "# TYPE t9ksched_plugin_failures_total counter",
+        *(
+            f't9ksched_plugin_failures_total{{plugin="{_text(name)}"}} {count}'
+            for name, count in sorted((plugin_failures or {}).items())
+        ),
         "",
     ]
     return "\n".join(lines).encode()

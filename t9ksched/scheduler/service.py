@@ -10,6 +10,7 @@ import socket
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import structlog
 
@@ -21,7 +22,7 @@ from t9ksched.kube.reflector import Reflector
 from t9ksched.kube.resources import CONFIGMAPS
 from t9ksched.kube.volumes import VolumeBinding
 from t9ksched.model.names import SYSTEM_NAMESPACE
-from t9ksched.scheduler.configuration import NAMED, Configuration
+from t9ksched.scheduler.configuration import NAMED, Configuration, ConfigurationFile
 from t9ksched.scheduler.directions import Directions
 from t9ksched.scheduler.durations import DurationKeeper
 from t9ksched.scheduler.executor import Executor
@@ -34,6 +35,7 @@ from t9ksched.scheduler.journal import Journal
 from t9ksched.scheduler.loop import Loop
 from t9ksched.scheduler.narrator import Narrator
 from t9ksched.scheduler.notices import Notices
+from t9ksched.scheduler.plugins import PluginWatch, installed
 from t9ksched.scheduler.preemption import Evictor
 from t9ksched.scheduler.projection import Projection
 from t9ksched.scheduler.state import ClusterState
@@ -67,6 +69,7 @@ class SchedulerService:
         listen: tuple[str, int] = ("127.0.0.1", 0),
         public_address: str | None = None,
         policy: Policy | None = None,
+        scheduler_conf: Path | None = None,
         retention: timedelta = timedelta(days=90),
         gang_bind_timeout: int = GANG_BIND_TIMEOUT_SECONDS,
         gang_recovery_timeout: int = GANG_RECOVERY_TIMEOUT_SECONDS,
@@ -96,7 +99,10 @@ class SchedulerService:
             observe=observe,
         )
         self._directions = Directions(store, self.state, self.loop, clock)
-        self.configuration = Configuration(policy or Policy(), notices, self._apply)
+        plugins = installed()
+        self.configuration = Configuration(policy or Policy(), notices, self._apply, plugins)
+        self._file = ConfigurationFile(scheduler_conf, self.configuration, plugins) if scheduler_conf else None
+        watch = self.loop.plugins = PluginWatch(notices, self.configuration.about)
         followed = Feed(self.configuration.upsert, self.configuration.remove, lambda: None)
         self._config_map = Reflector(client, CONFIGMAPS, followed, SYSTEM_NAMESPACE, field_selector=NAMED)
         self._projection = Projection(client, store, self.state, notices, self._now, observe=observe)
@@ -113,7 +119,7 @@ class SchedulerService:
         durations = DurationKeeper(client, self.state, notices, clock)
         self._housekeeping = Housekeeping(self.state, store, integrity, durations, clock, retention, observe=observe)
         self._feeds = Feeds(client, self.state, self._projection, self._seen)
-        self._internal = InternalServer(self.state, self.configuration, internal_secret, self._now, listen)
+        self._internal = InternalServer(self.state, self.configuration, watch, internal_secret, self._now, listen)
         self.ready = asyncio.Event()
 
     @property
@@ -142,8 +148,11 @@ class SchedulerService:
 
         Raises:
             OSError: the internal address is in use.
+            Invalid: the file with the configuration cannot be used.
             StoreError: the database is away at the start and the cluster has no projected queues either.
         """
+        if self._file is not None:
+            await self._file.begin()
         await self._internal.start()
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -152,7 +161,7 @@ class SchedulerService:
                 else:
                     tasks.create_task(self._recorder.run())
                 tasks.create_task(self.journal.run())
-                tasks.create_task(self._config_map.run())
+                tasks.create_task(self._config_map.run() if self._file is None else self._file.run())
                 revision = await self._restore()
                 with reading(lambda: len(self.state.pods)):
                     for reflector in self._feeds.reflectors():
@@ -181,6 +190,8 @@ class SchedulerService:
 
     async def _configured(self) -> None:
         """Wait for the configuration, but not for long: without the right to read it the policy given holds."""
+        if self._file is not None:
+            return
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_CONFIGURATION_SECONDS):
                 await self._config_map.synced.wait()

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from t9ksched.cli.options import SchedulerConfOption
+
 KubeconfigOption = Annotated[
     Path | None,
     typer.Option(
@@ -29,9 +31,11 @@ PortOption = Annotated[
 ]
 
 
-def scheduler(kubeconfig: KubeconfigOption = None, db: DbOption = None) -> None:
+def scheduler(
+    kubeconfig: KubeconfigOption = None, db: DbOption = None, scheduler_conf: SchedulerConfOption = None
+) -> None:
     """Run the scheduler alone. Of several, the one that holds the lease t9k-system/t9k-scheduler works."""
-    _run("scheduler", kubeconfig=kubeconfig, db=db)
+    _run("scheduler", kubeconfig=kubeconfig, db=db, scheduler_conf=scheduler_conf)
 
 
 def controller(kubeconfig: KubeconfigOption = None) -> None:

@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 from t9ksched.cli.datadir import default_data_dir
-from t9ksched.cli.options import DataDirOption, OutputOption
+from t9ksched.cli.options import DataDirOption, OutputOption, SchedulerConfOption
 from t9ksched.cli.output import Output, console, example, print_json, program
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ def up(
             help="With --kubeconfig: plan and explain, and change nothing in the cluster.",
         ),
     ] = False,
+    scheduler_conf: SchedulerConfOption = None,
     data_dir: DataDirOption = None,
     output: OutputOption = Output.table,
 ) -> None:
@@ -60,7 +61,8 @@ def up(
     from t9ksched.settings import Settings
 
     with failures():
-        settings = Settings.load(**({"db": db} if db else {}))
+        given = {"db": db, "scheduler_conf": scheduler_conf}
+        settings = Settings.load(**{name: value for name, value in given.items() if value})
     configure(settings, quiet=output is Output.table)
     directory = data_dir or settings.data_dir or default_data_dir()
     place = directory.expanduser().absolute()
