@@ -180,7 +180,10 @@ def _finish(
     _replica_failure(conditions, replicas, failures)
     conditions.set("Completed", True, reason, message)
     conditions.set("Failed", failed, reason if failed else "-", message if failed else "")
-    status = _status(old, job, conditions, replicas, final, _started(old))
+    started = _started(old)
+    if started is None and (started := _ran_since(replicas)) is not None:
+        events = [*events, Event("Start", "the job ran, and was over before its start was seen")]
+    status = _status(old, job, conditions, replicas, final, started)
     status["completionTime"] = phase.format_time(now)
     events = [*events, Event(final, message, "Warning" if failed else "Normal")]
     return Actions(status, _left_over(job, conditions, children), (), tuple(events))
@@ -304,6 +307,13 @@ def _aggregate(replicas: list[_Replica], active: bool) -> dict[str, int]:
 
 def _started(old: Mapping[str, Any]) -> datetime | None:
     return phase.parse_time(old["startTime"]) if old.get("startTime") else None
+
+
+def _ran_since(replicas: Iterable[_Replica]) -> datetime | None:
+    """When the first of the pods that ran was started, by its kubelet."""
+    ran = (replica.pod for replica in replicas if replica.pod and phase.phase(replica.pod) in ("Running", "Succeeded"))
+    times = [text for pod in ran if (text := (pod.get("status") or {}).get("startTime"))]
+    return phase.parse_time(min(times)) if times else None
 
 
 def _fixed_queue(job: Job, conditions: Conditions, children: Children, events: list[Event]) -> str | None:

@@ -56,6 +56,21 @@ def test_from_nothing_to_running_to_done() -> None:
     assert world.reasons() == ["Created", "Start", "Succeeded"]
 
 
+def test_a_job_over_before_its_start_was_seen_started_when_its_pods_did() -> None:
+    world = World(pytorch())
+    world.settle()
+    for name in (MASTER, WORKER):
+        world.set_phase(name, "Succeeded", 0)
+        world.pod(name)["status"]["startTime"] = "2026-03-01T12:00:01Z"
+    world.later(5)
+    world.settle()
+    assert (world.status["startTime"], world.status["completionTime"]) == (
+        "2026-03-01T12:00:01Z",
+        "2026-03-01T12:00:05Z",
+    )
+    assert world.reasons() == ["Created", "Start", "Succeeded"]
+
+
 def test_status_shows_the_replicas() -> None:
     world = started()
     world.set_phase(MASTER, "Succeeded", 0)
