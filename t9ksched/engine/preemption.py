@@ -206,7 +206,9 @@ class Preemption:
         group = tenants.unit_group
         units = (may[group] | (yielding[group] & tenants.is_surplus)) & ~self._gone & (tenants.unit_size > 0)
         level, standing = self._standing(gang)
-        order = (standing[tenants.queue_of] * 2 + tenants.guarded) * len(tenants.groups) + tenants.rank
+        # Lowest queue priority first; then whoever breaks no disruption budget; then by queue and by group.
+        first = (level[tenants.queue_of] - _OWN_LEVEL) * 2 + tenants.guarded
+        order = (first * len(tenants.queues) + standing[tenants.queue_of]) * len(tenants.groups) + tenants.rank
         # Units of one group follow each other in their order.
         within = np.arange(len(group)) - tenants.first_unit[group]
         places = order[group] * (int(within.max(initial=0)) + 1) + within
@@ -284,6 +286,9 @@ class Preemption:
         level = candidates.level[by_order[:few]].max()
         ordered = self._pruned(groups, self._greedy(groups, free, first, candidates.order, must), candidates, must)
         within = allowed & (candidates.level <= level)
+        guarded = self._tenants.guarded[self._tenants.unit_group]
+        if ordered is not None and not guarded[ordered.units].any():
+            within &= ~guarded  # a budget is not broken to evict fewer
         cheapest = self._greedy(groups, free, within, candidates.order, must, by_size=True)
         cheapest = self._pruned(groups, cheapest, candidates, must)
         if ordered is None or cheapest is None:

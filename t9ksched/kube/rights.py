@@ -80,6 +80,7 @@ ROLES: Final[dict[str, tuple[Rule, ...]]] = {
         Rule("", ("persistentvolumeclaims", "persistentvolumes"), ("patch",), "binds volumes for a pod it places"),
         Rule("", ("pods",), ("delete",), "takes back a gang that got stuck half-way"),
         Rule("", ("pods/status",), ("patch",), "says on a pod why it is evicted"),
+        Rule("policy", ("poddisruptionbudgets",), _FOLLOW, "sees whom it should rather not evict"),
         Rule(SCHEDULER_GROUP, ("podgroups",), _FOLLOW, "sees the gangs"),
         Rule(SCHEDULER_GROUP, ("podgroups/status", "queues/status"), ("patch",), "says how gangs and queues stand"),
         Rule(

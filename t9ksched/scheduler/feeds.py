@@ -16,6 +16,7 @@ from t9ksched.kube.resources import (
     NAMESPACES,
     NODES,
     NOTEBOOKS,
+    PDBS,
     PODGROUPS,
     PODS,
     PVCS,
@@ -28,6 +29,7 @@ from t9ksched.kube.resources import (
 from t9ksched.model import names
 from t9ksched.model.node import decode_node
 from t9ksched.model.pod import decode_pod
+from t9ksched.scheduler.budgets import DisruptionBudget
 from t9ksched.scheduler.claims import Claim, CsiNode, PersistentVolume, StorageClass
 from t9ksched.scheduler.namespaces import NamespaceObject
 from t9ksched.scheduler.projection import Projection
@@ -154,6 +156,7 @@ class Feeds:
         follow(NODES, decode_node, state.upsert_node, lambda node: state.remove_node(node.metadata.name))
         follow(STORAGECLASSES, decoder(StorageClass), state.upsert_storage_class, state.remove_storage_class)
         follow(PVS, decoder(PersistentVolume), state.upsert_volume, state.remove_volume)
+        follow(PDBS, decoder(DisruptionBudget), state.budgets.upsert, state.budgets.remove)
         follow(PVCS, decoder(Claim), state.upsert_claim, state.remove_claim)
         follow(
             QUEUES,

@@ -113,7 +113,8 @@ class Narrator:
     def preempted(self, gang: GangRecord, pod: str, by: str, why: str, now: int) -> None:
         """A member had to go so that another gang may start."""
         winner = self._state.gangs_by_uid.get(by)
-        detail = {"pod": pod, "by": winner.key if winner else by, "byQueue": winner.queue if winner else "", "why": why}
+        queue = winner.queue if winner else ""
+        detail = {"pod": pod, "by": winner.key if winner else "", "byUid": by, "byQueue": queue, "why": why}
         self._note(history.PREEMPTED, gang, now, detail)
         self._notices.gang(gang, names.EVENT_PREEMPTED, why, warning=True)
 

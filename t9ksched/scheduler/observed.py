@@ -23,6 +23,7 @@ from t9ksched.model.quantity import QuantityError
 from t9ksched.model.queue import Queue
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.avoided import Avoided
+from t9ksched.scheduler.budgets import Budgets
 from t9ksched.scheduler.charges import Charges, annotated_cards
 from t9ksched.scheduler.claimants import Claimants
 from t9ksched.scheduler.claims import Claim, Claims, CsiNode, PersistentVolume, StorageClass, claim_names
@@ -55,6 +56,7 @@ class Observed:
         self.node_objects: dict[str, tuple[Node, NodeFacts]] = {}
         self.charges = Charges(self.nodes)
         self.avoided = Avoided()
+        self.budgets = Budgets()
         self.claims = Claims()
         self.pods: dict[str, PodRecord] = {}
         self.namespaces = Namespaces(self._namespace_changed)

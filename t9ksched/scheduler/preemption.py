@@ -19,11 +19,15 @@ from t9ksched.kube.port import ClusterPort
 from t9ksched.model.gang import Running, RunningPod
 from t9ksched.scheduler.narrator import Narrator
 from t9ksched.scheduler.records import GangRecord, natural
+from t9ksched.scheduler.shapes import identity
 from t9ksched.scheduler.state import ClusterState
+from t9ksched.store.history import PREEMPTED, History
 
 log = structlog.get_logger(__name__)
 
 _DAY_NS: Final = 86_400 * 1_000_000_000
+_ONE_EVICTION_NS: Final = 600 * 1_000_000_000
+_PAGE: Final = 1000
 _IN_FLIGHT: Final = 16
 _PAUSE_SECONDS: Final = 0.5
 _LONGEST_PAUSE_SECONDS: Final = 10.0
@@ -35,18 +39,35 @@ class Tenants:
     def __init__(self, state: ClusterState, leaving: Container[str]) -> None:
         self._state = state
         self._leaving = leaving
-        self._evicted: defaultdict[str, deque[int]] = defaultdict(deque)
+        self._evicted: defaultdict[str, deque[tuple[str, int]]] = defaultdict(deque)
+        """By job: who got its room, and when."""
 
-    def note(self, job: str, now: int) -> None:
-        """A job lost a member to a preemptor."""
+    def note(self, job: str, by: str, now: int) -> None:
+        """A job lost a member to a preemptor. What it loses to the same one within minutes counts once."""
         times = self._evicted[job]
-        if not times or now - times[-1] > 1_000_000_000:  # members of one eviction count once
-            times.append(now)
+        if not times or times[-1][0] != by or now - times[-1][1] > _ONE_EVICTION_NS:
+            times.append((by, now))
+
+    async def restore(self, history: History, now: int) -> None:
+        """Count what history says of the last day: a restart forgives nobody.
+
+        Raises:
+            StoreError: the database does not answer.
+        """
+        since = datetime.fromtimestamp((now - _DAY_NS) / 1e9, UTC)
+        after = 0
+        while page := await history.list(event=PREEMPTED, since=since, after=after, limit=_PAGE):
+            after = page[-1].id
+            for event in page:
+                if event.uid is not None:
+                    self.note(event.uid, str(event.detail.get("byUid", "")), int(event.at.timestamp() * 1e9))
 
     def running(self, now: int) -> tuple[Running, ...]:
         """All of them; groups with a binding under way are left out, they may not be judged yet."""
-        self._state.settle()
-        return tuple(found for gang in self._state.gangs.values() if (found := self._running(gang, now)) is not None)
+        state = self._state
+        state.settle()
+        found = (self._running(gang, now) for gang in state.gangs.values())
+        return state.budgets.guard((one for one in found if one is not None), state.pods, state.queues)
 
     def _running(self, gang: GangRecord, now: int) -> Running | None:
         if not gang.uid or not gang.acceptance:
@@ -79,14 +100,14 @@ class Tenants:
             min_member=gang.spec.min_member,
             roles=gang.spec.roles,
             succeeded=tuple(sorted(succeeded.items())),
-            evictions=self._recent(gang.owner.uid if gang.owner else gang.uid, now),
+            evictions=self._recent(identity(gang)[0], now),
         )
 
     def _recent(self, job: str, now: int) -> int:
         times = self._evicted.get(job)
         if times is None:
             return 0
-        while times and now - times[0] > _DAY_NS:
+        while times and now - times[0][1] > _DAY_NS:
             times.popleft()
         if not times:
             del self._evicted[job]
@@ -148,7 +169,7 @@ class Evictor:
                 at = datetime.fromtimestamp(now / 1e9, UTC)
                 match await evict(self._client, victim, message=eviction.why, now=at, most_grace=most_grace):
                     case Evicted():
-                        self.tenants.note(gang.owner.uid if gang.owner else gang.uid, now)
+                        self.tenants.note(identity(gang)[0], eviction.by, now)
                         self._narrator.preempted(gang, pod.name, eviction.by, eviction.why, now)
                         return
                     case AlreadyGone():

@@ -205,6 +205,7 @@ class SchedulerService:
             self._narrator.restore(await self._store.jobs.list())
             await self._projection.load()
             await self._directions.load()
+            await self._evictor.tenants.restore(self._store.history, self._clock())
         except StoreError as error:
             log.warning("database is away at the start: the projected queues serve", error=str(error))
             return 0

@@ -1,11 +1,17 @@
 """Preemption from outside: who goes, for whom, and that nobody goes for nothing."""
 
-from t9ksched.engine.policy import Policy
+import asyncio
+from collections.abc import Callable
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Any
+
+from t9ksched.engine.policy import Policy, Preemption
 from t9ksched.kube.resources import PODS
 from t9ksched.model import names
 from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start
-from tests.integration.world import World
+from tests.integration.world import PATIENCE, Object, World
 
 PREEMPT = Policy(actions=("allocate", "preempt"))
 
@@ -59,3 +65,96 @@ async def test_without_the_action_everybody_waits(world: World, start: Start, st
         await world.create(world.pod("high", 2, queue=f"{world.run}-high"))
         await world.event(names.EVENT_WAITING, "high")
         assert set(await world.bound()) == {"low"}
+
+
+async def test_a_victim_is_marked_and_then_deleted_with_its_own_grace_at_most(
+    world: World, start: Start, store: Store
+) -> None:
+    await queues(world, store, low={"priority": 1}, high={"priority": 9})
+    await world.play(3, 1)
+    policy = replace(PREEMPT, preemption=Preemption(max_grace_seconds=3))
+    seen: dict[str, list[Object]] = {}
+    async with start(policy=policy):
+        for name, grace in (("quick", 1), ("slow", 900), ("plain", None)):
+            more = {} if grace is None else {"terminationGracePeriodSeconds": grace}
+            await world.create(world.pod(name, 1, queue=f"{world.run}-low", **more))
+        await world.running("quick", "slow", "plain")
+        listed = await world.client.list(PODS, world.namespace)
+        await world.gang("urgent", 3, 1, f"{world.run}-high")
+        async with (
+            asyncio.timeout(PATIENCE),
+            aclosing(world.client.watch(PODS, world.namespace, resource_version=listed.resource_version)) as events,
+        ):
+            async for event in events:
+                name = event.object.get("metadata", {}).get("name", "")
+                if name in ("quick", "slow", "plain"):
+                    seen.setdefault(name, []).append(event.object)
+                if len(seen) == 3 and all(one[-1]["metadata"].get("deletionTimestamp") for one in seen.values()):
+                    break
+        await world.running("urgent-0", "urgent-1", "urgent-2")
+    for name, grace in (("quick", 1), ("slow", 3), ("plain", 3)):
+        first, *_, last = seen[name]
+        assert "deletionTimestamp" not in first["metadata"], "the mark comes first"
+        (mark,) = [one for one in first["status"]["conditions"] if one["type"] == "DisruptionTarget"]
+        assert (mark["status"], mark["reason"]) == ("True", "PreemptionByScheduler")
+        assert f"{world.run}-high" in mark["message"]
+        assert last["metadata"]["deletionGracePeriodSeconds"] == grace
+
+
+async def test_a_disruption_budget_is_preferred_and_not_absolute(world: World, start: Start, store: Store) -> None:
+    await queues(world, store, low={"priority": 1}, high={"priority": 9})
+    await world.play(1, 2)
+    async with start(policy=PREEMPT) as service:
+        guarded = world.pod("guarded", 1, queue=f"{world.run}-low")
+        guarded["metadata"]["labels"]["app"] = "guarded"
+        await world.create(guarded)
+        await world.running("guarded")
+        budget = {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": {"name": "none", "namespace": world.namespace},
+            "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "guarded"}}},
+        }
+        await world.create(budget)
+        await world.create(world.group("important", 1, f"{world.run}-low", priority=50))
+        await world.create(world.pod("important", 1, group="important"))
+        await world.running("important")
+        await until(lambda: any(one.guarded for one in service._evictor.tenants.running(0)))
+        await world.create(world.pod("first", 1, queue=f"{world.run}-high"))
+        await world.running("first")
+        assert set(await world.bound()) == {"guarded", "first"}, "the more important one goes, it breaks no budget"
+        await world.create(world.pod("second", 1, queue=f"{world.run}-high"))
+        await world.running("second")
+        assert set(await world.bound()) == {"first", "second"}, "nobody else makes room"
+
+
+async def test_a_job_that_was_evicted_often_today_is_spared_after_a_restart_too(
+    world: World, start: Start, store: Store
+) -> None:
+    await queues(world, store, low={"priority": 1}, high={"priority": 9})
+    await world.play(1, 1)
+    policy = replace(PREEMPT, preemption=Preemption(most_evictions_a_day=1))
+    await world.create(world.group("low", 1, f"{world.run}-low"))
+    async with start(policy=policy) as service:
+        await world.create(world.pod("low-0", 1, group="low"))
+        await world.running("low-0")
+        await world.create(world.pod("high-0", 1, queue=f"{world.run}-high"))
+        await world.running("high-0")
+        assert "low-0" not in await world.bound()
+        await service.journal.flushed()
+    await world.client.delete(PODS, "high-0", world.namespace, grace=0)
+    async with start(policy=policy) as service:
+        await world.create(world.pod("low-1", 1, group="low"))
+        await world.running("low-1")
+        await world.create(world.pod("high-1", 1, queue=f"{world.run}-high"))
+        event = await world.event(names.EVENT_WAITING, "high-1")
+        assert event["message"].startswith("needs 1 × nvidia.com/gpu on one node"), "once today is enough"
+        assert set(await world.bound()) == {"low-1"}
+        service._apply(PREEMPT)
+        await world.running("high-1")
+
+
+async def until(holds: Callable[[], Any]) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while not holds():  # noqa: ASYNC110
+            await asyncio.sleep(0.02)

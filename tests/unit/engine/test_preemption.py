@@ -188,6 +188,22 @@ def test_order_of_victims(groups: list[Running], victim: str) -> None:
     assert gone(decide(view(nodes, [gang("p", "top", cpu=8)], LOW_HIGH, running=groups))) == [victim]
 
 
+def test_a_budget_is_preferred_and_not_absolute() -> None:
+    nodes = [node("n0", gpu=4), node("n1", gpu=4)]
+    small = [running(f"s{at}", "low", ["n0"], gpu=1, cards=[1 << at]) for at in range(4)]
+    large = running("large", "low", ["n1"], gpu=4, cards=[15], guarded=True)
+    wants = gang("p", "top", gpu=4)
+    assert gone(decide(view(nodes, [wants], LOW_HIGH, running=[*small, replace(large, guarded=False)]))) == ["large-0"]
+    found = decide(view(nodes, [wants], LOW_HIGH, running=[*small, large]))
+    assert gone(found) == [f"s{at}-0" for at in range(4)], "four go rather than one whose budget it would break"
+    stays = [replace(one, queue="top") for one in small]
+    assert gone(decide(view(nodes, [wants], LOW_HIGH, running=[*stays, large]))) == ["large-0"], (
+        "nobody else makes room"
+    )
+    across = [replace(large, queue="mid"), running("b", "high", ["n0"], gpu=4, cards=[15])]
+    assert gone(decide(view(nodes, [wants], LOW_HIGH, running=across))) == ["b-0"], "of queues of one priority, too"
+
+
 def test_a_gang_goes_whole_or_loses_only_what_it_can_spare() -> None:
     nodes = [node(f"n{at}", cpu=8) for at in range(3)]
     rigid = running("rigid", "low", ["n0", "n1", "n2"], cpu=8)
