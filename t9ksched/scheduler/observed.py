@@ -81,6 +81,8 @@ class Observed:
         self._pending: dict[GangRecord, None] = {}
         self._partial: dict[GangRecord, None] = {}
         self._unsettled: OrderedSet[GangRecord] = OrderedSet()
+        self._unaccepted: OrderedSet[GangRecord] = OrderedSet()
+        """Groups that hold places, and nothing was agreed with them."""
         self._by_owner: defaultdict[str, dict[GangRecord, None]] = defaultdict(dict)
         self._claimants = Claimants(self.claims)
         self._resting: OrderedSet[PodRecord] = OrderedSet()
@@ -414,6 +416,8 @@ class Observed:
         for gang in changed:
             if not gang.ran and gang.uid and gang.complete(bound=True):
                 gang.ran = True
+            if gang.acceptance is None and gang.uid and gang.placed_count():
+                self._unaccepted.add(gang)
             whole = gang.complete()
             if whole:
                 gang.fell = 0

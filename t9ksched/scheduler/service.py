@@ -78,7 +78,9 @@ class SchedulerService:
     ) -> None:
         client = read_only(client) if observe else client
         self._observe = observe
-        self._store = store
+        self._instances = store.instances
+        self._epoch = 0
+        self._store = store = store.fenced(lambda: self._epoch)
         self._clock = clock
         self._public_address = public_address
         self.state = ClusterState(self._changed)
@@ -199,6 +201,7 @@ class SchedulerService:
     async def _restore(self) -> int:
         """Read what was promised and written before; the revision read."""
         try:
+            await self._lead()
             revision = await self._store.changes.head()
             for acceptance in await self._store.acceptances.all():
                 self.state.accept(acceptance)
@@ -232,15 +235,18 @@ class SchedulerService:
         await self._directions.take(changes)
         return max((change.revision for change in changes), default=revision)
 
+    async def _lead(self) -> None:
+        """Begin a leadership in SQL: from now on nobody before us writes there."""
+        if not self._epoch:
+            address = self._public_address or self.address
+            self._epoch = await self._instances.lead(address, socket.gethostname())
+
     async def _heartbeat(self) -> None:
         """Say in SQL where the leader is and that it is alive."""
-        address = self._public_address or self.address
-        epoch = 0
         while True:
             try:
-                if not epoch:
-                    epoch = await self._store.instances.lead(address, socket.gethostname())
-                await self._store.instances.beat(epoch)
+                await self._lead()
+                await self._instances.beat(self._epoch)
             except LeadershipLost:
                 raise
             except StoreError as error:

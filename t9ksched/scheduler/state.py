@@ -13,8 +13,8 @@ from t9ksched.engine.plan import Assignment
 from t9ksched.engine.view import QueueState, View
 from t9ksched.model.gang import Gang, Running
 from t9ksched.model.hold import Hold
-from t9ksched.model.reasons import Code, Reason
 from t9ksched.model.ordered import OrderedSet
+from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.neighbours import own_labels
 from t9ksched.scheduler.observed import Observed
 from t9ksched.scheduler.permissions import NAMING_NS
@@ -58,6 +58,7 @@ class ClusterState(Observed):
         self._naming_ends = []
         self._naming_ends = []
         self._resting = OrderedSet(pod for pod in self._resting if pod.waiting and pod.retry_at > now)
+        self._accept_running(now)
         resting = {pod.gang for pod in self._resting}
         for record in list(self.pending):
             if record in resting:
@@ -188,11 +189,23 @@ class ClusterState(Observed):
         taken, self._said = self._said, []
         return taken
 
-    def _accept_new(self, gang: GangRecord, now: int) -> None:
+    def _accept_running(self, now: int) -> None:
+        """What holds places is taken as it is, be its queue closed since: it ran before we looked, or the record of its
+        acceptance was lost with the process that made it. Later edits change nothing of it either.
+        """
+        self.settle()
+        found, self._unaccepted = self._unaccepted, OrderedSet()
+        for gang in found:
+            if gang.acceptance is None and gang.uid and gang.placed_count():
+                self._accept_new(gang, now, runs=True)
+
+    def _accept_new(self, gang: GangRecord, now: int, *, runs: bool = False) -> None:
         queue = self.queues.get(gang.spec.queue)
-        if queue is None or queue.spec.closed or gang.spec_faults:
+        if queue is None or (queue.spec.closed and not runs) or gang.spec_faults:
             return
         root = self.acceptances.get(gang.owner.uid) if gang.owner else None
+        if runs and not access.allowed:
+            return  # it runs on, and whoever else would join it is asked
         access = self.permissions.access(gang, queue)
         acceptance = Acceptance(
             uid=gang.uid,

@@ -1,6 +1,7 @@
 """The store: one database and its repositories, opened and closed together."""
 
 import asyncio
+from collections.abc import Callable
 
 from t9ksched.store import schema
 from t9ksched.store.acceptances import Acceptances
@@ -8,6 +9,7 @@ from t9ksched.store.changes import Changes
 from t9ksched.store.controls import Controls, Stops
 from t9ksched.store.database import Database
 from t9ksched.store.errors import SchemaMismatch
+from t9ksched.store.fence import Fence
 from t9ksched.store.history import History
 from t9ksched.store.instance import Instances
 from t9ksched.store.jobs import Jobs
@@ -51,6 +53,10 @@ class Store:
         store = cls(Database(address))
         await store.queues.ensure_default()
         return store
+
+    def fenced(self, epoch: Callable[[], int]) -> "Store":
+        """The same store for a scheduler: it writes only while `epoch()` is the last leadership that began."""
+        return Store(Fence(self.database, epoch))
 
     async def ping(self) -> None:
         """Ask the database for a sign of life.

@@ -69,3 +69,19 @@ def test_a_gang_in_part_is_known_until_it_is_whole_and_starts_again_as_new() -> 
     state.start_again(gang)
     state.upsert_group(group("g", 2))
     assert not gang.ran
+
+
+def test_what_runs_without_a_record_of_its_acceptance_is_taken_as_it_is() -> None:
+    """The record was lost with the process that made it, or the pod ran before there was a scheduler of ours."""
+    state = state_with(node("n1"), queues={"q": {"closed": True}, "other": {}})
+    state.upsert_group(group("g", 2))
+    for name in ("a", "b"):
+        state.upsert_pod(pod(name, 1, group="g", node="n1"))
+    state.upsert_pod(pod("alone", 1, queue="q", node="n1"))
+    state.upsert_pod(pod("waits", 1, queue="q"))  # the queue is closed, and it holds nothing
+    state.view(NOW)
+    assert sorted((one.name, one.queue) for one in state.take_new_acceptances()) == [("alone", "q"), ("g", "q")]
+    state.upsert_group(msgspec.structs.replace(group("g", 2), spec={"queue": "other", "minMember": 2}))
+    assert state.gangs["ns", "g"].queue == "q"
+    state.view(NOW)
+    assert not state.take_new_acceptances()
