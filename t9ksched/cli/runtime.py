@@ -8,7 +8,7 @@ data directory: after a kill, the next start goes on from there.
 import asyncio
 import secrets
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -29,12 +29,9 @@ from t9ksched.devcluster.cluster import DevCluster
 from t9ksched.devcluster.presets import load_nodes
 from t9ksched.devcluster.users import open_to_users
 from t9ksched.kube.config import connect
-from t9ksched.kube.crds import ensure, read
-from t9ksched.kube.errors import AlreadyExists
+from t9ksched.kube.crds import ensure, ensure_namespace, read
 from t9ksched.kube.guarded import read_only
 from t9ksched.kube.port import ClusterPort
-from t9ksched.kube.resources import NAMESPACES
-from t9ksched.model.names import SYSTEM_NAMESPACE
 from t9ksched.model.resources import add_card_resources
 from t9ksched.packaged import folder
 from t9ksched.scheduler.service import SchedulerService
@@ -122,8 +119,7 @@ async def _start(plan: Plan, stack: AsyncExitStack) -> Running:
     if plan.observe:
         client = read_only(client)
     elif dev is None:
-        with suppress(AlreadyExists):
-            await client.create(NAMESPACES, {"metadata": {"name": SYSTEM_NAMESPACE}})
+        await ensure_namespace(client)
         # Others may be at work on a real cluster; a dev cluster is ours alone.
         client = await stack.enter_async_context(leading(client, SCHEDULER_LEASE))
     if not plan.observe:

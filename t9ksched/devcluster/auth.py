@@ -5,7 +5,7 @@ Health, version and discovery are open as they are by default in a real cluster.
 """
 
 import hmac
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -69,10 +69,11 @@ def unauthorized() -> StatusError:
 
 
 class Authenticator:
-    """Knows the users by their tokens."""
+    """Knows the users by their tokens; `accounts` knows those of service accounts."""
 
-    def __init__(self, tokens: dict[str, User]) -> None:
+    def __init__(self, tokens: dict[str, User], accounts: Callable[[str], User | None] = lambda token: None) -> None:
         self._tokens = dict(tokens)
+        self._accounts = accounts
 
     def identify(self, header: str | None) -> User:
         """The user of an Authorization header; anonymous without one. 401 for an unknown token."""
@@ -89,7 +90,8 @@ class Authenticator:
         for known, user in self._tokens.items():
             if hmac.compare_digest(known.encode(), token.encode()):
                 return User(user.name, (*user.groups, _AUTHENTICATED))
-        return None
+        account = self._accounts(token)
+        return account and User(account.name, (*account.groups, _AUTHENTICATED))
 
 
 class Authorizer:

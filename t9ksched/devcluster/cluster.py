@@ -28,6 +28,7 @@ from t9ksched.devcluster.journal import Journal
 from t9ksched.devcluster.kinds import Kind, Registry
 from t9ksched.devcluster.options import WriteOptions
 from t9ksched.devcluster.storage import Storage
+from t9ksched.devcluster.tokens import AccountTokens
 from t9ksched.model.names import SYSTEM_NAMESPACE
 
 Object = dict[str, Any]
@@ -132,7 +133,9 @@ class DevCluster:
             collector = GarbageCollector(api)
             self._tasks.append(asyncio.create_task(collector.run(), name="garbage-collector"))
         users = {**self._users, self.token: User("admin", (MASTERS,))}
-        self._frontend = Frontend(api, Authenticator(users), Authorizer(storage), self.faults)
+        accounts = AccountTokens(storage, self.token)
+        authenticator = Authenticator(users, accounts.find)
+        self._frontend = Frontend(api, authenticator, Authorizer(storage), self.faults, accounts)
 
     async def _serve(self, listener: socket.socket) -> None:
         assert self._frontend is not None

@@ -351,6 +351,22 @@ class StorageClassStrategy(Strategy):
         return [] if obj.get("provisioner") else [required("provisioner")]
 
 
+class CsiNodeStrategy(Strategy):
+    """What CSI drivers said of a node; each driver has a name and knows the node by one."""
+
+    def validate(self, obj: Object) -> list[Cause]:
+        causes: list[Cause] = []
+        for number, driver in enumerate(obj["spec"].get("drivers") or []):
+            root, name = f"spec.drivers[{number}]", driver.get("name", "")
+            if not name:
+                causes.append(required(f"{root}.name"))
+            elif fault := names.subdomain_fault(name.lower()):
+                causes.append(bad_value(f"{root}.name", name, fault))
+            if not driver.get("nodeID"):
+                causes.append(required(f"{root}.nodeID"))
+        return causes
+
+
 class PriorityClassStrategy(Strategy):
     """Priority classes, whose value never changes."""
 

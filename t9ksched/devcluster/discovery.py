@@ -14,6 +14,7 @@ _SUBRESOURCE: Final = {
     "finalize": ("", "", "", ("update",)),
     "scale": ("autoscaling", "v1", "Scale", STATUS_VERBS),
     "status": ("", "", "", STATUS_VERBS),
+    "token": ("authentication.k8s.io", "v1", "TokenRequest", ("create",)),
 }
 VERSION: Final = {
     "major": "1",

@@ -28,6 +28,7 @@ from t9ksched.devcluster.openapi import OpenApi
 from t9ksched.devcluster.paths import Target, method_not_allowed, parse, verb_of
 from t9ksched.devcluster.status import Cause, PlainNotFound, StatusError, internal, not_found, unknown_path
 from t9ksched.devcluster.storage import Entry
+from t9ksched.devcluster.tokens import AccountTokens
 from t9ksched.devcluster.watch import Event, Watcher
 
 Object = dict[str, Any]
@@ -36,6 +37,7 @@ Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 Middleware = Callable[[web.BaseRequest, Handler], Awaitable[web.StreamResponse]]
 
 _WATCH_SECONDS: Final = (1800.0, 3600.0)
+_LINES_A_WRITE: Final = 200
 _BY_PATH: Final = "/as/"
 _CREATED: Final = {
     "kind": "Status",
@@ -50,7 +52,12 @@ class Frontend:
     """Answers HTTP requests from an `Api`."""
 
     def __init__(
-        self, api: Api, authenticator: Authenticator, authorizer: Authorizer, faults: Faults | None = None
+        self,
+        api: Api,
+        authenticator: Authenticator,
+        authorizer: Authorizer,
+        faults: Faults | None = None,
+        accounts: AccountTokens | None = None,
     ) -> None:
         self.api = api
         self.faults = faults or Faults()
@@ -59,6 +66,7 @@ class Frontend:
         """Seconds that a read waits for a version still to come."""
         self._authenticator = authenticator
         self._authorizer = authorizer
+        self._accounts = accounts
         self._reviews = Reviews(authenticator, authorizer)
         self._discovery = Discovery(api.registry)
         self._openapi = OpenApi(api.registry)
@@ -249,8 +257,8 @@ class Frontend:
                 events: list[Event] | None = watcher.initial()
                 while events is not None:
                     sent, cut = stream.through(events) if events else (events, False)
-                    if sent:
-                        await response.write(b"".join(map(lines.line, sent)))
+                    for start in range(0, len(sent), _LINES_A_WRITE):
+                        await response.write(b"".join(map(lines.line, sent[start : start + _LINES_A_WRITE])))
                     if cut:
                         raise dropped(request)
                     events = await watcher.next()
@@ -321,6 +329,8 @@ class Frontend:
         if name not in kind.subresources:
             self.api.get(kind, target.namespace, target.name or "")
             raise not_found(kind.plural, kind.group, target.name or "") if kind.custom else unknown_path()
+        if name == "token":
+            return await self._token(request, kind, target, verb)
         if name == "scale":
             return await self._scale(request, kind, target, verb)
         if name == "finalize":
@@ -332,6 +342,13 @@ class Frontend:
         if verb == "patch":
             return await self._patch(request, kind, target, name)
         raise method_not_allowed()
+
+    async def _token(self, request: web.BaseRequest, kind: Kind, target: Target, verb: str) -> web.StreamResponse:
+        if verb != "create" or self._accounts is None:
+            raise method_not_allowed()
+        account = self.api.get(kind, target.namespace, target.name or "")
+        body = media.read_object(await request.read(), request.headers.get("Content-Type"), "TokenRequest")
+        return _json(self._accounts.answer(account.object, body), 201)
 
     async def _pod_subresource(
         self, request: web.BaseRequest, kind: Kind, target: Target, verb: str

@@ -113,7 +113,7 @@ def _builtin() -> Iterator[Kind]:
     )
     yield core("configmaps", "ConfigMap", ("cm",), strategy=corekinds.ConfigMapStrategy())
     yield core("secrets", "Secret", strategy=corekinds.SecretStrategy())
-    yield core("serviceaccounts", "ServiceAccount", ("sa",))
+    yield core("serviceaccounts", "ServiceAccount", ("sa",), subresources=("token",))
     yield core("endpoints", "Endpoints", ("ep",))
     yield core("limitranges", "LimitRange", ("limits",))
     yield core("resourcequotas", "ResourceQuota", ("quota",), strategy=StatusStrategy(), subresources=("status",))
@@ -204,7 +204,15 @@ def _builtin() -> Iterator[Kind]:
         model="V1StorageClass",
         strategy=corekinds.StorageClassStrategy(),
     )
-    yield Kind("storage.k8s.io", "v1", "csinodes", "CSINode", namespaced=False, model="V1CSINode")
+    yield Kind(
+        "storage.k8s.io",
+        "v1",
+        "csinodes",
+        "CSINode",
+        namespaced=False,
+        model="V1CSINode",
+        strategy=corekinds.CsiNodeStrategy(),
+    )
     yield Kind(
         "scheduling.k8s.io",
         "v1",

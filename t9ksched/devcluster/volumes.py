@@ -2,7 +2,7 @@
 
 Both binding modes: an `Immediate` claim is bound at once, a `WaitForFirstConsumer` one when a scheduler has written the
 annotation `volume.kubernetes.io/selected-node`. The smallest volume that fits is taken; for a StorageClass with the
-provisioner `devcluster.tensorstack.dev/local` one is made on the selected node (any node, if nothing was selected).
+provisioner `local.devcluster.tensorstack.dev` one is made on the selected node (any node, if nothing was selected).
 A claim that is deleted goes once no pod uses it; its volume is then deleted or kept as `Released`, as its policy says.
 """
 
@@ -21,7 +21,7 @@ from t9ksched.model.quantity import to_units
 Object = dict[str, Any]
 
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
-PROVISIONER: Final = "devcluster.tensorstack.dev/local"
+PROVISIONER: Final = "local.devcluster.tensorstack.dev"
 _PROTECTION: Final = "kubernetes.io/pvc-protection"
 _BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 _DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"

@@ -2,7 +2,9 @@
 
 Each carries the release that wrote it in the label `app.kubernetes.io/version`. A definition that is missing is
 created, one with an older version is replaced, an equal or newer one is left as it is, so that two releases on one
-cluster do not fight. Afterwards all of them are waited for until the server says they are Established.
+cluster do not fight. Afterwards all of them are waited for until the server says they are Established. A user who may
+not touch definitions needs an administrator's `kubectl apply -f deploy/crds` first; for him it is enough that the kinds
+without which nothing works are served.
 """
 
 from __future__ import annotations
@@ -16,9 +18,10 @@ from typing import Any
 import yaml
 
 from t9ksched import __version__
-from t9ksched.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
+from t9ksched.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound
 from t9ksched.kube.port import ClusterPort, Object
-from t9ksched.kube.resources import CRDS
+from t9ksched.kube.resources import CRDS, NAMESPACES, PODGROUPS, QUEUES
+from t9ksched.model.names import SYSTEM_NAMESPACE
 
 VERSION_LABEL = "app.kubernetes.io/version"
 _ATTEMPTS = 5
@@ -52,9 +55,14 @@ async def ensure(
 ) -> list[str]:
     """Bring the cluster to at least these definitions and wait until they serve; returns the names it wrote.
 
-    Raises ApiError when the server refuses one, NotEstablished after about `timeout` seconds.
+    Raises ApiError when the server refuses one, NotEstablished after about `timeout` seconds, or when the user may not
+    install definitions and they are not there.
     """
-    wrote = [name for definition in definitions if (name := await _bring(port, definition)) is not None]
+    try:
+        wrote = [name for definition in definitions if (name := await _bring(port, definition)) is not None]
+    except Forbidden as refused:
+        await _served(port, refused)
+        return []
     pause, waited = 0.05, 0.0
     while waiting := await _not_established(port, definitions):
         if waited >= timeout:
@@ -63,6 +71,38 @@ async def ensure(
         waited += pause
         pause = min(pause * 2, 1.0)
     return wrote
+
+
+async def ensure_namespace(port: ClusterPort) -> None:
+    """Make the namespace of leases and Queue objects, unless it is there or the user may not look.
+
+    Raises NotEstablished when it is missing and the user may not make it.
+    """
+    try:
+        await port.create(NAMESPACES, {"metadata": {"name": SYSTEM_NAMESPACE}})
+    except AlreadyExists:
+        return
+    except Forbidden:
+        try:
+            await port.get(NAMESPACES, SYSTEM_NAMESPACE)
+        except NotFound:
+            raise NotEstablished(
+                f"there is no namespace {SYSTEM_NAMESPACE}, and this user may not make it: let an administrator run"
+                f" kubectl create namespace {SYSTEM_NAMESPACE}"
+            ) from None
+        except Forbidden:
+            return  # what is done there next will tell
+
+
+async def _served(port: ClusterPort, refused: Forbidden) -> None:
+    for res in (PODGROUPS, QUEUES):
+        try:
+            await port.list(res, SYSTEM_NAMESPACE, limit=1)
+        except NotFound:
+            raise NotEstablished(
+                f"{res} is not installed, and this user may not install it ({refused.message}): let an administrator"
+                " run kubectl apply -f deploy/crds"
+            ) from None
 
 
 async def _bring(port: ClusterPort, definition: Object) -> str | None:

@@ -1,49 +1,123 @@
 """A Kubernetes cluster as a test sees it: a namespace and nodes of its own, and patience instead of sleeping.
 
 Without anything set this is a dev cluster on loopback, new for each test. With `T9KSCHED_TEST_KUBECONFIG` it is the
-real API server of that file: the test plays its nodes and kubelets there, and leaves nothing behind.
+real API server of that file: the test plays its nodes and kubelets there as the user of that file, plays the usual
+controllers too where the cluster has none, and takes away what it made, but for our kinds and roles. What is tested
+speaks to either server as a service account with the rights of deploy/rbac.yaml (`World.account`).
 """
 
 import asyncio
 import os
 import secrets
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
+
+import msgspec
+import pytest
 
 from t9ksched.devcluster.agents import Agents
 from t9ksched.devcluster.auditor import AuditReport, audit
 from t9ksched.devcluster.cluster import DevCluster
-from t9ksched.devcluster.faults import Faults
+from t9ksched.devcluster.faults import Faults, FaultyPort
 from t9ksched.devcluster.nodefile import nodes_from
 from t9ksched.kube.client import Client
 from t9ksched.kube.config import connect
 from t9ksched.kube.crds import ensure, read
-from t9ksched.kube.errors import AlreadyExists, ApiError, NotFound
-from t9ksched.kube.resources import EVENTS, NAMESPACES, NODES, PODGROUPS, PODS, QUEUES, Resource, of
+from t9ksched.kube.errors import AlreadyExists, ApiError, Forbidden, NotFound
+from t9ksched.kube.port import ClusterPort
+from t9ksched.kube.resources import (
+    ALL,
+    CONFIGMAPS,
+    EVENTS,
+    EVENTS_V1,
+    NAMESPACES,
+    NODES,
+    PODGROUPS,
+    PODS,
+    PVCS,
+    PVS,
+    QUEUES,
+    SERVICEACCOUNTS,
+    Resource,
+    of,
+)
 from t9ksched.model import names
 from t9ksched.packaged import folder
+from tests.integration.accounts import install, token_file
 
 Object = dict[str, Any]
 PATIENCE: Final = 30.0
+KUBECONFIG: Final = "T9KSCHED_TEST_KUBECONFIG"
 RUN_LABEL: Final = "t9ksched.test/run"
 GPU: Final = "nvidia.com/gpu"
 
 
 class World:
-    """One test's part of a cluster. `run` is unique; nodes are named and labelled by it."""
+    """One test's part of a cluster. `run` is unique; nodes are named and labelled by it.
 
-    def __init__(self, client: Client, kubeconfig: Path, run: str, *, real: bool, faults: Faults | None = None) -> None:
+    Attributes:
+        client: the test's own, with every right.
+        real: whether the API server is a real one.
+        controllers: whether the cluster has controllers of its own, the collector of garbage among them.
+        faults: what goes wrong; on the dev cluster behind its API, else before the clients of what is tested.
+    """
+
+    def __init__(self, client: Client, kubeconfig: Path, run: str, *, cluster: DevCluster | None, folder: Path) -> None:
         self.client = client
         self.kubeconfig = kubeconfig
         self.run = run
         self.namespace = run
-        self.real = real
-        self.faults = faults
+        self.real = cluster is None
+        self.controllers = False
+        self.faults = cluster.faults if cluster else Faults()
+        self._old_events: set[str] = set()
+        self._made: list[tuple[Resource, str]] = []
+        self._folder = folder
+        self._clients: dict[str, Client] = {}
+        self._open = AsyncExitStack()
         self.nodes: list[str] = []
         self.agents: Agents | None = None
         self.refusals_expected = False
+
+    async def prepare(self) -> None:
+        """Our kinds and roles, and this test's namespace with what pods in it need."""
+        with suppress(Forbidden):
+            await ensure(self.client, read(folder("crds")))
+        for name in (names.SYSTEM_NAMESPACE, self.run):
+            with suppress(AlreadyExists, Forbidden):
+                await self.client.create(NAMESPACES, {"metadata": {"name": name}})
+        await install(self.client)
+        if self.real:
+            self.controllers = await self._has_controllers()
+            listed = await self.client.list(EVENTS, names.SYSTEM_NAMESPACE)
+            self._old_events = {event["metadata"]["uid"] for event in listed.items}
+            with suppress(AlreadyExists, Forbidden):
+                await self.client.create(SERVICEACCOUNTS, {"metadata": {"name": "default"}}, self.run)
+
+    async def _has_controllers(self) -> bool:
+        """Whether a controller manager has been here: it puts this into each namespace."""
+        try:
+            await self.client.get(CONFIGMAPS, "kube-root-ca.crt", "default")
+        except ApiError:
+            return False
+        return True
+
+    def needs_collector(self) -> None:
+        """Skip the test on a cluster where nobody deletes what a deleted object owned."""
+        if self.real and not self.controllers:
+            pytest.skip("this server has no garbage collector")
+
+    async def account(self, name: str) -> Client:
+        """A client with the rights of one service account of deploy/rbac.yaml; open as long as the world is."""
+        if name not in self._clients:
+            self._clients[name] = await self._open.enter_async_context(connect(await self.account_file(name)))
+        return self._clients[name]
+
+    async def account_file(self, name: str) -> Path:
+        """A kubeconfig of that account."""
+        return await token_file(self.client, self.kubeconfig, name, self._folder / f"{name}.kubeconfig")
 
     async def play(self, count: int = 2, gpus: int = 8, **more: Any) -> None:
         """Make nodes and play their kubelets (and, on the dev cluster, the controllers every cluster has)."""
@@ -57,9 +131,12 @@ class World:
         for node in nodes_from({"nodes": [entry]}):
             status = node.pop("status")
             created = await self.client.create(NODES, node)
-            await self.client.replace_status(NODES, created | {"status": status})
             self.nodes.append(created["metadata"]["name"])
-        self.agents = Agents(self.client, nodes=self.nodes, controllers=not self.real, faults=self.faults)
+            taints = (node.get("spec") or {}).get("taints")
+            if created["spec"].get("taints") != taints:  # a new node's, until its kubelet is ready
+                created = await self.client.patch(NODES, self.nodes[-1], None, {"spec": {"taints": taints}})
+            await self.client.replace_status(NODES, created | {"status": status})
+        self.agents = Agents(self.client, nodes=self.nodes, controllers=not self.controllers, faults=self.faults)
         self.agents.begin()
         await self.agents.synced()
 
@@ -95,6 +172,15 @@ class World:
         for obj in objects:
             made = await self.client.create(of(obj), obj)
         return made
+
+    async def create_shared(self, res: Resource, obj: Object) -> Object:
+        """Create a cluster-wide object, which goes with the test."""
+        self._made.append((res, obj["metadata"]["name"]))
+        return await self.client.create(res, obj)
+
+    def faulty(self, client: Client) -> ClusterPort:
+        """The client, or one that meets the faults of this test before a server that has none."""
+        return FaultyPort(client, self.faults) if self.real else client
 
     async def gang(self, name: str, pods: int, gpus: int, queue: str, **spec: Any) -> None:
         """A PodGroup with all its members."""
@@ -164,6 +250,8 @@ class World:
             while True:
                 listed = await self.client.list(EVENTS, where)
                 for event in listed.items:
+                    if event["metadata"]["uid"] in self._old_events:
+                        continue  # of an earlier test
                     if event["reason"] == reason and event["involvedObject"]["name"] == about:
                         return event
                 async for _ in self.client.watch(EVENTS, where, resource_version=listed.resource_version, timeout=2):
@@ -191,32 +279,58 @@ class World:
 
     async def check(self) -> None:
         """What every test must leave true: no card given twice, no node over, no pod refused by its node."""
+        if self.agents is None:
+            return  # no nodes: what was bound was bound to names
         report = await self.audit()
         assert report.ok, str(report)
-        assert self.agents is None or not self.agents.refusals or self.refusals_expected, self.agents.refusals
+        assert not self.agents.refusals or self.refusals_expected, self.agents.refusals
 
     async def clean(self) -> None:
         """Leave nothing behind on a real server."""
+        await self._open.aclose()
         if self.agents is not None:
             await self.agents.stop()
         if not self.real:
             return
-        for pod in (await self.client.list(PODS, self.namespace)).items:
-            with suppress(NotFound):
-                await self.client.delete(PODS, pod["metadata"]["name"], self.namespace, grace=0)
+        await self._delete_all(PODS)
         for queue in (await self.client.list(QUEUES, names.SYSTEM_NAMESPACE)).items:
             if queue["metadata"]["name"].startswith(self.run):
                 await self.client.delete(QUEUES, queue["metadata"]["name"], names.SYSTEM_NAMESPACE)
-        for node in self.nodes:
-            await self.client.delete(NODES, node)
+        for volume in (await self.client.list(PVS)).items:
+            if (volume["spec"].get("claimRef") or {}).get("namespace") == self.namespace:
+                self._made.append((PVS, volume["metadata"]["name"]))
+        for res, name in (*self._made, *((NODES, node) for node in self.nodes)):
+            with suppress(NotFound):
+                await self.client.delete(res, name)
+                await self.client.patch(res, name, None, {"metadata": {"finalizers": None}})
         await self.client.delete(NAMESPACES, self.namespace)
+        if not self.controllers:
+            await self._finalize()
+
+    async def _delete_all(self, res: Resource) -> None:
+        options = msgspec.json.encode({"gracePeriodSeconds": 0, "propagationPolicy": "Background"})
+        await self.client.request("DELETE", res.path(self.namespace), body=options)
+
+    async def _finalize(self) -> None:
+        """What the namespace controller does: empty it, then let it go."""
+        for res in ALL:
+            if res.namespaced and res is not EVENTS_V1:
+                with suppress(NotFound):  # a kind that is not installed
+                    await self._delete_all(res)
+        for claim in (await self.client.list(PVCS, self.namespace)).items:  # kept while pods use them
+            with suppress(NotFound):
+                body = {"metadata": {"finalizers": None}}
+                await self.client.patch(PVCS, claim["metadata"]["name"], self.namespace, body)
+        namespace = await self.client.get(NAMESPACES, self.namespace)
+        whole = msgspec.json.encode({**namespace, "spec": {"finalizers": []}})
+        await self.client.request("PUT", NAMESPACES.path(None, self.namespace, "finalize"), body=whole)
 
 
 @asynccontextmanager
 async def new_world(folder_: Path) -> AsyncIterator[World]:
     """A world of its own, on the dev cluster or on the server of `T9KSCHED_TEST_KUBECONFIG`."""
     run = f"t-{secrets.token_hex(4)}"
-    given = os.environ.get("T9KSCHED_TEST_KUBECONFIG")
+    given = os.environ.get(KUBECONFIG)
     cluster = None if given else DevCluster(None, [])
     kubeconfig = Path(given) if given else folder_ / "kubeconfig"
     if cluster is not None:
@@ -224,11 +338,8 @@ async def new_world(folder_: Path) -> AsyncIterator[World]:
         cluster.write_kubeconfig(kubeconfig)
     try:
         async with connect(kubeconfig) as client:
-            await ensure(client, read(folder("crds")))
-            for name in (names.SYSTEM_NAMESPACE, run):
-                with suppress(AlreadyExists):
-                    await client.create(NAMESPACES, {"metadata": {"name": name}})
-            world = World(client, kubeconfig, run, real=cluster is None, faults=cluster and cluster.faults)
+            world = World(client, kubeconfig, run, cluster=cluster, folder=folder_)
+            await world.prepare()
             try:
                 yield world
                 await world.check()

@@ -1,35 +1,31 @@
-"""The controllers beside a dev cluster with two nodes, both over HTTP; a pod of ours is bound as soon as it is made."""
+"""The controllers beside a cluster with two nodes, both over HTTP; a pod of ours is bound as soon as it is made."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from t9ksched.controller.service import Controllers
-from t9ksched.devcluster.agents import Agents
-from t9ksched.devcluster.cluster import DevCluster
-from t9ksched.devcluster.nodefile import parse_nodes
 from t9ksched.kube.client import Client
-from t9ksched.kube.config import connect
 from t9ksched.kube.errors import ApiError
 from t9ksched.kube.reflector import Reflector
 from t9ksched.kube.resources import EVENTS, PODS, Resource, of
+from t9ksched.kube.rights import CONTROLLER
+from tests.integration.world import World
 
 Object = dict[str, Any]
-NODES = "nodes: [{name: gpu, count: 2, allocatable: {cpu: 32, memory: 128Gi, nvidia.com/gpu: 8}}]"
 PATIENCE = 30.0
 
 
 class Binder:
-    """Stands in for the scheduler: every pod of ours goes to `node`, unless `paused`."""
+    """Stands in for the scheduler: every pod of ours goes to `node`."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, node: str) -> None:
         self._client = client
         self._tasks: set[asyncio.Task[None]] = set()
-        self.node = "gpu-0"
+        self.node = node
 
     def on_replace(self, items: list[Object]) -> None:
         for item in items:
@@ -55,33 +51,40 @@ class Binder:
 class Cluster:
     """The cluster as a test sees it."""
 
-    def __init__(self, client: Client, binder: Binder) -> None:
-        self.client = client
+    def __init__(self, world: World, binder: Binder) -> None:
+        self.world = world
+        self.client = world.client
+        self.namespace = world.namespace
         self.binder = binder
 
     async def submit(self, obj: Object) -> Object:
         obj = {**obj, "metadata": {key: each for key, each in obj["metadata"].items() if key != "uid"}}
-        obj["metadata"]["namespace"] = "default"
+        obj["metadata"]["namespace"] = self.namespace
         return await self.client.create(of(obj), obj)
 
     async def until(self, res: Resource, name: str, holds: Callable[[Object], Any]) -> Object:
         """Follow an object until something holds of it."""
         async with asyncio.timeout(PATIENCE):
             while True:
-                listed = await self.client.list(res, "default", field_selector=f"metadata.name={name}")
+                listed = await self.client.list(res, self.namespace, field_selector=f"metadata.name={name}")
                 for obj in listed.items:
                     if holds(obj):
                         return obj
-                watch = self.client.watch(res, "default", resource_version=listed.resource_version, timeout=5)
+                watch = self.client.watch(res, self.namespace, resource_version=listed.resource_version, timeout=5)
                 async for event in watch:
                     if event.type != "BOOKMARK" and event.object["metadata"]["name"] == name and holds(event.object):
                         return event.object
 
     async def until_gone(self, res: Resource) -> None:
-        """Follow a kind until nothing of it is left in the namespace."""
+        """Follow a kind until nothing of it that somebody owns is left in the namespace."""
         async with asyncio.timeout(PATIENCE):
-            while (listed := await self.client.list(res, "default")).items:
-                async for _ in self.client.watch(res, "default", resource_version=listed.resource_version, timeout=1):
+            while True:
+                listed = await self.client.list(res, self.namespace)
+                if not any(item["metadata"].get("ownerReferences") for item in listed.items):
+                    return
+                async for _ in self.client.watch(
+                    res, self.namespace, resource_version=listed.resource_version, timeout=1
+                ):
                     break
 
     async def phase(self, obj: Object, *phases: str) -> Object:
@@ -90,60 +93,48 @@ class Cluster:
         return await self.until(of(obj), name, lambda each: (each.get("status") or {}).get("phase") in phases)
 
     async def names(self, res: Resource) -> list[str]:
-        return sorted(each["metadata"]["name"] for each in (await self.client.list(res, "default")).items)
+        return sorted(each["metadata"]["name"] for each in (await self.client.list(res, self.namespace)).items)
 
     async def patch(self, obj: Object, body: Object) -> Object:
-        return await self.client.patch(of(obj), obj["metadata"]["name"], "default", body)
+        return await self.client.patch(of(obj), obj["metadata"]["name"], self.namespace, body)
 
     async def event(self, reason: str) -> Object:
         """Wait for an event with that reason."""
         found: list[Object] = []
         async with asyncio.timeout(PATIENCE):
             while not found:
-                listed = await self.client.list(EVENTS, "default")
+                listed = await self.client.list(EVENTS, self.namespace)
                 found = [each for each in listed.items if each["reason"] == reason]
                 if not found:
                     async for _ in self.client.watch(
-                        EVENTS, "default", resource_version=listed.resource_version, timeout=1
+                        EVENTS, self.namespace, resource_version=listed.resource_version, timeout=1
                     ):
                         break
         return found[0]
 
 
 @pytest.fixture
-async def devcluster() -> AsyncIterator[DevCluster]:
-    cluster = DevCluster(None, parse_nodes(NODES))
-    await cluster.start()
-    agents = asyncio.create_task(Agents(cluster.port_api).run())
-    yield cluster
-    agents.cancel()
+async def cluster(world: World) -> AsyncIterator[Cluster]:
+    await world.play(2, 8)
+    world.refusals_expected = True  # the binder does not look for room
+    binder = Binder(world.client, world.nodes[0])
+    task = asyncio.create_task(Reflector(world.client, PODS, binder, world.namespace).run())
+    yield Cluster(world, binder)
+    task.cancel()
     with suppress(asyncio.CancelledError):
-        await agents
-    await cluster.stop()
+        await task
 
 
 @pytest.fixture
-async def client(devcluster: DevCluster, tmp_path: Path) -> AsyncIterator[Client]:
-    devcluster.write_kubeconfig(tmp_path / "kubeconfig")
-    async with connect(tmp_path / "kubeconfig") as client:
-        yield client
+async def account(world: World) -> Client:
+    """What the controllers speak to the cluster with: their service account's rights."""
+    return await world.account(CONTROLLER)
 
 
 @pytest.fixture
-async def cluster(client: Client) -> AsyncIterator[Cluster]:
-    binder = Binder(client)
-    tasks = [asyncio.create_task(Reflector(client, PODS, binder).run())]
-    yield Cluster(client, binder)
-    for task in tasks:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
-
-
-@pytest.fixture
-async def controllers(client: Client) -> AsyncIterator[Controllers]:
+async def controllers(account: Client) -> AsyncIterator[Controllers]:
     """Running controllers."""
-    service = Controllers(client)
+    service = Controllers(account)
     task = asyncio.create_task(service.run())
     await service.ready.wait()
     yield service

@@ -29,7 +29,7 @@ def training(run: str | None = "0.2", exit_code: str = "0", **more: Any) -> dict
 async def test_a_training_job_from_yaml_to_its_end(cluster: Cluster, controllers: Controllers) -> None:
     job = await cluster.submit(training())
     done = await cluster.phase(job, "Succeeded")
-    group = await cluster.client.get(PODGROUPS, "net", "default")
+    group = await cluster.client.get(PODGROUPS, "net", cluster.namespace)
     assert (group["spec"]["queue"], group["spec"]["minMember"], group["spec"]["priority"]) == ("a100", 2, 5)
     assert group["metadata"]["ownerReferences"][0]["uid"] == job["metadata"]["uid"]
     assert await cluster.names(PODS) == ["net-worker-0", "net-worker-1"]
@@ -54,17 +54,18 @@ async def test_a_pod_the_kubelet_refuses_is_made_anew_uncounted(cluster: Cluster
     job = await cluster.submit(training("0.2", gpu=1, replicas=1, restart="Never", runPolicy={"backoffLimit": 0}))
     refused = await cluster.until(PYTORCHTRAININGJOBS, "net", lambda job: "disruptionCount" in str(job.get("status")))
     assert refused["status"]["backoffCount"] == 0
-    cluster.binder.node = "gpu-1"
+    cluster.binder.node = cluster.world.nodes[1]
     done = await cluster.phase(job, "Succeeded")
     assert done["status"]["backoffCount"] == 0
 
 
 @pytest.mark.cluster
 async def test_deleting_a_job_deletes_what_it_owns(cluster: Cluster, controllers: Controllers) -> None:
+    cluster.world.needs_collector()
     job = await cluster.submit(mpi_v1(replicas=2))
     await cluster.phase(job, "Running")
     assert await cluster.names(PODS) == ["walk-launcher-0", "walk-worker-0", "walk-worker-1"]
-    await cluster.client.delete(_res(job), "walk", "default")
+    await cluster.client.delete(_res(job), "walk", cluster.namespace)
     for res in (PODS, PODGROUPS, SERVICES, SECRETS, CONFIGMAPS):
         await cluster.until_gone(res)
 
@@ -73,10 +74,10 @@ async def test_deleting_a_job_deletes_what_it_owns(cluster: Cluster, controllers
 async def test_an_mpi_job_has_its_hosts_and_keys(cluster: Cluster, controllers: Controllers) -> None:
     job = await cluster.submit(mpi_v1(replicas=2))
     await cluster.phase(job, "Running")
-    secret = await cluster.client.get(SECRETS, "walk-ssh", "default")
+    secret = await cluster.client.get(SECRETS, "walk-ssh", cluster.namespace)
     assert base64.b64decode(secret["data"]["ssh-privatekey"]).startswith(b"-----BEGIN OPENSSH PRIVATE KEY-----")
     assert base64.b64decode(secret["data"]["ssh-publickey"]).startswith(b"ssh-ed25519 ")
-    config = await cluster.client.get(CONFIGMAPS, "walk-mpi", "default")
+    config = await cluster.client.get(CONFIGMAPS, "walk-mpi", cluster.namespace)
     assert config["data"]["hostfile"] == "walk-worker-0.walk slots=1\nwalk-worker-1.walk slots=1\n"
 
 
@@ -113,12 +114,12 @@ async def test_without_a_block_the_default_scheduler_runs_it(cluster: Cluster, c
 
 @pytest.mark.cluster
 async def test_a_name_that_is_taken_is_told(cluster: Cluster, controllers: Controllers) -> None:
-    foreign = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "net-worker-1", "namespace": "default"}}
+    foreign = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "net-worker-1", "namespace": cluster.namespace}}
     await cluster.client.create(PODS, {**foreign, **template(container())})
     job = await cluster.submit(training(None))
     event = await cluster.event("NameTaken")
     assert "net-worker-1" in event["message"]
-    await cluster.client.delete(PODS, "net-worker-1", "default")
+    await cluster.client.delete(PODS, "net-worker-1", cluster.namespace)
     await cluster.phase(job, "Running")
 
 
@@ -133,7 +134,7 @@ async def test_a_faulty_job_makes_nothing(cluster: Cluster, controllers: Control
 
 
 @pytest.mark.cluster
-async def test_controllers_that_die_and_come_back_go_on(cluster: Cluster, client: Client) -> None:
+async def test_controllers_that_die_and_come_back_go_on(cluster: Cluster, account: Client) -> None:
     """Killed again and again while jobs come and go: each ends once, with no pod too many and no restart miscounted."""
     jobs = []
     for number in range(6):
@@ -141,7 +142,7 @@ async def test_controllers_that_die_and_come_back_go_on(cluster: Cluster, client
         job["metadata"]["name"] = f"net{number}"
         jobs.append(await cluster.submit(job))
     for _ in range(5):
-        service = Controllers(client)
+        service = Controllers(account)
         task = asyncio.create_task(service.run())
         await service.ready.wait()
         with suppress(TimeoutError):
@@ -150,7 +151,7 @@ async def test_controllers_that_die_and_come_back_go_on(cluster: Cluster, client
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
-    task = asyncio.create_task(Controllers(client).run())
+    task = asyncio.create_task(Controllers(account).run())
     try:
         for number, job in enumerate(jobs):
             done = await cluster.phase(job, "Succeeded", "Failed")
@@ -162,7 +163,7 @@ async def test_controllers_that_die_and_come_back_go_on(cluster: Cluster, client
         with suppress(asyncio.CancelledError):
             await task
     with pytest.raises(NotFound):
-        await client.get(PODS, "net0-worker-0", "default")
+        await cluster.client.get(PODS, "net0-worker-0", cluster.namespace)
 
 
 def _res(obj: dict[str, Any]) -> Any:

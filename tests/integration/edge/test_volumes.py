@@ -16,14 +16,14 @@ ZONE = "topology.kubernetes.io/zone"
 
 @pytest.fixture
 def dev(world: World) -> None:
-    if world.real:
-        pytest.skip("needs a volume binder and provisioner, which the dev cluster plays")
+    if world.controllers:
+        pytest.skip("needs a volume binder and provisioner that play, not those of the cluster")
 
 
 async def storage_class(world: World, **more: Any) -> str:
     name = f"{world.run}-{secrets.token_hex(2)}"
     body = {"metadata": {"name": name}, "provisioner": PROVISIONER, "volumeBindingMode": "WaitForFirstConsumer"}
-    await world.client.create(STORAGECLASSES, body | more)
+    await world.create_shared(STORAGECLASSES, body | more)
     return name
 
 
@@ -53,7 +53,7 @@ async def local_volume(world: World, name: str, kind: str, node: str, size: str 
             "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchFields": [expression]}]}},
         },
     }
-    await world.client.create(PVS, body)
+    await world.create_shared(PVS, body)
 
 
 def using(world: World, name: str, *claims: str, queue: str = "", group: str = "", gpus: int = 1) -> Any:
@@ -164,7 +164,7 @@ async def test_attach_limits_of_a_node_are_kept(world: World, dev: None, start: 
     kind = await storage_class(world)
     for name in world.nodes:
         driver = {"name": PROVISIONER, "nodeID": name, "topologyKeys": None, "allocatable": {"count": 1}}
-        await world.client.create(CSINODES, {"metadata": {"name": name}, "spec": {"drivers": [driver]}})
+        await world.create_shared(CSINODES, {"metadata": {"name": name}, "spec": {"drivers": [driver]}})
     for index in range(3):
         await claim(world, f"c{index}", kind)
     async with start():

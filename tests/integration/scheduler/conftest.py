@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from t9ksched.kube.rights import SCHEDULER
 from t9ksched.scheduler.service import SchedulerService, running
 from t9ksched.store.store import Store
 from tests.integration.world import World
@@ -26,7 +27,8 @@ def start(world: World, store: Store) -> Start:
 
     @asynccontextmanager
     async def run(**options: Any) -> AsyncIterator[SchedulerService]:
-        async with running(SchedulerService(world.client, store, internal_secret="s" * 20, **options)) as service:
+        client = world.faulty(await world.account(SCHEDULER))
+        async with running(SchedulerService(client, store, internal_secret="s" * 20, **options)) as service:
             yield service
 
     return run

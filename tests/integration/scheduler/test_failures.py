@@ -1,6 +1,6 @@
-"""What server, network and nodes may answer to a binding, once each, over HTTP, seen at the cluster's objects.
+"""What server, network and nodes may answer to a binding, once each, seen at the cluster's objects.
 
-The faults come from the dev cluster's fault lab, so these tests do not run against a real server.
+The faults come from the dev cluster's fault lab over HTTP; before a real server they meet the scheduler's client.
 """
 
 import asyncio
@@ -20,14 +20,7 @@ pytestmark = pytest.mark.cluster
 BINDING = {"verb": "create", "resource": "pods/binding"}
 
 
-@pytest.fixture(autouse=True)
-def _only_where_there_is_a_lab(world: World) -> None:
-    if world.faults is None:
-        pytest.skip("a real server has no fault lab")
-
-
 def faults(world: World, *rules: dict[str, Any]) -> None:
-    assert world.faults is not None
     world.faults.rules = [Rule(**rule) for rule in rules]
 
 
@@ -110,7 +103,6 @@ async def test_a_pod_its_node_does_not_admit_goes_elsewhere_with_its_gang(
     world: World, start: Start, queue: str, store: Store
 ) -> None:
     await world.play(2, 4)
-    assert world.faults is not None
     bad, good = world.nodes
     world.faults.broken.add(bad)
     world.refusals_expected = True

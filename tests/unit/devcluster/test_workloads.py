@@ -107,7 +107,7 @@ async def test_a_stateful_sets_pods_have_claims_of_their_own() -> None:
             "apiVersion": STORAGECLASSES.api_version,
             "kind": STORAGECLASSES.kind,
             "metadata": {"name": "local"},
-            "provisioner": "devcluster.tensorstack.dev/local",
+            "provisioner": "local.devcluster.tensorstack.dev",
             "volumeBindingMode": "WaitForFirstConsumer",
         }
         await w.create(STORAGECLASSES, storage)

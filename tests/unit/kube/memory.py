@@ -6,6 +6,7 @@ import copy
 from typing import Any
 
 from t9ksched.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
+from t9ksched.kube.port import ObjectList
 from t9ksched.kube.resources import Resource
 
 
@@ -46,6 +47,11 @@ class MemoryPort:
     async def get(self, res: Resource, name: str, namespace: str | None = None) -> dict[str, Any]:
         self._call("get")
         return copy.deepcopy(self._find(res, name, namespace))
+
+    async def list(self, res: Resource, namespace: str | None = None, **_: Any) -> ObjectList:
+        self._call("list")
+        found = [obj for key, obj in self.objects.items() if key[0] == str(res) and namespace in (None, key[1])]
+        return ObjectList(copy.deepcopy(found), f"v{self.serial}")
 
     async def create(self, res: Resource, obj: dict[str, Any], namespace: str | None = None) -> dict[str, Any]:
         self._call("create")

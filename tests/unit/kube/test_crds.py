@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from t9ksched import __version__
-from t9ksched.kube.crds import VERSION_LABEL, NotEstablished, ensure, read
-from t9ksched.kube.errors import AlreadyExists, Conflict, Forbidden
-from t9ksched.kube.resources import CRDS
+from t9ksched.kube.crds import VERSION_LABEL, NotEstablished, ensure, ensure_namespace, read
+from t9ksched.kube.errors import AlreadyExists, Conflict, Forbidden, NotFound
+from t9ksched.kube.resources import CRDS, NAMESPACES
+from t9ksched.model.names import SYSTEM_NAMESPACE
 from tests.unit.kube.memory import MemoryPort
 
 NAME = "queues.scheduler.tensorstack.dev"
@@ -56,11 +57,24 @@ async def test_a_conflict_is_tried_again_but_not_for_ever() -> None:
         await ensure(port, [definition("2")])  # type: ignore[arg-type]
 
 
-async def test_a_refusal_is_the_callers() -> None:
+async def test_who_may_not_install_needs_what_is_there() -> None:
     port = MemoryPort()
     port.fail["create"] = [Forbidden(403)]
-    with pytest.raises(Forbidden):
+    assert await ensure(port, [definition("1")]) == []  # type: ignore[arg-type]
+    port.fail |= {"create": [Forbidden(403)], "list": [NotFound(404)]}
+    with pytest.raises(NotEstablished, match="kubectl apply -f deploy/crds"):
         await ensure(port, [definition("1")])  # type: ignore[arg-type]
+
+
+async def test_the_namespace_is_made_by_who_may() -> None:
+    port = MemoryPort()
+    await ensure_namespace(port)  # type: ignore[arg-type]
+    assert await port.get(NAMESPACES, SYSTEM_NAMESPACE)
+    port.fail["create"] = [Forbidden(403)]
+    await ensure_namespace(port)  # type: ignore[arg-type]
+    port.fail |= {"create": [Forbidden(403)], "get": [NotFound(404)]}
+    with pytest.raises(NotEstablished, match=f"kubectl create namespace {SYSTEM_NAMESPACE}"):
+        await ensure_namespace(port)  # type: ignore[arg-type]
 
 
 async def test_one_that_is_never_established_is_named() -> None:

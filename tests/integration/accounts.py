@@ -1,0 +1,103 @@
+"""The service accounts of deploy/rbac.yaml on a test's cluster: what is being tested works with their rights, no more.
+
+`install` applies the manifest, `token_file` asks the server for a token of one account (TokenRequest) and writes a
+kubeconfig for it. A user who may do neither is taken at his word: the manifest is there, and he has its rights himself.
+"""
+
+import json
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+from t9ksched.kube.client import Client
+from t9ksched.kube.errors import AlreadyExists, Forbidden
+from t9ksched.kube.resources import CLUSTERROLEBINDINGS, ROLEBINDINGS, SERVICEACCOUNTS, of
+from t9ksched.kube.rights import ROLES
+from t9ksched.model.names import SYSTEM_NAMESPACE
+
+MANIFEST: Final = Path(__file__).parents[2] / "deploy" / "rbac.yaml"
+EVERYTHING: Final = "t9ksched-test"
+"""An account with all roles at once, for what runs everything in one process."""
+_SECONDS: Final = 24 * 3600
+
+Object = dict[str, Any]
+
+
+def documents() -> list[Object]:
+    """The objects of the manifest, in its order."""
+    return [item for item in yaml.safe_load_all(MANIFEST.read_text()) if item]
+
+
+def _everything() -> list[Object]:
+    """An account bound to each role of the manifest."""
+    subjects = [{"kind": "ServiceAccount", "name": EVERYTHING, "namespace": SYSTEM_NAMESPACE}]
+    found: list[Object] = [
+        {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {"name": EVERYTHING, "namespace": SYSTEM_NAMESPACE},
+        }
+    ]
+    for item in documents():
+        if item["kind"] in (CLUSTERROLEBINDINGS.kind, ROLEBINDINGS.kind):
+            name = f"{EVERYTHING}-{item['metadata']['name']}"
+            found.append({**item, "metadata": {**item["metadata"], "name": name}, "subjects": subjects})
+    return found
+
+
+async def install(client: Client) -> None:
+    """Bring the manifest and the account with all its roles into the cluster, as this checkout has them."""
+    for item in (*documents(), *_everything()):
+        try:
+            await client.create(of(item), item)
+        except AlreadyExists:
+            if of(item) is not SERVICEACCOUNTS:
+                with suppress(Forbidden):
+                    await client.replace(of(item), item)
+        except Forbidden:
+            return
+
+
+async def token_file(client: Client, given: Path, account: str, path: Path) -> Path:
+    """A kubeconfig at `path` for one of the accounts on the cluster of `given`; `given` itself for who may not ask."""
+    assert account in (*ROLES, EVERYTHING)
+    url = SERVICEACCOUNTS.path(SYSTEM_NAMESPACE, account, "token")
+    wanted = {
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenRequest",
+        "spec": {"expirationSeconds": _SECONDS},
+    }
+    try:
+        answer = msgspec.json.decode(await client.request("POST", url, body=msgspec.json.encode(wanted)))
+    except Forbidden:
+        return given
+    write_kubeconfig(path, given, account, answer["status"]["token"])
+    return path
+
+
+def write_kubeconfig(path: Path, given: Path, account: str, token: str) -> None:
+    """Write a kubeconfig for the cluster of `given` with that token."""
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": _cluster(given)}],
+        "users": [{"name": account, "user": {"token": token}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": account}}],
+        "current-context": "c",
+    }
+    path.touch(mode=0o600)
+    path.write_text(json.dumps(config))
+
+
+def _cluster(given: Path) -> Object:
+    """The cluster of a kubeconfig's current context, without the credentials that a dev cluster puts into its URL."""
+    config = yaml.safe_load(given.read_text())
+    context = next(item["context"] for item in config["contexts"] if item["name"] == config["current-context"])
+    cluster = dict(next(item["cluster"] for item in config["clusters"] if item["name"] == context["cluster"]))
+    cluster["server"] = cluster["server"].partition("/as/")[0]
+    if "certificate-authority" in cluster:
+        cluster["certificate-authority"] = str((given.parent / cluster["certificate-authority"]).resolve())
+    return cluster
