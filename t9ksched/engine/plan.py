@@ -106,6 +106,11 @@ class Planner:
                 self._order.served(more=bool(line), grown=self._stats.placed > placed)
         return self._in_surplus and self._order.best() is None
 
+    @property
+    def assignments(self) -> Sequence[Assignment]:
+        """What has been decided so far: it only grows, and stays decided."""
+        return self._assignments
+
     def result(self) -> Plan:
         """The plan of what has been judged."""
         known = self._view.queues

@@ -1,15 +1,17 @@
-"""The client: a few verbs on plain dicts over one aiohttp session, cheap enough to bind thousands of pods a second.
+"""The client: a few verbs on plain dicts, cheap enough to bind thousands of pods a second.
 
-It satisfies `kube.port.ClusterPort`. Each request ends in its result or in one `ApiError`; exceptions of aiohttp never
-leave this module. It repeats a request only after a 401, once, with fresh credentials: whether anything else is worth
-another try is for the caller to say, who knows what the request meant. Requests in flight are limited; waiting for a
-place does not count against a request's timeout, and watches need no place.
+It satisfies `kube.port.ClusterPort`. Requests about single objects take the narrow lane (`kube.lane`); lists, watches
+and whatever goes through a proxy take an aiohttp session. Each request ends in its result or in one `ApiError`;
+exceptions of aiohttp never leave this module. It repeats a request only after a 401, once, with fresh credentials:
+whether anything else is worth another try is for the caller to say, who knows what the request meant. Requests in
+flight are limited; waiting for a place does not count against a request's timeout, and watches need no place.
 """
 
 from __future__ import annotations
 
 import asyncio
 import builtins
+import re
 import socket
 import ssl
 from collections.abc import AsyncGenerator, Mapping
@@ -23,6 +25,7 @@ from yarl import URL
 from t9ksched import __version__
 from t9ksched.kube.credentials import Credentials
 from t9ksched.kube.errors import ApiError, Expired, TimedOut, Unreachable, error_from_status
+from t9ksched.kube.lane import CONNECT_SECONDS, Lane, probe
 from t9ksched.kube.lines import LineSplitter
 from t9ksched.kube.port import BOOKMARK, ERROR, Object, ObjectList, Page, Payload, WatchEvent
 from t9ksched.kube.resources import PODS, Resource
@@ -31,10 +34,17 @@ MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 
-_CONNECT_TIMEOUT = 10.0
 _WATCH_SLACK = 30.0
 """Seconds past a watch's own timeout before its connection is taken for dead."""
 _LIST_RESTARTS = 3
+_HEADERS = {
+    "User-Agent": f"t9ksched/{__version__}",
+    "Accept": "application/json",
+    # Uncompressed: inflating the lists of a large cluster costs more of our one core than the wire saves.
+    "Accept-Encoding": "identity",
+}
+_plain_target = re.compile(r"[!-~]+").fullmatch
+_plain_value = re.compile(r"[ -~]*").fullmatch
 
 
 class _ListMeta(msgspec.Struct, rename="camel", gc=False):
@@ -81,7 +91,11 @@ class Client:
         self._retired: builtins.list[aiohttp.ClientSession] = []
         self._generation = 0
         self._base = ""
+        self._prefix = ""
         self._extra: dict[str, Any] = {}
+        self._lane: Lane | None = None
+        self._fixed: tuple[str | None, bytes] = (None, b"")
+        """The header lines of every request with this authorization."""
 
     async def __aenter__(self) -> Client:
         await self.open()
@@ -100,7 +114,20 @@ class Client:
         self._extra = {
             key: value for key, value in (("server_hostname", access.server_name), ("proxy", access.proxy)) if value
         }
+        self._connect()
+
+    def _connect(self) -> None:
+        """Connections are made with the credentials of now; those before serve what is under way, no more."""
+        if self._session is not None:
+            self._retired.append(self._session)
         self._session = self._new_session()
+        if self._lane is not None:
+            self._lane.retire()
+        access = self._credentials.access
+        if access.proxy is None:
+            self._lane = Lane(access.host, self._credentials.tls, access.server_name)
+            self._prefix = URL(access.host).raw_path.rstrip("/")
+            self._fixed = (None, b"")
 
     def _new_session(self) -> aiohttp.ClientSession:
         self._generation = self._credentials.generation
@@ -108,12 +135,7 @@ class Client:
             connector=aiohttp.TCPConnector(
                 limit=0, ssl=self._credentials.tls or True, socket_factory=_watched_socket, keepalive_timeout=60
             ),
-            # Uncompressed: inflating the lists of a large cluster costs more of our one core than the wire saves.
-            headers={
-                "User-Agent": f"t9ksched/{__version__}",
-                "Accept": "application/json",
-                "Accept-Encoding": "identity",
-            },
+            headers=_HEADERS,
             cookie_jar=aiohttp.DummyCookieJar(),
         )
 
@@ -121,6 +143,9 @@ class Client:
         """Close all connections; watches that are open end with Unreachable."""
         session, self._session = self._session, None
         retired, self._retired = self._retired, []
+        lane, self._lane = self._lane, None
+        if lane is not None:
+            lane.close()
         for each in (session, *retired):
             if each is not None:
                 await each.close()
@@ -179,7 +204,7 @@ class Client:
         if limit:
             query["limit"] = str(limit)
         while True:
-            body = await self.request("GET", path, query=query)
+            body = await self._long("GET", path, query, None, "", self._timeout)
             try:
                 answer = _LIST.decode(body)
             except msgspec.MsgspecError as failure:
@@ -262,7 +287,7 @@ class Client:
             "resourceVersion": resource_version,
             "timeoutSeconds": str(max(1, int(timeout))),
         }
-        allowed = aiohttp.ClientTimeout(total=timeout + _WATCH_SLACK, sock_connect=_CONNECT_TIMEOUT)
+        allowed = aiohttp.ClientTimeout(total=timeout + _WATCH_SLACK, sock_connect=CONNECT_SECONDS)
         what = f"watch {path}"
         splitter = LineSplitter()
         response: aiohttp.ClientResponse | None = None
@@ -292,8 +317,59 @@ class Client:
         timeout: float | None = None,
     ) -> bytes:
         """Send one request and return the answer's body; `path` starts with `/`. Raises ApiError."""
-        usual = self._timeout if method == "GET" else self._write_timeout
-        allowed = aiohttp.ClientTimeout(total=timeout or usual, sock_connect=_CONNECT_TIMEOUT)
+        allowed = timeout or (self._timeout if method == "GET" else self._write_timeout)
+        target = f"{path}?{urlencode(query)}" if query else path
+        if self._lane is None or not _plain_target(target):
+            return await self._long(method, path, query, body, content_type, allowed)
+        async with self._slots:
+            return await self._short(method, target, body, content_type, allowed)
+
+    async def _short(self, method: str, target: str, body: bytes | None, content_type: str, allowed: float) -> bytes:
+        """One request by the lane. Renews credentials once at a 401."""
+        first = True
+        while True:
+            authorization = await self._credentials.authorization()
+            if self._generation != self._credentials.generation:
+                self._connect()
+            lane = self._lane
+            if lane is None:
+                raise Unreachable(f"{method} {target}: the client is closed")
+            if authorization != self._fixed[0] or not self._fixed[1]:
+                self._fixed = authorization, _lines(lane, authorization)
+            head = f"{method} {self._prefix}{target} HTTP/1.1\r\n".encode("ascii") + self._fixed[1]
+            if body is None:
+                request = head + b"\r\n"
+            else:
+                request = b"%sContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s" % (
+                    head,
+                    content_type.encode("ascii"),
+                    len(body),
+                    body,
+                )
+            try:
+                answer = await lane.exchange(request, allowed)
+            except Unreachable as failure:
+                raise Unreachable(f"{method} {target}: {failure.message}", sent=failure.sent) from failure
+            except TimedOut as failure:
+                raise TimedOut(f"{method} {target}: {failure.message}") from failure
+            if answer.status < 300:
+                return answer.content
+            if answer.status == 401 and first and await self._credentials.refresh(authorization):
+                first = False
+                continue
+            raise _refusal(f"{method} {target}", answer.status, answer.reason, answer.retry_after, answer.content)
+
+    async def _long(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None,
+        body: bytes | None,
+        content_type: str,
+        timeout: float,
+    ) -> bytes:
+        """One request by the session."""
+        allowed = aiohttp.ClientTimeout(total=timeout, sock_connect=CONNECT_SECONDS)
         async with self._slots:
             try:
                 response = await self._answer(method, path, query, body, content_type, allowed)
@@ -322,9 +398,7 @@ class Client:
             if authorization:
                 headers["Authorization"] = authorization
             if self._generation != self._credentials.generation:
-                # Connections keep the certificate they were made with. Requests on them may end; new ones get new ones.
-                self._retired.append(self._session)
-                self._session = self._new_session()
+                self._connect()
             response = await self._session.request(
                 method, url, data=body, headers=headers, timeout=allowed, allow_redirects=False, **self._extra
             )
@@ -335,7 +409,8 @@ class Client:
             if response.status == 401 and first and await self._credentials.refresh(authorization):
                 first = False
                 continue
-            raise _refusal(method, path, response, content)
+            header = response.headers.get("Retry-After", "")
+            raise _refusal(f"{method} {path}", response.status, response.reason or "", header, content)
 
     def _object(self, body: bytes) -> Object:
         try:
@@ -368,7 +443,17 @@ def _event(what: str, line: bytes) -> WatchEvent:
     raise error_from_status(code if isinstance(code, int) else 500, status)
 
 
-def _refusal(method: str, path: str, response: aiohttp.ClientResponse, content: bytes) -> ApiError:
+def _lines(lane: Lane, authorization: str | None) -> bytes:
+    """The header lines that all requests have."""
+    headers = {"Host": lane.authority.decode(), **_HEADERS}
+    if authorization:
+        if not _plain_value(authorization):
+            raise Unreachable("the credentials hold characters that no HTTP header may have: log in anew")
+        headers["Authorization"] = authorization
+    return "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode("ascii")
+
+
+def _refusal(what: str, status: int, reason: str, retry_after: str, content: bytes) -> ApiError:
     """The error of a response of 300 and above; without a Status body the beginning of its text is the message."""
     try:
         body = _ANY.decode(content)
@@ -376,9 +461,8 @@ def _refusal(method: str, path: str, response: aiohttp.ClientResponse, content: 
         body = None
     if not isinstance(body, dict) or body.get("kind") != "Status":
         text = content[:200].decode("utf-8", "replace").strip()
-        body = {"reason": response.reason or "", "message": f"{method} {path}: {text or 'no explanation given'}"}
-    header = response.headers.get("Retry-After", "")
-    return error_from_status(response.status, body, float(header) if header.isdecimal() else None)
+        body = {"reason": reason, "message": f"{what}: {text or 'no explanation given'}"}
+    return error_from_status(status, body, float(retry_after) if retry_after.isdecimal() else None)
 
 
 def _raise(what: str, failure: BaseException) -> NoReturn:
@@ -418,13 +502,9 @@ def _delete_options(uid: str | None, grace: int | None, propagation: str | None)
 
 
 def _watched_socket(address: tuple[Any, ...]) -> socket.socket:
-    """A socket whose peer is probed when silent, so that a half-open connection is noticed within half a minute."""
-    family, kind, protocol = address[0], address[1], address[2]
-    opened = socket.socket(family, kind, protocol)
-    opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3)):
-        if hasattr(socket, name):
-            opened.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    """A socket whose peer is probed when silent."""
+    opened = socket.socket(address[0], address[1], address[2])
+    probe(opened)
     return opened
 
 

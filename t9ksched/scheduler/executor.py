@@ -125,7 +125,7 @@ class Executor:
 
     def _pump(self) -> None:
         while self._waiting and len(self._tasks) < int(self._limit):
-            task = asyncio.create_task(self._bind(self._waiting.popleft()))
+            task = asyncio.create_task(self._work(self._waiting.popleft()))
             self._tasks.add(task)
             task.add_done_callback(self._done)
 
@@ -134,6 +134,16 @@ class Executor:
         if not task.cancelled() and (failure := task.exception()) is not None:
             log.error("binding failed unexpectedly", exc_info=failure)
         self._pump()
+
+    async def _work(self, binding: Binding) -> None:
+        """Bind this pod, then one after the other while there are any and the server takes so many at once."""
+        while True:
+            if not self._forgotten(binding):
+                await self._bind(binding)
+            if not self._waiting or len(self._tasks) > int(self._limit):
+                return
+            binding = self._waiting.popleft()
+            self._pump()
 
     async def _bind(self, binding: Binding) -> None:
         pause = _PAUSE_SECONDS
@@ -153,9 +163,9 @@ class Executor:
         self._react(binding, outcome)
 
     def _forgotten(self, binding: Binding) -> bool:
-        """Whether the pod went away, or its place was given up, while we waited."""
+        """Whether the pod went away, or its place was given up, while it waited for its turn."""
         record = self._state.pods.get(binding.uid)
-        return record is None or not record.assumed
+        return record is None or record.assumed != binding.node
 
     def _react(self, binding: Binding, outcome: Outcome) -> None:
         now = self._clock()

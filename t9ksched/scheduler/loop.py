@@ -1,14 +1,15 @@
 """The scheduling loop: wait for a change, take a view, plan, charge, hand over.
 
 It runs only when something changed that could let something start; an idle cluster costs nothing. A plan is made in
-slices, so that the event loop is never held for long; what happened meanwhile is seen when the decision is charged.
+slices, so that the event loop is never held for long, and what a slice decided is bound while the rest is planned; what
+happened meanwhile is seen when a decision is charged.
 """
 
 import asyncio
 import contextlib
-from collections import defaultdict
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Final
 
 import structlog
@@ -27,10 +28,11 @@ log = structlog.get_logger(__name__)
 
 GATHER_SECONDS: Final = 0.005
 """After the first change, how long to wait for its companions: a job's pods come one by one."""
-SLICE_SECONDS: Final = 0.015
+SLICE_SECONDS: Final = 0.005
+"""How long planning goes on before others have their turn: what is decided is bound while the rest is planned."""
 EVICTION_SLACK_SECONDS: Final = 60
 """How much longer than their grace period victims may take before their room is promised to nobody any more."""
-_GANGS_A_STEP: Final = 20
+_GANGS_A_STEP: Final = 4
 _PLACES_NAMED: Final = 8
 
 
@@ -43,6 +45,14 @@ class LoopStats:
     pods_placed: int = 0
     dropped: int = 0
     """Gangs whose decision no longer held when it was to be charged."""
+
+
+@dataclass(slots=True)
+class _Handed:
+    """How much of a plan in the making has been handed over, and of which gangs."""
+
+    count: int = 0
+    gangs: set[str] = field(default_factory=set)
 
 
 class Loop:
@@ -115,10 +125,13 @@ class Loop:
         planner = Planner(view, policy, now, self._memo)
         time = asyncio.get_running_loop().time
         slice_ends = time() + SLICE_SECONDS
+        handed = _Handed()
         while not planner.step(_GANGS_A_STEP):
             if time() > slice_ends:
+                await self._hand_over(planner.assignments, handed)
                 await asyncio.sleep(0)
                 slice_ends = time() + SLICE_SECONDS
+        await self._hand_over(planner.assignments, handed)
         plan = planner.result()
         self.stats.cycles += 1
         if self.plugins is not None:
@@ -127,19 +140,22 @@ class Loop:
         self._state.end_idle_promises(self._clock(), evicting=self._evictor is not None and self._evictor.busy)
         return plan
 
-    async def _carry_out(self, plan: Plan) -> None:
+    async def _hand_over(self, assignments: Sequence[Assignment], handed: _Handed) -> None:
+        """Charge what was decided since the last time and let it be bound."""
         now = self._clock()
-        by_gang: defaultdict[str, list[Assignment]] = defaultdict(list)
-        for assignment in plan.assignments:
-            by_gang[assignment.gang].append(assignment)
-        for waiting in (*plan.waiting, *plan.surplus):
-            self._narrator.waits(waiting.gang, waiting.reasons, waiting.position or None, now)
+        by_gang: dict[str, list[Assignment]] = {}
+        for assignment in islice(assignments, handed.count, None):
+            by_gang.setdefault(assignment.gang, []).append(assignment)
+        handed.count = len(assignments)
         time = asyncio.get_running_loop().time
         slice_ends = time() + SLICE_SECONDS
         for uid, decided in by_gang.items():
             if self._observe:
                 self._narrator.waits(uid, (self._would_start(decided),), None, now)
                 continue
+            if uid in handed.gangs and not self._stands(uid):
+                continue  # members above a minimum that is no longer there
+            handed.gangs.add(uid)
             accepted = self._state.assume(uid, decided, now)
             if not accepted:
                 self.stats.dropped += 1
@@ -151,6 +167,16 @@ class Loop:
             if time() > slice_ends:
                 await asyncio.sleep(0)
                 slice_ends = time() + SLICE_SECONDS
+
+    def _stands(self, uid: str) -> bool:
+        gang = self._state.gangs_by_uid.get(uid)
+        return gang is not None and gang.complete()
+
+    async def _carry_out(self, plan: Plan) -> None:
+        """The rest of a plan: why others wait, and who has to go for them."""
+        now = self._clock()
+        for waiting in (*plan.waiting, *plan.surplus):
+            self._narrator.waits(waiting.gang, waiting.reasons, waiting.position or None, now)
         if plan.evictions and self._evictor is not None and not self._observe:
             grace = self.policy.preemption.max_grace_seconds
             self._state.promise(plan.holds, now + (grace + EVICTION_SLACK_SECONDS) * 1_000_000_000)

@@ -1,0 +1,356 @@
+"""A narrow lane for small requests: HTTP/1.1 over kept connections, at a fraction of a general client's CPU.
+
+One request is in flight on a connection, and nothing is ever sent again: what came of a request whose answer did not
+come is for the caller to find out. Every exchange ends in an `Answer`, or in Unreachable (`sent` says whether the
+server may have seen the request) or TimedOut. Bodies come with a length, in chunks, or until the connection ends; an
+answer that cannot be understood counts as a broken connection. Watches, lists and proxies are not for this lane.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from dataclasses import dataclass
+from typing import Final
+
+from yarl import URL
+
+from t9ksched.kube.errors import TimedOut, Unreachable
+
+CONNECT_SECONDS: Final = 10.0
+_IDLE_SECONDS: Final = 50.0
+"""Connections idle for longer are not used again: servers and balancers between close silent ones about then."""
+_LONGEST_HEAD: Final = 65_536
+_LONGEST_LINE: Final = 1024
+_UNTIL_CLOSED: Final = -1
+_CHUNKED: Final = -2
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole response; `reason` is the word after the status, `retry_after` that header as it came."""
+
+    status: int
+    reason: str
+    retry_after: str
+    content: bytes
+
+
+class _BrokenError(Exception):
+    """The server's bytes are not an HTTP response."""
+
+
+class Lane:
+    """Connections to one server. `server` is its URL, `tls` the context for https, `server_name` the name that its
+    certificate bears when that is not the URL's host.
+    """
+
+    def __init__(self, server: str, tls: ssl.SSLContext | None = None, server_name: str | None = None) -> None:
+        url = URL(server)
+        assert url.host is not None
+        self._host, self._port = url.host, url.port or 443
+        self._tls = tls if url.scheme == "https" else None
+        self._server_name = (server_name or url.host) if self._tls else None
+        name = f"[{url.host}]" if ":" in url.host else url.host
+        default = url.port == (443 if self._tls else 80)
+        self.authority = (name if default else f"{name}:{self._port}").encode("ascii")
+        self._idle: list[_Connection] = []
+        self._busy: set[_Connection] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    async def exchange(self, request: bytes, timeout: float) -> Answer:
+        """Send the bytes of one request and return its answer; `timeout` is in seconds, for all of it.
+
+        Raises Unreachable or TimedOut.
+        """
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        connection = self._kept(now) or await self._connect(timeout)
+        connection.deadline = now + timeout
+        if self._timer is None or connection.deadline < self._timer.when():
+            self._watch(connection.deadline)
+        self._busy.add(connection)
+        try:
+            answer = await connection.send(request)
+        except BaseException:  # a cancelled request's answer would be taken for the next one's
+            connection.abort()
+            raise
+        finally:
+            self._busy.discard(connection)
+        if connection.reusable and not self._closed:
+            connection.used = loop.time()
+            self._idle.append(connection)
+        else:
+            connection.abort()
+        return answer
+
+    def close(self) -> None:
+        """Close all connections; requests under way end as Unreachable."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        for connection in (*self._idle, *self._busy):
+            connection.abort()
+        self._idle.clear()
+
+    def retire(self) -> None:
+        """Let go of connections: those idle now, those under way after their answer."""
+        self._closed = True
+        for connection in self._idle:
+            connection.abort()
+        self._idle.clear()
+
+    def _kept(self, now: float) -> _Connection | None:
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.open and now - connection.used < _IDLE_SECONDS:
+                return connection
+            connection.abort()
+        return None
+
+    async def _connect(self, timeout: float) -> _Connection:
+        where = self.authority.decode()
+        if self._closed:
+            raise Unreachable(f"the connections to {where} are closed")
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(min(timeout, CONNECT_SECONDS)):
+                _, connection = await loop.create_connection(
+                    _Connection, self._host, self._port, ssl=self._tls, server_hostname=self._server_name
+                )
+        except TimeoutError as failure:
+            raise Unreachable(f"cannot connect to {where} in time") from failure
+        except (OSError, ValueError) as failure:  # ssl.SSLError is an OSError; a bad certificate's name a ValueError
+            raise Unreachable(f"cannot connect to {where}: {failure or type(failure).__name__}") from failure
+        return connection
+
+    def _watch(self, when: float) -> None:
+        """One timer for all requests: it rings at the earliest deadline."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_at(when, self._expire)
+
+    def _expire(self) -> None:
+        self._timer = None
+        now = asyncio.get_running_loop().time()
+        for connection in self._busy:
+            if connection.deadline <= now:
+                connection.expire()
+        left = [connection.deadline for connection in self._busy if connection.deadline > now]
+        if left:
+            self._watch(min(left))
+
+
+class _Connection(asyncio.Protocol):
+    """One connection: `send` a request, await its answer, then the next."""
+
+    __slots__ = (
+        "_answer",
+        "_at",
+        "_buffer",
+        "_head",
+        "_pieces",
+        "_size",
+        "_transport",
+        "deadline",
+        "reusable",
+        "used",
+    )
+
+    def __init__(self) -> None:
+        self.deadline = self.used = 0.0
+        self.reusable = True
+        self._transport: asyncio.Transport
+        self._answer: asyncio.Future[Answer] | None = None
+        self._buffer = bytearray()
+        self._begin()
+
+    def _begin(self) -> None:
+        self._head: tuple[int, str, str] | None = None
+        self._size = 0
+        self._at = 0
+        self._pieces: list[bytes] = []
+
+    # Requests
+
+    @property
+    def open(self) -> bool:
+        """Whether another request may be sent."""
+        return self.reusable and not self._transport.is_closing()
+
+    async def send(self, request: bytes) -> Answer:
+        """The answer to these bytes."""
+        if not self.open:
+            raise Unreachable("the connection broke before the request was sent")
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._answer = answer
+        self._transport.write(request)
+        return await answer
+
+    def abort(self) -> None:
+        """Close at once, without waiting for what the other side has to say."""
+        self.reusable = False
+        self._transport.abort()
+
+    def expire(self) -> None:
+        """The request's time is over."""
+        self._fail(TimedOut("no answer in time"))
+
+    def _fail(self, error: Exception) -> None:
+        answer, self._answer = self._answer, None
+        self.reusable = False
+        if answer is not None and not answer.done():
+            answer.set_exception(error)
+
+    def _done(self, content: bytes) -> None:
+        assert self._head is not None
+        answer, self._answer = self._answer, None
+        status, reason, retry_after = self._head
+        if self._buffer:  # more than was asked for: whose answer the rest would be nobody can tell
+            self.reusable = False
+        self._begin()
+        if answer is not None and not answer.done():
+            answer.set_result(Answer(status, reason, retry_after, content))
+
+    # What asyncio calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """See asyncio.Protocol."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        if (raw := transport.get_extra_info("socket")) is not None:
+            probe(raw)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See asyncio.Protocol."""
+        if self._head is not None and self._size == _UNTIL_CLOSED and exc is None:
+            content = bytes(self._buffer)
+            self._buffer.clear()
+            self._done(content)
+        self._fail(Unreachable(f"the connection broke: {exc or 'the server closed it'}", sent=True))
+
+    def data_received(self, data: bytes) -> None:
+        """See asyncio.Protocol."""
+        if self._answer is None:  # nothing was asked: such a connection cannot be trusted
+            self.abort()
+            return
+        self._buffer += data
+        try:
+            if self._head is None and not self._read_head():
+                return
+            self._read_body()
+        except _BrokenError as fault:
+            self._fail(Unreachable(f"the answer cannot be understood: {fault}", sent=True))
+            self.abort()
+
+    # Reading an answer
+
+    def _read_head(self) -> bool:
+        """Take the head off the buffer; False while it is not whole."""
+        while True:
+            end = self._buffer.find(b"\r\n\r\n")
+            if end < 0:
+                if len(self._buffer) > _LONGEST_HEAD:
+                    raise _BrokenError("its head does not end")
+                return False
+            head = bytes(self._buffer[:end])
+            del self._buffer[: end + 4]
+            status = _status(head)
+            if status == 101:
+                raise _BrokenError("the server changes the protocol")
+            if status >= 200:  # before that, it only says that an answer is to come
+                break
+        lines = head.split(b"\r\n")
+        fields: dict[bytes, bytes] = {}
+        for line in lines[1:]:
+            name, colon, value = line.partition(b":")
+            if not colon or not name or name[-1:] in b" \t" or name[:1] in b" \t":
+                raise _BrokenError("a header line is malformed")
+            name, value = name.lower(), value.strip(b" \t")
+            if name in (b"content-length", b"transfer-encoding") and fields.get(name, value) != value:
+                raise _BrokenError("it has two lengths")
+            fields[name] = value
+        self._size = _size(status, fields)
+        connection = fields.get(b"connection", b"").lower()
+        old = head.startswith(b"HTTP/1.0")
+        if b"close" in connection or (old and b"keep-alive" not in connection) or self._size == _UNTIL_CLOSED:
+            self.reusable = False
+        reason = lines[0][13:].decode("latin-1")
+        self._head = status, reason, fields.get(b"retry-after", b"").decode("latin-1")
+        return True
+
+    def _read_body(self) -> None:
+        size = self._size
+        if size >= 0:
+            if len(self._buffer) >= size:
+                content = bytes(self._buffer[:size])
+                del self._buffer[:size]
+                self._done(content)
+        elif size == _CHUNKED:
+            self._read_chunks()
+
+    def _read_chunks(self) -> None:
+        """Take whole chunks off the buffer; the last one and its trailer end the answer."""
+        buffer, at = self._buffer, self._at
+        while (end := buffer.find(b"\r\n", at)) >= 0:
+            size = _chunk_size(bytes(buffer[at:end]))
+            start = end + 2
+            if size == 0:
+                while (line_end := buffer.find(b"\r\n", start)) > start:  # trailer fields say nothing we need
+                    start = line_end + 2
+                if line_end < 0:
+                    break
+                del buffer[: line_end + 2]
+                self._done(b"".join(self._pieces))
+                return
+            if len(buffer) < start + size + 2:
+                break
+            if buffer[start + size : start + size + 2] != b"\r\n":
+                raise _BrokenError("a chunk is not as long as it says")
+            self._pieces.append(bytes(buffer[start : start + size]))
+            at = start + size + 2
+        else:
+            if len(buffer) - at > _LONGEST_LINE:
+                raise _BrokenError("a chunk's size does not end")
+        self._at = at
+
+
+def _status(head: bytes) -> int:
+    digits = head[9:12]
+    if head[:7] != b"HTTP/1." or head[8:9] != b" " or not digits.isdigit() or head[12:13] not in (b" ", b"\r", b""):
+        raise _BrokenError("it does not begin with an HTTP/1 status")
+    return int(digits)
+
+
+def _size(status: int, fields: dict[bytes, bytes]) -> int:
+    """Bytes of the body, or how else its end is known (RFC 9112, 6.3)."""
+    if status in (204, 304):
+        return 0
+    coding = fields.get(b"transfer-encoding")
+    if coding is not None:
+        if coding.lower() != b"chunked" or b"content-length" in fields:
+            raise _BrokenError("its length is not told in one known way")
+        return _CHUNKED
+    length = fields.get(b"content-length")
+    if length is None:
+        return _UNTIL_CLOSED
+    if not length.isdigit():
+        raise _BrokenError("its length is not a number")
+    return int(length)
+
+
+def _chunk_size(line: bytes) -> int:
+    digits = line.split(b";", 1)[0].strip(b" \t")
+    if not digits or len(digits) > 15 or digits.strip(b"0123456789abcdefABCDEF"):
+        raise _BrokenError("a chunk's size is not a number")
+    return int(digits, 16)
+
+
+def probe(opened: socket.socket) -> None:
+    """Have the peer probed when it is silent, so that a half-open connection is noticed within half a minute."""
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3)):
+        if hasattr(socket, name):
+            opened.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
