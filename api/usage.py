@@ -1,6 +1,5 @@
 """`/apis/v1/usage`: GPU-hours by queue, user, namespace, model, month and more, as JSON or CSV."""
 
-import asyncio
 import csv
 import io
 from datetime import UTC, datetime
@@ -11,17 +10,16 @@ from starlette.responses import Response
 
 from api.answers import answer, at, documented
 from api.auth import User
-from api.leader import LeaderAway
 from api.permits import Eyes
 from api.problems import invalid
 from api.schemas import UsageReport
-from api.services import Given, Services
+from api.services import Given
 from t9ksched.model.errors import FieldError
-from t9ksched.store import usage
+from t9ksched.store.spans import rows
 
 router = APIRouter(prefix="/apis/v1/usage", tags=["usage"])
 
-Grouping = Literal["queue", "user", "namespace", "model", "month", "job", "node", "card"]
+Grouping = Literal["queue", "user", "namespace", "model", "resource", "month", "job", "node", "card"]
 _Month = Annotated[str | None, Query(pattern=r"^20\d\d-(0[1-9]|1[0-2])$", description="Such as 2031-05; UTC")]
 _OK: dict[int | str, dict[str, Any]] = {
     200: {"model": UsageReport, "content": {"text/csv": {"schema": {"type": "string"}}}}
@@ -32,7 +30,9 @@ _OK: dict[int | str, dict[str, Any]] = {
     "",
     summary="GPU-hours",
     description="Of your own jobs; a manager also of his queues, an administrator of all. `heldHours` passed while"
-    " cards were held before the job ran; they are part of `gpuHours`.",
+    " cards were held before the job ran; they are part of `gpuHours`. A job counts once in each month that it held"
+    " cards in. Hours by queue, user, namespace, model, resource and month are kept for good; by job, node and card,"
+    " and for parts of a day, as long as history is.",
     responses=documented({}, 422) | _OK,
 )
 async def report(
@@ -46,21 +46,16 @@ async def report(
 ) -> Response:
     groups: list[str] = list(dict.fromkeys(by or ["queue"]))
     begin, end = _window(since, until, month)
-    spans = await usage.fold(services.store.history.stream(usage.EVENTS, end))
     eyes = await Eyes.of(services, caller)
-    seen = [
-        span for span in spans if eyes.see({"queue": span.queue, "submitter": span.user, "namespace": span.namespace})
-    ]
-    models = await _models(services) if "model" in groups else {}
-    # In a thread: a year's spans are many, and other requests shall not wait for their sums.
-    rows = await asyncio.to_thread(usage.report, seen, groups, since=begin, until=end, models=models)
+    found = await services.store.usage.report(groups, since=begin, until=end, now=datetime.now(UTC), seen_by=eyes.sight)
+    lines = rows(found, groups)
     if format == "csv":
-        return Response(_csv(groups, rows), media_type="text/csv")
+        return Response(_csv(groups, lines), media_type="text/csv")
     total = {
-        "gpuHours": sum(row["gpuHours"] for row in rows),
-        "heldHours": sum(row["heldHours"] for row in rows),
+        "gpuHours": sum(row["gpuHours"] for row in lines),
+        "heldHours": sum(row["heldHours"] for row in lines),
     }
-    return answer({"since": at(begin), "until": at(end), "by": groups, "items": rows, "total": total})
+    return answer({"since": at(begin), "until": at(end), "by": groups, "items": lines, "total": total})
 
 
 def _window(since: datetime | None, until: datetime | None, month: str | None) -> tuple[datetime | None, datetime]:
@@ -85,15 +80,6 @@ def aware(moment: datetime | None) -> datetime | None:
     if moment is None:
         return None
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-
-
-async def _models(services: Services) -> dict[str, str]:
-    """What cards each node has; nothing while no leader answers."""
-    try:
-        nodes = await services.leader.nodes()
-    except LeaderAway:
-        return {}
-    return {str(node["name"]): str(node["gpus"][0].get("model")) for node in nodes if node.get("gpus")}
 
 
 def _csv(groups: list[str], rows: list[dict[str, Any]]) -> str:

@@ -70,24 +70,28 @@ class Housekeeping:
         before = datetime.fromtimestamp(self._clock() / 1e9, UTC) - self._retention
         try:
             events = await self._store.history.purge(before)
+            await self._store.usage.purge(before)
             jobs = await self._store.jobs.purge(before)
             await self._store.changes.purge(before)
-            await self._forget_acceptances()
+            await self._forget_what_is_gone()
         except StoreError as error:
             log.warning("clean-up waits for the database", error=str(error))
             return
         if events or jobs:
             log.info("clean-up", events=events, jobs=jobs)
 
-    async def _forget_acceptances(self) -> None:
-        """Drop what was agreed with groups and jobs that are gone; an hour's grace for what is only being made."""
+    async def _forget_what_is_gone(self) -> None:
+        """Drop what was agreed with and decided about groups and jobs that are gone.
+
+        What is only being made has an hour's grace.
+        """
         latest = datetime.fromtimestamp(self._clock() / 1e9, UTC) - timedelta(hours=1)
         state = self._state
-        gone = [
-            uid
-            for uid, acceptance in state.acceptances.items()
-            if uid not in state.gangs_by_uid and uid not in state.jobs and acceptance.accepted_at < latest
-        ]
+        gone = [uid for uid, one in state.acceptances.items() if one.accepted_at < latest and not state.knows(uid)]
         await self._store.acceptances.forget(gone)
         for uid in gone:
             state.acceptances.pop(uid, None)
+        decided = [uid for uid, one in state.controls.items() if one.at < latest and not state.knows(uid)]
+        await self._store.controls.forget(decided)
+        for uid in decided:
+            state.controls.pop(uid, None)

@@ -99,8 +99,16 @@ class Narrator:
             pods = "1 pod" if len(gang.members) == 1 else f"{sum(nodes.values())} pods"
             self._notices.gang(gang, names.EVENT_SCHEDULED, f"{pods} placed on {places}")
 
-    def bound(self, gang: GangRecord, pod: str, node: str, cards: Mapping[str, Iterable[int]], now: int) -> None:
-        """One member is bound."""
+    def bound(
+        self,
+        gang: GangRecord,
+        pod: str,
+        node: str,
+        cards: Mapping[str, Iterable[int]],
+        now: int,
+        resource: str | None = None,
+    ) -> None:
+        """One member is bound; `resource` is what its cards are called."""
         known = self._state.node_objects.get(node)
         detail = {
             "pod": pod,
@@ -108,6 +116,8 @@ class Narrator:
             "cards": {container: list(which) for container, which in cards.items()},
             "model": card_model(known[1].labels) if known and cards else None,
         }
+        if cards:
+            detail["resource"] = resource
         self._note(history.BOUND, gang, now, detail)
 
     def preempted(self, gang: GangRecord, pod: str, by: str, why: str, now: int) -> None:

@@ -450,6 +450,10 @@ class Observed:
         self._drop_holds(gang.uid)
         self._gang_changed(gang)
 
+    def knows(self, uid: str) -> bool:
+        """Whether a job or group of this UID is there, or a group that it owns."""
+        return uid in self.gangs_by_uid or uid in self.jobs or uid in self.pods or uid in self._by_owner
+
     def gangs_of_owner(self, uid: str) -> list[GangRecord]:
         """The groups whose controlling owner has this UID."""
         return list(self._by_owner.get(uid, ()))

@@ -4,7 +4,7 @@ Rows are never changed (the database itself refuses it); they leave only by age 
 writing and is the page cursor. Administrative changes (`AUDITED`) are written in the transaction of the change itself.
 """
 
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from t9ksched.store.bulk import Bulk
 from t9ksched.store.database import Database
-from t9ksched.store.rows import BATCH, batches
+from t9ksched.store.rows import BATCH
 from t9ksched.store.tables import history
 
 SUBMITTED: Final = "submitted"
@@ -65,9 +65,6 @@ AUDIT_RETENTION: Final = timedelta(days=730)
 """Administrative changes are kept at least this long, however short the retention of the rest is."""
 
 
-_PAGE: Final = 5000
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
     """One thing that happened, to which job and in which queue, by whom. `id` is 0 until it is stored."""
@@ -110,17 +107,24 @@ async def record(connection: AsyncConnection, event: Event) -> None:
     await connection.execute(insert(history), _values(event))
 
 
-class History:
-    """The repository of events."""
+Before = Callable[[AsyncConnection, Sequence[Event]], Awaitable[None]]
 
-    def __init__(self, database: Database) -> None:
+
+class History:
+    """The repository of events. `before` is told of those about to be written, in the same transaction."""
+
+    def __init__(self, database: Database, before: Before | None = None) -> None:
         self._database = database
+        self._before = before
 
     async def append_many(self, events: Sequence[Event]) -> None:
         """Write events in their order, a thousand a transaction."""
-        for batch in batches([_values(event) for event in events]):
+        for start in range(0, len(events), BATCH):
+            batch = events[start : start + BATCH]
             async with self._database.write() as connection:
-                await _APPEND.write(connection, batch)
+                if self._before is not None:
+                    await self._before(connection, batch)
+                await _APPEND.write(connection, [_values(event) for event in batch])
 
     async def append(self, event: Event) -> None:
         """Write one event."""
@@ -170,21 +174,6 @@ class History:
                 query = query.where(history.c[column] == value)
         async with self._database.read() as connection:
             return [_event(row) for row in (await connection.execute(query)).mappings()]
-
-    async def stream(self, events: Collection[str], until: datetime) -> AsyncIterator[Event]:
-        """Every event of these kinds before `until`, oldest first, read in pages."""
-        # Most rows are of these kinds: reading by id is right, while the index on kinds would sort all for each page.
-        wanted = (history.c.event + "").in_(events) & (history.c.at < until)
-        after = 0
-        while True:
-            query = select(history).where(history.c.id > after, wanted).order_by(history.c.id).limit(_PAGE)
-            async with self._database.read() as connection:
-                rows = (await connection.execute(query)).all()
-            for row in rows:
-                yield _event(row._mapping)
-            if len(rows) < _PAGE:
-                return
-            after = rows[-1].id
 
     async def purge(self, before: datetime) -> int:
         """Drop events older than `before`, administrative ones only past `AUDIT_RETENTION`; how many.

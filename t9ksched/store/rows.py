@@ -1,6 +1,6 @@
 """Small SQL that several repositories share: inserting what may exist already, on both databases."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from sqlalchemy import Table
@@ -37,10 +37,13 @@ async def upsert(
         await connection.execute(_upsert(connection, table, rows[0], keep), list(rows))
 
 
-def _upsert(connection: AsyncConnection, table: Table, names: Iterable[str], keep: Iterable[str]) -> Any:
+def _upsert(
+    connection: AsyncConnection, table: Table, names: Iterable[str], keep: Iterable[str], adds: Collection[str] = ()
+) -> Any:
     statement = _insert(connection, table)
     fixed = {column.name for column in table.primary_key} | set(keep)
     changed = {name: statement.excluded[name] for name in names if name not in fixed}
+    changed |= {name: table.c[name] + statement.excluded[name] for name in adds}
     return statement.on_conflict_do_update(index_elements=list(table.primary_key), set_=changed)
 
 
@@ -49,10 +52,10 @@ def inserting_missing(table: Table, names: Sequence[str]) -> Bulk:
     return Bulk(table, names, lambda connection: _insert(connection, table).on_conflict_do_nothing())
 
 
-def upserting(table: Table, names: Sequence[str], keep: Iterable[str] = ()) -> Bulk:
-    """As `upsert`, for many rows with these columns."""
+def upserting(table: Table, names: Sequence[str], keep: Iterable[str] = (), adds: Collection[str] = ()) -> Bulk:
+    """As `upsert`, for many rows with these columns; those in `adds` are added to what is there."""
     columns, kept = tuple(names), tuple(keep)
-    return Bulk(table, columns, lambda connection: _upsert(connection, table, columns, kept))
+    return Bulk(table, columns, lambda connection: _upsert(connection, table, columns, kept, adds))
 
 
 def batches(rows: Sequence[dict[str, Any]]) -> Iterable[Sequence[dict[str, Any]]]:

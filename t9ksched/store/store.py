@@ -16,6 +16,7 @@ from t9ksched.store.jobs import Jobs
 from t9ksched.store.meta import Meta
 from t9ksched.store.queues import Queues
 from t9ksched.store.tokens import Tokens
+from t9ksched.store.usage import Usage
 
 
 class Store:
@@ -26,7 +27,8 @@ class Store:
         self.queues = Queues(database)
         self.tokens = Tokens(database)
         self.acceptances = Acceptances(database)
-        self.history = History(database)
+        self.usage = Usage(database)
+        self.history = History(database, self.usage.take)
         self.jobs = Jobs(database)
         self.controls = Controls(database)
         self.stops = Stops(database)

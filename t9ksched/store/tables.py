@@ -156,6 +156,63 @@ stop = Table(
 )
 """What the scheduler must not do for now."""
 
+usage_job = Table(
+    "usage_job",
+    metadata,
+    Column("uid", String(36), primary_key=True),
+    Column("submitter", String(253), nullable=False),
+    Column("running", Boolean, nullable=False),
+    Column("months", JSON, nullable=False),
+)
+"""What must be remembered of jobs that have cards, to go on counting them."""
+
+
+def _span_columns(*, key: bool) -> list[Column[Any]]:
+    """Of a pod on its cards; `job` is `Kind/name`, `submitter` the user who answers for it."""
+    return [
+        Column("uid", String(36), primary_key=key, nullable=False),
+        Column("pod", String(253), primary_key=key, nullable=False),
+        Column("namespace", String(63), nullable=False),
+        Column("job", String(320), nullable=False),
+        Column("queue", String(63), nullable=False),
+        Column("submitter", String(253), nullable=False),
+        Column("node", String(253), nullable=False),
+        Column("cards", JSON, nullable=False),
+        Column("resource", String(253), nullable=False),
+        Column("model", String(253), nullable=False),
+        Column("bound_at", Moment, nullable=False),
+        Column("ran_at", Moment),
+    ]
+
+
+usage_open = Table("usage_open", metadata, *_span_columns(key=True))
+"""Pods that hold cards now."""
+
+usage_span = Table(
+    "usage_span",
+    metadata,
+    Column("id", Serial, primary_key=True, autoincrement=True),
+    *_span_columns(key=False),
+    Column("ended_at", Moment, nullable=False, index=True),
+)
+"""Pods that held cards."""
+
+usage_sum = Table(
+    "usage_sum",
+    metadata,
+    Column("day", String(10), primary_key=True),
+    Column("queue", String(63), primary_key=True),
+    Column("submitter", String(253), primary_key=True),
+    Column("namespace", String(63), primary_key=True),
+    Column("model", String(253), primary_key=True),
+    Column("resource", String(253), primary_key=True),
+    Column("amount", BigInteger, nullable=False),
+    Column("held", BigInteger, nullable=False),
+    Column("jobs", BigInteger, nullable=False),
+)
+"""Card-microseconds of a day (UTC) by spans that are over, of them those before the job ran, and jobs (each counted
+once a month)."""
+
 change_log = Table(
     "change_log",
     metadata,

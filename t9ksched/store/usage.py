@@ -1,198 +1,317 @@
-"""GPU-hours from history: pure folding of events into spans, and of spans into a report.
+"""GPU-hours: sums that are kept while history is written, so that a report need not read it.
 
-A span is one pod holding cards from the moment it was bound until it gave them back. The part before its job ran is
-held time: paid for by nobody's work, and shown apart. Amounts are whole card-microseconds until the last step, so that
-the sum over queues is the sum over cards, to the digit.
+`usage_open` has a row a pod that holds cards now, `usage_job` what must be remembered of its job, `usage_span` what is
+over, `usage_sum` the hours of a day by queue, user, namespace, model and resource. All are written in the transaction
+of the events themselves. Spans leave with history; sums stay, so retention by age loses no hour.
 """
 
-from collections import defaultdict
-from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+import asyncio
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from t9ksched.store import history
-from t9ksched.store.history import Event
+from sqlalchemy import ColumnElement, bindparam, delete, func, insert, or_, select, tuple_, update
+from sqlalchemy.engine import RowMapping
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-EVENTS: Final = frozenset(
-    {
-        history.SUBMITTED,
-        history.ACCEPTED,
-        history.BOUND,
-        history.RELEASED,
-        history.STARTED,
-        history.FINISHED,
-        history.DELETED,
-        history.TAKEN_BACK,
-        history.PREEMPTED,
-    }
+from t9ksched.store.bulk import Bulk
+from t9ksched.store.database import Database
+from t9ksched.store.history import Event, Sight
+from t9ksched.store.rows import BATCH, upserting
+from t9ksched.store.spans import (
+    EVENTS,
+    SUMMED,
+    WHOLE,
+    Amount,
+    Fold,
+    GroupKey,
+    Job,
+    Piece,
+    Span,
+    add,
+    cards_of,
+    sums,
+    table,
 )
-"""What a report is made of."""
-UNKNOWN: Final = "unknown"
-_HOUR: Final = timedelta(hours=1) // timedelta(microseconds=1)
+from t9ksched.store.tables import history, usage_job, usage_open, usage_span, usage_sum
 
-
-@dataclass(slots=True)
-class Span:
-    """One pod on its cards. `ran` is when its job ran with it, `ended` when it gave them back; None: not yet."""
-
-    uid: str
-    namespace: str
-    job: str
-    queue: str
-    user: str
-    pod: str
-    node: str
-    cards: tuple[int, ...]
-    model: str | None
-    bound: datetime
-    ran: datetime | None = None
-    ended: datetime | None = None
-
-
-@dataclass(slots=True)
-class _Job:
-    user: str = UNKNOWN
-    running: bool = False
-    open: dict[str, Span] = field(default_factory=dict)
-
-
-class Fold:
-    """Takes events in their order; `spans` grows."""
-
-    def __init__(self) -> None:
-        self.spans: list[Span] = []
-        self._jobs: defaultdict[str, _Job] = defaultdict(_Job)
-
-    def take(self, event: Event) -> None:
-        """The next event."""
-        if event.uid is None:
-            return
-        job = self._jobs[event.uid]
-        match event.event:
-            case history.SUBMITTED | history.ACCEPTED if event.actor:
-                job.user = event.actor
-            case history.BOUND:
-                self._bound(job, event)
-            case history.STARTED:
-                job.running = True
-                for span in job.open.values():
-                    span.ran = span.ran or event.at
-            case history.RELEASED:
-                self._close(job, [event.detail.get("pod")], event.at)
-            case history.PREEMPTED:
-                pod = event.detail.get("pod")
-                self._close(job, [pod] if pod else list(job.open), event.at)
-                job.running = bool(job.open) and job.running
-            case history.FINISHED | history.DELETED | history.TAKEN_BACK:
-                self._close(job, list(job.open), event.at)
-                job.running = False
-
-    def _bound(self, job: _Job, event: Event) -> None:
-        detail = event.detail
-        pod = str(detail.get("pod"))
-        self._close(job, [pod], event.at)  # a name used again: the earlier pod is gone
-        cards = sorted({index for indices in (detail.get("cards") or {}).values() for index in indices})
-        if not cards:
-            return
-        span = Span(
-            uid=str(event.uid),
-            namespace=event.namespace or UNKNOWN,
-            job=f"{event.kind}/{event.name}",
-            queue=event.queue or UNKNOWN,
-            user=job.user,
-            pod=pod,
-            node=str(detail.get("node")),
-            cards=tuple(cards),
-            model=detail.get("model"),
-            bound=event.at,
-            ran=event.at if job.running else None,
-        )
-        job.open[pod] = span
-        self.spans.append(span)
-
-    @staticmethod
-    def _close(job: _Job, pods: Iterable[Any], at: datetime) -> None:
-        for pod in pods:
-            span = job.open.pop(str(pod), None)
-            if span is not None:
-                span.ended = max(at, span.bound)
-
-
-async def fold(events: AsyncIterable[Event]) -> list[Span]:
-    """All spans of a history."""
-    folded = Fold()
-    async for event in events:
-        folded.take(event)
-    return folded.spans
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A span within one month and the window asked for: how long it held its cards, and how much of that in vain."""
-
-    span: Span
-    month: str
-    length: int
-    held: int
-
-
-Key = Callable[[Piece, Mapping[str, str]], str]
-KEYS: Final[dict[str, Key]] = {
-    "queue": lambda piece, _: piece.span.queue,
-    "user": lambda piece, _: piece.span.user,
-    "namespace": lambda piece, _: piece.span.namespace,
-    "model": lambda piece, models: piece.span.model or models.get(piece.span.node, UNKNOWN),
-    "month": lambda piece, _: piece.month,
-    "job": lambda piece, _: f"{piece.span.namespace}/{piece.span.job}",
-    "node": lambda piece, _: piece.span.node,
+_STATE: Final = tuple(column.name for column in usage_open.columns)
+_PAGE: Final = 5000
+_COLUMNS: Final = {
+    "queue": usage_sum.c.queue,
+    "user": usage_sum.c.submitter,
+    "namespace": usage_sum.c.namespace,
+    "model": usage_sum.c.model,
+    "resource": usage_sum.c.resource,
+    "month": func.substr(usage_sum.c.day, 1, 7),
 }
-"""What a report can be grouped by; `card` beside them counts each card by itself."""
-CARD: Final = "card"
 
 
-def report(
-    spans: Iterable[Span],
-    by: Sequence[str],
-    *,
-    since: datetime | None,
-    until: datetime,
-    models: Mapping[str, str] | None = None,
-) -> list[dict[str, Any]]:
-    """Rows `{…by, gpuHours, heldHours, jobs}`, largest first; spans still open count up to `until`.
+class Usage:
+    """The repository of sums and spans."""
 
-    `models` says what cards a node has where the history does not.
-    """
-    length: defaultdict[tuple[str, ...], int] = defaultdict(int)
-    held: defaultdict[tuple[str, ...], int] = defaultdict(int)
-    jobs: defaultdict[tuple[str, ...], set[str]] = defaultdict(set)
-    for span in spans:
-        for piece in _pieces(span, since, until):
-            groups = {name: KEYS[name](piece, models or {}) for name in by if name != CARD}
-            for card in span.cards if CARD in by else (None,):
-                count = len(span.cards) if card is None else 1
-                key = tuple(f"{span.node}#{card}" if name == CARD else groups[name] for name in by)
-                length[key] += piece.length * count
-                held[key] += piece.held * count
-                jobs[key].add(span.uid)
-    ordered = sorted(length, key=lambda key: (-length[key], key))
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def take(self, connection: AsyncConnection, events: Sequence[Event]) -> None:
+        """Keep the sums in step with events that are about to be written, within the caller's transaction."""
+        told = [event for event in events if event.uid and event.event in EVENTS]
+        if not told:
+            return
+        jobs = await _jobs(connection, {str(event.uid) for event in told})
+        fresh = {str(event.uid) for event in told if cards_of(event)} - jobs.keys()
+        told = [event for event in told if event.uid in jobs or event.uid in fresh]
+        if not told:
+            return
+        before = {uid: (job.submitter, job.running, set(job.months)) for uid, job in jobs.items()}
+        await _open_spans(connection, jobs, told)
+        fold = Fold(jobs)
+        for event in await _earlier(connection, fresh):
+            fold.take(event)
+        for event in told:
+            fold.take(event)
+        changed = sums(fold.closed, jobs)
+        await _write_spans(connection, fold)
+        await _write_sums(connection, changed)
+        gone = [uid for uid, job in jobs.items() if job.gone and not job.open]
+        kept = [
+            _job_row(uid, job)
+            for uid, job in jobs.items()
+            if not (job.gone and not job.open) and before.get(uid) != (job.submitter, job.running, job.months)
+        ]
+        await _PUT_JOBS.write(connection, kept)
+        if gone:
+            await connection.execute(delete(usage_job).where(usage_job.c.uid.in_(gone)))
+
+    async def report(
+        self, by: Sequence[str], *, since: datetime | None, until: datetime, now: datetime, seen_by: Sight | None = None
+    ) -> dict[GroupKey, Amount]:
+        """Hours of the window, grouped; what goes on counts up to `until`, at most to `now`.
+
+        By what sums are kept of, whole days come from them and the rest of a day from spans; by job, node or card all
+        comes from spans. A window that cuts through a day older than the retention loses that part of the day.
+        """
+        until = min(until, now)
+        if since is not None and since >= until:
+            return {}
+        if not set(by) <= SUMMED:
+            return await self._from_spans(by, since, until, seen_by)
+        days, edges = _days(since, until, now)
+        async with self._database.read() as connection:
+            total = await _from_sums(connection, by, days, seen_by) if days else {}
+            for lo, hi in edges:
+                cut = await _closed(connection, lo, hi, seen_by)
+                add(total, table(cut, by, since=lo, until=hi, mark=lambda *_: None))
+            running, months = await _running(connection, seen_by)
+        add(total, table(running, by, since=since, until=until, mark=_uncounted(months)))
+        return total
+
+    async def _from_spans(
+        self, by: Sequence[str], since: datetime | None, until: datetime, seen_by: Sight | None
+    ) -> dict[GroupKey, Amount]:
+        async with self._database.read() as connection:
+            spans = await _closed(connection, since, until, seen_by)
+            running, _ = await _running(connection, seen_by)
+        # In a thread: a year's spans are many, and other requests shall not wait for their sums.
+        return await asyncio.to_thread(table, [*spans, *running], by, since=since, until=until)
+
+    async def purge(self, before: datetime) -> int:
+        """Drop spans that were over before that time, their sums stay; how many. Works in small transactions."""
+        dropped = 0
+        while True:
+            async with self._database.write() as connection:
+                old = select(usage_span.c.id).where(usage_span.c.ended_at < before).limit(BATCH).scalar_subquery()
+                count = int((await connection.execute(delete(usage_span).where(usage_span.c.id.in_(old)))).rowcount)
+            dropped += count
+            if count < BATCH:
+                return dropped
+
+
+def _days(
+    since: datetime | None, until: datetime, now: datetime
+) -> tuple[tuple[str | None, str | None] | None, list[tuple[datetime, datetime]]]:
+    """The whole days `[first, end)` of a window, None for no bound, and what is left of it at its ends."""
+    edges = []
+    first: datetime | None = None
+    end = None if until >= now else _midnight(until)
+    if since is not None:
+        first = _midnight(since)
+        if first < since:
+            first += timedelta(days=1)
+            if end is not None and first > end:
+                return None, [(since, until)]
+            edges.append((since, min(first, until)))
+    if end is not None and end < until:
+        edges.append((end, until))
+    if first is not None and first >= (end or now):
+        return None, edges
+    return (_day(first), _day(end)), edges
+
+
+def _day(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.strftime("%Y-%m-%d")
+
+
+def _midnight(moment: datetime) -> datetime:
+    return moment.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def _uncounted(months: dict[str, frozenset[str]]) -> Any:
+    """A job counts once in each month; in which it was counted by spans that are over, the sums have it."""
+
+    def mark(_: GroupKey, span: Span, piece: Piece) -> Any:
+        month = piece.day[:7]
+        return None if month in months.get(span.uid, ()) else (span.uid, month)
+
+    return mark
+
+
+def _seen(source: Any, sight: Sight | None) -> list[ColumnElement[bool]]:
+    if sight is None:
+        return []
+    columns = source.c
     return [
-        dict(zip(by, key, strict=True))
-        | {"gpuHours": length[key] / _HOUR, "heldHours": held[key] / _HOUR, "jobs": len(jobs[key])}
-        for key in ordered
+        or_(
+            columns.submitter == sight.user,
+            columns.queue.in_(sight.queues),
+            columns.namespace.in_(sight.namespaces),
+        )
     ]
 
 
-def _pieces(span: Span, since: datetime | None, until: datetime) -> Iterator[Piece]:
-    """The span cut at the ends of the window and of each month (UTC)."""
-    start = span.bound if since is None else max(span.bound, since)
-    end = until if span.ended is None else min(span.ended, until)
-    ran = span.ran or span.ended or until
-    while start < end:
-        month = start.astimezone(UTC)
-        following = datetime(month.year + month.month // 12, month.month % 12 + 1, 1, tzinfo=UTC)
-        stop = min(end, following)
-        in_vain = max(timedelta(0), min(stop, ran) - start)
-        microsecond = timedelta(microseconds=1)
-        yield Piece(span, month.strftime("%Y-%m"), (stop - start) // microsecond, in_vain // microsecond)
-        start = stop
+async def _from_sums(
+    connection: AsyncConnection, by: Sequence[str], days: tuple[str | None, str | None], sight: Sight | None
+) -> dict[GroupKey, Amount]:
+    groups = [_COLUMNS[name] for name in by]
+    amounts = (func.sum(usage_sum.c.amount), func.sum(usage_sum.c.held), func.sum(usage_sum.c.jobs))
+    query = select(*groups, *amounts).where(*_seen(usage_sum, sight)).group_by(*groups)
+    first, end = days
+    query = query if first is None else query.where(usage_sum.c.day >= first)
+    query = query if end is None else query.where(usage_sum.c.day < end)
+    found = (await connection.execute(query)).all()
+    return {tuple(row[:-3]): Amount(int(row[-3]), int(row[-2]), int(row[-1])) for row in found}
+
+
+async def _closed(
+    connection: AsyncConnection, since: datetime | None, until: datetime, sight: Sight | None
+) -> list[Span]:
+    wanted = [usage_span.c.bound_at < until, *_seen(usage_span, sight)]
+    if since is not None:
+        wanted.append(usage_span.c.ended_at > since)
+    spans: list[Span] = []
+    after = 0
+    while True:
+        query = select(usage_span).where(usage_span.c.id > after, *wanted).order_by(usage_span.c.id).limit(_PAGE)
+        found = (await connection.execute(query)).mappings().all()
+        spans += [_span(row) for row in found]
+        if len(found) < _PAGE:
+            return spans
+        after = found[-1]["id"]
+
+
+async def _running(connection: AsyncConnection, sight: Sight | None) -> tuple[list[Span], dict[str, frozenset[str]]]:
+    """Spans that go on, and the months that their jobs were counted in."""
+    found = await connection.execute(select(usage_open).where(*_seen(usage_open, sight)))
+    spans = [_span(row) for row in found.mappings()]
+    counted = await connection.execute(
+        select(usage_job.c.uid, usage_job.c.months).where(usage_job.c.uid.in_(select(usage_open.c.uid)))
+    )
+    return spans, {uid: frozenset(months) for uid, months in counted.all()}
+
+
+async def _jobs(connection: AsyncConnection, uids: Collection[str]) -> dict[str, Job]:
+    found: dict[str, Job] = {}
+    wanted = sorted(uids)
+    for start in range(0, len(wanted), BATCH):
+        query = select(usage_job).where(usage_job.c.uid.in_(wanted[start : start + BATCH]))
+        for row in (await connection.execute(query)).mappings():
+            found[row["uid"]] = Job(row["submitter"], row["running"], set(row["months"]))
+    return found
+
+
+async def _open_spans(connection: AsyncConnection, jobs: dict[str, Job], told: Sequence[Event]) -> None:
+    """Read the open spans that the events may end or change: all of a job, or those of one pod."""
+    whole = {str(event.uid) for event in told if event.event in WHOLE and event.uid in jobs}
+    pods = {(str(event.uid), str(event.detail.get("pod"))) for event in told if event.uid in jobs}
+    single = sorted(pair for pair in pods if pair[0] not in whole)
+    chosen = [usage_open.c.uid.in_(sorted(whole))] if whole else []
+    key = tuple_(usage_open.c.uid, usage_open.c.pod)
+    chosen += [key.in_(single[start : start + BATCH]) for start in range(0, len(single), BATCH)]
+    for one in chosen:
+        for row in (await connection.execute(select(usage_open).where(one))).mappings():
+            span = _span(row)
+            span.stored = True
+            jobs[span.uid].open[span.pod] = span
+
+
+async def _earlier(connection: AsyncConnection, uids: Collection[str]) -> list[Event]:
+    """What happened to jobs before they first got cards: who submitted them, whether they run."""
+    events: list[Event] = []
+    wanted = sorted(uids)
+    columns = (history.c.uid, history.c.event, history.c.at, history.c.actor, history.c.detail)
+    for start in range(0, len(wanted), BATCH):
+        chosen = history.c.uid.in_(wanted[start : start + BATCH]) & history.c.event.in_(sorted(WHOLE))
+        found = await connection.execute(select(*columns).where(chosen).order_by(history.c.id))
+        events += [Event(**row) for row in found.mappings()]
+    return events
+
+
+async def _write_spans(connection: AsyncConnection, fold: Fold) -> None:
+    ended = [{"of_uid": span.uid, "of_pod": span.pod} for span in fold.closed if span.stored]
+    this_one = (usage_open.c.uid == bindparam("of_uid")) & (usage_open.c.pod == bindparam("of_pod"))
+    if ended:
+        await connection.execute(delete(usage_open).where(this_one), ended)
+    await _ADD_CLOSED.write(connection, [_row(span) | {"ended_at": span.ended} for span in fold.closed])
+    running = fold.open
+    changed = [
+        {"of_uid": span.uid, "of_pod": span.pod, "ran": span.ran, "by": span.submitter}
+        for span in running
+        if span.stored and span.changed
+    ]
+    if changed:
+        values: dict[str, Any] = {"ran_at": bindparam("ran"), "submitter": bindparam("by")}
+        await connection.execute(update(usage_open).where(this_one).values(values), changed)
+    await _ADD_OPEN.write(connection, [_row(span) for span in running if not span.stored])
+
+
+async def _write_sums(connection: AsyncConnection, changed: dict[Any, Amount]) -> None:
+    names = ("day", "queue", "submitter", "namespace", "model", "resource")
+    lines = [
+        dict(zip(names, key, strict=True)) | {"amount": total.amount, "held": total.held, "jobs": total.jobs}
+        for key, total in sorted(changed.items())
+    ]
+    await _ADD_SUMS.write(connection, lines)
+
+
+def _row(span: Span) -> dict[str, Any]:
+    return {
+        "uid": span.uid,
+        "pod": span.pod,
+        "namespace": span.namespace,
+        "job": span.job,
+        "queue": span.queue,
+        "submitter": span.submitter,
+        "node": span.node,
+        "cards": list(span.cards),
+        "resource": span.resource,
+        "model": span.model,
+        "bound_at": span.bound,
+        "ran_at": span.ran,
+    }
+
+
+def _span(row: RowMapping) -> Span:
+    values = {name: row[name] for name in _STATE}
+    bound, ran = values.pop("bound_at"), values.pop("ran_at")
+    ended = row.get("ended_at")
+    return Span(**values | {"cards": tuple(values["cards"])}, bound=bound, ran=ran, ended=ended)
+
+
+def _job_row(uid: str, job: Job) -> dict[str, Any]:
+    return {"uid": uid, "submitter": job.submitter, "running": job.running, "months": sorted(job.months)}
+
+
+_ADD_OPEN: Final = Bulk(usage_open, _STATE, lambda _: insert(usage_open))
+_ADD_CLOSED: Final = Bulk(usage_span, (*_STATE, "ended_at"), lambda _: insert(usage_span))
+_PUT_JOBS: Final = upserting(usage_job, [column.name for column in usage_job.columns])
+_ADD_SUMS: Final = upserting(usage_sum, [column.name for column in usage_sum.columns], adds=("amount", "held", "jobs"))

@@ -14,7 +14,9 @@ def usage(
     by: Annotated[
         list[str] | None,
         typer.Option(
-            "--by", metavar="WHAT", help="queue, user, namespace, model, month, job, node or card; default queue."
+            "--by",
+            metavar="WHAT",
+            help="queue, user, namespace, model, resource, month, job, node or card; default queue.",
         ),
     ] = None,
     month: Annotated[str | None, typer.Option("--month", metavar="YYYY-MM", help="One month (UTC).")] = None,

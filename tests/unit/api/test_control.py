@@ -83,14 +83,13 @@ async def test_usage_of_ones_own_and_of_all(world: World) -> None:
             Event(
                 event="bound",
                 at=start,
-                detail={"pod": "p", "node": "n1", "cards": {"c": [0, 1] if uid == "u1" else [2]}},
+                detail={"pod": "p", "node": "n1", "model": "A100", "cards": {"c": [0, 1] if uid == "u1" else [2]}},
                 **head,
             ),
             Event(event="started", at=start + timedelta(hours=1), **head),
             Event(event="finished", at=start + timedelta(hours=4), **head),
         ]
     await world.store.history.append_many(events)
-    world.leader.node_list = [{"name": "n1", "gpus": [{"model": "A100"}]}]
     mine = (await world.user("GET", f"{USAGE}?by=queue&by=model&by=month")).body
     assert mine["items"] == [
         {"queue": "a", "model": "A100", "month": "2026-03", "gpuHours": 4.0, "heldHours": 2.0, "jobs": 1},

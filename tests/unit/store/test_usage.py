@@ -1,14 +1,18 @@
 """GPU-hours: each way a span begins and ends, windows, months, and that every sum is the same sum."""
 
 from datetime import UTC, datetime, timedelta
+from random import Random
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy import func, select
 
-from t9ksched.store.history import Event
-from t9ksched.store.usage import KEYS, Fold, Span, report
+from t9ksched.store import Store, schema
+from t9ksched.store.history import Event, Sight
+from t9ksched.store.spans import CARD, HOUR, KEYS, SUMMED, Amount, Fold, Span, rows, table
+from t9ksched.store.tables import usage_job, usage_open, usage_span
 
 T0 = datetime(2031, 1, 1, tzinfo=UTC)
 
@@ -31,8 +35,8 @@ def bound(pod: str = "p", *cards: int) -> dict[str, Any]:
 
 
 def hours(spans: list[Span], since: float | None = None, until: float = 100) -> tuple[float, float]:
-    rows = report(spans, ["queue"], since=None if since is None else at(since), until=at(until))
-    return (rows[0]["gpuHours"], rows[0]["heldHours"]) if rows else (0, 0)
+    found = rows(table(spans, ["queue"], since=None if since is None else at(since), until=at(until)), ["queue"])
+    return (found[0]["gpuHours"], found[0]["heldHours"]) if found else (0, 0)
 
 
 @pytest.mark.parametrize(
@@ -99,12 +103,16 @@ def test_windows() -> None:
 
 def test_who_submitted() -> None:
     spans = happened((0, "submitted", {"actor": "ann"}), (0, "bound", bound()), (1, "finished", {}))
-    assert report(spans, ["user"], since=None, until=at(9))[0]["user"] == "ann"
+    assert list(table(spans, ["user"], since=None, until=at(9))) == [("ann",)]
+    late = happened((0, "bound", bound()), (1, "submitted", {"actor": "ann"}), (2, "finished", {}))
+    assert list(table(late, ["user"], since=None, until=at(9))) == [("ann",)]
+    told = happened((0, "accepted", {"submitter": "bob"}), (0, "bound", bound()), (1, "finished", {}))
+    assert list(table(told, ["user"], since=None, until=at(9))) == [("bob",)]
 
 
 SPANS = st.builds(
     lambda start, length, ran, cards, queue, user, node: Span(
-        "u", "ml", "Pod/p", queue, user, "p", node, tuple(cards), None, at(start),
+        "u", "ml", "Pod/p", queue, user, "p", node, tuple(cards), "nvidia.com/gpu", "m", at(start),
         at(start + min(ran, length)), at(start + length),
     ),
     st.floats(0, 5000), st.floats(0, 2000), st.floats(0, 100), st.sets(st.integers(0, 7), min_size=1),
@@ -115,11 +123,162 @@ SPANS = st.builds(
 @given(st.lists(SPANS, max_size=12), st.floats(0, 3000), st.floats(3000, 9000))
 def test_the_sum_over_anything_is_the_sum_over_cards(spans: list[Span], since: float, until: float) -> None:
     def total(*by: str) -> tuple[int, int]:
-        rows = report(spans, by, since=at(since), until=at(until))
-        return tuple(round(sum(row[key] for row in rows) * 3600) for key in ("gpuHours", "heldHours"))  # type: ignore[return-value]
+        found = table(spans, by, since=at(since), until=at(until)).values()
+        return sum(one.amount for one in found), sum(one.held for one in found)
 
-    cards = total("card")
+    cards = total(CARD)
     for key in KEYS:
         assert total(key) == cards
-    assert total("queue", "month", "card") == cards
+    assert total("queue", "month", CARD) == cards
     assert cards[1] <= cards[0]
+
+
+def history(seed: int, jobs: int = 12) -> list[Event]:
+    """A random history of some months, in the order in which it would be written."""
+    random = Random(seed)
+    events: list[Event] = []
+    for number in range(jobs):
+        head = {"uid": f"u{number}", "kind": "Pod", "namespace": random.choice("mn"), "name": f"j{number}"}
+        head |= {"queue": random.choice("abc")}
+        now = random.uniform(0, 2000)
+        if random.random() < 0.8:
+            events.append(Event(event="submitted", at=at(now), actor=random.choice(["ann", "bob"]), **head))
+        for _ in range(random.randint(1, 12)):
+            now += random.choice([0.001, 0.5, 7, 30, 400])
+            kind = random.choice(["bound", "bound", "bound", "started", "released", "preempted", "taken-back"])
+            detail: dict[str, Any] = {"pod": random.choice("pqr")}
+            if kind == "bound":
+                cards = sorted(random.sample(range(8), random.randint(0, 3)))
+                detail |= {"node": random.choice(["n1", "n2"]), "cards": {"c": cards}, "resource": "nvidia.com/gpu"}
+                detail |= {"model": random.choice(["A", "B"])}
+            if kind == "preempted" and random.random() < 0.5:
+                detail = {}
+            events.append(Event(event=kind, at=at(now), actor="scheduler", detail=detail, **head))
+        ending = random.choice(["finished", "deleted", None])
+        if ending:
+            events.append(Event(event=ending, at=at(now + 1), actor="scheduler", **head))
+    return sorted(events, key=lambda event: event.at)
+
+
+WINDOWS = [(None, 5000.0), (24.0, 2400.0), (31.7, 1999.3), (700.2, 705.9), (48.0, 72.0), (30.0, 47.5), (4000.0, 9000.0)]
+NOW = at(5000)
+
+
+def expected(events: list[Event], by: str, since: float | None, until: float) -> dict[Any, tuple[int, int]]:
+    fold = Fold()
+    for event in events:
+        fold.take(event)
+    found = table(fold.spans, [by], since=None if since is None else at(since), until=min(at(until), NOW))
+    return {key: (one.amount, one.held) for key, one in found.items() if one.amount}
+
+
+async def reported(store: Store, by: str, since: float | None, until: float) -> dict[Any, tuple[int, int]]:
+    begin = None if since is None else at(since)
+    found = await store.usage.report([by], since=begin, until=at(until), now=NOW)
+    return {key: (one.amount, one.held) for key, one in found.items() if one.amount}
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_sums_kept_while_writing_are_those_of_the_whole_history(store: Store, seed: int) -> None:
+    events, random = history(seed), Random(seed)
+    left = list(events)
+    while left:
+        size = random.choice([1, 2, 5, 40])
+        await store.history.append_many(left[:size])
+        del left[:size]
+    for since, until in WINDOWS:
+        for by in (*KEYS, CARD):
+            assert await reported(store, by, since, until) == expected(events, by, since, until), (by, since, until)
+        cards = await store.usage.report([CARD], since=since and at(since), until=at(until), now=NOW)
+        queues = await store.usage.report(["queue"], since=since and at(since), until=at(until), now=NOW)
+        assert sum(one.amount for one in queues.values()) == sum(one.amount for one in cards.values())
+
+
+async def test_retention_by_age_loses_no_hour(store: Store) -> None:
+    events = history(3)
+    await store.history.append_many(events)
+    before = {by: await reported(store, by, None, 5000) for by in SUMMED}
+    edge = await reported(store, "queue", 100.5, 5000)
+    assert edge
+    assert await store.usage.purge(at(9000)) > 0
+    await store.history.purge(at(9000))
+    assert {by: await reported(store, by, None, 5000) for by in SUMMED} == before
+    assert await reported(store, "month", 24, 48) == expected(events, "month", 24, 48)
+    async with store.database.read() as connection:
+        assert (await connection.execute(select(func.count()).select_from(usage_span))).scalar_one() == 0
+        assert (await connection.execute(select(func.count()).select_from(usage_open))).scalar_one() > 0
+
+
+async def test_a_job_counts_once_a_month_and_is_forgotten_when_it_is_gone(store: Store) -> None:
+    head = {"uid": "u", "kind": "Pod", "namespace": "ml", "name": "j", "queue": "q"}
+
+    async def tell(hour: float, event: str, pod: str = "p") -> None:
+        await store.history.append(
+            Event(event=event, at=at(hour), detail=bound(pod) if event == "bound" else {"pod": pod}, **head)
+        )
+
+    async def jobs(by: str, now: float) -> dict[Any, int]:
+        found = await store.usage.report([by], since=None, until=at(now), now=at(now))
+        return {key: one.jobs for key, one in found.items()}
+
+    await tell(0, "bound")
+    await tell(0, "bound", "long")
+    assert await jobs("month", 1) == {("2031-01",): 1}
+    await tell(1, "released")
+    await tell(2, "bound")
+    await tell(3, "released")
+    assert await jobs("month", 800) == {("2031-01",): 1, ("2031-02",): 1}
+    await tell(900, "deleted")
+    assert await jobs("month", 5000) == {("2031-01",): 1, ("2031-02",): 1}
+    async with store.database.read() as connection:
+        assert (await connection.execute(select(func.count()).select_from(usage_job))).scalar_one() == 0
+
+
+async def test_everybody_sees_his_own(store: Store) -> None:
+    events = history(5)
+    await store.history.append_many(events)
+    for by in ("user", "job"):
+        mine = await store.usage.report([by], since=None, until=NOW, now=NOW, seen_by=Sight("ann"))
+        theirs = await store.usage.report([by], since=None, until=NOW, now=NOW, seen_by=Sight("bob"))
+        assert sum(one.amount for one in mine.values()) == sum(
+            amount for key, (amount, _) in expected(events, "user", None, 5000).items() if key == ("ann",)
+        )
+        assert mine.keys().isdisjoint(theirs.keys())
+    some = await store.usage.report(
+        ["queue", "namespace"], since=None, until=NOW, now=NOW, seen_by=Sight("eve", frozenset("a"), frozenset("m"))
+    )
+    assert {key for key in some if key[0] != "a" and key[1] != "m"} == set()
+    assert some
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_the_way_up_sums_the_history_there_is(address: str, seed: int) -> None:
+    events = history(seed)
+    async with await Store.open(address) as store:
+        await store.history.append_many(events)
+        kept = {by: await store.usage.report([by], since=None, until=NOW, now=NOW) for by in SUMMED}
+    schema.downgrade(address, "0002")
+    async with await Store.open(address) as store:
+        for by in SUMMED:
+            found = await store.usage.report([by], since=None, until=NOW, now=NOW)
+            closed = _over(events, by)
+            assert {key: (one.amount, one.held) for key, one in found.items() if one.amount} == closed, by
+        assert kept
+
+
+def _over(events: list[Event], by: str) -> dict[Any, tuple[int, int]]:
+    """As expected, with jobs nobody knows any more over at their last word."""
+    fold = Fold()
+    for event in events:
+        fold.take(event)
+    last = {event.uid: event.at for event in events}
+    for span in fold.open:
+        span.ended = max(span.bound, last[span.uid])
+    found = table(fold.spans, [by], since=None, until=NOW)
+    return {key: (one.amount, one.held) for key, one in found.items() if one.amount}
+
+
+def test_hours_are_sums_of_microseconds() -> None:
+    assert rows({("q",): Amount(HOUR * 3, HOUR, 2)}, ["queue"]) == [
+        {"queue": "q", "gpuHours": 3.0, "heldHours": 1.0, "jobs": 2}
+    ]

@@ -1,0 +1,292 @@
+"""What holds cards, from when to when: pure folding of events into spans, and of spans into sums.
+
+A span is one pod holding cards from the moment it was bound until it gave them back. The part before its job ran is
+held time: paid for by nobody's work, and shown apart. Amounts are whole card-microseconds until the last step, so that
+the sum over queues is the sum over cards, to the digit. Days and months are those of UTC.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from t9ksched.store import history
+from t9ksched.store.history import Event
+
+EVENTS: Final = frozenset(
+    {
+        history.SUBMITTED,
+        history.ACCEPTED,
+        history.BOUND,
+        history.RELEASED,
+        history.STARTED,
+        history.FINISHED,
+        history.DELETED,
+        history.TAKEN_BACK,
+        history.PREEMPTED,
+    }
+)
+"""What spans are made of."""
+WHOLE: Final = EVENTS - {history.BOUND, history.RELEASED}
+"""Those that concern all pods of a job."""
+UNKNOWN: Final = "unknown"
+CARD: Final = "card"
+HOUR: Final = timedelta(hours=1) // timedelta(microseconds=1)
+_SCHEDULER: Final = "scheduler"
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+@dataclass(slots=True)
+class Span:
+    """One pod on its cards. `ran` is when its job ran with it, `ended` when it gave them back; None: not yet."""
+
+    uid: str
+    namespace: str
+    job: str
+    queue: str
+    submitter: str
+    pod: str
+    node: str
+    cards: tuple[int, ...]
+    resource: str
+    model: str
+    bound: datetime
+    ran: datetime | None = None
+    ended: datetime | None = None
+    stored: bool = False
+    """Whether the database has it as open."""
+    changed: bool = False
+
+
+@dataclass(slots=True)
+class Job:
+    """What must be remembered of a job between events; `months` are those it was counted in."""
+
+    submitter: str = UNKNOWN
+    running: bool = False
+    months: set[str] = field(default_factory=set)
+    open: dict[str, Span] = field(default_factory=dict)
+    gone: bool = False
+
+
+class Fold:
+    """Takes events in their order. `jobs` are those known so far, to which it adds; `closed` grows."""
+
+    def __init__(self, jobs: dict[str, Job] | None = None) -> None:
+        self.jobs: dict[str, Job] = {} if jobs is None else jobs
+        self.closed: list[Span] = []
+
+    def take(self, event: Event) -> None:
+        """The next event."""
+        if event.uid is None or event.event not in EVENTS:
+            return
+        job = self.jobs.setdefault(event.uid, Job())
+        match event.event:
+            case history.SUBMITTED | history.ACCEPTED:
+                self._named(job, submitter_of(event))
+            case history.BOUND:
+                self._bound(job, event)
+            case history.STARTED:
+                job.running = True
+                for span in job.open.values():
+                    if span.ran is None:
+                        span.ran, span.changed = max(event.at, span.bound), True
+            case history.RELEASED:
+                self._close(job, [event.detail.get("pod")], event.at)
+            case history.PREEMPTED:
+                pod = event.detail.get("pod")
+                self._close(job, [pod] if pod else list(job.open), event.at)
+                job.running = bool(job.open) and job.running
+            case history.FINISHED | history.DELETED | history.TAKEN_BACK:
+                self._close(job, list(job.open), event.at)
+                job.running = False
+                job.gone = event.event == history.DELETED
+
+    @property
+    def open(self) -> list[Span]:
+        """Spans that go on."""
+        return [span for job in self.jobs.values() for span in job.open.values()]
+
+    @property
+    def spans(self) -> list[Span]:
+        """All of them."""
+        return [*self.closed, *self.open]
+
+    @staticmethod
+    def _named(job: Job, submitter: str | None) -> None:
+        if submitter is None:
+            return
+        job.submitter = submitter
+        for span in job.open.values():
+            if span.submitter == UNKNOWN:
+                span.submitter, span.changed = submitter, True
+
+    def _bound(self, job: Job, event: Event) -> None:
+        detail = event.detail
+        pod = str(detail.get("pod"))
+        self._close(job, [pod], event.at)  # a name used again: the earlier pod is gone
+        cards = cards_of(event)
+        if not cards:
+            return
+        job.gone = False
+        job.open[pod] = Span(
+            uid=str(event.uid),
+            namespace=event.namespace or UNKNOWN,
+            job=f"{event.kind}/{event.name}",
+            queue=event.queue or UNKNOWN,
+            submitter=job.submitter,
+            pod=pod,
+            node=str(detail.get("node")),
+            cards=cards,
+            resource=detail.get("resource") or UNKNOWN,
+            model=detail.get("model") or UNKNOWN,
+            bound=event.at,
+            ran=event.at if job.running else None,
+        )
+
+    def _close(self, job: Job, pods: Iterable[Any], at: datetime) -> None:
+        for pod in pods:
+            span = job.open.pop(str(pod), None)
+            if span is not None:
+                span.ended = max(at, span.bound)
+                self.closed.append(span)
+
+
+def cards_of(event: Event) -> tuple[int, ...]:
+    """The cards that a pod was bound with; none for other events."""
+    found = event.detail.get("cards") if event.event == history.BOUND else None
+    return tuple(sorted({index for indices in (found or {}).values() for index in indices}))
+
+
+def submitter_of(event: Event) -> str | None:
+    """Who submitted the job, as far as the event says."""
+    if event.actor and event.actor != _SCHEDULER:
+        return event.actor
+    named = event.detail.get("submitter")
+    return named if isinstance(named, str) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A span within one day and the window asked for: how long it held its cards, and how much of that in vain.
+
+    Both in card-microseconds.
+    """
+
+    day: str
+    amount: int
+    held: int
+
+
+def pieces(span: Span, since: datetime | None, until: datetime) -> Iterator[Piece]:
+    """The span cut at the ends of the window and of each day; one that is open goes on to `until`."""
+    start = span.bound if since is None else max(span.bound, since)
+    end = until if span.ended is None else min(span.ended, until)
+    ran = span.ran or span.ended or until
+    cards = len(span.cards)
+    while start < end:
+        midnight = start.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+        stop = min(end, midnight + timedelta(days=1))
+        in_vain = max(timedelta(0), min(stop, ran) - start)
+        yield Piece(
+            midnight.strftime("%Y-%m-%d"), (stop - start) // _MICROSECOND * cards, in_vain // _MICROSECOND * cards
+        )
+        start = stop
+
+
+@dataclass(slots=True)
+class Amount:
+    """A sum: card-microseconds, those of them held before the job ran, and jobs."""
+
+    amount: int = 0
+    held: int = 0
+    jobs: int = 0
+
+
+SumKey = tuple[str, str, str, str, str, str]
+"""Day, queue, submitter, namespace, model, resource."""
+
+
+def sums(closed: Iterable[Span], jobs: Mapping[str, Job]) -> dict[SumKey, Amount]:
+    """What closed spans add to the sums. A job counts once in each month that it held cards in (see `Job.months`)."""
+    found: defaultdict[SumKey, Amount] = defaultdict(Amount)
+    for span in closed:
+        assert span.ended is not None
+        job = jobs[span.uid]
+        for piece in pieces(span, None, span.ended):
+            key = (piece.day, span.queue, span.submitter, span.namespace, span.model, span.resource)
+            total = found[key]
+            total.amount += piece.amount
+            total.held += piece.held
+            if piece.day[:7] not in job.months:
+                job.months.add(piece.day[:7])
+                total.jobs += 1
+    return dict(found)
+
+
+Key = Callable[[Span, Piece], str]
+KEYS: Final[dict[str, Key]] = {
+    "queue": lambda span, _: span.queue,
+    "user": lambda span, _: span.submitter,
+    "namespace": lambda span, _: span.namespace,
+    "model": lambda span, _: span.model,
+    "resource": lambda span, _: span.resource,
+    "month": lambda _, piece: piece.day[:7],
+    "job": lambda span, _: f"{span.namespace}/{span.job}",
+    "node": lambda span, _: span.node,
+}
+"""What a report can be grouped by; `card` beside them counts each card by itself."""
+SUMMED: Final = frozenset({"queue", "user", "namespace", "model", "resource", "month"})
+"""Those that sums are kept of; the others come from spans, which leave with history."""
+
+GroupKey = tuple[str, ...]
+Mark = Callable[[GroupKey, Span, Piece], Hashable]
+
+
+def table(
+    spans: Iterable[Span],
+    by: Sequence[str],
+    *,
+    since: datetime | None,
+    until: datetime,
+    mark: Mark = lambda key, span, _: (key, span.uid),
+) -> dict[GroupKey, Amount]:
+    """The spans within the window, grouped. Each distinct `mark` counts as a job, in the row where it came first.
+
+    None counts nothing; by default each row counts the jobs that have a part in it.
+    """
+    found: defaultdict[GroupKey, Amount] = defaultdict(Amount)
+    marked: set[Hashable] = {None}
+    for span in spans:
+        for piece in pieces(span, since, until):
+            groups = {name: KEYS[name](span, piece) for name in by if name != CARD}
+            for card in span.cards if CARD in by else (None,):
+                share = 1 if card is None else len(span.cards)
+                key = tuple(f"{span.node}#{card}" if name == CARD else groups[name] for name in by)
+                total = found[key]
+                total.amount += piece.amount // share
+                total.held += piece.held // share
+                if (sign := mark(key, span, piece)) not in marked:
+                    marked.add(sign)
+                    total.jobs += 1
+    return dict(found)
+
+
+def add(total: dict[GroupKey, Amount], more: Mapping[GroupKey, Amount]) -> None:
+    """Add one table to another."""
+    for key, amount in more.items():
+        known = total.setdefault(key, Amount())
+        known.amount += amount.amount
+        known.held += amount.held
+        known.jobs += amount.jobs
+
+
+def rows(found: Mapping[GroupKey, Amount], by: Sequence[str]) -> list[dict[str, Any]]:
+    """Rows `{…by, gpuHours, heldHours, jobs}`, largest first."""
+    ordered = sorted(found.items(), key=lambda item: (-item[1].amount, item[0]))
+    return [
+        dict(zip(by, key, strict=True))
+        | {"gpuHours": total.amount / HOUR, "heldHours": total.held / HOUR, "jobs": total.jobs}
+        for key, total in ordered
+    ]
