@@ -42,6 +42,7 @@ class Crowd:
         terms: those in use, by position.
         counts: pods a term speaks of, shape (terms, nodes).
         leaving: those of them that are being deleted.
+        promised: room held for such pods: nobody who shuns them goes there, but they are no company yet.
         holders: pods that will not stand near those a term speaks of, shape (terms, nodes).
         liking: how much pods there like those a term speaks of to come, the sum of their weights, shape (terms, nodes).
     """
@@ -52,6 +53,7 @@ class Crowd:
         shape = (len(self.terms), len(view.nodes))
         self.counts: Int64s = np.zeros(shape, np.int64)
         self.leaving: Int64s = np.zeros(shape, np.int64)
+        self.promised: Int64s = np.zeros(shape, np.int64)
         self.holders: Int64s = np.zeros(shape, np.int64)
         self.liking: Int64s = np.zeros(shape, np.int64)
         self._speaking: dict[tuple[str, tuple[tuple[str, str], ...]], tuple[PodTerm, ...]] = {}
@@ -86,7 +88,9 @@ class Crowd:
     def of(cls, view: View) -> "Crowd | None":
         """The crowd of a view, None when no pod has rules that need one."""
         classes = {id(member.pod_class): member.pod_class for gang in view.gangs for member in gang.waiting}
+        classes |= {id(hold.pod_class): hold.pod_class for hold in view.holds}
         terms = [term for one in classes.values() if one.rules is not None for term in one.rules.terms]
+        terms += [term for hold in view.holds for term in hold.pod_class.counted]
         asked = [term for one in classes.values() if one.rules is not None for term in one.rules.apart]
         asked += [term for one in classes.values() if one.rules is not None for _, term in one.rules.prefer_pods]
         asked += [term for group in view.neighbours for term in group.apart]
@@ -126,10 +130,10 @@ class Crowd:
                 members.append(member)
             yield replace(gang, waiting=tuple(members))
 
-    def add(self, standing: Standing, rows: "int | Int64s", pods: "int | Int64s") -> None:
-        """Pods came to nodes, or left them (negative)."""
+    def add(self, standing: Standing, rows: "int | Int64s", pods: "int | Int64s", held: bool = False) -> None:
+        """Pods came to nodes, or left them (negative); with `held` only room for them did."""
         for at in standing.counted:
-            self.counts[at, rows] += pods
+            (self.promised if held else self.counts)[at, rows] += pods
         for at in standing.apart:
             self.holders[at, rows] += pods
         for at, weight in standing.liking:
@@ -161,8 +165,11 @@ class Sight:
         self._weight = weight
         terms = crowd.terms
 
-        def look(term: PodTerm) -> _View:
-            return _View(memo, term.topology_key, crowd.counts[terms[term]], term in counted)
+        def look(term: PodTerm, promised: bool = False) -> _View:
+            there = crowd.counts[terms[term]]
+            if promised:
+                there = there + crowd.promised[terms[term]]
+            return _View(memo, term.topology_key, there, term in counted)
 
         def stay(term: PodTerm, within: Mask | None = None) -> _View:
             staying = crowd.counts[terms[term]] - crowd.leaving[terms[term]]
@@ -170,7 +177,7 @@ class Sight:
 
         self._together = [look(term) for term in rules.together] if rules else []
         self._first = rules is not None and all(term in counted for term in rules.together)
-        self._apart = [look(term) for term in rules.apart] if rules else []
+        self._apart = [look(term, promised=True) for term in rules.apart] if rules else []
         # Who stands there and will not have this class near; pods of the class itself come to stand there too.
         own = set(rules.apart) if rules else set()
         self._shunned = [

@@ -19,6 +19,7 @@ from t9ksched.engine.crowd import Crowd
 from t9ksched.engine.decision import Assignment, Eviction, Plan, Stats, Waiting
 from t9ksched.engine.ledger import Ledger, Shortfall
 from t9ksched.engine.masks import Mask, Memo
+from t9ksched.engine.nodes import Int64s
 from t9ksched.engine.order import QueueOrder, gang_key, sort_gangs
 from t9ksched.engine.placement import pack, place_together, wanting_company
 from t9ksched.engine.policy import Policy
@@ -64,6 +65,8 @@ class Planner:
         self._holds: list[Hold] = []
         self._preemption: Preemption | None = None
         self._scopes: dict[str, Mask] = {}
+        self._leased: Int64s = np.zeros_like(self._trial.free)
+        """Room promised to those whose victims leave, shape (resources, nodes)."""
         self._held = self._hold(now)
         self._failures = self._trial.memo.failures
         self._failures.begin(view.nodes, policy, self._promised_rooms())
@@ -163,6 +166,8 @@ class Planner:
                 column = self._trial.column(None, hold.pod_class)
                 placement = self._trial.occupy(column, index[hold.node], dict(hold.cards))
                 held.setdefault(hold.owner, []).append(placement)
+                if hold.why == VICTIMS:
+                    self._leased[:, placement.row] += column.needs_vector
         self._whys = {hold.owner: hold.why for hold in self._view.holds}
         return held
 
@@ -191,7 +196,8 @@ class Planner:
         if members:
             together = () if gang.topology == "None" else (gang.topology, gang.levels, gang.nodes)
             ask = self._asks.get(gang.queue, members, together)
-            if spec.ordering == "Strict" and self._is_behind(gang, ask):
+            if (behind := self._behind(gang.queue, ask)) is not None:
+                self._stay(gang, behind)
                 return
             promise = self._promised.get(gang.uid)
             if promise is not None:
@@ -229,13 +235,17 @@ class Planner:
         mark = trial.mark()
         for placement in own or ():
             trial.release(placement)
+        lent = self._lent(gang.uid, own) if own else {}
+        trial.lend(lent)
         start = trial.mark()
         self._stats.tried += 1
         if not own and (known := self._remembered(gang, ask)) is not None:
             ask.no_room = known
             return known
         self._failures.tried += 1
-        if not self._fit(gang, ask):
+        fits = self._fit(gang, ask)
+        trial.lend({row: -room for row, room in lent.items()})
+        if not fits:
             reasons = self._why(gang, ask)
             trial.undo(mark)
             if not own:
@@ -258,6 +268,27 @@ class Planner:
         """Room that was held is held no longer."""
         for placement in self._held.pop(owner, ()):
             self._moved[placement.row] = True
+            if self._whys[owner] == VICTIMS:
+                self._leased[:, placement.row] -= placement.column.needs_vector
+
+    def _lent(self, owner: str, own: Sequence[Placement]) -> dict[int, Int64s]:
+        """Room on the owner's nodes that is kept for others although pods still leave for them, by row.
+
+        What has come free is whoever's turn it is first; those who leave make room for the others.
+        """
+        if self._whys[owner] != VICTIMS:
+            return {}
+        coming = self._victims().coming
+        others = {placement.row: self._leased[:, placement.row].copy() for placement in own}
+        for placement in own:
+            others[placement.row] -= placement.column.needs_vector
+        return {row: np.minimum(room, coming[:, row]) for row, room in others.items()}
+
+    def _victims(self) -> Preemption:
+        """The search for victims; made when it is first needed."""
+        if self._preemption is None:
+            self._preemption = Preemption(self._view, self._trial, self._ledger, self._policy, self._now)
+        return self._preemption
 
     def _promise(self) -> dict[str, dict[str, int]]:
         """What gangs were promised when victims were evicted for them; their queues pay for it from then on."""
@@ -281,21 +312,20 @@ class Planner:
         """Choose who has to go for the gang, promise it their room, and say so; or leave the reasons as they are."""
         if ask.no_victims or any(reason.code in _NO_ROOM_HELPS for reason in reasons):
             return reasons
-        if self._preemption is None:
-            self._preemption = Preemption(self._view, self._trial, self._ledger, self._policy, self._now)
+        victims = self._victims()
         short = self._ledger.can_charge(gang.queue, ask.demand, staying=True)
         self._stats.searched += 1
         trial = self._trial
         mark = trial.mark()
         for placement in self._held.get(gang.uid, ()):
             trial.release(placement)
-        choice = self._choice(self._preemption, gang, ask, short)
+        choice = self._choice(victims, gang, ask, short)
         if choice is None:
             trial.undo(mark)
             ask.no_victims = gang.uid not in self._held
             return reasons
         self._give_up(gang.uid)
-        self._preemption.take(choice)
+        victims.take(choice)
         self._evict(gang, ask, choice)
         self._ledger.charge(gang.queue, ask.demand)
         trial.commit()
@@ -337,6 +367,7 @@ class Planner:
         self._evictions += [Eviction(group.uid, pod.uid, uid, whys[group.queue]) for group, pod in choice.victims]
         for column, rows, counts in choice.places:
             self._moved[rows] = True
+            self._leased[:, rows] += column.needs_vector[:, None] * counts
             for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
                 hold = Hold(gang.uid, names[row], column.pod_class, (), spec.priority, self._now, 0, False, VICTIMS)
                 self._holds += [hold] * count
@@ -344,7 +375,7 @@ class Planner:
                 for row in rows.tolist():
                     self._trial.occupy(column, row, {})
             else:
-                self._trial.place_many(column, rows, counts)
+                self._trial.place_many(column, rows, counts, held=True)
 
     def _asked(self, gang: Gang, ask: Ask) -> tuple[object, ...]:
         """What a refusal depends on besides the nodes."""
@@ -415,16 +446,14 @@ class Planner:
         trial.undo(mark)
         return reasons
 
-    def _is_behind(self, gang: Gang, ask: Ask) -> bool:
+    def _behind(self, queue: str, ask: Ask) -> tuple[Reason, ...] | None:
+        """Why a strict queue does not let the ask pass those who wait ahead of it; None when it may."""
         if ask.behind is None:
-            for position, ahead in self._strict.get(gang.queue, ()):
+            for position, ahead in self._strict.get(queue, ()):
                 if ask.competes(ahead):
-                    ask.behind = (explain.behind(position, gang.queue),)
+                    ask.behind = (explain.behind(position, queue),)
                     break
-            else:
-                return False
-        self._stay(gang, ask.behind)
-        return True
+        return ask.behind
 
     def _stay(self, gang: Gang, reasons: tuple[Reason, ...]) -> None:
         self._staying.setdefault(gang.queue, []).append((gang, reasons))
@@ -441,17 +470,23 @@ class Planner:
         for column, alike in self._asks.by_class(gang.queue, members):
             request = dict(column.pod_class.requests)
             allowed = self._ledger.most(gang.queue, request, len(alike))
+            behind = self._behind(gang.queue, self._asks.get(gang.queue, alike)) if gang.queue in self._strict else None
             start = self._trial.mark()
-            got = 0 if column in self._asks.full else pack(self._trial, column, allowed)
-            if got < allowed and scope is None and not column.ruled:
-                self._asks.full.add(column)
+            if behind is not None:
+                got = 0
+            else:
+                got = 0 if column in self._asks.full else pack(self._trial, column, allowed)
+                if got < allowed and scope is None and not column.ruled:
+                    self._asks.full.add(column)
             if got:
                 self._assign(gang, alike[:got], self._trial.since(start))
                 self._trial.commit()
                 self._ledger.charge(gang.queue, {name: amount * got for name, amount in request.items()})
             if got < len(alike) and not left:
                 left = len(alike) - got
-                if got < allowed:
+                if behind is not None:
+                    reasons = behind
+                elif got < allowed:
                     reasons = explain.no_room([(column, left)])
                 else:
                     demand = {name: amount * left for name, amount in request.items()}
@@ -467,7 +502,7 @@ class Planner:
         write, uid = self._assignments.append, gang.uid
         by_class = self._asks.by_class(gang.queue, members)
         turns = {id(column): iter(alike) for column, alike in by_class}
-        for column, row, pods, masks in placements:
+        for column, row, pods, masks, _ in placements:
             self._moved[row] = True
             alike = turns[id(column)]
             node, generation = names[row], generations[row]

@@ -97,9 +97,9 @@ class Preemption:
         self._now = now
         tenants = self._tenants = trial.memo.tenants(view.running)
         self._gone: Flags = np.zeros(len(tenants.unit_group), np.bool_)
-        self._coming: Int64s = np.zeros_like(trial.free)
-        """Room of those who are on their way out."""
-        self._give(self._coming, ~tenants.staying)
+        self.coming: Int64s = np.zeros_like(trial.free)
+        """Room of those who are on their way out, shape (resources, nodes)."""
+        self._give(self.coming, ~tenants.staying)
         self._leave(~tenants.staying)
         self._known: dict[tuple[str, int], _Candidates] = {}
         self._most: dict[tuple[str, int], Int64s] = {}
@@ -110,7 +110,7 @@ class Preemption:
         `short` are the quotas it exceeds: only surplus of its own queue can cure that.
         """
         candidates = self._candidates(gang)
-        free = self._trial.free + self._coming
+        free = self._trial.free + self.coming
         if not candidates.units.any() or (not short and _fits(groups, free)):
             return None
         if not _fits(groups, self._trial.free + self._at_most(gang, candidates)):
@@ -168,7 +168,7 @@ class Preemption:
     def take(self, choice: Choice) -> None:
         """The victims of a choice go."""
         self._gone |= choice.units
-        self._give(self._coming, choice.units[self._tenants.unit_of] & self._tenants.staying)
+        self._give(self.coming, choice.units[self._tenants.unit_of] & self._tenants.staying)
         for known in self._known.values():
             known.units[choice.units] = False
         self._most.clear()
@@ -233,7 +233,7 @@ class Preemption:
         key = (gang.queue, gang.priority if self._policy.preemption.inside_queue else 0)
         found = self._most.get(key)
         if found is None:
-            found = self._most[key] = self._coming.copy()
+            found = self._most[key] = self.coming.copy()
             self._give(found, candidates.units[self._tenants.unit_of] & self._tenants.staying)
         return found
 
@@ -397,7 +397,7 @@ class Preemption:
         before = np.flatnonzero(tenants.is_surplus & candidates.units & ~found.units)
         if np.any(found.units[before + 1]):
             return False  # a gang would lose a member before the ones above it
-        free = self._trial.free + self._coming
+        free = self._trial.free + self.coming
         self._give(free, found.units[tenants.unit_of] & tenants.staying)
         used = np.zeros(free.shape[1], np.bool_)
         for (column, pods), counts in zip(groups, found.counts, strict=True):

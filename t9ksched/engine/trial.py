@@ -31,12 +31,16 @@ _FEW: Final = 6
 
 
 class Placement(NamedTuple):
-    """Pods of one class on one node: `masks[i]` are pod i's cards, one a card resource of the class."""
+    """Pods of one class on one node: `masks[i]` are pod i's cards, one a card resource of the class.
+
+    With `held` the room is only promised to them; they do not stand there yet.
+    """
 
     column: "ClassColumn"
     row: int
     pods: int
     masks: tuple[tuple[int, ...], ...]
+    held: bool = False
 
 
 class Entry(NamedTuple):
@@ -137,10 +141,13 @@ class Trial:
             masks = tuple(zip(*[split(int(self.idle[at, row]), each, pods) for at, each in needs], strict=True))
         self._record(Placement(column, row, pods, masks), 1)
 
-    def place_many(self, column: "ClassColumn", rows: Int64s, pods: Int64s) -> None:
-        """As `place`, for many nodes at once; `rows` are distinct. Not for classes with host ports."""
+    def place_many(self, column: "ClassColumn", rows: Int64s, pods: Int64s, held: bool = False) -> None:
+        """As `place`, for many nodes at once; `rows` are distinct. Not for classes with host ports.
+
+        With `held` room is promised, whether it is there or not, and no card by index.
+        """
         shares: list[tuple[tuple[int, ...], ...]] = [()] * len(rows)
-        if column.card_needs:
+        if column.card_needs and not held:
             by_card = []
             for at, each in column.card_needs:
                 idle = self.idle[at, rows].tolist()
@@ -151,23 +158,32 @@ class Trial:
         self.free[:, rows] -= column.needs_vector[:, None] * pods
         self.base[rows] += column.gains()[rows] * pods
         if column.seen and self.crowd is not None:
-            self.crowd.add(column.standing, rows, pods)
+            self.crowd.add(column.standing, rows, pods, held)
         where = rows.tolist()
         self.touched.extend(where)
         self.journal.extend(
-            Entry(Placement(column, row, count, given), 1, None)
+            Entry(Placement(column, row, count, given, held), 1, None)
             for row, count, given in zip(where, pods.tolist(), shares, strict=True)
         )
 
     def occupy(self, column: "ClassColumn", row: int, cards: Mapping[str, int]) -> Placement:
-        """Take room for one pod whether it fits or not: room that is promised. Without `cards` the lowest idle ones."""
-        masks = []
-        for name, (at, each) in zip(column.card_names, column.card_needs, strict=True):
-            idle = int(self.idle[at, row])
-            masks.append(cards[name] & idle if name in cards else split(idle, each, 1)[0])
-        placement = Placement(column, row, 1, (tuple(masks),) if masks else ())
+        """Take room for one pod whether it fits or not: room that is promised.
+
+        Only `cards` that are named are taken by index; of others the number is kept free, whichever they will be.
+        """
+        masks = [
+            cards.get(name, 0) & int(self.idle[at, row])
+            for name, (at, _) in zip(column.card_names, column.card_needs, strict=True)
+        ]
+        placement = Placement(column, row, 1, (tuple(masks),) if masks else (), held=True)
         self._record(placement, 1)
         return placement
+
+    def lend(self, room: Mapping[int, Int64s]) -> None:
+        """Let those who are placed next use this much more room, by row; whoever lends takes it back, negative."""
+        for row, amounts in room.items():
+            self.free[:, row] += amounts
+            self.touched.append(row)
 
     def release(self, placement: Placement) -> None:
         """Give promised room back; undo takes it again."""
@@ -206,7 +222,7 @@ class Trial:
             self.ports.pop(name, None)
 
     def _apply(self, placement: Placement, sign: int) -> None:
-        column, row, pods, masks = placement
+        column, row, pods, masks, held = placement
         amount = sign * pods
         self.free[:, row] -= column.needs_vector if amount == 1 else column.needs_vector * amount
         self.base[row] += column.gain_of(row) * amount
@@ -217,7 +233,7 @@ class Trial:
             idle = int(self.idle[at, row])
             self.idle[at, row] = idle & ~taken if sign > 0 else idle | taken
         if column.seen and self.crowd is not None:
-            self.crowd.add(column.standing, row, amount)
+            self.crowd.add(column.standing, row, amount, held)
         self.touched.append(row)
 
 

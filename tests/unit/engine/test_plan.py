@@ -81,6 +81,20 @@ def test_a_strict_queue_blocked_by_quota_lets_pass_what_does_not_use_it() -> Non
     assert codes(found) == {"first": ["QuotaExceeded"], "second": ["Behind"]}
 
 
+def test_in_a_strict_queue_nobody_grows_into_what_a_blocked_gang_waits_for() -> None:
+    nodes = [node("n0", cpu=8), node("n1", cpu=2, labels={"kind": "small"})]
+    elastic = gang("elastic", pods=3, min_member=1, cpu=2)
+    blocked = gang("blocked", pods=2, cpu=8)
+    for ordering, placed in (("BestEffort", 3), ("Strict", 1)):
+        found = decide(view(nodes, [elastic, blocked], {"q": queue(ordering=ordering)}))  # type: ignore[arg-type]
+        assert len(found.assignments) == placed
+    assert [str(reason.code) for reason in found.surplus[0].reasons] == ["Behind"]
+    assert codes(found) == {"blocked": ["NeverFits"]}, "strict order asks not whether it can ever start"
+    elsewhere = gang("elastic", pods=2, min_member=1, of=pod_class(cpu=1, selector={"kind": "small"}))
+    found = decide(view(nodes, [elsewhere, blocked], {"q": queue(ordering="Strict")}))
+    assert where(found) == {"elastic-0": "n1", "elastic-1": "n1"}
+
+
 # --- quota
 
 

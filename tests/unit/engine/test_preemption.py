@@ -266,6 +266,29 @@ def test_room_is_held_until_the_victims_are_gone() -> None:
     assert codes(last) == {"third": "InsufficientResources"}
 
 
+def test_who_was_promised_room_starts_in_what_came_free_although_others_still_leave() -> None:
+    """The room of `a` is free, that of `b` is not; the second preemptor's promise does not stop the first."""
+    nodes = [node("n0", gpu=2)]
+    stays = running("b", "low", ["n0"], gpu=1, cards=[2], leaving=[0])
+    held = [Hold(owner, "n0", pod_class(gpu=1), why=VICTIMS) for owner in ("p", "q")]
+    wants = [gang("p", "top", gpu=1), gang("q", "top", gpu=1), gang("third", "top", gpu=1)]
+    found = decide(view(nodes, wants, LOW_HIGH, held, [stays]))
+    assert [(one.gang, one.masks) for one in found.assignments] == [("p", ((GPU, 1),))]
+    assert (gone(found), codes(found)) == ([], {"q": "WaitingForVictims", "third": "InsufficientResources"})
+
+
+def test_room_that_is_promised_is_no_company_yet_but_keeps_others_off() -> None:
+    nodes = [node(f"n{at}", cpu=8) for at in range(2)]
+    app = Peers(LabelSelector.parse({"matchLabels": {"app": "p"}}), ("test",))
+    term = PodTerm((app,), "kubernetes.io/hostname")
+    held = Hold("p", "n0", replace(pod_class(cpu=1), counted=(term,)), why=VICTIMS)
+    near = gang("near", of=replace(pod_class(cpu=1), rules=PodRules(together=(term,))))
+    away = gang("away", of=replace(pod_class(cpu=1), rules=PodRules(apart=(term,))))
+    found = decide(view(nodes, [near, away], holds=[held]))
+    assert codes(found) == {"near": "TopologyNotSatisfied"}
+    assert [(one.gang, one.node) for one in found.assignments] == [("away", "n1")]
+
+
 def test_when_the_promised_node_is_lost_it_may_preempt_again() -> None:
     low = running("low", "low", ["n0"], cpu=8)
     promise = Hold("p", "lost", pod_class(cpu=8), why=VICTIMS)
