@@ -56,10 +56,9 @@ class ClusterState(Observed):
         gangs: list[Gang] = []
         self.avoided.forget(now)
         self._naming_ends = []
-        self._naming_ends = []
         self._resting = OrderedSet(pod for pod in self._resting if pod.waiting and pod.retry_at > now)
-        self._accept_running(now)
         resting = {pod.gang for pod in self._resting}
+        self._accept_running(now)
         for record in list(self.pending):
             if record in resting:
                 continue
@@ -204,9 +203,9 @@ class ClusterState(Observed):
         if queue is None or (queue.spec.closed and not runs) or gang.spec_faults:
             return
         root = self.acceptances.get(gang.owner.uid) if gang.owner else None
+        access = self.permissions.access(gang, queue)
         if runs and not access.allowed:
             return  # it runs on, and whoever else would join it is asked
-        access = self.permissions.access(gang, queue)
         acceptance = Acceptance(
             uid=gang.uid,
             kind="Pod" if gang.virtual else "PodGroup",
