@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from t9ksched.cli.leading import CONTROLLER_LEASE, SCHEDULER_LEASE, leading
 from t9ksched.controller.service import Controllers
@@ -44,11 +43,11 @@ from t9ksched.scheduler.durations import STOPS
 from t9ksched.scheduler.projection import PROJECTED_ANNOTATION, fingerprint
 from t9ksched.scheduler.service import SchedulerService, running
 from t9ksched.store.store import Store
+from tests.integration.accounts import documents
 from tests.integration.edge.test_volumes import claim, local_volume, storage_class, using
 from tests.integration.world import GPU, PATIENCE, RUN_LABEL, World
 from tests.unit.workloads.builders import mpi_v1, notebook, pytorch
 
-MANIFEST = Path(__file__).parents[3] / "deploy" / "rbac.yaml"
 ANNOUNCED = {
     Right(g, r, "update")
     for g, r in (
@@ -60,10 +59,6 @@ ANNOUNCED = {
 """Asked for by the admission plugin OwnerReferencesPermissionEnforcement of a real server, never by a request."""
 
 Object = dict[str, Any]
-
-
-def documents() -> list[Object]:
-    return [item for item in yaml.safe_load_all(MANIFEST.read_text()) if item]
 
 
 def test_the_manifest_grants_what_the_list_says() -> None:
@@ -129,7 +124,7 @@ async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
     ):
         for item in documents():
             await admin.create(of(item), item)
-        world = World(admin, tmp_path / "admin", "t", real=False)
+        world = World(admin, tmp_path / "admin", "t", cluster=cluster, folder=tmp_path)
         world.nodes, world.namespace = ["n"], "default"
         agents = Agents(cluster.port_api)
         task = asyncio.create_task(agents.run())
