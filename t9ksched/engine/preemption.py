@@ -49,8 +49,11 @@ def eligible(preemptor: Gang, victim: Running, queues: Mapping[str, QueueState],
 
 
 def yields(preemptor: Gang, victim: Running, queues: Mapping[str, QueueState], policy: Policy) -> bool:
-    """Whether members above the victim's minimum go for a waiting minimum of their own queue."""
-    same = victim.queue == preemptor.queue and victim.uid != preemptor.uid
+    """Whether members above the victim's minimum go for a waiting minimum of their own queue, even of their own gang.
+
+    A gang that lost its only launcher gives up a worker for a new one.
+    """
+    same = victim.queue == preemptor.queue
     return same and policy.preemption.surplus_yields and queues[victim.queue].spec.preemptible
 
 

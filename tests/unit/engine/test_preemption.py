@@ -329,6 +329,17 @@ def test_surplus_of_the_queue_yields_to_its_waiting_minimum() -> None:
     assert gone(decide(view(nodes, [above], tight, running=[elastic]))) == [], "nobody goes for members above a minimum"
 
 
+def test_a_gang_gives_up_a_member_for_a_role_it_lost_whatever_else_its_queue_has() -> None:
+    nodes = [node("n0", cpu=8), node("n1", cpu=8)]
+    workers = running("g", "q", ["n0", "n0"], cpu=4, min_member=1, roles={"lead": 1}, role_of=["w", "w"])
+    for name in ("a", "z"):  # answers about groups are shared by kind: whoever stands for the kind, it is the same
+        other = running(name, "q", ["n1"], cpu=8)
+        lost = gang("g", "q", cpu=4, min_member=1, roles={"lead": 1}, placed={"w": 2}, total=3)
+        lost = replace(lost, waiting=tuple(replace(one, role="lead") for one in lost.waiting))
+        found = decide(view(nodes, [replace(lost, total_roles=(("lead", 1), ("w", 2)))], running=[workers, other]))
+        assert gone(found) == ["g-1"]
+
+
 def test_cards_that_take_no_new_work_are_not_counted_as_freed() -> None:
     broken = [node("n0", gpu=2, unusable={GPU: 0b01})]
     low = running("l", "low", ["n0", "n0"], gpu=1, cards=[1, 2])
