@@ -29,7 +29,7 @@ class Narrator:
     def __init__(self) -> None:
         self.told: list[str] = []
 
-    def bound(self, gang: Any, pod: str, node: str, cards: Any, now: int) -> None:
+    def bound(self, gang: Any, pod: str, node: str, cards: Any, now: int, resource: str | None) -> None:
         self.told.append(f"{pod} on {node} {dict(cards)}")
 
 
