@@ -196,7 +196,9 @@ class Planner:
         if members:
             together = () if gang.topology == "None" else (gang.topology, gang.levels, gang.nodes)
             ask = self._asks.get(gang.queue, members, together)
-            if (behind := self._behind(gang.queue, ask)) is not None:
+            # Room that is held for it is not what those ahead wait for: nobody else may have that.
+            behind = None if gang.uid in self._held else self._behind(gang.queue, ask)
+            if behind is not None:
                 self._stay(gang, behind)
                 return
             promise = self._promised.get(gang.uid)

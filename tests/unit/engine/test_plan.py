@@ -251,6 +251,14 @@ def test_held_room_is_its_owners(hold: dict[str, object], started: list[str]) ->
         assert found.waiting[0].reasons[0].message == "it would fit, but room is held for 1 other job (refill)"
 
 
+def test_strict_order_does_not_stop_who_has_its_own_room() -> None:
+    held = Hold("promised", "n", pod_class(gpu=4), why="victims")
+    gangs = [gang("ahead", gpu=8, priority=9), gang("promised", gpu=4), gang("behind", gpu=4)]
+    found = decide(view([node("n", gpu=8)], gangs, {"q": queue(ordering="Strict")}, [held]))
+    assert starts(found) == ["promised"]
+    assert codes(found) == {"ahead": ["HeldForOther", "InsufficientResources"], "behind": ["Behind"]}
+
+
 def test_room_left_of_a_used_hold_is_free_again() -> None:
     """`early` fails while the room is held; `owner` uses a part of it, so `late`, which asks alike, fits."""
     held = Hold("owner", "n", pod_class(gpu=8))
