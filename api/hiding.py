@@ -36,6 +36,12 @@ class Others:
             return holder
         return holder | {key: None for key in _HIDDEN if key in holder} | {"job": None}
 
+    def preemptor(self, detail: Json) -> Json:
+        """Details of history; without the name of the job that got the room of this one if it is somebody else's."""
+        if "byQueue" not in detail or self._known({"job": detail.get("by"), "queue": detail["byQueue"]}):
+            return detail
+        return detail | {"by": None}
+
     def node(self, node: Json) -> Json:
         """A node whose cards show only known holders by name."""
         cards = [

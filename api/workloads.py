@@ -164,7 +164,9 @@ async def events(
     if not found and after == 0:
         job, _ = await from_cluster(services, resource, namespace, name)
         await _see(services, caller, job, resource, name)
-    return answer({"items": [asdict(event) | {"at": at(event.at)} for event in found]})
+    others = await Others.of(services, eyes)
+    items = [asdict(event) | {"at": at(event.at)} for event in found]
+    return answer({"items": [item | {"detail": others.preemptor(item["detail"])} for item in items]})
 
 
 @router.delete(

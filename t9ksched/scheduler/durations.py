@@ -15,6 +15,7 @@ from t9ksched.kube.errors import ApiError, Conflict, Forbidden, NotFound
 from t9ksched.kube.port import ClusterPort, Object
 from t9ksched.kube.resources import PODS, Resource, by_kind
 from t9ksched.model.names import BATCH_GROUP, EVENT_MAX_DURATION_EXCEEDED, PLATFORM_GROUP
+from t9ksched.model.queue import QueueSpec
 from t9ksched.scheduler.notices import Notices
 from t9ksched.scheduler.records import PodRecord
 from t9ksched.scheduler.state import ClusterState
@@ -43,6 +44,14 @@ STOPS: Final[dict[tuple[str, str], Any]] = {
 _DEEPEST: Final = 8
 
 
+def deadline(pod: PodRecord, spec: QueueSpec) -> int | None:
+    """When the pod's time is over, in nanoseconds since the epoch; None without a limit, or before it counts."""
+    length = spec.duration
+    since = pod.created if spec.max_duration_from == "Creation" else pod.started
+    exempt = pod.system or (pod.owner is not None and pod.owner.kind == "DaemonSet")
+    return None if length is None or exempt or not since else since + _nanoseconds(length)
+
+
 class DurationKeeper:
     """Ends what runs too long; called by housekeeping."""
 
@@ -55,24 +64,16 @@ class DurationKeeper:
     def overdue(self) -> Iterator[tuple[PodRecord, str]]:
         """Pods over their queue's limit, each with the limit as written."""
         now = self._clock()
-        limits = {
-            name: (duration, queue.spec)
-            for name, queue in self._state.queues.items()
-            if (duration := queue.spec.duration) is not None
-        }
+        limits = {name: queue.spec for name, queue in self._state.queues.items() if queue.spec.duration is not None}
         if not limits:
             return
         for gang in self._state.gangs.values():
-            limit = limits.get(gang.queue)
-            if limit is None:
+            spec = limits.get(gang.queue)
+            if spec is None:
                 continue
-            length, spec = limit
             for pod in gang.members.values():
-                since = pod.created if spec.max_duration_from == "Creation" else pod.started
-                exempt = pod.system or (pod.owner is not None and pod.owner.kind == "DaemonSet")
-                if not since or exempt or pod.finished or pod.deleting:
-                    continue
-                if now - since > _nanoseconds(length):
+                end = deadline(pod, spec)
+                if end is not None and now > end and not (pod.finished or pod.deleting):
                     yield pod, spec.max_duration
 
     async def sweep(self) -> int:

@@ -1,13 +1,26 @@
-"""Why a job waits: the leader's reasons with their numbers, and who holds the room, as users see them."""
+"""Why a job waits: the leader's reasons with their numbers, and who holds what it needs.
 
-from collections import defaultdict
+Names of jobs stand here for whoever may see them; REST takes them out for everybody else. Reasons name nobody.
+"""
 
+import asyncio
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from t9ksched.model.reasons import Code, Reason
+from t9ksched.scheduler.charges import Charge
+from t9ksched.scheduler.durations import deadline
+from t9ksched.scheduler.records import PodRecord, timestamp
 from t9ksched.scheduler.shapes import JobView, Json, identity, job_shape, phase, quantities
 from t9ksched.scheduler.state import ClusterState
 
+_MOST_HOLDERS: Final = 20
+_NODES_A_SLICE: Final = 100
 
-def explanation(view: JobView, state: ClusterState) -> Json:
-    """Why a job waits, or that it does not, with the numbers and with who holds the room."""
+
+async def explanation(view: JobView, state: ClusterState) -> Json:
+    """Why a job waits, or that it does not, with the numbers and with who holds what it needs."""
     reasons = [reason for gang in view.gangs for reason in gang.reasons]
     now = phase(view)
     if now in ("Succeeded", "Failed"):
@@ -29,28 +42,83 @@ def explanation(view: JobView, state: ClusterState) -> Json:
             }
             for reason in reasons
         ],
-        "holders": _holders(view, state) if verdict == "Waiting" else [],
+        "holders": await _holders(view, state, reasons) if verdict == "Waiting" else [],
         "unblocks": list(dict.fromkeys(text for reason in reasons for text in reason.unblocks)),
         "position": next((gang.position for gang in view.gangs if gang.position is not None), None),
     }
 
 
-def _holders(view: JobView, state: ClusterState) -> list[Json]:
-    """Who holds the cards this job asks for, on the nodes its queue may use; the largest first."""
-    wanted = {card.resource for pod in view.pods if pod.pod_class for card in pod.pod_class.cards}
+@dataclass(slots=True)
+class _Held:
+    """What one job holds of what is wanted; `until` is None once one of its pods has no end that is known."""
+
+    amounts: dict[str, int] = field(default_factory=dict)
+    cards: int = 0
+    until: int | None = 0
+
+
+async def _holders(view: JobView, state: ClusterState, reasons: list[Reason]) -> list[Json]:
+    """Who holds what this job asks for; the largest first.
+
+    While the quota of its queue is short these are jobs of that queue, wherever they run; else all on the nodes that
+    its queue may use.
+    """
     queue = state.queues.get(view.gangs[0].queue) if view.gangs else None
-    if not wanted or queue is None:
+    if queue is None:
         return []
-    selector = queue.spec.node_selector
-    held: defaultdict[tuple[str | None, str], int] = defaultdict(int)
-    for name, (_, facts) in state.node_objects.items():
-        if selector is not None and not selector.matches(facts.labels):
-            continue
-        for charge in state.charges.on_node(name):
-            cards = sum(amount for resource, amount in charge.pod_class.requests if resource in wanted)
-            pod = state.pods.get(charge.uid)
-            if cards and pod is not None:
-                job = "/".join(identity(pod.gang)[1::2]) if pod.gang else f"Pod/{pod.name}"
-                held[charge.queue or None, f"{pod.namespace}/{job}"] += cards
-    ranked = sorted(held.items(), key=lambda item: (-item[1], item[0][1]))
-    return [{"queue": queue, "job": job, "gpus": cards, "until": None} for (queue, job), cards in ranked[:20]]
+    quota = next((reason for reason in reasons if reason.code == Code.QUOTA_EXCEEDED), None)
+    wanted = frozenset(quota.needs) if quota is not None else _wanted(view, reasons)
+    selector = None if quota is not None else queue.spec.node_selector
+    held: dict[tuple[str | None, str], _Held] = {}
+    for count, (name, (_, facts)) in enumerate(list(state.node_objects.items()), start=1):
+        if selector is None or selector.matches(facts.labels):
+            for charge, pod in _charges(state, name):
+                if pod.gang in view.gangs or (quota is not None and charge.queue != queue.name):
+                    continue
+                amounts = [(resource, amount) for resource, amount in charge.pod_class.requests if resource in wanted]
+                if any(amount for _, amount in amounts):
+                    _add(held.setdefault((charge.queue or None, _job(pod)), _Held()), state, charge, pod, amounts)
+        if count % _NODES_A_SLICE == 0:
+            await asyncio.sleep(0)
+    ranked = sorted(held.items(), key=lambda item: (-item[1].cards, -max(item[1].amounts.values()), item[0][1]))
+    return [
+        {
+            "queue": holder,
+            "job": job,
+            "gpus": one.cards,
+            "holds": quantities(one.amounts.items()),
+            "until": timestamp(one.until or 0),
+        }
+        for (holder, job), one in ranked[:_MOST_HOLDERS]
+    ]
+
+
+def _wanted(view: JobView, reasons: Iterable[Reason]) -> frozenset[str]:
+    """What the job is short of: its cards if it asks for any, else what its reasons name, else its cpu and memory."""
+    classes = [pod.pod_class for pod in view.pods if pod.pod_class]
+    asked = {resource for pod_class in classes for resource, _ in pod_class.requests} - {"pods"}
+    cards = {card.resource for pod_class in classes for card in pod_class.cards}
+    named = {resource for reason in reasons for resource in reason.needs} & asked
+    return frozenset(cards or named or asked)
+
+
+def _charges(state: ClusterState, node: str) -> Iterator[tuple[Charge, PodRecord]]:
+    for charge in state.charges.on_node(node):
+        pod = state.pods.get(charge.uid)
+        if pod is not None:
+            yield charge, pod
+
+
+def _job(pod: PodRecord) -> str:
+    job = "/".join(identity(pod.gang)[1::2]) if pod.gang else f"Pod/{pod.name}"
+    return f"{pod.namespace}/{job}"
+
+
+def _add(held: _Held, state: ClusterState, charge: Charge, pod: PodRecord, amounts: list[tuple[str, int]]) -> None:
+    counts = charge.pod_class.card_counts
+    for resource, amount in amounts:
+        held.amounts[resource] = held.amounts.get(resource, 0) + amount
+        held.cards += counts.get(resource, 0)
+    queue = state.queues.get(charge.queue)
+    end = deadline(pod, queue.spec) if queue is not None else None
+    held.until = None if end is None or held.until is None else max(held.until, end)

@@ -62,5 +62,7 @@ def _scheduled(gang: GangRecord, condition: Callable[[str, bool, str, str], dict
         return condition("GroupScheduled", False, "InvalidPodGroup", gang.spec_faults)
     if gang.reasons:
         message = "; ".join(reason.message for reason in gang.reasons)
+        if helps := dict.fromkeys(text for reason in gang.reasons for text in reason.unblocks):
+            message += f". It can start when: {'; or '.join(helps)}"
         return condition("GroupScheduled", False, str(gang.reasons[0].code), message)
     return condition("GroupScheduled", False, "NotScheduledYet", "the group waits for its turn")

@@ -94,7 +94,7 @@ class InternalServer:
 
     async def _explanation(self, request: web.Request) -> web.Response:
         view = find_job(self._state, *_path(request))
-        return _missing("job") if view is None else _json(explanation(view, self._state))
+        return _missing("job") if view is None else _json(await explanation(view, self._state))
 
     async def _nodes(self, _: web.Request) -> web.Response:
         return _json({"nodes": [node_shape(self._state, name) for name in sorted(self._state.node_objects)]})

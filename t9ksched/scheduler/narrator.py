@@ -124,7 +124,7 @@ class Narrator:
         """A member had to go so that another gang may start."""
         winner = self._state.gangs_by_uid.get(by)
         queue = winner.queue if winner else ""
-        detail = {"pod": pod, "by": winner.key if winner else "", "byUid": by, "byQueue": queue, "why": why}
+        detail = {"pod": pod, "by": _job(winner) if winner else "", "byUid": by, "byQueue": queue, "why": why}
         self._note(history.PREEMPTED, gang, now, detail)
         self._notices.gang(gang, names.EVENT_PREEMPTED, why, warning=True)
 
@@ -232,3 +232,8 @@ def _stored(view: JobView, shape: Json, at: datetime) -> StoredJob:
         finished_at=datetime.fromisoformat(finished) if finished else None,
         shape=shape,
     )
+
+
+def _job(gang: GangRecord) -> str:
+    """The job a group belongs to, as explanations name it."""
+    return f"{gang.namespace}/{'/'.join(identity(gang)[1::2])}"

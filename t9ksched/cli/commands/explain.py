@@ -61,19 +61,19 @@ def show(answer: dict[str, Any], out: Console) -> None:
     if holders := answer.get("holders"):
         out.print("\nWho holds what it needs:")
         rows = [
-            [
-                str(h.get("queue") or "–"),
-                str(h.get("job") or "–"),
-                str(h.get("gpus") or 0),
-                str(h.get("until") or "unknown"),
-            ]
+            [str(h.get("queue") or "–"), str(h.get("job") or "–"), _holds(h), str(h.get("until") or "unknown")]
             for h in holders
         ]
-        print_table(out, table(("QUEUE", "JOB", "GPUS", "UNTIL"), rows, right=("GPUS",)))
+        print_table(out, table(("QUEUE", "JOB", "HOLDS", "UNTIL"), rows, right=("HOLDS",)))
     if unblocks := answer.get("unblocks"):
         out.print("\nWhat would let it start:")
         for line in unblocks:
             paragraph(out, Text.assemble(("  → ", "bold"), _sentence(line)))
+
+
+def _holds(holder: dict[str, Any]) -> str:
+    cards = holder.get("gpus")
+    return f"{cards} GPU{'' if cards == 1 else 's'}" if cards else _amount(holder.get("holds") or {}) or "–"
 
 
 def _amount(value: Any) -> str:

@@ -1,13 +1,16 @@
 """Preemption from outside: who goes, for whom, and that nobody goes for nothing."""
 
 import asyncio
+import json
 from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
+import aiohttp
+
 from t9ksched.engine.policy import Policy, Preemption
-from t9ksched.kube.resources import PODS
+from t9ksched.kube.resources import EVENTS, PODGROUPS, PODS
 from t9ksched.model import names
 from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start
@@ -158,3 +161,40 @@ async def until(holds: Callable[[], Any]) -> None:
     async with asyncio.timeout(PATIENCE):
         while not holds():  # noqa: ASYNC110
             await asyncio.sleep(0.02)
+
+
+async def test_what_users_read_in_the_cluster_names_no_job_of_others(world: World, start: Start, store: Store) -> None:
+    """Events and conditions are read with kubectl, past every rule of REST."""
+    await queues(world, store, low={"priority": 1}, high={"priority": 9}, strict={"ordering": "Strict"})
+    await world.play(1, 4)
+    secrets = ("victim-of-ann", "winner-of-bob", "waiter-of-eve", "later-of-dan", "head-of-fay", "tail-of-gus")
+    async with start(policy=PREEMPT) as service:
+        await world.gang(secrets[0], 1, 4, f"{world.run}-low")
+        await world.running(f"{secrets[0]}-0")
+        await world.gang(secrets[1], 1, 4, f"{world.run}-high")
+        await world.event(names.EVENT_PREEMPTED, secrets[0])
+        await world.running(f"{secrets[1]}-0")
+        await world.gang(secrets[2], 1, 4, f"{world.run}-high")
+        await world.gang(secrets[3], 1, 4, f"{world.run}-low")
+        await world.gang(secrets[4], 1, 4, f"{world.run}-strict")
+        await world.gang(secrets[5], 1, 4, f"{world.run}-strict")
+        for name in secrets[2:]:
+            await world.event(names.EVENT_WAITING, name)
+            await world.until(PODGROUPS, name, lambda group: "It can start when" in str(group.get("status")))
+        async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {'s' * 20}"}) as session:
+            url = f"{service.address}/internal/v1/jobs/{world.namespace}/PodGroup/{secrets[2]}/explanation"
+            async with session.get(url) as answer:
+                told = await answer.json()
+            async with session.get(url, headers={"Authorization": "Bearer x"}) as answer:
+                assert answer.status == 401
+    events = (await world.client.list(EVENTS, world.namespace)).items
+    assert {event["reason"] for event in events} >= {names.EVENT_PREEMPTED, names.EVENT_WAITING}
+    texts = [(event["involvedObject"]["name"], event["message"]) for event in events]
+    for group in (await world.client.list(PODGROUPS, world.namespace)).items:
+        texts += [(group["metadata"]["name"], one["message"]) for one in group["status"]["conditions"]]
+    for about, text in texts:
+        others = [secret for secret in secrets if secret in text and not about.startswith(secret)]
+        assert not others, f"what is said of {about} names {others}: {text}"
+    assert [one["job"] for one in told["holders"]] == [f"{world.namespace}/PodGroup/{secrets[1]}"]
+    reasons = json.dumps([told["reasons"], told["unblocks"]])
+    assert not [secret for secret in secrets if secret in reasons], "REST hides holders, reasons it hands through"
