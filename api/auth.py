@@ -47,9 +47,14 @@ class Caller:
         """The queues a manager rules."""
         return self.queues if self.role == tokens.MANAGER else frozenset()
 
+    @property
+    def limits(self) -> frozenset[str]:
+        """The only queues that the token is good for; all if empty."""
+        return self.queues if self.role in (tokens.USER, tokens.VIEWER) else frozenset()
+
     def in_scope(self, queue: str) -> bool:
         """Whether the token is good for the queue at all."""
-        return self.role in (tokens.ADMIN, tokens.MANAGER) or not self.queues or queue in self.queues
+        return not self.limits or queue in self.limits
 
     def role_over(self, queue: str) -> str:
         """The rule by which a role alone lets him use the queue, empty if none does."""

@@ -91,8 +91,11 @@ class Eyes:
 
     def see(self, job: Mapping[str, Any]) -> bool:
         """Whether he may see that job by name."""
+        queue = job.get("queue")
+        if queue and not self.caller.in_scope(queue):
+            return False
         return (
-            self.caller.rules(job.get("queue"))
+            self.caller.rules(queue)
             or job.get("submitter") == self.caller.user
             or job.get("namespace") in self.namespaces
         )
@@ -102,4 +105,4 @@ class Eyes:
         """The same for histories in SQL, None for whoever sees all."""
         if self.caller.is_admin:
             return None
-        return Sight(self.caller.user, self.caller.ruled, self.namespaces)
+        return Sight(self.caller.user, self.caller.ruled, self.namespaces, self.caller.limits)

@@ -83,23 +83,30 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What one user may see of jobs' histories: his own jobs', and those of queues and namespaces that are his."""
+    """What one user may see of jobs' histories: his own jobs', and those of queues and namespaces that are his.
+
+    With `within` only what lies in these queues, or in none.
+    """
 
     user: str
     queues: frozenset[str] = frozenset()
     namespaces: frozenset[str] = frozenset()
+    within: frozenset[str] = frozenset()
 
     def condition(self) -> ColumnElement[bool]:
         """As SQL: rows he wrote or that lie in what is his, and all rows of jobs that he submitted."""
         own = select(history.c.uid).where(
             history.c.event.in_((SUBMITTED, ACCEPTED)), history.c.actor == self.user, history.c.uid.is_not(None)
         )
-        return or_(
+        seen = or_(
             history.c.actor == self.user,
             history.c.uid.in_(own),
             history.c.queue.in_(self.queues),
             history.c.namespace.in_(self.namespaces),
         )
+        if not self.within:
+            return seen
+        return and_(seen, or_(history.c.queue.in_(self.within), history.c.queue.is_(None)))
 
 
 async def record(connection: AsyncConnection, event: Event) -> None:

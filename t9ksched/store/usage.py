@@ -170,13 +170,12 @@ def _seen(source: Any, sight: Sight | None) -> list[ColumnElement[bool]]:
     if sight is None:
         return []
     columns = source.c
-    return [
-        or_(
-            columns.submitter == sight.user,
-            columns.queue.in_(sight.queues),
-            columns.namespace.in_(sight.namespaces),
-        )
-    ]
+    seen = or_(
+        columns.submitter == sight.user,
+        columns.queue.in_(sight.queues),
+        columns.namespace.in_(sight.namespaces),
+    )
+    return [seen, columns.queue.in_(sight.within)] if sight.within else [seen]
 
 
 async def _from_sums(
