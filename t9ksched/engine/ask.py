@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from t9ksched.engine import explain
 from t9ksched.engine.placement import Group, hardness
 from t9ksched.engine.trial import ClassColumn, Trial
 from t9ksched.engine.view import QueueState
@@ -142,11 +141,6 @@ class Asks:
                 found = self._known[canonical] = Ask(groups)
             self._known[signature] = found
         return found
-
-    def impossible(self, ask: Ask) -> tuple[Reason, ...]:
-        """Reasons that no free room would cure; cheap enough to be given next to others."""
-        found = (explain.impossible(column, pods) for column, pods in ask.groups)
-        return explain.unique(reason for reason in found if reason is not None)
 
     def forget_rooms(self) -> None:
         """Room has become free: what failed for want of room may be asked again."""

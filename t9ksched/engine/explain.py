@@ -129,6 +129,11 @@ def no_room(groups: Iterable[Group]) -> tuple[Reason, ...]:
     )
 
 
+def lacking(groups: Iterable[Group]) -> tuple[Reason, ...]:
+    """What room each kind of pods lacks for itself, said next to other reasons; empty when none does."""
+    return unique(reason for column, pods in groups if (reason := _no_room(column, pods)) is not None)
+
+
 def unique(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
     """Each reason once, in order. Reasons carry mappings, so they are compared, not hashed."""
     kept: list[Reason] = []

@@ -227,7 +227,7 @@ class Planner:
         shortfalls = self._ledger.can_charge(gang.queue, ask.demand)
         if shortfalls:
             # Within a cycle a queue's use only grows, so gangs alike get the same answer.
-            ask.over_quota = (explain.quota_exceeded(shortfalls), *self._asks.impossible(ask))
+            ask.over_quota = (explain.quota_exceeded(shortfalls), *explain.lacking(ask.groups))
             return ask.over_quota
         own = self._held.get(gang.uid)
         if ask.no_room and not own:

@@ -1,0 +1,42 @@
+"""All reasons at once: whoever waits for several things is told each of them, with its numbers."""
+
+import pytest
+
+from t9ksched.model.gang import Gang
+from t9ksched.model.reasons import Code, Reason
+from tests.builders import gang, node, pod_class, queue, running, view
+from tests.unit.engine.deciding import codes, decide
+
+FOUR = [node(f"n{at}", cpu=8, gpu=4) for at in range(4)]
+FULL = [running(f"r{at}", "other", [f"n{at}"], cpu=6, gpu=4, cards=[15]) for at in range(4)]
+GATED = Reason(Code.SCHEDULING_GATED, "a gate is closed")
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        (gang("a", cpu=4), ["QuotaExceeded", "InsufficientResources"]),
+        (gang("a", cpu=2, pods=2), ["QuotaExceeded"]),
+        (gang("a", cpu=9), ["QuotaExceeded", "NeverFits"]),
+        (gang("a", cpu=4, selector={"pool": "x"}), ["QuotaExceeded", "NoNodeMatches"]),
+        (gang("a", gpu=1, cpu=1), ["InsufficientResources"]),
+        (
+            gang("a", members=[*gang("b", gpu=1, cpu=1).waiting, *gang("c", cpu=4).waiting]),
+            ["QuotaExceeded", "InsufficientResources", "InsufficientResources"],
+        ),
+        (gang("a", cpu=1, min_member=3, blocked=[GATED]), ["GangIncomplete", "SchedulingGated"]),
+    ],
+    ids=["quota and room", "quota", "quota, never", "quota, nowhere", "room", "each kind of pods", "members and gates"],
+)
+def test_every_failed_check_is_told(asked: Gang, expected: list[str]) -> None:
+    queues = {"q": queue(quota={"cpu": 3}), "other": queue()}
+    found = decide(view(FOUR, [asked], queues, running=FULL))
+    assert codes(found) == {"a": expected}
+    assert all(reason.message for entry in found.waiting for reason in entry.reasons)
+
+
+def test_room_that_is_short_is_told_with_its_numbers() -> None:
+    found = decide(view(FOUR, [gang("a", of=pod_class(cpu=1, gpu=2))], {"q": queue(), "other": queue()}, running=FULL))
+    (reason,) = found.waiting[0].reasons
+    assert reason.message == "needs 2 × nvidia.com/gpu on one node; 4 nodes match, best has 0 free"
+    assert dict(reason.nodes) == {"match": 4, "fit": 0}
