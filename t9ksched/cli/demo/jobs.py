@@ -2,7 +2,15 @@
 
 from typing import Any
 
-from t9ksched.model.names import BATCH_API, PLATFORM_API, RUN_SECONDS_ANNOTATION
+from t9ksched.model.names import (
+    BATCH_API,
+    GROUP_LABEL,
+    PLATFORM_API,
+    RUN_SECONDS_ANNOTATION,
+    SCHEDULER_API,
+    SCHEDULER_NAME,
+    TOPOLOGY_KEY_ANNOTATION,
+)
 
 Json = dict[str, Any]
 GPU = "nvidia.com/gpu"
@@ -67,6 +75,24 @@ def notebook(name: str, queue: str, gpus: int) -> Json:
             "template": _template("notebook", "example/notebook:1", gpus),
         },
     }
+
+
+def pod_group(name: str, queue: str, pods: int, gpus: int, level: str, **spec: str) -> list[Json]:
+    """A PodGroup by hand and its pods with `gpus` cards each; `level` is the node label its topologyPolicy is about."""
+    metadata = {"name": name, "annotations": {TOPOLOGY_KEY_ANNOTATION: level}}
+    group = {
+        "apiVersion": SCHEDULER_API,
+        "kind": "PodGroup",
+        "metadata": metadata,
+        "spec": {"queue": queue, "minMember": pods, **spec},
+    }
+    made = [group]
+    for at in range(pods):
+        pod = _template("main", "example/cuda:12", gpus)
+        pod["spec"]["schedulerName"] = SCHEDULER_NAME
+        labels = {GROUP_LABEL: name}
+        made.append({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"{name}-{at}", "labels": labels}, **pod})
+    return made
 
 
 def foreign_pod(name: str, gpus: int, node_labels: dict[str, str], seconds: int | None = None) -> Json:

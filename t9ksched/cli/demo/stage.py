@@ -84,6 +84,10 @@ class Stage:
         """Submit a job by REST into the demo's namespace."""
         return dict(await asyncio.to_thread(lambda: self._rest.post("/apis/v1/workloads", job, namespace=NAMESPACE)))
 
+    async def cancel(self, kind: str, name: str) -> None:
+        """Cancel a job by REST."""
+        await asyncio.to_thread(self._rest.delete, f"/apis/v1/workloads/{NAMESPACE}/{kind}/{name}")
+
     async def job(self, kind: str, name: str) -> Json:
         """A job shape."""
         return dict(await self.get(f"/apis/v1/workloads/{NAMESPACE}/{kind}/{name}"))
