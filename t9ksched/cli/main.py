@@ -13,6 +13,7 @@ import typer
 from t9ksched import __version__
 from t9ksched.cli.commands import (
     cancel,
+    control,
     db,
     demo,
     doctor,
@@ -51,6 +52,9 @@ app.command(rich_help_panel=DAY)(jobs.jobs)
 app.command(rich_help_panel=DAY)(explain.explain)
 app.command(rich_help_panel=DAY)(wait.wait)
 app.command(rich_help_panel=DAY)(cancel.cancel)
+app.command(rich_help_panel=ADMIN)(control.hold)
+app.command(rich_help_panel=ADMIN)(control.release)
+app.command(rich_help_panel=ADMIN)(control.prioritise)
 app.command(rich_help_panel=ADMIN)(nodes.nodes)
 queues.app.command("drain")(queuemembers.drain)
 queues.app.command("members")(queuemembers.members)

@@ -27,10 +27,18 @@ _LONGEST = 24 * 3600.0
 class Directions:
     """Brings decisions about jobs and groups of users into the state and stops into the loop.
 
-    `clock` gives nanoseconds since the epoch.
+    `clock` gives nanoseconds since the epoch; `on_stop` is called when another set of stops is in force.
     """
 
-    def __init__(self, store: Store, state: ClusterState, loop: Loop, clock: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        state: ClusterState,
+        loop: Loop,
+        clock: Callable[[], int],
+        on_stop: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._on_stop = on_stop
         self._store = store
         self._state = state
         self._loop = loop
@@ -87,7 +95,10 @@ class Directions:
             if stop not in self._stops:
                 until = stop.until and stop.until.isoformat()
                 log.info("stopped", what=stop.what, until=until, by=stop.by, why=stop.why)
-        self._stops = in_force
+        if in_force != self._stops:
+            self._stops = in_force
+            self._state.changed_queues.update(self._state.queues)
+            self._on_stop()
         ends = [stop.until for stop in in_force if stop.until is not None]
         self._stops_end.set((min(ends) - now).total_seconds() if ends else None)
         self._loop.wake()

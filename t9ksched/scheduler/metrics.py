@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from t9ksched.scheduler.state import ClusterState
+from t9ksched.store.controls import STOPPABLE
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _UNITS: Final = {"cpu": "core", "memory": "byte", "ephemeral-storage": "byte"}
@@ -39,10 +40,14 @@ async def exposition(
             f'''t9ksched_queue_allocated{{queue="{queue}",resource="{_text(resource)}"}} {amount}'''
             for resource, amount in sorted(state.charges.queue_used[queue].items())
         )
+    stopped = {stop.what for stop in state.stops}
     lines += [
         "# HELP t9ksched_gangs_waiting Groups that wait for a place.",
         "# TYPE t9ksched_gangs_waiting gauge",
         f"t9ksched_gangs_waiting {len(state.pending)}",
+        "# HELP t9ksched_stopped Whether an administrator stopped it for now.",
+        "# TYPE t9ksched_stopped gauge",
+        *(f't9ksched_stopped{{what="{what}"}} {int(what in stopped)}' for what in STOPPABLE),
         "# HELP t9ksched_configuration_refused Whether the newest configuration is unusable.",
         "# TYPE t9ksched_configuration_refused gauge",
         f"t9ksched_configuration_refused {int(configuration_refused)}",

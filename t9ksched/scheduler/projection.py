@@ -68,6 +68,10 @@ class Projection:
         self._notices = notices
         self._now = now
         self._records: dict[str, QueueRecord] = {}
+        self._head: int | None = None
+        """The newest revision there was when we first looked."""
+        self._met: set[str] = set()
+        """Names of the queues that we have seen in SQL."""
         self.objects: dict[str, dict[str, Any]] = {}
 
     async def load(self) -> None:
@@ -76,8 +80,11 @@ class Projection:
         Raises:
             StoreError: the database is away; the queues known last stay.
         """
+        if self._head is None:
+            self._head = await self._store.changes.head()
         records = await self._store.queues.list()
         self._records = {record.name: record for record in records}
+        self._met |= self._records.keys()
         queues, members = [], {}
         for record in records:
             try:
@@ -118,7 +125,7 @@ class Projection:
             if self._observe:
                 await self._copy(name, item)
                 return
-            if item is not None and self._edited_outside(item):
+            if item is not None and (self._edited_outside(item) or self._outlived(name, item)):
                 await self._take_in(name, item)
             record = self._records.get(name)
             if record is None:
@@ -155,6 +162,14 @@ class Projection:
         except Invalid:
             return True
 
+    def _outlived(self, name: str, item: dict[str, Any]) -> bool:
+        """Whether the object comes from a database that is no more: it is newer than all that SQL had when we began.
+
+        Then it is the last word about that queue. Who may use it was not written in it, so nobody may.
+        """
+        base = _annotations(item).get(REVISION_ANNOTATION, "")
+        return name not in self._met and base.isdecimal() and self._head is not None and int(base) > self._head
+
     async def _take_in(self, name: str, item: dict[str, Any]) -> None:
         record = self._records.get(name)
         base = _annotations(item).get(REVISION_ANNOTATION, "")
@@ -162,7 +177,7 @@ class Projection:
             validate_queue_name(name, "metadata.name")
             spec = parse_queue_spec(item.get("spec"))
             labels = dict(item["metadata"].get("labels") or {})
-            if record is None and base:
+            if record is None and base and not self._outlived(name, item):
                 raise RowMissing(f"the queue {name!r} was deleted meanwhile")
             if record is None:
                 await self._store.queues.create(name, labels, spec.to_dict(), by=_ACTOR)

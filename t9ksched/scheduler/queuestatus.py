@@ -28,6 +28,16 @@ def _queue_conditions(state: ClusterState, name: str, used: dict[str, int], now:
     closed = queue is not None and queue.spec.closed
     quota = queue.spec.quota if queue else {}
     pressed = sorted(r for r, nominal in quota.items() if used.get(r, 0) * 10 > nominal * 9)
+    stops = [
+        {
+            "type": f"{stop.what.capitalize()}Stopped",
+            "status": "True",
+            "reason": "StoppedByAdministrator",
+            "message": f"by {stop.by}" + (f": {stop.why}" if stop.why else ""),
+            "lastTransitionTime": now,
+        }
+        for stop in state.stops
+    ]
     return [
         {
             "type": "QueueClosed",
@@ -43,4 +53,5 @@ def _queue_conditions(state: ClusterState, name: str, used: dict[str, int], now:
             "message": f"more than 90 % of the quota is in use: {', '.join(pressed)}" if pressed else "",
             "lastTransitionTime": now,
         },
+        *stops,
     ]

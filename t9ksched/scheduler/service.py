@@ -100,7 +100,7 @@ class SchedulerService:
             evictor=self._evictor,
             observe=observe,
         )
-        self._directions = Directions(store, self.state, self.loop, clock)
+        self._directions = Directions(store, self.state, self.loop, clock, lambda: self._status.wake())
         plugins = installed()
         self.configuration = Configuration(policy or Policy(), notices, self._apply, plugins)
         self._file = ConfigurationFile(scheduler_conf, self.configuration, plugins) if scheduler_conf else None

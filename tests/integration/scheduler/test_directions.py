@@ -3,15 +3,21 @@
 import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
-from t9ksched.kube.resources import PODS
+from t9ksched.kube.resources import PODS, QUEUES
 from t9ksched.model import names
+from t9ksched.scheduler.metrics import exposition
 from t9ksched.store.controls import PREEMPTION, SCHEDULING, Stop
 from t9ksched.store.history import JOB_HELD, JOB_PRIORITISED, JOB_RELEASED, Event
 from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start
 from tests.integration.scheduler.test_preemption import PREEMPT, queues
 from tests.integration.world import World
+
+
+def _stopped(item: dict[str, Any]) -> bool:
+    return any(one["type"] == "SchedulingStopped" for one in (item.get("status") or {}).get("conditions") or [])
 
 
 async def until(holds: Callable[[], object]) -> None:
@@ -28,6 +34,7 @@ async def test_a_held_job_waits_until_it_is_released(world: World, start: Start,
         await world.running("first")
         uid = (await world.create(world.pod("held", 1, queue=queue)))["metadata"]["uid"]
         await store.controls.hold(Event(event=JOB_HELD, uid=uid, actor="ann"))
+        await until(lambda: uid in service.state.controls)
         await world.client.delete(PODS, "first", world.namespace)
         await world.create(world.pod("next", 1, queue=queue))
         await world.running("next")
@@ -59,7 +66,12 @@ async def test_a_stop_of_scheduling_holds_until_its_time(world: World, start: St
         assert service.loop.paused
         await world.create(world.pod("a", 1, queue=queue))
         assert await world.bound() == {}
+        assert 't9ksched_stopped{what="scheduling"} 1' in (await exposition(service.state, False)).decode()
+        shown = await world.until(QUEUES, queue, _stopped, names.SYSTEM_NAMESPACE)
+        assert [one["message"] for one in shown["status"]["conditions"][2:]] == ["by ann"]
         await world.running("a")
+        await world.until(QUEUES, queue, lambda item: not _stopped(item), names.SYSTEM_NAMESPACE)
+        assert 't9ksched_stopped{what="scheduling"} 0' in (await exposition(service.state, False)).decode()
         assert not service.loop.paused
         assert datetime.now(UTC) >= now + timedelta(seconds=3)
 
@@ -105,5 +117,5 @@ async def test_history_tells_when_cards_were_held(world: World, start: Start, qu
         await service.journal.flushed()
     told = {event.event: event.detail for event in await store.history.list(name="a")}
     assert sorted(told["bound"]["cards"]["main"]) == [0, 1]
-    assert told["bound"]["model"] == "NVIDIA-A100-PCIE-80GB"
+    assert (told["bound"]["model"], told["bound"]["resource"]) == ("NVIDIA-A100-PCIE-80GB", "nvidia.com/gpu")
     assert told["released"] == {"pod": "a"}

@@ -118,6 +118,21 @@ def test_stops(run, service: Service) -> None:
     assert run("stop-scheduling", "--resume", "--for", "1h")[0] == 2
 
 
+def test_decisions_about_waiting_jobs(run, service: Service) -> None:
+    path = "/apis/v1/workloads/ml/MPIJob"
+    control = {"uid": "u", "held": True, "priority": None, "by": "root", "at": ""}
+    for name, action in (("a", "hold"), ("b", "hold"), ("a", "release"), ("a", "prioritise")):
+        service.answers[f"POST {path}/{name}/actions/{action}"] = (200, control)
+    assert run("hold", "mj/a", "mj/b", "-n", "ml")[:2] == (0, "MPIJob/a is held\nMPIJob/b is held\n")
+    assert run("release", "mj/a", "-n", "ml")[:2] == (0, "MPIJob/a is released\n")
+    code, out, _ = run("prioritise", "mj/a", "-n", "ml", "--priority", "9", "-o", "json")
+    assert (code, json.loads(out)["held"], json.loads(service.seen[-1][3])) == (0, True, {"priority": 9})
+    assert run("prioritise", "mj/a", "--priority", "101")[0] == 2
+    service.answers[f"POST {path}/a/actions/hold"] = (403, {"code": "Forbidden", "detail": "not yours"})
+    code, _, err = run("hold", "mj/a", "-n", "ml")
+    assert (code, "not yours" in err) == (1, True)
+
+
 def test_usage(run, service: Service) -> None:
     rows = [{"queue": "a", "model": "A100", "gpuHours": 8.0, "heldHours": 0.5, "jobs": 2}] * 2
     total = {"gpuHours": 16.0, "heldHours": 1.0}

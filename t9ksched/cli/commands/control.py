@@ -1,0 +1,71 @@
+"""`t9ksched hold`, `release` and `prioritise`: what a queue's manager decides about jobs that wait."""
+
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+import typer
+
+from t9ksched.cli.kinds import parse_target
+from t9ksched.cli.options import DataDirOption, NamespaceOption, OutputOption, ServerOption, TokenOption, connect
+from t9ksched.cli.output import Output, console, print_json
+
+Targets = Annotated[list[str], typer.Argument(metavar="KIND/NAME", help="Such as ptj/resnet.")]
+
+
+def hold(
+    targets: Targets,
+    namespace: NamespaceOption = "default",
+    output: OutputOption = Output.table,
+    server: ServerOption = None,
+    token: TokenOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Do not start waiting jobs until they are released; for managers of their queue."""
+    _decide(targets, namespace, "hold", {}, "is held", output, (server, token, data_dir))
+
+
+def release(
+    targets: Targets,
+    namespace: NamespaceOption = "default",
+    output: OutputOption = Output.table,
+    server: ServerOption = None,
+    token: TokenOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Let held jobs start again; for managers of their queue."""
+    _decide(targets, namespace, "release", {}, "is released", output, (server, token, data_dir))
+
+
+def prioritise(
+    targets: Targets,
+    priority: Annotated[int, typer.Option("-p", "--priority", metavar="N", help="From 0 to 100.", min=0, max=100)],
+    namespace: NamespaceOption = "default",
+    output: OutputOption = Output.table,
+    server: ServerOption = None,
+    token: TokenOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Give waiting jobs another priority within their queue; for managers of it."""
+    says = f"has priority {priority} now"
+    _decide(targets, namespace, "prioritise", {"priority": priority}, says, output, (server, token, data_dir))
+
+
+def _decide(
+    targets: Iterable[str],
+    namespace: str,
+    action: str,
+    body: dict[str, Any],
+    says: str,
+    output: Output,
+    how: tuple[Any, Any, Any],
+) -> None:
+    client = connect(*how)
+    wanted = [parse_target(text, namespace) for text in targets]
+    decided = []
+    for target in wanted:
+        answer = client.call("POST", f"{target.path}/actions/{action}", body=body or None).body
+        decided.append({"namespace": target.namespace, "kind": target.kind, "name": target.name} | answer)
+        if output is Output.table:
+            console().print(f"{target} {says}", highlight=False)
+    if output is Output.json:
+        print_json(decided[0] if len(decided) == 1 else {"items": decided})
