@@ -122,9 +122,14 @@ def prepare(documents: Sequence[tuple[str, Any]], wish: Wish) -> list[Item]:
 
 
 def check(
-    items: Sequence[Item], queues: Mapping[str, Queue], allocated: Mapping[str, Mapping[str, int]] | None
+    items: Sequence[Item],
+    queues: Mapping[str, Queue],
+    allocated: Mapping[str, Mapping[str, int]] | None,
+    suggested: Sequence[str] = (),
 ) -> None:
     """Ask the rules about every gang. `allocated` is what queues hold now, in units; None if nobody knows.
+
+    `suggested` are the queues that may be named to whoever asked for one that is not there.
 
     Raises:
         Problem: the first refusal.
@@ -138,7 +143,7 @@ def check(
             queue_name=name,
             queue_path=item.queue_path,
             queue=queues.get(name),
-            queue_names=tuple(queues),
+            queue_names=tuple(suggested),
             templates=[
                 _placed(template, part) for part in (item, *item.members) for template in part.workload.templates
             ],

@@ -193,14 +193,21 @@ async def _judge(services: Services, caller: Caller, items: list[Item]) -> None:
     for resource, namespace in {(item.resource, item.workload.namespace) for item in items}:
         await may_create(services, caller, resource, namespace)
     await _join_existing_groups(services, items)
-    records = {record.name: record for record in await services.store.queues.list()}
+    named = {item.workload.queue for item in items if item.ours}
+    records = await services.store.queues.of(named)
     for item in items:
         if item.ours and item.group is None and item.workload.queue in records:
             await _permit(services, caller, item, records[item.workload.queue])
     queues = {name: rules_of(record)[0] for name, record in records.items()}
     wanted = [queues[item.workload.queue] for item in items if item.workload.queue in queues]
     held = await _held(services) if any(queue.spec.over_quota == "Reject" for queue in wanted) else None
-    check(items, queues, held)
+    check(items, queues, held, () if named <= records.keys() else await _usable(services, caller))
+
+
+async def _usable(services: Services, caller: Caller) -> list[str]:
+    """The names of the queues that the caller may use wherever he is: what whoever misspells one is told."""
+    nowhere = await Place.of(services, None)
+    return [one.name for one in await services.store.queues.list() if may_caller_use(caller, one, nowhere).allowed]
 
 
 async def _permit(services: Services, caller: Caller, item: Item, record: QueueRecord) -> None:

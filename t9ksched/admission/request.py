@@ -16,7 +16,7 @@ class Request:
         what: `Kind/name`, for sentences.
         queue_name: the queue asked for, and `queue_path` where it is asked for.
         queue: that queue, None if there is none.
-        queue_names: all queues there are, to suggest one of a similar name.
+        queue_names: queues that may be named to the submitter, to suggest one of a similar name.
         templates: every pod template, with its path.
         needs: what the gang cannot do without, in units by resource: the requests of its minimum.
         annotations: of the object, with `annotations_path`.

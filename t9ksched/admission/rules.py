@@ -37,7 +37,7 @@ def queue_exists(request: Request) -> Verdict:
     elif known:
         hint = f"queues are {', '.join(known[:_SHOWN])}{' …' if len(known) > _SHOWN else ''}"
     else:
-        hint = "there are no queues yet"
+        hint = "no queue is open to you yet"
     message = f"there is no queue {request.queue_name!r}"
     fault = FieldError(request.queue_path, f"{message}: {hint}")
     return refuse(QUEUE_NOT_FOUND, f"{message}: {hint}", [fault], "name an existing queue, or have this one created")

@@ -6,7 +6,7 @@ made `by` somebody is written to history in the same transaction.
 """
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -62,6 +62,12 @@ class Queues:
         """All queues, by name."""
         async with self._database.read() as connection:
             return [_record(row) for row in (await connection.execute(select(queue).order_by(queue.c.name))).mappings()]
+
+    async def of(self, names: Iterable[str]) -> dict[str, QueueRecord]:
+        """The queues of these names, by name; unknown ones are left out."""
+        query = select(queue).where(queue.c.name.in_(list(names)))
+        async with self._database.read() as connection:
+            return {row["name"]: _record(row) for row in (await connection.execute(query)).mappings()}
 
     async def get(self, name: str) -> QueueRecord | None:
         """The queue of that name, if there is one."""

@@ -35,7 +35,7 @@ def ask(quota: dict[str, str] | None = None, needs: dict[str, int] | None = None
         ("a10", ["a100", "a40", "default"], "did you mean a100 or a40?"),
         ("vision", ["a100", "default"], "queues are a100, default"),
         ("x", [f"queue-{i:02}" for i in range(12)], "queue-09 …"),
-        ("x", [], "no queues yet"),
+        ("x", [], "no queue is open to you yet"),
     ],
 )
 def test_unknown_queue_names_the_nearest(wrong: str, names: list[str], hint: str) -> None:

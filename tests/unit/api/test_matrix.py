@@ -199,3 +199,10 @@ async def test_a_namespaces_owner_sees_and_cancels_its_jobs(world: World, caller
     world.kube.namespace_meta["default"] = {"annotations": {"tensorstack.dev/owner": "ann"}}
     assert len((await callers["ann"]("GET", JOBS)).body["items"]) == 6
     assert (await callers["ann"]("DELETE", f"{JOBS}/default/pytorchtrainingjob/of-bob")).status == 200
+
+
+async def test_whoever_misspells_a_queue_is_told_those_he_may_use(world: World, callers: dict[str, Client]) -> None:
+    refused = await callers["ann"]("POST", JOBS, pytorch("fresh", queue="nowhere"))
+    assert (refused.status, refused.body["code"]) == (422, "QueueNotFound")
+    assert "own" in refused.body["detail"]
+    assert "other" not in refused.body["detail"]
