@@ -1,24 +1,86 @@
-"""A cluster in a process of its own: `python -m tests.acceptance.cluster FOLDER` prints the path of a kubeconfig."""
+"""A cluster in a process of its own: `python -m tests.acceptance.cluster FOLDER` prints where its kubeconfigs are.
+
+It is a dev cluster, or the server of `T9KSCHED_TEST_KUBECONFIG` with the demo's nodes and their kubelets played there,
+and the usual controllers too where it has none. The kubeconfigs are the administrator's and those of the service
+accounts of deploy/rbac.yaml. It ends when its input does, and takes its nodes away.
+"""
 
 import asyncio
+import json
 import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
 from t9ksched.devcluster.agents import Agents
-from t9ksched.devcluster.cluster import DevCluster
 from t9ksched.devcluster.presets import load_nodes
+from t9ksched.kube.errors import AlreadyExists, NotFound
+from t9ksched.kube.resources import (
+    JOBS,
+    MPIJOBS,
+    NODES,
+    NOTEBOOKS,
+    PODGROUPS,
+    PODS,
+    PYTORCHTRAININGJOBS,
+    SERVICEACCOUNTS,
+    Resource,
+)
+from t9ksched.kube.rights import ROLES
+from tests.integration.accounts import EVERYTHING
+from tests.integration.collector import collect
+from tests.integration.world import PATIENCE, World, new_world
+
+
+@asynccontextmanager
+async def demo_nodes(world: World) -> AsyncIterator[Agents]:
+    """The demo's nodes, played."""
+    async with AsyncExitStack() as stack:
+        names = []
+        for node in load_nodes("demo"):
+            status, taints = node["status"], node["spec"].get("taints")
+            with suppress(NotFound):  # of a run that was killed
+                await world.client.delete(NODES, node["metadata"]["name"])
+            created = await world.create_shared(NODES, node)
+            names.append(created["metadata"]["name"])
+            if created["spec"].get("taints") != taints:
+                created = await world.client.patch(NODES, names[-1], None, {"spec": {"taints": taints}})
+            await world.client.replace_status(NODES, created | {"status": status})
+        agents = Agents(world.client, nodes=names, controllers=not world.controllers, faults=world.faults)
+        agents.begin()
+        stack.push_async_callback(agents.stop)
+        await agents.synced()
+        if world.real and not world.controllers:
+            with suppress(AlreadyExists):
+                await world.client.create(SERVICEACCOUNTS, {"metadata": {"name": "default"}}, "default")
+            stack.callback(asyncio.create_task(collect(world.client, "default")).cancel)
+        before = await jobs(world)
+        yield agents
+        if world.real:
+            for name, res in (await jobs(world)).items():
+                if name not in before:
+                    with suppress(NotFound):
+                        await world.client.delete(res, name[1], "default", grace=0, propagation="Background")
+            async with asyncio.timeout(PATIENCE):  # owners first: what they owned goes after them
+                while (await jobs(world)).keys() - before.keys():  # noqa: ASYNC110
+                    await asyncio.sleep(0.2)
+
+
+async def jobs(world: World) -> dict[tuple[str, str], Resource]:
+    """What tests submit to the default namespace, by kind and name."""
+    found = {}
+    for res in (PYTORCHTRAININGJOBS, MPIJOBS, NOTEBOOKS, JOBS, PODGROUPS, PODS):
+        for item in (await world.client.list(res, "default")).items:
+            found[res.kind, item["metadata"]["name"]] = res
+    return found
 
 
 async def main(folder: Path) -> None:
-    cluster = DevCluster(folder / "cluster", load_nodes("demo"))
-    await cluster.start()
-    cluster.write_kubeconfig(folder / "kubeconfig")
-    agents = Agents(cluster.port_api)
-    running = asyncio.create_task(agents.run())
-    await agents.synced()
-    sys.stdout.write(f"{folder / 'kubeconfig'}\n")
-    sys.stdout.flush()
-    await running
+    async with new_world(folder) as world, demo_nodes(world):
+        told = {name: str(await world.account_file(name)) for name in (*ROLES, EVERYTHING)}
+        sys.stdout.write(json.dumps({"admin": str(world.kubeconfig), **told}) + "\n")
+        sys.stdout.flush()
+        await asyncio.to_thread(sys.stdin.read)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,9 @@
-"""The program from outside: `python -m t9ksched …` in processes of its own, REST and the Kubernetes API over HTTP."""
+"""The program from outside: `python -m t9ksched …` in processes of its own, REST and the Kubernetes API over HTTP.
 
+With `T9KSCHED_TEST_KUBECONFIG` the service of most tests works on that cluster, with the rights of deploy/rbac.yaml.
+"""
+
+import asyncio
 import json
 import os
 import signal
@@ -16,6 +20,10 @@ from urllib.request import Request, urlopen
 import pytest
 
 from t9ksched.devcluster.auditor import AuditReport, audit
+from t9ksched.kube.config import connect
+from t9ksched.kube.errors import ApiError
+from tests.integration.accounts import EVERYTHING
+from tests.integration.world import KUBECONFIG
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PATIENCE_SECONDS = 60.0
@@ -72,10 +80,43 @@ def request(
             return error.code, json.loads(error.read() or b"null")
 
 
+async def _kube(kubeconfig: Path, method: str, path: str, body: Any) -> tuple[int, Any]:
+    async with connect(kubeconfig) as client:
+        try:
+            answer = await client.request(method, path, body=None if body is None else json.dumps(body).encode())
+        except ApiError as error:
+            return error.status, {"message": error.message}
+    return 201 if method == "POST" else 200, json.loads(answer or b"null")
+
+
+class Cluster:
+    """A cluster that somebody else runs, as `tests.acceptance.cluster` says; `kubeconfigs` by user."""
+
+    def __init__(self, folder: Path) -> None:
+        command = [sys.executable, "-m", "tests.acceptance.cluster", str(folder)]
+        given = {key: value for key, value in os.environ.items() if key == KUBECONFIG}
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=Path(__file__).parents[2],
+            env=environment() | given,
+        )
+        assert self._process.stdout is not None
+        told = json.loads(self._process.stdout.readline())
+        self.kubeconfigs = {name: Path(path) for name, path in told.items()}
+
+    def stop(self) -> None:
+        """End it."""
+        self._process.communicate(timeout=PATIENCE_SECONDS)
+
+
 class Up:
     """A running `t9ksched up`."""
 
-    def __init__(self, data_dir: Path, *options: str) -> None:
+    def __init__(self, data_dir: Path, *options: str, admin: Path | None = None) -> None:
+        """`admin` is the kubeconfig with which `kube` speaks to the cluster; usually what `up` told."""
         self.data_dir = data_dir
         self._log = (data_dir.parent / f"{data_dir.name}.log").open("a")
         self.process = subprocess.Popen(
@@ -103,9 +144,7 @@ class Up:
         told = json.loads(line)
         self.server, self.token = told["server"], told["token"]
         assert told["dataDir"] == str(data_dir)
-        config = json.loads(Path(told["kubeconfig"]).read_text())
-        self.cluster = config["clusters"][0]["cluster"]["server"]
-        self._cluster_token = config["users"][0]["user"]["token"]
+        self._admin = admin or Path(told["kubeconfig"])
 
     def cli(self, *arguments: str, stdin: str = "") -> Done:
         """A client command that finds this service by its data directory."""
@@ -122,8 +161,8 @@ class Up:
         return request(method, self.server + path, self.token, body, content_type)
 
     def kube(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-        """A request to the Kubernetes API."""
-        return request(method, self.cluster + path, self._cluster_token, body)
+        """A request to the Kubernetes API, as its administrator."""
+        return asyncio.run(_kube(self._admin, method, path, body))
 
     def pods(self, namespace: str = "default") -> list[Json]:
         """The pods of a namespace, as Kubernetes has them."""
@@ -192,7 +231,13 @@ def queue(name: str, cards: int, product: str, **spec: Any) -> Json:
 @pytest.fixture(scope="session")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     """A service with the demo's nodes and the queues a100 and a40, for all tests that leave it as they found it."""
-    service = Up(tmp_path_factory.mktemp("up") / "data")
+    folder = tmp_path_factory.mktemp("up")
+    cluster = Cluster(folder) if KUBECONFIG in os.environ else None
+    if cluster is None:
+        service = Up(folder / "data")
+    else:
+        files = cluster.kubeconfigs
+        service = Up(folder / "data", "--kubeconfig", str(files[EVERYTHING]), admin=files["admin"])
     try:
         for name, cards, product in (("a100", 32, "NVIDIA-A100-PCIE-80GB"), ("a40", 16, "NVIDIA-A40-40GB")):
             assert service.rest("POST", "/apis/v1/admin/queues", queue(name, cards, product))[0] == 201
@@ -201,3 +246,5 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
         assert service.audit().ok, str(service.audit())
     finally:
         service.stop()
+        if cluster is not None:
+            cluster.stop()

@@ -8,23 +8,24 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.conftest import EXAMPLES, Up, environment, queue, request, run, until
+from t9ksched.kube.rights import API, CONTROLLER, SCHEDULER
+from tests.acceptance.conftest import EXAMPLES, Cluster, Up, environment, queue, request, run, until
+from tests.integration.accounts import EVERYTHING
 
 ADMIN = "administrator-of-the-test"
 
 
 @pytest.fixture
-def kubeconfig(tmp_path: Path) -> Iterator[Path]:
-    command = [sys.executable, "-m", "tests.acceptance.cluster", str(tmp_path)]
-    root = Path(__file__).parents[2]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root, env=environment()) as process:
-        assert process.stdout is not None
-        yield Path(process.stdout.readline().strip())
-        process.kill()
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    made = Cluster(tmp_path)
+    yield made
+    made.stop()
 
 
-def test_up_on_a_cluster_that_is_there(tmp_path: Path, kubeconfig: Path) -> None:
-    up = Up(tmp_path / "data", "--kubeconfig", str(kubeconfig))
+def test_up_on_a_cluster_that_is_there(tmp_path: Path, cluster: Cluster) -> None:
+    """With the rights of the three roles, and no more."""
+    files = cluster.kubeconfigs
+    up = Up(tmp_path / "data", "--kubeconfig", str(files[EVERYTHING]), admin=files["admin"])
     try:
         assert up.rest("POST", "/apis/v1/admin/queues", queue("a100", 32, "NVIDIA-A100-PCIE-80GB"))[0] == 201
         up.must("submit", "-f", str(EXAMPLES / "pytorch.yaml"))
@@ -38,21 +39,22 @@ def test_up_on_a_cluster_that_is_there(tmp_path: Path, kubeconfig: Path) -> None
 
 
 @pytest.mark.postgres
-def test_one_role_a_process(tmp_path: Path, kubeconfig: Path, postgres: str) -> None:
+def test_one_role_a_process(tmp_path: Path, cluster: Cluster, postgres: str) -> None:
     shared = environment() | {
         "T9KSCHED_DB": postgres,
-        "T9KSCHED_KUBECONFIG": str(kubeconfig),
         "T9KSCHED_INTERNAL_SECRET": "shared by those of the test",
         "T9KSCHED_ADMIN_TOKEN": ADMIN,
         "T9KSCHED_LOG_FORMAT": "json",
     }
     roles = (("scheduler",), ("scheduler",), ("controller",), ("api", "--port", "0"))
+    accounts = {"scheduler": SCHEDULER, "controller": CONTROLLER, "api": API}
     logs = [tmp_path / f"{number}-{role[0]}.log" for number, role in enumerate(roles)]
     processes = []
     try:
         for role, log in zip(roles, logs, strict=True):
+            mine = shared | {"T9KSCHED_KUBECONFIG": str(cluster.kubeconfigs[accounts[role[0]]])}
             with log.open("w") as lines:
-                processes.append(subprocess.Popen([sys.executable, "-m", "t9ksched", *role], stderr=lines, env=shared))
+                processes.append(subprocess.Popen([sys.executable, "-m", "t9ksched", *role], stderr=lines, env=mine))
         url = until(lambda: _served(logs[-1]), "the REST service")
         assert until(lambda: request("GET", f"{url}/readyz", ADMIN)[0] == 200, "all roles")
         where = ("--server", url, "--token", ADMIN)

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-import pytest
 
 from t9ksched.devcluster.agents import Agents
 from t9ksched.devcluster.auditor import AuditReport, audit
@@ -46,6 +45,7 @@ from t9ksched.kube.resources import (
 from t9ksched.model import names
 from t9ksched.packaged import folder
 from tests.integration.accounts import install, token_file
+from tests.integration.collector import collect
 
 Object = dict[str, Any]
 PATIENCE: Final = 30.0
@@ -74,6 +74,7 @@ class World:
         self.faults = cluster.faults if cluster else Faults()
         self._old_events: set[str] = set()
         self._made: list[tuple[Resource, str]] = []
+        self._collector: asyncio.Task[None] | None = None
         self._folder = folder
         self._clients: dict[str, Client] = {}
         self._open = AsyncExitStack()
@@ -103,11 +104,6 @@ class World:
         except ApiError:
             return False
         return True
-
-    def needs_collector(self) -> None:
-        """Skip the test on a cluster where nobody deletes what a deleted object owned."""
-        if self.real and not self.controllers:
-            pytest.skip("this server has no garbage collector")
 
     async def account(self, name: str) -> Client:
         """A client with the rights of one service account of deploy/rbac.yaml; open as long as the world is."""
@@ -139,6 +135,8 @@ class World:
         self.agents = Agents(self.client, nodes=self.nodes, controllers=not self.controllers, faults=self.faults)
         self.agents.begin()
         await self.agents.synced()
+        if self.real and not self.controllers:
+            self._collector = asyncio.create_task(collect(self.client, self.namespace))
 
     @property
     def queue_spec(self) -> Object:
@@ -288,6 +286,9 @@ class World:
     async def clean(self) -> None:
         """Leave nothing behind on a real server."""
         await self._open.aclose()
+        if self._collector is not None:
+            self._collector.cancel()
+            await asyncio.wait([self._collector])
         if self.agents is not None:
             await self.agents.stop()
         if not self.real:

@@ -61,7 +61,6 @@ async def test_a_pod_the_kubelet_refuses_is_made_anew_uncounted(cluster: Cluster
 
 @pytest.mark.cluster
 async def test_deleting_a_job_deletes_what_it_owns(cluster: Cluster, controllers: Controllers) -> None:
-    cluster.world.needs_collector()
     job = await cluster.submit(mpi_v1(replicas=2))
     await cluster.phase(job, "Running")
     assert await cluster.names(PODS) == ["walk-launcher-0", "walk-worker-0", "walk-worker-1"]
