@@ -19,7 +19,7 @@ from t9ksched.devcluster.storage import Change, Entry, TooOld
 
 ADDED, MODIFIED, DELETED, BOOKMARK = "ADDED", "MODIFIED", "DELETED", "BOOKMARK"
 BOOKMARK_EVERY: Final = 60.0
-"""Seconds between periodic bookmarks."""
+"""Seconds between periodic bookmarks, which come even when nothing happened: a silent stream is a dead one."""
 _BEFORE_END: Final = 2.0
 INITIAL_END: Final = "k8s.io/initial-events-end"
 
@@ -48,14 +48,13 @@ class Watcher:
         loop = asyncio.get_running_loop()
         self._ends = loop.time() + limit
         self._bookmark_at = self._following_bookmark(loop.time())
-        self._shown = self._place
         self._api = api
 
     def initial(self) -> list[Event]:
         """The events with which the watch begins: every present object, if it was asked for without a version."""
         if not self._initial:
             return []
-        self._place = self._shown = self._api.storage.version
+        self._place = self._api.storage.version
         entries = self._collection.range(self._prefix)
         events = [Event(ADDED, entry) for entry in entries if self._matches is None or self._matches(entry.object)]
         if self._bookmarks:
@@ -85,9 +84,7 @@ class Watcher:
                 return None
             if now >= self._bookmark_at:
                 self._bookmark_at = self._following_bookmark(now)
-                if self._place > self._shown:
-                    self._shown = self._place
-                    return [Event(BOOKMARK, self._bookmark())]
+                return [Event(BOOKMARK, self._bookmark())]
             await self._collection.changed(self._place, max(0.0, min(self._ends, self._bookmark_at) - now))
 
     def _following_bookmark(self, now: float) -> float:
@@ -111,8 +108,6 @@ class Watcher:
             event = self._view(change)
             if event is not None:
                 found.append(event)
-        if found:
-            self._shown = self._place
         return found
 
     def _view(self, change: Change) -> Event | None:

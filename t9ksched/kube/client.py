@@ -36,6 +36,8 @@ JSON_PATCH = "application/json-patch+json"
 
 _WATCH_SLACK = 30.0
 """Seconds past a watch's own timeout before its connection is taken for dead."""
+_WATCH_SILENCE = 100.0
+"""More than a minute, for servers send a bookmark each minute when nothing else happens."""
 _LIST_RESTARTS = 3
 _HEADERS = {
     "User-Agent": f"t9ksched/{__version__}",
@@ -86,6 +88,8 @@ class Client:
         self._credentials = credentials
         self._timeout = timeout
         self._write_timeout = write_timeout or timeout
+        self.watch_silence = _WATCH_SILENCE
+        """Seconds without a byte after which a watch's connection is taken for dead."""
         self._slots = asyncio.Semaphore(connections)
         self._session: aiohttp.ClientSession | None = None
         self._retired: builtins.list[aiohttp.ClientSession] = []
@@ -268,7 +272,7 @@ class Client:
         }
         await self.request("POST", PODS.path(namespace, name, "eviction"), body=_encode(eviction))
 
-    async def watch(
+    def watch(
         self,
         res: Resource,
         namespace: str | None = None,
@@ -279,15 +283,32 @@ class Client:
         timeout: float = 300,
     ) -> AsyncGenerator[WatchEvent, None]:
         """As the port says. Close the generator (contextlib.aclosing) when leaving it early: it holds a connection."""
-        path = res.path(namespace)
+        query = _selection(label_selector, field_selector) | {"resourceVersion": resource_version}
+        return self._events(res.path(namespace), query, timeout)
+
+    def watch_list(
+        self,
+        res: Resource,
+        namespace: str | None = None,
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        timeout: float = 300,
+    ) -> AsyncGenerator[WatchEvent, None]:
+        """As `InitialEventsPort` says, at the newest version; close it as a `watch`."""
         query = _selection(label_selector, field_selector)
+        query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+        return self._events(res.path(namespace), query, timeout)
+
+    async def _events(self, path: str, query: dict[str, str], timeout: float) -> AsyncGenerator[WatchEvent, None]:
         query |= {
             "watch": "true",
             "allowWatchBookmarks": "true",
-            "resourceVersion": resource_version,
             "timeoutSeconds": str(max(1, int(timeout))),
         }
-        allowed = aiohttp.ClientTimeout(total=timeout + _WATCH_SLACK, sock_connect=CONNECT_SECONDS)
+        allowed = aiohttp.ClientTimeout(
+            total=timeout + _WATCH_SLACK, sock_connect=CONNECT_SECONDS, sock_read=self.watch_silence
+        )
         what = f"watch {path}"
         splitter = LineSplitter()
         response: aiohttp.ClientResponse | None = None

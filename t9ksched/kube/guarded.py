@@ -8,8 +8,8 @@ A refused write sends no request.
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Final
 
-from t9ksched.kube.errors import Forbidden
-from t9ksched.kube.port import ClusterPort, Object, ObjectList, Page, WatchEvent, pages_of
+from t9ksched.kube.errors import BadRequest, Forbidden
+from t9ksched.kube.port import ClusterPort, InitialEventsPort, Object, ObjectList, Page, WatchEvent, pages_of
 from t9ksched.kube.resources import Resource
 
 NOT_LEADER: Final = "NotLeader"
@@ -58,6 +58,12 @@ class GuardedPort:
     def watch(self, res: Resource, namespace: str | None = None, **options: Any) -> AsyncIterator[WatchEvent]:
         """See `ClusterPort`."""
         return self._port.watch(res, namespace, **options)
+
+    def watch_list(self, res: Resource, namespace: str | None = None, **options: Any) -> AsyncIterator[WatchEvent]:
+        """See `InitialEventsPort`; BadRequest where the port does not offer it."""
+        if not isinstance(self._port, InitialEventsPort):
+            raise BadRequest(0, "BadRequest", "this port sends no initial events")
+        return self._port.watch_list(res, namespace, **options)
 
     async def create(
         self, res: Resource, obj: Object, namespace: str | None = None, *, dry_run: bool = False

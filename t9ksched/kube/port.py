@@ -167,6 +167,32 @@ class PagedPort(Protocol):
     ) -> AsyncIterator[Page]: ...
 
 
+@runtime_checkable
+class InitialEventsPort(Protocol):
+    """What a port may offer besides: a watch that begins with every present object (a "watch-list")."""
+
+    def watch_list(
+        self,
+        res: Resource,
+        namespace: str | None = None,
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        timeout: float = 300,
+    ) -> AsyncIterator[WatchEvent]:
+        """Every present object as ADDED, a bookmark for which `initial_events_end` holds, then changes as in `watch`.
+
+        A server that does not offer it answers BadRequest or Unprocessable, or never sends that bookmark.
+        """
+        ...
+
+
+def initial_events_end(event: WatchEvent) -> bool:
+    """Whether a bookmark says that all present objects were sent."""
+    annotations = (event.object.get("metadata") or {}).get("annotations") or {}
+    return annotations.get("k8s.io/initial-events-end") == "true"
+
+
 Decode = Callable[[Payload], Any]
 
 

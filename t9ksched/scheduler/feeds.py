@@ -8,7 +8,7 @@ import structlog
 
 from t9ksched.kube.errors import NotFound
 from t9ksched.kube.port import ClusterPort, Payload
-from t9ksched.kube.reflector import Reflector
+from t9ksched.kube.reflector import Identity, Reflector
 from t9ksched.kube.resources import (
     CSINODES,
     JOBS,
@@ -81,6 +81,14 @@ class Feed:
         self._after()
 
 
+class LeanFeed(Feed):
+    """For kinds of which there are many: hears only the identity of what is gone, so that no objects are kept."""
+
+    def on_gone(self, identity: Identity) -> None:
+        """Gone."""
+        self.on_delete(identity)
+
+
 def decoder(kind: type[T]) -> Callable[[Payload], T]:
     """Decodes JSON text or a plain dict into a struct."""
     text = msgspec.json.Decoder(kind)
@@ -151,9 +159,18 @@ class Feeds:
             feed = Feed(upsert, remove, after, state.settle)
             self._reflectors.append(Reflector(client, kind, feed, namespace, decode=decode))
 
+        def follow_many(
+            kind: Resource,
+            decode: Callable[[Payload], Any],
+            upsert: Callable[[Any], None],
+            remove: Callable[[Identity], None],
+        ) -> None:
+            feed = LeanFeed(upsert, remove, after, state.settle)
+            self._reflectors.append(Reflector(client, kind, feed, decode=decode, initial_events=True))
+
         follow(NAMESPACES, decoder(NamespaceObject), state.namespaces.upsert, state.namespaces.remove)
         follow(CSINODES, decoder(CsiNode), state.upsert_csi_node, state.remove_csi_node)
-        follow(NODES, decode_node, state.upsert_node, lambda node: state.remove_node(node.metadata.name))
+        follow_many(NODES, decode_node, state.upsert_node, lambda node: state.remove_node(node.name))
         follow(STORAGECLASSES, decoder(StorageClass), state.upsert_storage_class, state.remove_storage_class)
         follow(PVS, decoder(PersistentVolume), state.upsert_volume, state.remove_volume)
         follow(PDBS, decoder(DisruptionBudget), state.budgets.upsert, state.budgets.remove)
@@ -166,9 +183,9 @@ class Feeds:
             names.SYSTEM_NAMESPACE,
         )
         for kind in JOB_KINDS:
-            follow(kind, decoder(JobObject), _job_upsert(state, kind), lambda job: state.remove_job(job.metadata.uid))
+            follow_many(kind, decoder(JobObject), _job_upsert(state, kind), lambda job: state.remove_job(job.uid))
         follow(PODGROUPS, decoder(PodGroupObject), state.upsert_group, state.remove_group)
-        follow(PODS, decode_pod, state.upsert_pod, lambda pod: state.remove_pod(pod.metadata.uid))
+        follow_many(PODS, decode_pod, state.upsert_pod, lambda pod: state.remove_pod(pod.uid))
 
     def reflectors(self) -> Iterable[Reflector[Any]]:
         """In the order in which they should be read first: pods last, when everything they point at is known."""

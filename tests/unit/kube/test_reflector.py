@@ -12,9 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from t9ksched.kube.errors import ApiError, Expired, NotFound, ServerError, TooManyRequests, Unreachable
+from t9ksched.kube.errors import (
+    ApiError,
+    Expired,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+    Unprocessable,
+    Unreachable,
+)
 from t9ksched.kube.port import Page, WatchEvent
-from t9ksched.kube.reflector import Reflector, State
+from t9ksched.kube.reflector import Identity, Reflector, State
 from t9ksched.kube.resources import PODS
 
 
@@ -282,7 +290,7 @@ async def test_a_bookmark_moves_the_version_on() -> None:
 
 async def test_an_object_that_leaves_and_enters_a_selection_keeps_its_uid() -> None:
     server, mirror = FakeServer(), Mirror()
-    reflector, _ = following(server, mirror)
+    reflector, _ = following(server, mirror, label_selector="a=b")
     for _ in range(3):
         await reflector.step()
     server._record("ADDED", "a", "uid-1", 1)
@@ -297,7 +305,7 @@ async def test_pauses_grow_respect_the_server_and_end_with_success() -> None:
     reflector, pauses = following(server, mirror)
     for _ in range(3):
         await reflector.step()
-    server.faults = [Fault(error=ServerError(500)) for _ in range(12)] + [
+    server.faults = [Fault(error=Unreachable("no route")) for _ in range(12)] + [
         Fault(error=TooManyRequests(429, retry_after=99.0))
     ]
     for _ in range(13):
@@ -373,19 +381,36 @@ async def test_raw_json_becomes_a_dict_that_says_its_kind(raw: bytes) -> None:
     assert (obj["apiVersion"], obj["kind"], obj["metadata"]["uid"]) == ("v1", "Pod", "u")
 
 
+async def test_a_server_that_cannot_resume_a_watch_is_asked_for_everything() -> None:
+    server, mirror = FakeServer(), Mirror()
+    server.apply("put", "a")
+    reflector, _ = following(server, mirror)
+    for _ in range(3):
+        await reflector.step()
+    server.apply("put", "b")
+    server.faults = [Fault(after=0, error=ServerError(504, "Timeout", "Too large resource version")) for _ in range(3)]
+    await until_quiet(reflector, server)
+    assert server.lists == 2
+    assert mirror.objects == server.objects
+
+
 class Pieces(Mirror):
-    """A handler that takes the first list in pieces."""
+    """A handler that takes the first list in pieces, and hears who is gone."""
 
     def on_piece(self, items: list[Any]) -> None:
         self.calls.append(f"piece of {len(items)}")
         self.objects |= {item["metadata"]["name"]: item for item in items}
 
+    def on_gone(self, identity: Identity) -> None:
+        self.calls.append(f"gone {identity.name} {identity.uid}")
+        assert self.objects.pop(identity.name)["metadata"]["uid"] == identity.uid
+
 
 async def test_a_first_list_may_come_in_pieces_and_others_work_between_them() -> None:
     server, mirror = FakeServer(), Pieces()
-    for number in range(450):
+    for number in range(250):
         server.apply("put", f"p{number}")
-    reflector, _ = following(server, mirror)
+    reflector, _ = following(server, mirror, page_size=120)
     turns = 0
 
     async def other() -> None:
@@ -394,10 +419,276 @@ async def test_a_first_list_may_come_in_pieces_and_others_work_between_them() ->
             turns += 1
             await asyncio.sleep(0)
 
-    await reflector.step()
-    await reflector.step()
-    await asyncio.gather(reflector.step(), other())
-    assert mirror.calls == ["piece of 200", "piece of 200", "piece of 50", "piece of 0"]
+    async def read() -> None:
+        for _ in range(3):
+            await reflector.step()
+
+    await asyncio.gather(read(), other())
+    assert mirror.calls == [f"piece of {size}" for size in (100, 20, 100, 20, 10, 0)]
     assert mirror.replaced == 0
-    assert turns >= 3
+    assert turns >= 5
     assert mirror.objects == server.objects
+
+
+async def test_a_first_list_that_breaks_off_begins_anew_and_what_went_meanwhile_is_told() -> None:
+    server, mirror = FakeServer(), Pieces()
+    for name in ("a", "b", "c"):
+        server.apply("put", name)
+    server.faults = [Fault(after=1, error=Unreachable("cut", sent=True))]
+    reflector, _ = following(server, mirror, page_size=2)
+    for _ in range(2):
+        await reflector.step()
+    server.apply("delete", "a")
+    server.apply("put", "b")
+    await until_quiet(reflector, server)
+    assert mirror.calls == ["piece of 2", "piece of 2", "gone a uid-1", "piece of 0"]
+    assert mirror.objects == server.objects
+
+
+async def test_who_hears_identities_only_has_no_objects_kept_for_it() -> None:
+    server, mirror = FakeServer(), Pieces()
+    server.apply("put", "a")
+    reflector, _ = following(server, mirror)
+    await until_quiet(reflector, server)
+    server.apply("delete", "a")
+    await until_quiet(reflector, server)
+    assert mirror.calls[-1] == "gone a uid-1"
+    assert reflector._objects is None
+    assert len(reflector) == 0
+
+
+class TestDisorder:
+    """Streams whose events come in another order than they happened."""
+
+    @staticmethod
+    async def listed(server: FakeServer, **options: Any) -> tuple[Reflector[Any], Mirror]:
+        mirror = Mirror()
+        reflector, _ = following(server, mirror, **options)
+        for _ in range(3):
+            await reflector.step()
+        return reflector, mirror
+
+    async def test_what_was_deleted_stays_deleted(self) -> None:
+        server = FakeServer()
+        server.apply("put", "a")
+        reflector, mirror = await self.listed(server)
+        server.apply("put", "a")
+        server.apply("delete", "a")
+        server.history[-2:] = reversed(server.history[-2:])
+        await reflector.step()
+        assert mirror.calls == ["delete a uid-1"]
+        assert mirror.objects == {}
+
+    async def test_a_deletion_before_the_creation_is_remembered(self) -> None:
+        server = FakeServer()
+        reflector, mirror = await self.listed(server)
+        server.apply("put", "a")
+        server.apply("delete", "a")
+        server.history[-2:] = reversed(server.history[-2:])
+        await reflector.step()
+        assert mirror.calls == []
+
+    async def test_a_late_word_of_a_predecessor_does_not_replace_its_successor(self) -> None:
+        server = FakeServer()
+        server.apply("put", "a")
+        reflector, mirror = await self.listed(server)
+        server.apply("put", "a")
+        server.apply("delete", "a")
+        server.apply("put", "a")
+        late, deletion, successor = server.history[-3:]
+        server.history[-3:] = [successor, late, deletion]
+        await reflector.step()
+        assert mirror.calls == ["delete a uid-1", "upsert a uid-2 1"]
+        assert mirror.objects == server.objects
+
+    async def test_an_older_number_after_a_newer_one_reads_everything_again(self) -> None:
+        server = CountingServer()
+        server.apply("put", "a")
+        reflector, mirror = await self.listed(server)
+        for _ in range(3):
+            server.apply("put", "a")
+        server.history[-2:] = reversed(server.history[-2:])
+        await until_quiet(reflector, server)
+        assert server.lists == 2
+        assert mirror.objects == server.objects
+
+    async def test_a_selection_that_was_left_and_entered_again_in_disorder(self) -> None:
+        server = CountingServer()
+        server.apply("put", "a")
+        reflector, mirror = await self.listed(server, label_selector="a=b")
+        server.apply("put", "a")
+        entered = server.history.pop()
+        left = Change("DELETED", {**entered.obj, "metadata": {**entered.obj["metadata"], "resourceVersion": "2"}})
+        again = Change("ADDED", {**entered.obj, "metadata": {**entered.obj["metadata"], "resourceVersion": "3"}})
+        server.objects["a"] = again.obj
+        server.history += [again, left]
+        server.versions |= {"2": 2, "3": 3}
+        await until_quiet(reflector, server)
+        assert mirror.objects == server.objects
+
+    @settings(max_examples=300, deadline=None)
+    @given(before=OPS, during=OPS, seed=st.integers(0, 2**20), reach=st.integers(1, 6), numbers=st.booleans())
+    def test_no_order_brings_back_what_was_deleted(
+        self, before: list[tuple[str, str]], during: list[tuple[str, str]], seed: int, reach: int, numbers: bool
+    ) -> None:
+        server = CountingServer() if numbers else FakeServer()
+        for op in before:
+            server.apply(*op)
+
+        async def scenario() -> Living:
+            mirror = Living()
+            reflector, _ = following(server, mirror)
+            for _ in range(3):
+                await reflector.step()
+            first = len(server.history)
+            for op in during:
+                server.apply(*op)
+            mix = Random(seed)
+            tail = server.history[first:]
+            server.history[first:] = [
+                change for _, change in sorted(enumerate(tail), key=lambda item: item[0] + mix.random() * reach)
+            ]
+            await until_quiet(reflector, server)
+            return mirror
+
+        mirror = asyncio.run(scenario())
+        assert {name: item["metadata"]["uid"] for name, item in mirror.objects.items()} == {
+            name: item["metadata"]["uid"] for name, item in server.objects.items()
+        }
+        if numbers:
+            assert mirror.objects == server.objects
+
+
+class CountingServer(FakeServer):
+    """Versions are numbers, as those of every Kubernetes API server in use."""
+
+    @staticmethod
+    def version(at: int) -> str:
+        return str(at)
+
+
+@dataclass
+class Living(Mirror):
+    """Versions may go back where nothing can tell; what is gone never returns."""
+
+    gone: set[str] = field(default_factory=set)
+
+    def on_upsert(self, obj: dict[str, Any]) -> None:
+        assert obj["metadata"]["uid"] not in self.gone, "a deleted object came back"
+        known = self.objects.get(obj["metadata"]["name"])
+        assert known is None or known["metadata"]["uid"] == obj["metadata"]["uid"]
+        self.objects[obj["metadata"]["name"]] = obj
+
+    def on_delete(self, obj: dict[str, Any]) -> None:
+        self.gone.add(obj["metadata"]["uid"])
+        super().on_delete(obj)
+
+
+class StreamingServer(FakeServer):
+    """Offers initial events, as `manner` says: `well`, `refused`, `ignored` (their end never comes) or `ended`."""
+
+    def __init__(self, manner: str = "well") -> None:
+        super().__init__()
+        self.manner = manner
+        self.streams = 0
+
+    async def watch_list(self, res: Any, namespace: Any, **options: Any) -> AsyncGenerator[WatchEvent, None]:
+        self.streams += 1
+        fault = self._fault()
+        if self.manner == "refused":
+            raise Unprocessable(422, "Invalid", "sendInitialEvents is forbidden for watch")
+        at = self.listed_at = len(self.history)
+        for number, obj in enumerate(list(self.objects.values())):
+            if fault.after is not None and number >= fault.after and fault.error is not None:
+                raise fault.error
+            self._meanwhile()
+            yield WatchEvent("ADDED", obj)
+        if self.manner == "ignored":
+            await asyncio.Event().wait()
+        if self.manner == "ended":
+            return
+        end = {"annotations": {"k8s.io/initial-events-end": "true"}, "resourceVersion": self.version(at)}
+        yield WatchEvent("BOOKMARK", {"metadata": end})
+        async for event in self.watch(res, namespace, resource_version=self.version(at)):
+            yield event
+
+
+class TestInitialEvents:
+    async def test_one_stream_gives_what_is_there_and_goes_on(self) -> None:
+        server, mirror = StreamingServer(), Pieces()
+        for number in range(150):
+            server.apply("put", f"p{number}")
+        server.later = [("delete", "p0"), ("put", "p1"), ("put", "q")]
+        reflector, _ = following(server, mirror, initial_events=True)
+        states = [reflector.state]
+        for _ in range(2):
+            await reflector.step()
+            states.append(reflector.state)
+        assert states == [State.EMPTY, State.STREAMING, State.WATCHING]
+        assert mirror.calls == ["piece of 100", "piece of 50", "piece of 0", "gone p0 uid-1", *mirror.calls[4:]]
+        assert mirror.objects == server.objects
+        assert (server.lists, server.streams) == (0, 1)
+
+    async def test_a_handler_of_whole_lists_gets_one(self) -> None:
+        server, mirror = StreamingServer(), Mirror()
+        server.apply("put", "a")
+        reflector, _ = following(server, mirror, initial_events=True)
+        await until_quiet(reflector, server)
+        assert mirror.replaced == 1
+        assert mirror.objects == server.objects
+
+    async def test_nobody_is_asked_who_was_not_to_be(self) -> None:
+        server, mirror = StreamingServer(), Mirror()
+        reflector, _ = following(server, mirror)
+        await until_quiet(reflector, server)
+        assert server.streams == 0
+
+    async def test_a_refusal_is_remembered(self) -> None:
+        server, mirror = StreamingServer("refused"), Mirror()
+        server.apply("put", "a")
+        reflector, pauses = following(server, mirror, initial_events=True)
+        for _ in range(5):
+            await reflector.step()
+        assert mirror.objects == server.objects
+        assert pauses == [], "going without costs no pause"
+        server.apply("put", "b")
+        server.forget()
+        await until_quiet(reflector, server)
+        assert (server.streams, server.lists) == (1, 2)
+
+    async def test_a_server_that_ignores_the_question_is_found_out(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("t9ksched.kube.reflector._SILENCE", 0.01)
+        server, mirror = StreamingServer("ignored"), Mirror()
+        server.apply("put", "a")
+        reflector, _ = following(server, mirror, initial_events=True)
+        await until_quiet(reflector, server)
+        assert (server.streams, server.lists) == (1, 1)
+        assert mirror.objects == server.objects
+
+    async def test_streams_that_end_or_break_too_early_give_way_to_pages(self) -> None:
+        server, mirror = StreamingServer("ended"), Mirror()
+        server.apply("put", "a")
+        reflector, pauses = following(server, mirror, initial_events=True)
+        await until_quiet(reflector, server)
+        assert (server.streams, server.lists) == (2, 1)
+        assert len([pause for pause in pauses if pause]) >= 2
+        server.manner = "well"
+        server.apply("put", "b")
+        server.forget()
+        await until_quiet(reflector, server)
+        assert (server.streams, server.lists) == (3, 1), "the next time it may go well"
+        assert mirror.objects == server.objects
+
+    @settings(max_examples=200, deadline=None)
+    @given(before=OPS, later=OPS, faults=FAULTS)
+    def test_after_any_history_the_mirror_equals_the_server(
+        self, before: list[tuple[str, str]], later: list[tuple[str, str]], faults: list[Fault]
+    ) -> None:
+        server, mirror = StreamingServer(), Mirror()
+        for op in before:
+            server.apply(*op)
+        server.later, server.faults = list(later), list(faults)
+        reflector, _ = following(server, mirror, initial_events=True)
+        asyncio.run(until_quiet(reflector, server))
+        assert mirror.objects == server.objects
+        assert mirror.replaced == 1
