@@ -162,9 +162,7 @@ async def _record(services: Services, caller: Caller, items: Sequence[Item], mad
             events.append(Event(event=history.ACCEPTED, detail={"gpus": shape["gpus"]}, **about))
             row = {key: about[key] for key in ("kind", "namespace", "name", "uid", "queue")}
             jobs.append(JobRecord(**row, submitted_at=acceptance.accepted_at, shape=shape))
-    await store.acceptances.put_many(accepted)
-    await store.jobs.put_new(jobs)
-    await store.history.append_many(events)
+    await store.submitted(accepted, jobs, events)
 
 
 def _acceptance(item: Item, obj: Object, caller: Caller) -> Acceptance:

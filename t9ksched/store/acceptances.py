@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from t9ksched.store import changes
 from t9ksched.store.database import Database
-from t9ksched.store.rows import BATCH, batches, inserting_missing
+from t9ksched.store.rows import BATCH, inserting_missing
 from t9ksched.store.tables import acceptance
 
 
@@ -58,12 +58,17 @@ class Acceptances:
 
         The scheduler itself need not `announce` in the change log what it alone would read there.
         """
-        for batch in batches([_row(one) for one in accepted]):
+        for start in range(0, len(accepted), BATCH):
             async with self._database.write() as connection:
-                if announce:
-                    await changes.append(connection, "acceptance", *(str(row["uid"]) for row in batch))
-                await _PUT.write(connection, batch)
-                await self._name_submitters(connection, batch)
+                await self.put(connection, accepted[start : start + BATCH], announce=announce)
+
+    async def put(self, connection: AsyncConnection, accepted: Sequence[Acceptance], *, announce: bool = True) -> None:
+        """The same within the caller's transaction. The order's lock is held from here to its end."""
+        rows = [_row(one) for one in accepted]
+        if announce and rows:
+            await changes.append(connection, "acceptance", *(str(row["uid"]) for row in rows))
+        await _PUT.write(connection, rows)
+        await self._name_submitters(connection, rows)
 
     @staticmethod
     async def _name_submitters(connection: AsyncConnection, batch: Sequence[dict[str, Any]]) -> None:

@@ -129,9 +129,13 @@ class History:
         for start in range(0, len(events), BATCH):
             batch = events[start : start + BATCH]
             async with self._database.write() as connection:
-                if self._before is not None:
-                    await self._before(connection, batch)
-                await _APPEND.write(connection, [_values(event) for event in batch])
+                await self.add(connection, batch)
+
+    async def add(self, connection: AsyncConnection, events: Sequence[Event]) -> None:
+        """Write events within the caller's transaction."""
+        if self._before is not None:
+            await self._before(connection, events)
+        await _APPEND.write(connection, [_values(event) for event in events])
 
     async def append(self, event: Event) -> None:
         """Write one event."""

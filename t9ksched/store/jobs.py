@@ -11,6 +11,7 @@ from typing import Any
 
 from sqlalchemy import Select, delete, func, select, update
 from sqlalchemy.engine import RowMapping
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from t9ksched.store.database import Database
 from t9ksched.store.rows import BATCH, batches, insert_missing, upserting
@@ -50,9 +51,13 @@ class Jobs:
 
     async def put_new(self, records: Sequence[JobRecord]) -> None:
         """Write jobs just accepted, unless the leader was faster: its word is newer."""
-        for batch in batches([_row(one) for one in records]):
+        for start in range(0, len(records), BATCH):
             async with self._database.write() as connection:
-                await insert_missing(connection, job, batch)
+                await self.add(connection, records[start : start + BATCH])
+
+    async def add(self, connection: AsyncConnection, records: Sequence[JobRecord]) -> None:
+        """The same within the caller's transaction."""
+        await insert_missing(connection, job, [_row(one) for one in records])
 
     async def mark_deleted(self, uids: Iterable[str], at: datetime) -> None:
         """Note that these jobs' objects are gone."""

@@ -337,13 +337,15 @@ class TestAllOrNothing:
     async def test_a_database_that_fails_leaves_nothing(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         from t9ksched.store.errors import DatabaseUnreachable
 
-        async def broken(_: object) -> None:
+        async def broken(*_: object) -> None:
             raise DatabaseUnreachable("gone")
 
-        monkeypatch.setattr(world.store.acceptances, "put_many", broken)
+        monkeypatch.setattr(world.store.acceptances, "put", broken)
         failed = await world.user("POST", WORKLOADS, pytorch())
         assert (failed.status, failed.body["code"]) == (503, "Unavailable")
         assert world.kube.objects == {}
+        assert await world.store.history.list() == []
+        assert await world.store.jobs.list() == []
 
     @pytest.mark.parametrize(("happened", "status"), [(True, 201), (False, 503)])
     async def test_a_lost_answer_is_found_out(self, world: World, happened: bool, status: int) -> None:
