@@ -50,6 +50,7 @@ EVENT_QUEUE_EDITED_OUTSIDE: Final = "QueueEditedOutside"
 EVENT_MAX_DURATION_EXCEEDED: Final = "MaxDurationExceeded"
 EVENT_CARD_DRIFT: Final = "CardDrift"
 EVENT_REFUSED: Final = "Refused"
+EVENT_BYPASSED: Final = "SchedulerBypassed"
 
 RUN_SECONDS_ANNOTATION: Final = "devcluster.tensorstack.dev/run-seconds"
 EXIT_CODE_ANNOTATION: Final = "devcluster.tensorstack.dev/exit-code"

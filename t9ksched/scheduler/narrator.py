@@ -15,7 +15,7 @@ from t9ksched.model.ordered import OrderedSet
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.avoided import TurnedAway
 from t9ksched.scheduler.journal import Journal
-from t9ksched.scheduler.notices import Notices
+from t9ksched.scheduler.notices import Notices, reference
 from t9ksched.scheduler.records import FINISHED, GangRecord
 from t9ksched.scheduler.shapes import JobView, Json, card_model, identity, job_shape, job_view
 from t9ksched.scheduler.state import ClusterState
@@ -162,6 +162,7 @@ class Narrator:
             await self._work.wait()
             self._work.clear()
             self._state.settle()
+            self._tell_bypassing()
             ended, self._state.ended = self._state.ended, []
             for gang, pod in ended:
                 self._note(history.RELEASED, gang, self._clock(), {"pod": pod})
@@ -174,6 +175,17 @@ class Narrator:
             if len(self._told) > 2 * len(self._state.gangs_by_uid) + 1000:
                 self._told = {uid: codes for uid, codes in self._told.items() if uid in self._state.gangs_by_uid}
             await asyncio.sleep(JOB_PERIOD)
+
+    def _tell_bypassing(self) -> None:
+        told, self._state.bypassing = self._state.bypassing, []
+        for namespace, name, uid, node in told:
+            message = (
+                f"its creator put it on node {node}: {names.SCHEDULER_NAME} was not asked, counts it to no queue and to"
+                " no group; leave spec.nodeName out"
+            )
+            self._notices.event(
+                reference("v1", "Pod", namespace, name, uid), names.EVENT_BYPASSED, message, warning=True
+            )
 
     def _tell(self, uid: str) -> None:
         at = datetime.fromtimestamp(self._clock() / 1e9, UTC)

@@ -33,6 +33,7 @@ from t9ksched.scheduler.namespaces import Namespaces
 from t9ksched.scheduler.neighbours import Neighbourhood
 from t9ksched.scheduler.permissions import Permissions
 from t9ksched.scheduler.records import (
+    FINISHED,
     GangRecord,
     JobRecord,
     PodGroupObject,
@@ -75,6 +76,8 @@ class Observed:
         self.changed_jobs: OrderedSet[str] = OrderedSet()
         self.ended: list[tuple[GangRecord, str]] = []
         """Groups and names of bound pods whose cards came free."""
+        self.bypassing: list[tuple[str, str, str, str]] = []
+        """Pods of our name that their creators put on nodes: namespace, name, uid, node; until somebody told it."""
         self.draining: frozenset[str] = frozenset()
         """Queues of which nothing that waits is started."""
         self._pods_by_name: dict[tuple[str, str], str] = {}
@@ -251,11 +254,15 @@ class Observed:
         stale = self._pods_by_name.get((meta.namespace, meta.name))
         if stale is not None:  # its deletion was missed: the name is in use by another pod now
             self.remove_pod(stale)
-        labels = meta.labels or {}
+        labels = self._sharing.labels(meta.labels)
         ours = pod.spec.scheduler_name == names.SCHEDULER_NAME
+        if ours and pod.put_there:
+            ours = False  # it bypasses us: it takes room like any other scheduler's, and is no member of its group
+            if pod.status.phase not in FINISHED:
+                self.bypassing.append((meta.namespace, meta.name, meta.uid, pod.spec.node_name))
         record = PodRecord(
             uid=meta.uid,
-            namespace=meta.namespace,
+            namespace=intern(meta.namespace),
             name=meta.name,
             ours=ours,
             pod_class=None,

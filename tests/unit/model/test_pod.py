@@ -2,10 +2,11 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from t9ksched.model.node import decode_node, node_facts
-from t9ksched.model.pod import decode_pod_spec, effective_requests, host_ports, pod_class
+from t9ksched.model.pod import decode_pod, decode_pod_spec, effective_requests, host_ports, pod_class
 from t9ksched.model.podclass import HostPort
 from t9ksched.model.resources import is_card_resource
 
@@ -133,3 +134,23 @@ def test_a_node_tells_its_cards_and_their_state() -> None:
     assert facts.unusable == {GPU: 0b0010}
     assert facts.allocatable == {"cpu": 4000, GPU: 4}
     assert (facts.unschedulable, facts.ready, facts.card_mode) == (True, False, "honours-index")
+
+
+def bound(managed: list[Any], *conditions: str) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "p", "namespace": "ns", "uid": "u", "managedFields": managed},
+        "spec": {"nodeName": "n1", "containers": []},
+        "status": {"conditions": [{"type": name, "status": "True"} for name in conditions]},
+    }
+
+
+@pytest.mark.parametrize("form", [msgspec.json.encode, lambda found: found])
+def test_who_named_the_node(form: Any) -> None:
+    """A binding sets a condition with the node; a creator's own word stands among the fields that he owns."""
+    creator = [{"manager": "c", "fieldsV1": {"f:spec": {"f:containers": {}, "f:nodeName": {}}}}]
+    other = [{"manager": "c", "fieldsV1": {"f:spec": {"f:containers": {}}}}]
+    assert not decode_pod(form(bound(other, "PodScheduled", "Ready"))).put_there
+    assert decode_pod(form(bound(other))).put_there
+    assert decode_pod(form(bound(creator, "PodScheduled"))).put_there
+    waits = bound(other) | {"spec": {"containers": []}}
+    assert not decode_pod(form(waits)).put_there

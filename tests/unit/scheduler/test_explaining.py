@@ -29,7 +29,11 @@ def pod(name: str, queue: str = "q", *, node: str = "", start: str = "", ours: b
                 "nodeName": node,
                 "containers": [{"name": "main", "resources": {"requests": amounts}}],
             },
-            "status": {"phase": "Running" if node else "Pending", "startTime": start or None},
+            "status": {
+                "phase": "Running" if node else "Pending",
+                "startTime": start or None,
+                "conditions": [{"type": "PodScheduled", "status": "True"}] if node else [],
+            },
         }
     )
 

@@ -31,7 +31,7 @@ def pod(name: str, app: str, *, node: str = "", phase: str = "Pending", group: s
                 "containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}],
                 **spec,
             },
-            "status": {"phase": phase},
+            "status": {"phase": phase, "conditions": [{"type": "PodScheduled", "status": "True"}] if node else []},
         }
     )
 

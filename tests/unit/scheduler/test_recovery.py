@@ -5,7 +5,7 @@ import msgspec
 from t9ksched.model.hold import Hold
 from t9ksched.scheduler.avoided import AVOID_NS
 from t9ksched.scheduler.state import IDLE_PROMISE_NS, ClusterState
-from tests.unit.scheduler.test_state import NOW, decide, group, node, pod, state_with
+from tests.unit.scheduler.test_state import NOW, decide, group, node, pod, state_with, used_cards
 
 
 def failed(name: str, where: str, reason: str) -> object:
@@ -85,3 +85,16 @@ def test_what_runs_without_a_record_of_its_acceptance_is_taken_as_it_is() -> Non
     assert state.gangs["ns", "g"].queue == "q"
     state.view(NOW)
     assert not state.take_new_acceptances()
+
+
+def test_a_pod_that_its_creator_put_on_a_node_is_foreign_and_no_member_of_its_group() -> None:
+    state = state_with(node("n1"))
+    state.upsert_group(group("g", 2))
+    state.upsert_pod(pod("a", 1, group="g"))
+    made = pod("sneaks", 2, group="g", node="n1")
+    state.upsert_pod(msgspec.structs.replace(made, put_there=True))
+    assert used_cards(state) == 2
+    assert not state.charges.queue_used["q"]
+    assert list(state.gangs["ns", "g"].members) == ["pod-a"]
+    assert not decide(state), "the group has one member and needs two"
+    assert [(name, where) for _, name, _, where in state.bypassing] == [("sneaks", "n1")]

@@ -72,7 +72,7 @@ def pod(
                 "containers": [{"name": "main", "resources": {"requests": amounts, "limits": amounts}}],
                 **spec,
             },
-            "status": {"phase": phase},
+            "status": {"phase": phase, "conditions": [{"type": "PodScheduled", "status": "True"}] if node else []},
         }
     )
 
