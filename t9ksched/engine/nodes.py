@@ -216,6 +216,20 @@ class NodeTable:
             for resource in sorted(self.facts(name).cards)
         }
 
+    def has_room(self, name: str, pod_class: PodClass, cards: Mapping[str, int]) -> bool:
+        """Whether the node can take such a pod on these cards (masks by resource) now. Raises KeyError when unknown."""
+        row, allocatable = self._rows[name], self.facts(name).allocatable
+        for resource, amount in pod_class.requests:
+            column = self._resources.get(resource)
+            used = 0 if column is None else int(self._used.item(column, row))
+            if used + amount > allocatable.get(resource, 0):
+                return False
+        for resource, mask in cards.items():
+            column = self._card_resources.get(resource)
+            if column is not None and int(self._cards_used.item(column, row)) & mask:
+                return False
+        return True
+
     def freeze(self) -> FrozenNodes:
         """The present moment as a value of its own."""
         static = self._static or self._freeze_static()

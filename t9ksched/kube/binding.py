@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import chain
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -164,7 +165,8 @@ Direct = Protocol
 
 def check(binding: Binding) -> Refused | None:
     """Refuse here what the server would swallow to the pod's harm."""
-    for key in binding.all_annotations():
+    indices = (GPU_INDEX_PREFIX + container for container, cards in binding.cards.items() if cards)
+    for key in chain(binding.annotations, indices):
         name = key.rpartition("/")[2]
         if not name or len(name) > MAX_KEY_NAME:
             sentence = (

@@ -9,6 +9,7 @@ answer that cannot be understood counts as a broken connection. Watches, lists a
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import ssl
 from dataclasses import dataclass
@@ -25,6 +26,10 @@ _LONGEST_HEAD: Final = 65_536
 _LONGEST_LINE: Final = 1024
 _UNTIL_CLOSED: Final = -1
 _CHUNKED: Final = -2
+_fields = re.compile(
+    rb"\r\n(content-length|transfer-encoding|connection|retry-after):[ \t]*([^\r\n]*)", re.IGNORECASE
+).findall
+"""What is read of a head."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +55,10 @@ class Lane:
         url = URL(server)
         assert url.host is not None
         self._host, self._port = url.host, url.port or 443
-        self._tls = tls if url.scheme == "https" else None
+        self._tls = (tls or ssl.create_default_context()) if url.scheme == "https" else None
         self._server_name = (server_name or url.host) if self._tls else None
         name = f"[{url.host}]" if ":" in url.host else url.host
-        default = url.port == (443 if self._tls else 80)
-        self.authority = (name if default else f"{name}:{self._port}").encode("ascii")
+        self.authority = (name if url.is_default_port() else f"{name}:{self._port}").encode("ascii")
         self._idle: list[_Connection] = []
         self._busy: set[_Connection] = set()
         self._timer: asyncio.TimerHandle | None = None
@@ -262,22 +266,18 @@ class _Connection(asyncio.Protocol):
                 raise _BrokenError("the server changes the protocol")
             if status >= 200:  # before that, it only says that an answer is to come
                 break
-        lines = head.split(b"\r\n")
         fields: dict[bytes, bytes] = {}
-        for line in lines[1:]:
-            name, colon, value = line.partition(b":")
-            if not colon or not name or name[-1:] in b" \t" or name[:1] in b" \t":
-                raise _BrokenError("a header line is malformed")
-            name, value = name.lower(), value.strip(b" \t")
-            if name in (b"content-length", b"transfer-encoding") and fields.get(name, value) != value:
+        for name, value in _fields(head):
+            name, value = name.lower(), value.rstrip(b" \t")
+            if name in fields and name in (b"content-length", b"transfer-encoding"):
                 raise _BrokenError("it has two lengths")
-            fields[name] = value
+            fields[name] = b"%s, %s" % (fields[name], value) if name in fields else value
         self._size = _size(status, fields)
         connection = fields.get(b"connection", b"").lower()
         old = head.startswith(b"HTTP/1.0")
         if b"close" in connection or (old and b"keep-alive" not in connection) or self._size == _UNTIL_CLOSED:
             self.reusable = False
-        reason = lines[0][13:].decode("latin-1")
+        reason = head[13:].split(b"\r\n", 1)[0].decode("latin-1")
         self._head = status, reason, fields.get(b"retry-after", b"").decode("latin-1")
         return True
 

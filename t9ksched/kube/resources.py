@@ -7,9 +7,12 @@ It builds the request paths. Our own groups and every kind that can name a queue
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
+
+_plain = re.compile(r"[a-z0-9.-]+").fullmatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +38,22 @@ class Resource:
         """
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         if self.namespaced and namespace:
-            root += f"/namespaces/{quote(namespace, safe=':')}"
+            root += f"/namespaces/{_quoted(namespace)}"
         elif self.namespaced and name is not None:
             raise ValueError(f"{self.kind} {name!r} needs a namespace")
         root += f"/{self.plural}"
         if name is not None:
             if name in ("", ".", ".."):
                 raise ValueError(f"{name!r} is not a name for a {self.kind}")
-            root += f"/{quote(name, safe=':')}"
+            root += f"/{_quoted(name)}"
         return f"{root}/{subresource}" if subresource else root
 
     def __str__(self) -> str:
         return f"{self.plural}.{self.group}" if self.group else self.plural
+
+
+def _quoted(name: str) -> str:
+    return name if _plain(name) else quote(name, safe=":")
 
 
 _SCHEDULER = "scheduler.tensorstack.dev"

@@ -100,11 +100,7 @@ class Charges:
 
     def fits(self, node: str, pod_class: PodClass, cards: Mapping[str, int]) -> bool:
         """Whether the live node has this room now; the last look before a decision is charged."""
-        facts, used = self._nodes.facts(node), self._nodes.used(node)
-        if any(used.get(name, 0) + amount > facts.allocatable.get(name, 0) for name, amount in pod_class.requests):
-            return False
-        taken = self._nodes.cards_used(node)
-        return not any(taken.get(resource, 0) & mask for resource, mask in cards.items())
+        return self._nodes.has_room(node, pod_class, cards)
 
 
 def indices(mask: int) -> tuple[int, ...]:

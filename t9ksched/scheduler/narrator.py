@@ -1,13 +1,15 @@
 """Tells the story of each gang: why it waits, that it was placed, how its job goes on.
 
 The newest reasons live in memory. SQL gets a row, and people an event, when the kind of reason changes, not when a
-number in it does; each job's latest state is written at most once a second.
+number in it does; each job's latest state is written at most once a second, and less often while its phase stays.
 """
 
 import asyncio
+import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Final
 
 from t9ksched.model import names
@@ -17,7 +19,7 @@ from t9ksched.scheduler.avoided import TurnedAway
 from t9ksched.scheduler.journal import Journal
 from t9ksched.scheduler.notices import Notices, reference
 from t9ksched.scheduler.records import FINISHED, GangRecord
-from t9ksched.scheduler.shapes import JobView, Json, card_model, identity, job_shape, job_view
+from t9ksched.scheduler.shapes import JobView, Json, card_model, identity, job_shape, job_view, phase
 from t9ksched.scheduler.state import ClusterState
 from t9ksched.store import history
 from t9ksched.store.acceptances import Acceptance
@@ -25,6 +27,8 @@ from t9ksched.store.history import Event
 from t9ksched.store.jobs import JobRecord as StoredJob
 
 JOB_PERIOD: Final = 1.0
+COUNTS_PERIOD: Final = 4.0
+"""Seconds between two writes of one job when only its counts changed: they come by the second while it starts."""
 _REFUSALS: Final = frozenset({str(Code.NOT_PERMITTED), str(Code.SUBMITTER_UNKNOWN)})
 """Reasons of the last gate: the group is not waiting for room."""
 
@@ -40,6 +44,9 @@ class Narrator:
         self._told: dict[str, frozenset[str]] = {}
         self._shapes: dict[str, Json] = {}
         self._work = asyncio.Event()
+        self._wrote: dict[str, float] = {}
+        self._later: dict[str, float] = {}
+        """When jobs written a short while ago are looked at again, soonest first."""
 
     def restore(self, stored: Iterable[StoredJob]) -> None:
         """What was written before a restart: it is not told twice, and what is gone since is noted."""
@@ -145,7 +152,7 @@ class Narrator:
         self._journal.event(
             Event(
                 event=event,
-                at=datetime.fromtimestamp(now / 1e9, UTC),
+                at=_moment(now),
                 kind=kind,
                 namespace=gang.namespace,
                 name=name,
@@ -158,8 +165,9 @@ class Narrator:
 
     async def run(self) -> None:
         """Write the latest state of jobs that changed, until cancelled."""
+        time = asyncio.get_running_loop().time
         while True:
-            await self._work.wait()
+            await self._wait(time)
             self._work.clear()
             self._state.settle()
             self._tell_bypassing()
@@ -167,6 +175,11 @@ class Narrator:
             for gang, pod in ended:
                 self._note(history.RELEASED, gang, self._clock(), {"pod": pod})
             changed, self._state.changed_jobs = self._state.changed_jobs, OrderedSet()
+            now = time()
+            self._wrote = {uid: at for uid, at in self._wrote.items() if at + COUNTS_PERIOD > now}
+            while self._later and (uid := next(iter(self._later))) not in self._wrote:
+                del self._later[uid]
+                changed.add(uid)
             for count, uid in enumerate(changed):
                 if uid:
                     self._tell(uid)
@@ -197,18 +210,31 @@ class Narrator:
                 self._job_event(history.DELETED, before, at)
                 self._journal.gone(uid, at)
             return
+        wrote = self._wrote.get(uid)
+        if wrote is not None and before is not None and before["phase"] == phase(view):
+            self._later.setdefault(uid, wrote + COUNTS_PERIOD)
+            return
+        self._later.pop(uid, None)
         shape = job_shape(view, self._state)
         if before is not None and before.get("finishedAt") and not shape["finishedAt"]:
             shape["finishedAt"] = before["finishedAt"]
         if shape == before:
             return
-        phase, earlier = shape["phase"], before["phase"] if before else "Pending"
-        if phase != earlier and phase in (*FINISHED, "Running"):
-            self._job_event(history.STARTED if phase == "Running" else history.FINISHED, shape, at)
-        if phase in FINISHED and not shape["finishedAt"]:
+        current, earlier = shape["phase"], before["phase"] if before else "Pending"
+        if current != earlier and current in (*FINISHED, "Running"):
+            self._job_event(history.STARTED if current == "Running" else history.FINISHED, shape, at)
+        if current in FINISHED and not shape["finishedAt"]:
             shape["finishedAt"] = at.strftime("%Y-%m-%dT%H:%M:%SZ")
         self._shapes[uid] = shape
+        self._wrote[uid] = asyncio.get_running_loop().time()
         self._journal.job(_stored(view, shape, at))
+
+    async def _wait(self, time: Callable[[], float]) -> None:
+        """Until something changed, or a job that was put off is due."""
+        due = next(iter(self._later.values())) if self._later else None
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(None if due is None else max(0.0, due - time())):
+                await self._work.wait()
 
     def _job_event(self, event: str, shape: Json, at: datetime) -> None:
         self._journal.event(
@@ -224,6 +250,12 @@ class Narrator:
                 detail={"phase": shape["phase"]},
             )
         )
+
+
+@lru_cache(maxsize=64)
+def _moment(ns: int) -> datetime:
+    """All of a cycle's events have one time."""
+    return datetime.fromtimestamp(ns / 1e9, UTC)
 
 
 def _text(reasons: tuple[Reason, ...]) -> list[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from t9ksched.kube.events import EventRecorder
+from t9ksched.kube.events import EventRecorder, Regarding
 from t9ksched.model.names import SCHEDULER_API
 from t9ksched.scheduler.records import GangRecord
 
@@ -20,12 +20,12 @@ class Notices:
     def gang(self, gang: GangRecord, reason: str, message: str, *, warning: bool = False) -> None:
         """An event about a group: on its job, else on the PodGroup, else on the one pod."""
         if gang.owner is not None:
-            item = reference(gang.owner.api_version, gang.owner.kind, gang.namespace, gang.owner.name, gang.owner.uid)
+            about = Regarding(gang.owner.api_version, gang.owner.kind, gang.namespace, gang.owner.name, gang.owner.uid)
         elif gang.virtual:
-            item = reference("v1", "Pod", gang.namespace, gang.name, gang.uid)
+            about = Regarding("v1", "Pod", gang.namespace, gang.name, gang.uid)
         else:
-            item = reference(SCHEDULER_API, "PodGroup", gang.namespace, gang.name, gang.uid)
-        self.event(item, reason, message, warning=warning)
+            about = Regarding(SCHEDULER_API, "PodGroup", gang.namespace, gang.name, gang.uid)
+        self._recorder.record(about, reason, message, type="Warning" if warning else "Normal")
 
 
 def reference(api_version: str, kind: str, namespace: str, name: str, uid: str) -> dict[str, Any]:

@@ -4,19 +4,22 @@ A job is what the user made: an object of a kind we control, a batch Job, a PodG
 and pods below it are found by their controlling owner.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from t9ksched.engine.nodes import LARGEST
 from t9ksched.model import names
 from t9ksched.model.quantity import from_units
+from t9ksched.scheduler import records
 from t9ksched.scheduler.charges import Charge, indices
-from t9ksched.scheduler.records import GangRecord, JobRecord, PodRecord, timestamp
+from t9ksched.scheduler.records import GangRecord, JobRecord, PodRecord
 from t9ksched.scheduler.state import ClusterState
 
 Json = dict[str, Any]
+timestamp = lru_cache(maxsize=4096)(records.timestamp)
 
 
 @dataclass(slots=True)
@@ -106,10 +109,14 @@ def job_shape(view: JobView, state: ClusterState) -> Json:
     waiting = next((gang for gang in gangs if gang.reasons), None)
     acceptance = state.acceptances.get(view.uid) or (first.acceptance if first else None)
     record = view.record
-    started = [pod.started for pod in pods if pod.started]
-    cards = sum(
-        count for pod in pods if pod.pod_class for count in pod.pod_class.card_counts.values() if pod.phase != "Failed"
-    )
+    counts, bound, cards, started = Counter[str](), 0, 0, 0
+    for pod in pods:
+        counts[pod.phase] += 1
+        bound += bool(pod.node) and not pod.finished
+        if pod.started and (not started or pod.started < started):
+            started = pod.started
+        if pod.pod_class is not None and pod.phase != "Failed":
+            cards += sum(pod.pod_class.card_counts.values())
     return {
         "apiVersion": view.api_version,
         "namespace": view.namespace,
@@ -124,14 +131,14 @@ def job_shape(view: JobView, state: ClusterState) -> Json:
         "members": {
             "min": sum(gang.spec.min_member for gang in gangs),
             "total": len(pods),
-            "bound": sum(bool(pod.node) and not pod.finished for pod in pods),
-            "running": sum(pod.phase == "Running" for pod in pods),
-            "succeeded": sum(pod.phase == "Succeeded" for pod in pods),
-            "failed": sum(pod.phase == "Failed" for pod in pods),
+            "bound": bound,
+            "running": counts["Running"],
+            "succeeded": counts["Succeeded"],
+            "failed": counts["Failed"],
         },
         "gpus": cards,
         "submittedAt": timestamp(view.created),
-        "startedAt": timestamp(min(started, default=0)),
+        "startedAt": timestamp(started),
         "finishedAt": timestamp(record.finished) if record else None,
         "position": waiting.position if waiting else None,
         "reason": ({"code": str(waiting.reasons[0].code), "message": waiting.reasons[0].message} if waiting else None),

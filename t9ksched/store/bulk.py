@@ -5,13 +5,15 @@ written together share times, so a value that was converted once is not converte
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import Table
 from sqlalchemy.engine import Dialect
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.expression import Executable
+
+from t9ksched.store.tables import Moment
 
 _Convert = Callable[[Any], Any] | None
 
@@ -59,8 +61,20 @@ class Bulk:
 
 
 def _converter(table: Table, name: str, dialect: Dialect) -> _Convert:
-    convert: _Convert = table.c[name].type.dialect_impl(dialect).bind_processor(dialect)
+    kind = table.c[name].type
+    if isinstance(kind, Moment) and dialect.name == "sqlite":
+        return _sqlite_moment
+    convert: _Convert = kind.dialect_impl(dialect).bind_processor(dialect)
     return convert
+
+
+def _sqlite_moment(value: datetime | None) -> str | None:
+    """As the type writes it, at a fifth of the cost."""
+    if value is None:
+        return None
+    if value.tzinfo is not UTC:
+        value = Moment.in_utc(value)
+    return value.isoformat(" ", "microseconds")[:26]
 
 
 def _all(values: list[Any], convert: Callable[[Any], Any]) -> list[Any]:

@@ -35,10 +35,15 @@ class Moment(TypeDecorator[datetime]):
         """To the database. A naive time is a programmer's mistake."""
         if value is None:
             return None
+        value = self.in_utc(value)
+        return value.replace(tzinfo=None) if dialect.name == "sqlite" else value
+
+    @staticmethod
+    def in_utc(value: datetime) -> datetime:
+        """The same time in UTC. Raises ValueError for a naive one."""
         if value.tzinfo is None:
             raise ValueError("times in the database carry a zone: use datetime.now(UTC)")
-        value = value.astimezone(UTC)
-        return value.replace(tzinfo=None) if dialect.name == "sqlite" else value
+        return value.astimezone(UTC)
 
     def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
         """From the database, always aware and in UTC."""

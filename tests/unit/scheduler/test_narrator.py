@@ -1,0 +1,76 @@
+"""Jobs are written when their phase changes, and less often while only their counts do."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from t9ksched.model.pod import decode_pod
+from t9ksched.scheduler import narrator as module
+from t9ksched.scheduler.narrator import Narrator
+from t9ksched.scheduler.state import ClusterState
+from t9ksched.store.jobs import JobRecord
+
+
+class Journal:
+    """Remembers what it is told."""
+
+    def __init__(self) -> None:
+        self.jobs: list[JobRecord] = []
+        self.events: list[str] = []
+
+    def job(self, job: JobRecord) -> None:
+        self.jobs.append(job)
+
+    def event(self, event: object) -> None:
+        self.events.append(event.event)  # type: ignore[attr-defined]
+
+
+def see(state: ClusterState, *, node: str = "", phase: str = "Pending") -> None:
+    metadata = {"name": "p", "namespace": "ns", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    spec = {"schedulerName": "t9k-scheduler", "nodeName": node, "containers": [{"name": "main"}]}
+    state.upsert_pod(decode_pod({"metadata": metadata, "spec": spec, "status": {"phase": phase}}))
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not holds():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+async def test_a_phase_is_written_soon_and_counts_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "JOB_PERIOD", 0.01)
+    monkeypatch.setattr(module, "COUNTS_PERIOD", 1e9)
+    state, journal = ClusterState(), Journal()
+    narrator = Narrator(state, journal, None, lambda: 1)  # type: ignore[arg-type]
+    task = asyncio.create_task(narrator.run())
+    see(state)
+    narrator.wake()
+    await until(lambda: len(journal.jobs) == 1)
+    see(state, node="n1")
+    narrator.wake()
+    await until(lambda: bool(narrator._later))
+    assert len(journal.jobs) == 1, "bound is a count, not a phase"
+    see(state, node="n1", phase="Running")
+    narrator.wake()
+    await until(lambda: len(journal.jobs) == 2)
+    assert journal.jobs[-1].shape["members"]["bound"] == 1
+    assert journal.events == ["started"]
+    assert not narrator._later
+    task.cancel()
+
+
+async def test_what_was_put_off_is_written_in_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "JOB_PERIOD", 0.01)
+    monkeypatch.setattr(module, "COUNTS_PERIOD", 0.2)
+    state, journal = ClusterState(), Journal()
+    narrator = Narrator(state, journal, None, lambda: 1)  # type: ignore[arg-type]
+    task = asyncio.create_task(narrator.run())
+    see(state)
+    narrator.wake()
+    await until(lambda: len(journal.jobs) == 1)
+    see(state, node="n1")
+    narrator.wake()
+    await until(lambda: len(journal.jobs) == 2)
+    assert journal.jobs[-1].shape["members"]["bound"] == 1
+    task.cancel()
