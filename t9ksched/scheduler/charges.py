@@ -21,7 +21,7 @@ class Charge:
     uid: str
     node: str
     pod_class: PodClass
-    cards: dict[str, int]
+    cards: Mapping[str, int]
     queue: str = ""
     applied: bool = False
 
@@ -46,9 +46,10 @@ class Charges:
     def charge(self, uid: str, node: str, pod_class: PodClass, queue: str, cards: Mapping[str, int]) -> None:
         """Charge a pod; an equal charge stays as it is, another one of the same pod is replaced.
 
-        `cards` are masks by resource, empty when nobody said which cards it holds: then they are counted only.
+        `cards` are masks by resource, empty when nobody said which cards it holds: then they are counted only. They are
+        kept as they are and must not be changed.
         """
-        wanted = Charge(uid, node, pod_class, dict(cards), queue)
+        wanted = Charge(uid, node, pod_class, cards, queue)
         known = self._by_pod.get(uid)
         if known is not None:
             wanted.applied = known.applied

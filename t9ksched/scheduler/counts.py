@@ -16,6 +16,8 @@ class Counts:
         self.pods: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._groups: dict[GangRecord, str] = {}
         self._pods: dict[PodRecord, tuple[str, str]] = {}
+        self._places: dict[tuple[str, str], tuple[str, str]] = {}
+        """One copy of each queue and phase."""
 
     def group(self, gang: GangRecord) -> None:
         """Count a group where it is now."""
@@ -37,7 +39,7 @@ class Counts:
         if known != now:
             self._uncount(known)
             self.pods[now[0]][now[1]] += 1
-            self._pods[pod] = now
+            self._pods[pod] = self._places.setdefault(now, now)
 
     def group_gone(self, gang: GangRecord) -> None:
         """The group is no more."""

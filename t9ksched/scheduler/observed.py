@@ -7,6 +7,7 @@ twice or late without harm. Whatever could let something start calls `on_change`
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from sys import intern
 
 import structlog
 
@@ -16,15 +17,14 @@ from t9ksched.model.errors import Invalid
 from t9ksched.model.hold import Hold
 from t9ksched.model.node import Node, NodeFacts, node_facts
 from t9ksched.model.ordered import OrderedSet
-from t9ksched.model.pod import Pod, pod_class
-from t9ksched.model.podclass import ClassTable
+from t9ksched.model.pod import Pod
 from t9ksched.model.podgroup import PodGroupSpec
 from t9ksched.model.quantity import QuantityError
 from t9ksched.model.queue import Queue
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.avoided import Avoided
 from t9ksched.scheduler.budgets import Budgets
-from t9ksched.scheduler.charges import Charges, annotated_cards
+from t9ksched.scheduler.charges import Charges
 from t9ksched.scheduler.claimants import Claimants
 from t9ksched.scheduler.claims import Claim, Claims, CsiNode, PersistentVolume, StorageClass, claim_names
 from t9ksched.scheduler.counts import Counts
@@ -41,6 +41,7 @@ from t9ksched.scheduler.records import (
     levels,
     nanoseconds,
 )
+from t9ksched.scheduler.sharing import NOTHING, Sharing, alone
 from t9ksched.store.acceptances import Acceptance
 
 log = structlog.get_logger(__name__)
@@ -63,6 +64,7 @@ class Observed:
         self.namespaces = Namespaces(self._namespace_changed)
         self.neighbourhood = Neighbourhood(self.pods, self.namespaces)
         self.gangs: dict[tuple[str, str], GangRecord] = {}
+        """By namespace and name; of a single pod by nothing and its UID."""
         self.gangs_by_uid: dict[str, GangRecord] = {}
         self.queues: dict[str, Queue] = {}
         self.jobs: dict[str, JobRecord] = {}
@@ -89,7 +91,7 @@ class Observed:
         self._by_owner: defaultdict[str, dict[GangRecord, None]] = defaultdict(dict)
         self._claimants = Claimants(self.claims)
         self._resting: OrderedSet[PodRecord] = OrderedSet()
-        self._classes = ClassTable()
+        self._sharing = Sharing()
         self._on_change = on_change
 
     # Nodes
@@ -185,7 +187,7 @@ class Observed:
             if record.assumed or record.pod_class is None:
                 continue
             meaning = self._claimants.meaning(record, self.nodes.__contains__)
-            pod_class = self._classes.intern(meaning.on(record.pod_class))
+            pod_class = self._sharing.intern(meaning.on(record.pod_class))
             if (pod_class, meaning.reasons, meaning.unbound) != (record.pod_class, record.unbound, record.to_bind):
                 record.pod_class, record.unbound, record.to_bind = pod_class, meaning.reasons, meaning.unbound
                 self._gang_changed(record.gang)
@@ -201,12 +203,11 @@ class Observed:
         was = (record.phase, record.node, record.deleting)
         opened = record.gates
         expected = bool(record.assumed)
-        record.phase = pod.status.phase or "Pending"
+        record.phase = intern(pod.status.phase or "Pending")
         record.deleting = pod.metadata.deletion_timestamp is not None
         record.started = nanoseconds(pod.status.start_time or "")
-        record.annotations = pod.metadata.annotations or {}
         if pod.spec.node_name and not record.node:
-            record.node = pod.spec.node_name
+            record.node = intern(pod.spec.node_name)
             if record.assumed and record.assumed != record.node:
                 log.warning("bound elsewhere", pod=record.key, assumed=record.assumed, bound=record.node)
             record.assumed = ""
@@ -214,12 +215,12 @@ class Observed:
         if record.phase == "Failed" and was[0] != "Failed" and known is not None and record.ours:
             self.avoided.note(record, pod.status.reason, pod.status.message)
         record.gates = gates(pod) if record.ours and not record.node else ()
-        freed = self._recharge(record)
+        freed = self._recharge(record, pod.metadata.annotations or NOTHING)
         if record.claims and was != (record.phase, record.node, record.deleting):
             self._look_again(self._claimants.sharing(record))
         self.neighbourhood.seen(record)
         self.counts.pod(record)
-        if was != (record.phase, record.node, record.deleting) or opened != record.gates:
+        if known is None or was != (record.phase, record.node, record.deleting) or opened != record.gates:
             self._gang_changed(record.gang)
         # That a decision came true, or that a pod runs, lets nothing start: the loop sleeps on.
         # That one is leaving may: it does not count any more where pods are spread evenly.
@@ -274,21 +275,22 @@ class Observed:
             labels=labels,
         )
         self.pods[meta.uid] = record
-        self._pods_by_name[meta.namespace, meta.name] = meta.uid
+        self._pods_by_name[record.namespace, meta.name] = meta.uid
+        meaning = None
         if record.claims:
             self._claimants.add(record)
-        meaning = self._claimants.meaning(record, self.nodes.__contains__)
-        record.unbound, record.to_bind = meaning.reasons, meaning.unbound
+            meaning = self._claimants.meaning(record, self.nodes.__contains__)
+            record.unbound, record.to_bind = meaning.reasons, meaning.unbound
         try:
-            own = pod_class(pod.spec, (), meta.namespace, labels)
-            record.pod_class = self._classes.intern(meaning.on(own) if record.claims else own)
+            own = self._sharing.class_of(pod.spec, meta.namespace, labels)
+            record.pod_class = self._sharing.intern(meaning.on(own)) if meaning else own
         except (QuantityError, Invalid) as error:
             record.unbound += (Reason(Code.INVALID_POD, f"pod {record.key} cannot be read: {error}"),)
         if ours:
             self._join(record)
         return record
 
-    def _recharge(self, record: PodRecord) -> bool:
+    def _recharge(self, record: PodRecord, annotations: Mapping[str, str]) -> bool:
         """Bring the pod's charge in line with where it is; whether room may have become free."""
         if record.pod_class is None:
             return False
@@ -299,7 +301,7 @@ class Observed:
             known = self.charges.get(record.uid)
             # We asked for the cards of our own pods; of others we know what their node says it gave them.
             prefix = names.GPU_INDEX_PREFIX if record.ours else names.CARDS_GIVEN_PREFIX
-            cards = annotated_cards(record.pod_class, record.annotations, prefix)
+            cards = self._sharing.cards(record.pod_class, annotations, prefix)
             learned = known is not None and not record.ours and cards and known.cards != cards
             if known is None or known.node != record.node or learned:
                 queue = record.gang.queue if record.gang else ""
@@ -370,25 +372,21 @@ class Observed:
                 gang = self.gangs[key] = GangRecord(record.namespace, group)
         else:
             job = self.jobs.get(record.owner.uid) if record.owner else None
-            spec = PodGroupSpec(
-                queue=record.labels.get(names.QUEUE_LABEL, "") or names.DEFAULT_QUEUE,
-                priority=job.priority if job else 0,
-            )
+            spec = alone(record.labels.get(names.QUEUE_LABEL, ""), job.priority if job else 0)
             gang = GangRecord(
                 record.namespace, record.name, record.uid, True, spec, created=record.created, owner=record.owner
             )
             gang.acceptance = self.acceptances.get(record.uid)
-            self.gangs[record.namespace, f"pod:{record.uid}"] = gang
+            self.gangs["", record.uid] = gang
             self.gangs_by_uid[record.uid] = gang
         gang.members[record.uid] = record
         record.gang = gang
         if gang.owner is not None:
             self._by_owner[gang.owner.uid][gang] = None
-        self._gang_changed(gang)
         self._on_change()
 
     def _forget_gang(self, gang: GangRecord) -> None:
-        self.gangs.pop((gang.namespace, f"pod:{gang.uid}" if gang.virtual else gang.name), None)
+        self.gangs.pop(("", gang.uid) if gang.virtual else (gang.namespace, gang.name), None)
         self.gangs_by_uid.pop(gang.uid, None)
         self._pending.pop(gang, None)
         self._partial.pop(gang, None)
@@ -421,6 +419,9 @@ class Observed:
         """Look once at every group that changed: does it run, does it wait. A thousand events cost one look."""
         changed, self._unsettled = self._unsettled, OrderedSet()
         for gang in changed:
+            if gang.virtual:
+                self._settle_single(gang)
+                continue
             if not gang.ran and gang.uid and gang.complete(bound=True):
                 gang.ran = True
             if gang.acceptance is None and gang.uid and gang.placed_count():
@@ -428,7 +429,7 @@ class Observed:
             whole = gang.complete()
             if whole:
                 gang.fell = 0
-            if not (whole or gang.virtual) and gang.uid and any(pod.holds for pod in gang.members.values()):
+            if not whole and gang.uid and any(pod.holds for pod in gang.members.values()):
                 self._partial[gang] = None
             else:
                 self._partial.pop(gang, None)
@@ -437,6 +438,19 @@ class Observed:
             else:
                 self._pending.pop(gang, None)
                 gang.reasons, gang.position = (), None
+
+    def _settle_single(self, gang: GangRecord) -> None:
+        pod = next(iter(gang.members.values()), None)
+        if pod is not None and pod.placed and not pod.deleting:
+            gang.ran = gang.ran or not pod.assumed
+            gang.fell = 0
+            if gang.acceptance is None:
+                self._unaccepted.add(gang)
+        if pod is not None and pod.waiting:
+            self._pending[gang] = None
+        else:
+            self._pending.pop(gang, None)
+            gang.reasons, gang.position = (), None
 
     @property
     def pending(self) -> dict[GangRecord, None]:

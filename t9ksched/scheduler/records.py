@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -26,6 +27,7 @@ HOSTNAME: Final = "kubernetes.io/hostname"
 _DIGITS: Final = re.compile(r"(\d+)")
 
 
+@lru_cache(maxsize=4096)
 def nanoseconds(timestamp: str) -> int:
     """A Kubernetes timestamp as nanoseconds since the epoch; 0 for an empty one."""
     if not timestamp:
@@ -91,7 +93,6 @@ class PodRecord:
     """Claims whose volumes are bound once a node was chosen, before the pod is."""
     unpermitted: tuple[Reason, ...] = ()
     """Why it may not join the group that it names."""
-    annotations: dict[str, str] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
     gang: "GangRecord | None" = None
     retry_at: int = 0
