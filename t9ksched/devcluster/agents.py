@@ -110,11 +110,23 @@ class Agents:
             self._task = None
 
 
+async def register(port: ClusterPort, node: Object) -> Object:
+    """Make a node ready as its kubelet and the node controller do. Raises AlreadyExists.
+
+    An API server by its own default taints every new node until somebody hears from its kubelet.
+    """
+    created = await port.create(NODES, node)
+    taints = (node.get("spec") or {}).get("taints")
+    if created["spec"].get("taints") == taints:
+        return created
+    return await port.patch(NODES, created["metadata"]["name"], None, {"spec": {"taints": taints}})
+
+
 async def create_nodes(port: ClusterPort, nodes: Iterable[Object]) -> None:
     """Create the nodes that do not exist; those that do stay as they are."""
     for node in nodes:
         with suppress(AlreadyExists):
-            await port.create(NODES, node)
+            await register(port, node)
 
 
 async def start(port: ClusterPort, nodes: Iterable[Object], clock: Clock = system_clock) -> Agents:

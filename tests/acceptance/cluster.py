@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
-from t9ksched.devcluster.agents import Agents
+from t9ksched.devcluster.agents import Agents, register
 from t9ksched.devcluster.presets import load_nodes
 from t9ksched.kube.errors import AlreadyExists, NotFound
 from t9ksched.kube.resources import (
@@ -38,14 +38,11 @@ async def demo_nodes(world: World) -> AsyncIterator[Agents]:
     async with AsyncExitStack() as stack:
         names = []
         for node in load_nodes("demo"):
-            status, taints = node["status"], node["spec"].get("taints")
+            names.append(node["metadata"]["name"])
             with suppress(NotFound):  # of a run that was killed
-                await world.client.delete(NODES, node["metadata"]["name"])
-            created = await world.create_shared(NODES, node)
-            names.append(created["metadata"]["name"])
-            if created["spec"].get("taints") != taints:
-                created = await world.client.patch(NODES, names[-1], None, {"spec": {"taints": taints}})
-            await world.client.replace_status(NODES, created | {"status": status})
+                await world.client.delete(NODES, names[-1])
+            world.goes_with_it(NODES, names[-1])
+            await register(world.client, node)
         agents = Agents(world.client, nodes=names, controllers=not world.controllers, faults=world.faults)
         agents.begin()
         stack.push_async_callback(agents.stop)

@@ -15,8 +15,8 @@ the watch, its history written and the statuses brought up to date, divided by b
 Works in namespaces and on nodes of its own, which are removed at the end, as are definitions and queues that were not
 there before. Without --kubeconfig a dev cluster without kubelets runs in a process of its own; with --null a server
 that keeps objects and checks nothing (`nullserver.py`), which shows our own CPU. On a real server be an ordinary user:
-system:masters is exempt from its flow control. The user needs the rights of `deploy/rbac.yaml`, and to create and
-delete namespaces, nodes and pods. No other t9ksched may run on that cluster.
+system:masters is exempt from its flow control. The user needs the rights of `deploy/rbac.yaml`, and every right to
+namespaces, service accounts, nodes, pods and podgroups. No other t9ksched may run on that cluster.
 """
 
 import argparse
@@ -42,8 +42,8 @@ from t9ksched.devcluster.nodefile import nodes_from
 from t9ksched.kube.client import Client
 from t9ksched.kube.config import connect, credentials
 from t9ksched.kube.crds import ensure, read
-from t9ksched.kube.errors import NotFound, TooManyRequests
-from t9ksched.kube.resources import CRDS, NAMESPACES, NODES, PODGROUPS, PODS, QUEUES, Resource
+from t9ksched.kube.errors import AlreadyExists, Forbidden, NotFound, TooManyRequests
+from t9ksched.kube.resources import CRDS, NAMESPACES, NODES, PODGROUPS, PODS, QUEUES, SERVICEACCOUNTS, Resource
 from t9ksched.model import names
 from t9ksched.packaged import folder
 from t9ksched.scheduler.service import SchedulerService, running
@@ -170,22 +170,25 @@ class Bench:
         entry = {"name": self.run, "count": self.nodes, "labels": {RUN: self.run}, "allocatable": allocatable}
 
         async def make(node: Object) -> None:
-            status = node.pop("status")
             made = await create(self.client, NODES, node)
-            await self.client.replace_status(NODES, made | {"status": status})
             self.made.append(made["metadata"]["name"])
+            if made["spec"].get("taints"):  # a new node's, until somebody hears from its kubelet
+                await self.client.patch(NODES, self.made[-1], None, {"spec": {"taints": None}})
 
         await each(nodes_from({"nodes": [entry]}), 32, make)
 
     async def _there(self, res: Resource, name: str, namespace: str | None = None) -> bool:
         with suppress(NotFound):
-            await self.client.get(res, name, namespace)
+            with suppress(Forbidden):  # nothing that this user may not even see is for him to remove
+                await self.client.get(res, name, namespace)
             return True
         return False
 
     async def _make_namespace(self, name: str) -> None:
         await create(self.client, NAMESPACES, {"metadata": {"name": name}})
         self._remove_later(NAMESPACES, name)
+        with suppress(AlreadyExists, Forbidden):  # pods need it where no controller makes it
+            await self.client.create(SERVICEACCOUNTS, {"metadata": {"name": "default"}}, name)
 
     def _remove_later(self, res: Resource, name: str, namespace: str | None = None) -> None:
         self.undo.append(lambda: self.client.delete(res, name, namespace))

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from t9ksched.devcluster.agents import Agents
+from t9ksched.devcluster.agents import Agents, register
 from t9ksched.devcluster.auditor import AuditReport, audit
 from t9ksched.devcluster.cluster import DevCluster
 from t9ksched.devcluster.faults import Faults, FaultyPort
@@ -125,13 +125,7 @@ class World:
             **more,
         }
         for node in nodes_from({"nodes": [entry]}):
-            status = node.pop("status")
-            created = await self.client.create(NODES, node)
-            self.nodes.append(created["metadata"]["name"])
-            taints = (node.get("spec") or {}).get("taints")
-            if created["spec"].get("taints") != taints:  # a new node's, until its kubelet is ready
-                created = await self.client.patch(NODES, self.nodes[-1], None, {"spec": {"taints": taints}})
-            await self.client.replace_status(NODES, created | {"status": status})
+            self.nodes.append((await register(self.client, node))["metadata"]["name"])
         self.agents = Agents(self.client, nodes=self.nodes, controllers=not self.controllers, faults=self.faults)
         self.agents.begin()
         await self.agents.synced()
@@ -173,8 +167,12 @@ class World:
 
     async def create_shared(self, res: Resource, obj: Object) -> Object:
         """Create a cluster-wide object, which goes with the test."""
-        self._made.append((res, obj["metadata"]["name"]))
+        self.goes_with_it(res, obj["metadata"]["name"])
         return await self.client.create(res, obj)
+
+    def goes_with_it(self, res: Resource, name: str) -> None:
+        """Delete that cluster-wide object at the end of the test."""
+        self._made.append((res, name))
 
     def faulty(self, client: Client) -> ClusterPort:
         """The client, or one that meets the faults of this test before a server that has none."""
