@@ -1,0 +1,272 @@
+"""Two replicas of the REST service and a scheduler, a process each, on one PostgreSQL that goes away under load.
+
+Nothing that was accepted is lost or done twice, readiness tells the truth all the while, and no log has a secret.
+"""
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from t9ksched.kube.config import connect
+from t9ksched.kube.resources import PODS
+from t9ksched.kube.rights import API, SCHEDULER
+from t9ksched.store import Store, history
+from t9ksched.store.history import Event
+from tests.acceptance.conftest import PATIENCE_SECONDS, Cluster, environment
+from tests.acceptance.load import QUEUES, Ledger, Load
+from tests.postgresql import PASSWORD, PostgreSQL, postgresql
+
+pytestmark = pytest.mark.postgres
+ADMIN_TOKEN, INTERNAL = "administrator-of-the-soak", "internal-secret-of-the-soak"
+
+
+@dataclass
+class Processes:
+    """What runs, and where each logs."""
+
+    database: PostgreSQL
+    address: str
+    kubeconfigs: dict[str, Path]
+    folder: Path
+    running: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    logs: list[Path] = field(default_factory=list)
+
+    def start(self, account: str, *command: str) -> Path:
+        """Start a role; where it logs."""
+        log = self.folder / f"{len(self.logs)}-{command[0]}.log"
+        given = {
+            "T9KSCHED_DB": self.address,
+            "T9KSCHED_KUBECONFIG": str(self.kubeconfigs[account]),
+            "T9KSCHED_INTERNAL_SECRET": INTERNAL,
+            "T9KSCHED_ADMIN_TOKEN": ADMIN_TOKEN,
+            "T9KSCHED_LOG_FORMAT": "json",
+            "T9KSCHED_LOG_LEVEL": "debug",
+        }
+        with log.open("w") as lines:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "t9ksched", *command],
+                stdout=lines,
+                stderr=lines,
+                env=environment() | given,
+            )
+        self.running.append(process)
+        self.logs.append(log)
+        return log
+
+    def stop(self) -> None:
+        """End all of them."""
+        for process in self.running:
+            process.terminate()
+        for process in self.running:
+            process.wait(PATIENCE_SECONDS)
+
+
+@pytest.fixture
+def processes(tmp_path: Path) -> Iterator[Processes]:
+    cluster = Cluster(tmp_path)
+    try:
+        with postgresql() as database:
+            made = Processes(database, database.create("soak"), cluster.kubeconfigs, tmp_path)
+            try:
+                yield made
+            finally:
+                made.stop()
+    finally:
+        cluster.stop()
+
+
+async def served(log: Path) -> str:
+    """The address that a replica's log tells, once it does."""
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while True:
+            for line in (await asyncio.to_thread(log.read_text)).splitlines():
+                if '"serving"' in line:
+                    return str(json.loads(line)["url"])
+            await asyncio.sleep(0.05)
+
+
+class Readiness:
+    """What replicas say of themselves, beside what is true. `down` is None while that is just changing."""
+
+    def __init__(self, session: aiohttp.ClientSession, replicas: list[str]) -> None:
+        self._session, self._replicas = session, replicas
+        self.down: bool | None = None
+        self.lies: list[str] = []
+        self.seen: Counter[tuple[bool | None, int]] = Counter()
+
+    async def all_ready(self) -> None:
+        """Wait until every replica says so."""
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            for replica in self._replicas:
+                while (await self._ask(replica, "readyz"))[0] != 200:  # noqa: ASYNC110
+                    await asyncio.sleep(0.1)
+
+    async def watch(self) -> None:
+        """Ask again and again, until cancelled."""
+        while True:
+            for replica in self._replicas:
+                before = self.down
+                status, told = await self._ask(replica, "readyz")
+                if before is not self.down:
+                    continue
+                self.seen[before, status] += 1
+                if before and (status != 503 or "database" not in told):
+                    self.lies.append(f"without a database: {status} {told}")
+                if status not in (200, 503):
+                    self.lies.append(f"{status} {told}")
+                if (await self._ask(replica, "healthz"))[0] != 200:
+                    self.lies.append(f"{replica} is not alive")
+            await asyncio.sleep(0.1)
+
+    async def _ask(self, replica: str, path: str) -> tuple[int, str]:
+        async with self._session.get(f"{replica}/{path}") as answer:
+            return answer.status, await answer.text()
+
+
+@asynccontextmanager
+async def replicas(processes: Processes) -> AsyncIterator[tuple[Load, Readiness]]:
+    """Everything runs and is ready."""
+    processes.start(SCHEDULER, "scheduler")
+    logs = [processes.start(API, "api", "--port", "0") for _ in range(2)]
+    urls = [await served(log) for log in logs]
+    timeout = aiohttp.ClientTimeout(total=PATIENCE_SECONDS)
+    async with aiohttp.ClientSession(timeout=timeout) as session:
+        readiness = Readiness(session, urls)
+        await readiness.all_ready()
+        load = Load(session, urls, ADMIN_TOKEN, seed=5)
+        await load.prepare()
+        yield load, readiness
+
+
+async def outage(processes: Processes, readiness: Readiness, after: float, seconds: float) -> None:
+    """The database goes away for a while."""
+    await asyncio.sleep(after)
+    readiness.down = None
+    await asyncio.to_thread(processes.database.stop)
+    readiness.down = True
+    await asyncio.sleep(seconds)
+    readiness.down = None
+    await asyncio.to_thread(processes.database.start)
+    await readiness.all_ready()
+    readiness.down = False
+
+
+@pytest.mark.parametrize(
+    ("rate", "seconds"),
+    [pytest.param(12, 8, id="short"), pytest.param(200, 60, id="full", marks=pytest.mark.soak)],
+)
+async def test_a_database_restarted_under_load(processes: Processes, rate: float, seconds: float) -> None:
+    async with replicas(processes) as (load, readiness):
+        watching = asyncio.create_task(readiness.watch())
+        breaking = asyncio.create_task(outage(processes, readiness, seconds / 3, min(5.0, seconds / 4)))
+        reached = await load.run(rate, seconds)
+        await breaking
+        await readiness.all_ready()
+        await load.run(rate, 1)
+        watching.cancel()
+        ledger = load.ledger
+        print(f"{reached:.0f} requests a second, answers {dict(ledger.answers)}, readiness {dict(readiness.seen)}")  # noqa: T201
+        assert not ledger.faults, ledger.faults[:5]
+        assert not readiness.lies, readiness.lies[:5]
+        assert readiness.seen[True, 503], "it was seen to be down"
+        assert ledger.answers[503], "the load met the outage"
+        await everything_stands(processes, load)
+    assert all(process.poll() is None for process in processes.running), "all of them live on"
+    no_secret(processes, ledger)
+
+
+async def everything_stands(processes: Processes, load: Load) -> None:
+    """Each promise was kept, once; what is open was done once or not at all."""
+    ledger = load.ledger
+    async with (
+        await Store.open(processes.address, migrate=False) as store,
+        connect(processes.kubeconfigs["admin"]) as kube,
+    ):
+        await jobs_stand(ledger, store, {pod["metadata"]["name"] for pod in (await kube.list(PODS, "default")).items})
+        await queues_stand(ledger, store)
+        known = {token.name for token in await store.tokens.list()}
+        assert ledger.tokens.keys() <= known <= ledger.tokens.keys() | ledger.unknown_tokens | {"admin"}
+        assert not ledger.revoked.keys() & known
+        for secrets, good in ((ledger.tokens, True), (ledger.revoked, False)):
+            for secret in list(secrets.values())[:20]:
+                assert (await store.tokens.authenticate(secret) is not None) is good
+
+
+async def jobs_stand(ledger: Ledger, store: Store, pods: set[str]) -> None:
+    """Accepted jobs were submitted once, start, and are bound once, whatever happened to the database."""
+    assert ledger.jobs
+    kept = ledger.jobs.keys() - ledger.cancelled
+    assert kept <= pods, "no accepted job is lost"
+    assert not ledger.cancelled & pods, "no cancelled job is back"
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while True:
+            told = await happened(store)
+            waiting = [name for name in kept if not told[ledger.jobs[name], history.BOUND]]
+            if not waiting:
+                break
+            await asyncio.sleep(0.5)
+    for name, uid in ledger.jobs.items():
+        assert told[uid, history.SUBMITTED] == 1, name
+        assert told[uid, history.BOUND] <= 1, name
+    submitted = {uid for (uid, event), _ in told.items() if event == history.SUBMITTED}
+    assert len(submitted) <= len(ledger.jobs) + len(ledger.unknown_jobs)
+    accepted = await store.acceptances.of([ledger.jobs[name] for name in kept])
+    assert {one.submitter for one in accepted.values()} <= {"admin"}
+
+
+async def happened(store: Store) -> Counter[tuple[str | None, str]]:
+    """How often each thing happened to each job."""
+    found: Counter[tuple[str | None, str]] = Counter()
+    async for event in pages(store, events={history.SUBMITTED, history.BOUND}):
+        found[event.uid, event.event] += 1
+    return found
+
+
+async def pages(store: Store, events: set[str]) -> AsyncIterator[Event]:
+    """All events of these kinds."""
+    after = 0
+    while page := await store.history.list(events=events, after=after, limit=5000):
+        for event in page:
+            yield event
+        after = page[-1].id
+
+
+async def queues_stand(ledger: Ledger, store: Store) -> None:
+    """Each change of a queue is there, and was written to history once, from the state that it found."""
+    records = {record.name: record for record in await store.queues.list()}
+    assert ledger.made <= records.keys()
+    assert not ledger.gone & records.keys()
+    expected = {f"q{number}" for number in range(QUEUES)} | {"default"} | ledger.made
+    assert records.keys() <= expected | ledger.unknown_queues
+    changed = [event async for event in pages(store, events={history.QUEUE_CHANGED})]
+    for name in (f"q{number}" for number in range(QUEUES)):
+        labels = records[name].labels
+        step = int(labels["step"])
+        sure, perhaps = ledger.labels[name], ledger.unknown_labels[name]
+        assert sure <= labels.keys() - {"step"} <= sure | perhaps, "no edit was lost"
+        assert ledger.steps[name] <= step <= ledger.steps[name] + ledger.unknown_steps[name], "nor made on old sight"
+        lives = [event.detail for event in changed if event.queue == name]
+        assert len(lives) == len(labels) - 1 + step, "each edit is on record once"
+        assert all(one["after"] == two["before"] for one, two in pairwise(lives))
+        assert not lives or lives[-1]["after"]["labels"] == labels
+
+
+def no_secret(processes: Processes, ledger: Ledger) -> None:
+    """None of the tokens and passwords of this run stands in any log, that of PostgreSQL included."""
+    secrets = [PASSWORD, ADMIN_TOKEN, INTERNAL, *ledger.tokens.values(), *ledger.revoked.values()]
+    assert len(secrets) > 3
+    for name, text in [(str(log), log.read_text()) for log in processes.logs] + [("postgres", processes.database.log)]:
+        assert text
+        assert not [secret for secret in secrets if secret in text], name
+        assert "t9k_" not in text, name
+        assert "Traceback" not in text, name
