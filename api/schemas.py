@@ -103,6 +103,7 @@ class Explanation(Shape):
     holders: list[dict[str, Any]]
     unblocks: list[Any]
     position: int | None
+    stopped: list[dict[str, Any]] = []
 
 
 class HistoryEvent(Shape):

@@ -45,9 +45,10 @@ async def report(
     format: Literal["json", "csv"] = "json",
 ) -> Response:
     groups: list[str] = list(dict.fromkeys(by or ["queue"]))
-    begin, end = _window(since, until, month)
+    now = datetime.now(UTC)
+    begin, end = _window(since, until, month, now)
     eyes = await Eyes.of(services, caller)
-    found = await services.store.usage.report(groups, since=begin, until=end, now=datetime.now(UTC), seen_by=eyes.sight)
+    found = await services.store.usage.report(groups, since=begin, until=end, now=now, seen_by=eyes.sight)
     lines = rows(found, groups)
     if format == "csv":
         return Response(_csv(groups, lines), media_type="text/csv")
@@ -58,8 +59,9 @@ async def report(
     return answer({"since": at(begin), "until": at(end), "by": groups, "items": lines, "total": total})
 
 
-def _window(since: datetime | None, until: datetime | None, month: str | None) -> tuple[datetime | None, datetime]:
-    now = datetime.now(UTC)
+def _window(
+    since: datetime | None, until: datetime | None, month: str | None, now: datetime
+) -> tuple[datetime | None, datetime]:
     try:
         begin, end = aware(since), aware(until) or now
     except (OverflowError, ValueError):

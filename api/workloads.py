@@ -139,7 +139,8 @@ async def explain(namespace: str, kind: str, name: str, services: Given, caller:
         explanation = _unseen(*await from_cluster(services, resource, namespace, name))
     eyes = await _see(services, caller, explanation.get("job") or {"namespace": namespace}, resource, name)
     others = await Others.of(services, eyes)
-    return answer(explanation | {"holders": [others.holder(one) for one in explanation.get("holders") or ()]})
+    holders = [others.holder(one) for one in explanation.get("holders") or ()]
+    return answer(explanation | {"holders": holders, "stopped": await stops_now(services)})
 
 
 @router.get(

@@ -146,6 +146,8 @@ def _fill(tables: dict[str, sa.Table]) -> None:
             job["running"] = True
             for span in job["open"].values():
                 span["ran_at"] = span["ran_at"] or max(at, span["bound_at"])
+        elif row.event == "deleted" and row.actor not in (None, "scheduler"):
+            continue  # somebody asked for it: its pods held their cards until they were gone
         elif row.event == "released":
             close(job, pod, at)
         else:

@@ -98,6 +98,8 @@ class Fold:
                 pod = event.detail.get("pod")
                 self._close(job, [pod] if pod else list(job.open), event.at)
                 job.running = bool(job.open) and job.running
+            case history.DELETED if event.actor not in (None, _SCHEDULER):
+                pass  # somebody asked for it: its pods hold their cards until they are gone
             case history.FINISHED | history.DELETED | history.TAKEN_BACK:
                 self._close(job, list(job.open), event.at)
                 job.running = False
@@ -190,7 +192,7 @@ def pieces(span: Span, since: datetime | None, until: datetime) -> Iterator[Piec
         stop = min(end, midnight + timedelta(days=1))
         in_vain = max(timedelta(0), min(stop, ran) - start)
         yield Piece(
-            midnight.strftime("%Y-%m-%d"), (stop - start) // _MICROSECOND * cards, in_vain // _MICROSECOND * cards
+            midnight.date().isoformat(), (stop - start) // _MICROSECOND * cards, in_vain // _MICROSECOND * cards
         )
         start = stop
 

@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.text import Text
 
 from t9ksched.cli.commands.jobs import PHASE_STYLES
+from t9ksched.cli.commands.stops import note
 from t9ksched.cli.kinds import parse_target
 from t9ksched.cli.options import DataDirOption, NamespaceOption, OutputOption, ServerOption, TokenOption, connect
 from t9ksched.cli.output import Output, console, paragraph, print_json, print_table, table
@@ -29,6 +30,7 @@ def explain(
         print_json(answer)
     else:
         show(answer, console())
+        note(answer.get("stopped") or (), console())
 
 
 def show(answer: dict[str, Any], out: Console) -> None:

@@ -69,6 +69,15 @@ def hours(spans: list[Span], since: float | None = None, until: float = 100) -> 
             (8, 4),
         ),
         ([(0, "started", {}), (1, "bound", bound()), (3, "finished", {})], (2, 0)),
+        (
+            [
+                (0, "bound", bound()),
+                (1, "deleted", {"actor": "ann"}),
+                (3, "released", {"pod": "p"}),
+                (4, "deleted", {}),
+            ],
+            (3, 3),
+        ),
         ([(0, "bound", bound()), (1, "bound", bound()), (2, "finished", {})], (2, 2)),
         ([(0, "bound", {"pod": "p", "node": "n", "cards": {}}), (2, "finished", {})], (0, 0)),
         (
@@ -85,6 +94,7 @@ def hours(spans: list[Span], since: float | None = None, until: float = 100) -> 
         "still held",
         "preempted and back",
         "joined a running job",
+        "deleted by a user",
         "same name again",
         "no cards",
         "init and main share cards",
@@ -156,7 +166,7 @@ def history(seed: int, jobs: int = 12) -> list[Event]:
             events.append(Event(event=kind, at=at(now), actor="scheduler", detail=detail, **head))
         ending = random.choice(["finished", "deleted", None])
         if ending:
-            events.append(Event(event=ending, at=at(now + 1), actor="scheduler", **head))
+            events.append(Event(event=ending, at=at(now + 1), actor=random.choice(["scheduler", "ann"]), **head))
     return sorted(events, key=lambda event: event.at)
 
 
