@@ -1,0 +1,83 @@
+"""Ways to break the engine on purpose, each against one promise: some history must turn red, and for that promise."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+from unittest.mock import patch
+
+from t9ksched.engine import cards, preemption
+from t9ksched.engine import plan as planning
+from t9ksched.engine import trial as trials
+from t9ksched.engine.ask import Ask
+from t9ksched.engine.crowd import Sight
+from t9ksched.engine.failures import Failures
+from t9ksched.engine.ledger import Ledger
+from t9ksched.engine.masks import Tolerated
+from t9ksched.engine.nodes import FrozenNodes
+from t9ksched.engine.preemption import Preemption
+
+_chosen = planning.chosen
+_begin = Failures.begin
+_choose = Preemption._chosen
+
+
+def _one_less(gang: Any) -> Any:
+    members, rest, enough = _chosen(gang)
+    return (members[:-1], [*members[-1:], *rest], enough) if len(members) > 1 and enough else (members, rest, enough)
+
+
+def _unverified(self: Any, groups: Any, found: Any, candidates: Any, must: Any) -> bool:
+    return True
+
+
+def _one_too_few(self: Any, groups: Any, found: Any) -> Any:
+    choice = _choose(self, groups, found)
+    return replace(choice, victims=choice.victims[1:])
+
+
+def _never_moved(self: Any, nodes: Any, *args: Any) -> None:
+    _begin(self, nodes, *args)
+    self._changed[:] = 0
+
+
+def _nothing_held(self: Any, now: int) -> dict[str, Any]:
+    self._whys = {}
+    return {}
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A fault: which promise it breaks (by its number), and what is put in place of what."""
+
+    promise: str
+    changes: tuple[tuple[Any, str, Any], ...]
+
+
+MUTANTS: dict[str, Mutant] = {
+    "nodes are always empty": Mutant("1", ((FrozenNodes, "free", lambda self: self.static.allocatable.copy()),)),
+    "the first cards are given to everybody": Mutant(
+        "1", ((trials, "split", lambda idle, each, pods: cards.split((1 << 62) - 1, each, pods)),)
+    ),
+    "quota is not asked": Mutant("2", ((Ledger, "can_charge", lambda self, queue, demand, **more: []),)),
+    "one member may be missing": Mutant("3", ((planning, "chosen", _one_less),)),
+    "taints are not looked at": Mutant("4", ((Tolerated, "allows", lambda self, facts: True),)),
+    "other pods are not looked at": Mutant("4", ((Sight, "allowed", lambda self: self._usable),)),
+    "everybody may be a victim": Mutant("5", ((preemption, "eligible", lambda *args: True),)),
+    "members go in any order": Mutant(
+        "5", ((preemption, "yields", lambda *args: True), (Preemption, "_verified", _unverified))
+    ),
+    "room that is held is free": Mutant("6", ((planning.Planner, "_hold", _nothing_held),)),
+    "one victim too few goes": Mutant("6", ((Preemption, "_chosen", _one_too_few),)),
+    "strict queues let everybody pass": Mutant("8", ((Ask, "competes", lambda self, ahead: False),)),
+    "failures are remembered too long": Mutant("10", ((Failures, "begin", _never_moved),)),
+}
+
+
+@contextmanager
+def broken(name: str) -> Iterator[None]:
+    """The engine with that fault."""
+    with ExitStack() as stack:
+        for owner, attribute, new in MUTANTS[name].changes:
+            stack.enter_context(patch.object(owner, attribute, new))
+        yield

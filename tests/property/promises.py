@@ -1,0 +1,362 @@
+"""What must hold of a plan in a world, by an oracle that shares no code with the engine.
+
+Each promise has the number it has in ARCHITECTURE.md's list of what must always hold; `judge` raises `Broken` with the
+first one that a plan breaks. The oracle walks the plan line by line with plain integers.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from t9ksched.engine.plan import Assignment, Plan
+from t9ksched.engine.policy import Policy
+from t9ksched.model.hold import Hold
+from tests.builders import GPU
+from tests.property.world import CLASSES, SECOND, SHAPES, Group, Node, Pod, Queue, Shape, World
+
+_BLOCKS = (
+    "QuotaExceeded",
+    "InsufficientResources",
+    "NoNodeMatches",
+    "NeverFits",
+    "HeldForOther",
+    "WaitingForVictims",
+    "TopologyNotSatisfied",
+)
+"""First reasons of gangs that wait for room or quota: those behind which a strict queue stops."""
+
+
+class Broken(AssertionError):
+    """A promise that a plan breaks: its name, and what exactly."""
+
+    def __init__(self, promise: str, what: str) -> None:
+        super().__init__(f"{promise}: {what}")
+        self.promise = promise
+        self.what = what
+
+
+def allowed(node: Node, queue: Queue, shape: Shape) -> bool:
+    """Whether the node may host such a pod of the queue, whatever runs there."""
+    if not node.ready or node.cordoned or (node.tainted and not shape.tolerates):
+        return False
+    zones = [zone for zone in (queue.zone, shape.zone, shape.volume) if zone]
+    return all(zone == node.zone for zone in zones) and shape.not_zone != node.zone
+
+
+def could_run(node: Node, queue: Queue, shape: Shape) -> bool:
+    """Whether the node may host such a pod and is large enough when nothing runs there."""
+    return allowed(node, queue, shape) and all(node.has()[name] >= units for name, units in shape.requests().items())
+
+
+@dataclass
+class Placed:
+    """A line of the plan with what it is about."""
+
+    line: Assignment
+    group: Group
+    pod: Pod
+    surplus: bool
+    """Above its gang's minimum."""
+
+
+def judge(world: World, plan: Plan, policy: Policy, only: str = "") -> None:
+    """Check everything a plan promises before it is carried out; with `only`, the promises of one number.
+
+    Raises:
+        Broken: the first promise that does not hold.
+    """
+    placed = _placed(world, plan)
+    checks = (
+        lambda: _Rooms(world, plan).walk(placed),
+        lambda: _quota(world, placed, plan),
+        lambda: _gangs(world, placed, plan),
+        lambda: _victims(world, plan, policy),
+        lambda: _room_is_made(world, placed, plan),
+        lambda: _order(world, placed, plan),
+    )
+    for check in checks:
+        try:
+            check()
+        except Broken as broken:
+            if not only or broken.promise.startswith(only):
+                raise
+
+
+def _placed(world: World, plan: Plan) -> list[Placed]:
+    found: list[Placed] = []
+    counts: Counter[str] = Counter()
+    seen: set[str] = set()
+    for line in plan.assignments:
+        group = world.groups[line.gang]
+        pod = group.pods[line.pod]
+        if pod.node or line.pod in seen:
+            raise Broken("1 nothing is given twice", f"{line.pod} has a place already")
+        seen.add(line.pod)
+        counts[group.uid] += 1
+        found.append(Placed(line, group, pod, counts[group.uid] > group.missing()))
+    return found
+
+
+class _Rooms:
+    """Walks the assignments in their order: room, cards, ports, where a pod may stand, and room promised to others."""
+
+    def __init__(self, world: World, plan: Plan) -> None:
+        self._world = world
+        self._plan = plan
+        self._used = {name: world.used(name) for name in world.nodes}
+        self._cards = {name: [pod.cards for pod in world.on(name)] for name in world.nodes}
+        self._shapes = {name: [pod.shape for pod in world.on(name)] for name in world.nodes}
+        self._leaving = {name: [pod.shape for pod in world.on(name) if pod.leaving] for name in world.nodes}
+        self._holds = [hold for hold in world.holds if hold.node in world.nodes]
+
+    def walk(self, placed: Sequence[Placed]) -> None:
+        """Each line, the ones before it carried out."""
+        for one in placed:
+            self._holds = [hold for hold in self._holds if hold.owner != one.group.uid]
+            self._room(one)
+            self._place(one)
+        for group in {one.group.uid: one.group for one in placed if one.group.together}.values():
+            minimum = [one.line.node for one in placed if one.group is group]
+            zones = {self._world.nodes[name].zone for name in minimum}
+            if len(zones) > 1:
+                raise Broken("4 only where it may run", f"{group.uid} must be in one zone, is in {sorted(zones)}")
+
+    def _room(self, one: Placed) -> None:
+        name, shape = one.line.node, one.pod.shape
+        node, used = self._world.nodes[name], self._used[name]
+        used.update(shape.requests())
+        held = Counter[str]()
+        for hold in self._holds:
+            if hold.node == name:
+                held.update(dict(hold.pod_class.requests))
+        if any(hold.owner == one.group.uid and hold.node == name for hold in self._world.holds):
+            # Who was promised room here himself may take what came free first: those who leave make room for the rest.
+            for pod in self._world.on(name):
+                if pod.leaving or _goes(self._plan, pod):
+                    held.subtract(pod.shape.requests())
+        for resource, units in shape.requests().items():
+            if units and used[resource] > node.has()[resource]:
+                raise Broken("1 no node beyond what it has", f"{one.pod.uid} on {name}: {resource} {used[resource]}")
+            if units and used[resource] + max(0, held[resource]) > node.has()[resource]:
+                raise Broken("6 room goes to its preemptor", f"{one.pod.uid} takes {resource} held on {name}")
+        mask = dict(one.line.masks).get(GPU, 0)
+        if mask.bit_count() != shape.gpu or mask >= 1 << node.gpu:
+            raise Broken("1 as many cards as asked for", f"{one.pod.uid} gets mask {mask:b} of {node.gpu} cards")
+        if any(mask & other for other in self._cards[name]):
+            raise Broken("1 no card is given twice", f"{one.pod.uid} gets {mask:b} on {name}")
+        self._cards[name].append(mask)
+
+    def _place(self, one: Placed) -> None:
+        world, shape = self._world, one.pod.shape
+        node = world.nodes[one.line.node]
+        here = self._shapes[node.name]
+        where = f"{one.pod.uid} ({shape.name}) on {node.name}"
+        if not allowed(node, world.queues[one.group.queue], shape):
+            raise Broken("4 only where it may run", f"{where}: the node does not allow it")
+        if shape.port and any(other.port == shape.port for other in here):
+            raise Broken("4 only where it may run", f"{where}: port {shape.port} is taken")
+        if shape.apart and shape in here:
+            raise Broken("4 only where it may run", f"{where}: another {shape.name} is there")
+        zones = {one.zone: Counter[str]() for one in world.nodes.values()}
+        going = {zone: Counter[str]() for zone in zones}
+        for other in world.nodes.values():
+            zones[other.zone].update(pod.name for pod in self._shapes[other.name])
+            going[other.zone].update(pod.name for pod in self._leaving[other.name])
+        if shape.near and not zones[node.zone][shape.near]:
+            raise Broken("4 only where it may run", f"{where}: no {shape.near} in zone {node.zone}")
+        staying = {zone: seen[shape.name] - going[zone][shape.name] for zone, seen in zones.items()}
+        if shape.even and staying[node.zone] + 1 - min(staying.values()) > 1:
+            raise Broken("4 only where it may run", f"{where}: zone {node.zone} has too many of its kind")
+        here.append(shape)
+
+
+def _demand(placed: Sequence[Placed]) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for one in placed:
+        found.update(one.pod.shape.requests())
+    return found
+
+
+def _quota(world: World, placed: Sequence[Placed], plan: Plan) -> None:
+    """A queue's use, and what it will use when promises are kept, stays within its quota where a decision raised it."""
+    for queue in world.queues.values():
+        raised = _demand([one for one in placed if one.group.queue == queue.name])
+        promised: Counter[str] = Counter()
+        for hold in plan.holds:
+            if world.groups[hold.owner].queue == queue.name:
+                promised.update(dict(hold.pod_class.requests))
+        leaving: Counter[str] = Counter()
+        for line in plan.evictions:
+            if world.groups[line.gang].queue == queue.name:
+                leaving.update(world.groups[line.gang].pods[line.pod].shape.requests())
+        for resource, most in queue.quota.items():
+            now = world.charged(queue.name)[resource] + raised[resource]
+            if raised[resource] and now > most:
+                raise Broken("2 no queue above its quota", f"{queue.name} {resource} {now} of {most}")
+            later = world.charged(queue.name, leaving=False)[resource] + raised[resource] + promised[resource]
+            if promised[resource] and later - leaving[resource] > most:
+                raise Broken("2 no queue above its quota", f"{queue.name} {resource} promised beyond {most}")
+
+
+def _gangs(world: World, placed: Sequence[Placed], plan: Plan) -> None:
+    """All of the minimum or nothing; who stays is told why, once."""
+    for group in world.groups.values():
+        mine = [one for one in placed if one.group is group]
+        whole = group.whole(Counter(one.pod.role for one in mine))
+        if mine and not whole:
+            raise Broken("3 whole gangs", f"{group.uid} gets {len(mine)} places, needs {group.missing()}")
+        told = [entry for entry in plan.waiting if entry.gang == group.uid]
+        if group.waiting() and len(told) != (not whole):
+            raise Broken("3 whole gangs", f"{group.uid} is told {len(told)} times why it waits")
+        if any(not entry.reasons for entry in told):
+            raise Broken("3 whole gangs", f"{group.uid} waits and is not told why")
+
+
+def _victims(world: World, plan: Plan, policy: Policy) -> None:
+    """Everybody who goes may go, and gangs keep their minimum or go whole."""
+    rules = policy.preemption
+    going: dict[str, set[str]] = {}
+    for line in plan.evictions:
+        going.setdefault(line.gang, set()).add(line.pod)
+        by, victim = world.groups[line.by], world.groups[line.gang]
+        mine, theirs = world.queues[by.queue], world.queues[victim.queue]
+        lower = theirs.priority < mine.priority
+        inside = rules.inside_queue and by.queue == victim.queue and victim.priority < by.priority
+        yields = rules.surplus_yields and by.queue == victim.queue
+        young = world.now - victim.started < rules.minimum_run_seconds * SECOND
+        if "preempt" not in policy.actions or not theirs.preemptible:
+            raise Broken("5 only those who may be victims", f"{line.pod} for {by.uid}: its queue is safe")
+        if not ((lower or inside) and not young):
+            left = [pod for pod in victim.bound() if not pod.leaving and not _goes(plan, pod)]
+            if not (yields and left):
+                raise Broken("5 only those who may be victims", f"{line.pod} of {theirs.name} for {by.uid}")
+    for uid, pods in going.items():
+        group = world.groups[uid]
+        staying = [pod for pod in group.bound() if not pod.leaving]
+        left = [pod for pod in staying if pod.uid not in pods]
+        roles, before = Counter(pod.role for pod in left), Counter(pod.role for pod in staying)
+        short = len(left) < group.minimum or any(roles[r] < min(n, before[r]) for r, n in group.roles.items())
+        if left and short:
+            raise Broken("5 only those who may be victims", f"{uid} loses {len(pods)} and keeps {len(left)}")
+
+
+def _goes(plan: Plan, pod: Pod) -> bool:
+    return any(line.pod == pod.uid for line in plan.evictions)
+
+
+def _room_is_made(world: World, placed: Sequence[Placed], plan: Plan) -> None:
+    """Once the victims are gone each preemptor fits where its room is held, whole."""
+    for uid in {line.by for line in plan.evictions} | {hold.owner for hold in plan.holds}:
+        group = world.groups[uid]
+        holds = [hold for hold in plan.holds if hold.owner == uid]
+        if len(holds) != group.missing():
+            raise Broken("6 nobody goes in vain", f"{uid} needs {group.missing()} places, {len(holds)} are held")
+        if any(one.group is group for one in placed):
+            raise Broken("6 nobody goes in vain", f"{uid} starts and evicts")
+        if group.preemptions and not group.excused:
+            raise Broken("6 one preemption a preemptor", f"{uid} evicts again, nothing having happened")
+        for hold in holds:
+            shape = _shape(hold)
+            if not allowed(world.nodes[hold.node], world.queues[group.queue], shape):
+                raise Broken("6 nobody goes in vain", f"{uid} may not run on {hold.node}")
+    over = {hold.owner for hold in plan.holds} | {one.group.uid for one in placed}
+    kept = [hold for hold in world.holds if hold.owner not in over]
+    for name in {hold.node for hold in plan.holds}:
+        node = world.nodes[name]
+        taken = Counter[str]()
+        for pod in world.on(name):
+            if not pod.leaving and not _goes(plan, pod):
+                taken.update(pod.shape.requests())
+        taken.update(_demand([one for one in placed if one.line.node == name]))
+        for hold in (*plan.holds, *kept):
+            if hold.node == name:
+                taken.update(dict(hold.pod_class.requests))
+        asked = {resource for hold in plan.holds if hold.node == name for resource, _ in hold.pod_class.requests}
+        for resource in asked:
+            if taken[resource] > node.has()[resource]:
+                raise Broken("6 nobody goes in vain", f"{resource} of {name}: {taken[resource]} when all have gone")
+
+
+def _shape(hold: Hold) -> Shape:
+    """The shape whose requests and selectors a hold's class has."""
+    for name, known in CLASSES.items():
+        if hold.pod_class.requests == known.requests and hold.pod_class.constraints == known.constraints:
+            return SHAPES[name]
+    raise AssertionError(f"no shape asks for {hold.pod_class.requests}")
+
+
+def _order(world: World, placed: Sequence[Placed], plan: Plan) -> None:
+    """Who waits was not passed by one behind it that takes what it needed."""
+    reasons = {entry.gang: entry.reasons for entry in plan.waiting}
+    for uid, told in reasons.items():
+        ahead = world.groups[uid]
+        if told[0].code not in _BLOCKS:
+            continue
+        later = [one for one in placed if _is_behind(world, one, ahead)]
+        if not later:
+            continue
+        queue = world.queues[ahead.queue]
+        short = {resource for reason in told if reason.code == "QuotaExceeded" for resource in reason.needs}
+        if queue.ordering == "Strict":
+            owners = {hold.owner for hold in world.holds}  # room held for somebody is not what those ahead wait for
+            for one in later:
+                mine = one.group.queue == ahead.queue and one.group.uid not in owners
+                if mine and _competes(world, queue, one.pod.shape, ahead, short):
+                    raise Broken("8 only passed as its queue allows", f"{uid} by {one.pod.uid} in a strict queue")
+        if not world.holds and not plan.holds and _would_fit(world, ahead, placed, later):
+            who = sorted({one.group.uid for one in later})
+            refill = not _key(ahead)[0] and all(_key(one.group)[0] for one in later)
+            promise = "3 refilled before anything new" if refill else "8 only passed as its queue allows"
+            raise Broken(promise, f"{uid} would fit in the room of {', '.join(who)}")
+
+
+def _is_behind(world: World, one: Placed, ahead: Group) -> bool:
+    """Whether a line of the plan comes after a waiting gang's minimum, whatever the shares."""
+    theirs, mine = world.queues[one.group.queue], world.queues[ahead.queue]
+    if one.surplus or theirs.priority != mine.priority:
+        return one.surplus or theirs.priority < mine.priority
+    return one.group.queue == ahead.queue and _key(one.group) > _key(ahead)
+
+
+def _key(group: Group) -> tuple[bool, int, int, str]:
+    new = not (group.ran or any(group.placed().values()))
+    return (new, -group.priority, group.created, group.uid)
+
+
+def _competes(world: World, queue: Queue, shape: Shape, ahead: Group, short: set[str]) -> bool:
+    if short:
+        return any(shape.requests()[resource] for resource in short)
+    asked = {pod.shape for pod in ahead.waiting()}  # which of them make up the minimum is the engine's to choose
+    return all(
+        any(could_run(node, queue, shape) and could_run(node, queue, one) for node in world.nodes.values())
+        for one in asked
+    )
+
+
+def _would_fit(world: World, ahead: Group, placed: Sequence[Placed], later: Sequence[Placed]) -> bool:
+    """Whether the gang's minimum fits in what is free after the plan, with the room and quota of `later` given back.
+
+    Only asked of gangs whose pods are alike and have no rules about others, for which counting is exact.
+    """
+    shapes = {pod.shape for pod in ahead.waiting()}
+    shape = next(iter(shapes))
+    if len(shapes) > 1 or shape.ruled or ahead.together:
+        return False
+    queue, need = world.queues[ahead.queue], ahead.missing()
+    staying = [one for one in placed if one not in later]
+    mine = _demand([one for one in staying if one.group.queue == queue.name]) + world.charged(queue.name)
+    asked = Counter({name: units * need for name, units in shape.requests().items()})
+    if any(asked[name] and mine[name] + asked[name] > most for name, most in queue.quota.items()):
+        return False
+    room = 0
+    for name, node in world.nodes.items():
+        if not allowed(node, queue, shape):
+            continue
+        here = [one for one in staying if one.line.node == name]
+        used = world.used(name) + _demand(here)
+        fit = min((node.has()[r] - used[r]) // units for r, units in shape.requests().items() if units)
+        if shape.port:
+            taken = any(pod.shape.port for pod in world.on(name)) or any(one.pod.shape.port for one in here)
+            fit = min(fit, 0 if taken else 1)
+        room += max(0, fit)
+    return room >= need

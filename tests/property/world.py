@@ -1,0 +1,420 @@
+"""A small cluster kept by hand: what exists, in plain values, and the view the engine is given of it.
+
+The world knows nothing of how the engine decides. It keeps nodes, queues, gangs and pods as an API server would, and
+takes a plan as the shell does: places become bound pods, victims begin to leave, promised room is handed back with the
+next view.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from t9ksched.engine.nodes import NodeTable
+from t9ksched.engine.plan import Plan
+from t9ksched.engine.view import QueueState, View
+from t9ksched.model.gang import Gang, Member, Neighbours, Running, RunningPod
+from t9ksched.model.hold import Hold
+from t9ksched.model.labels import LabelSelector, NodeSelector
+from t9ksched.model.podclass import PodClass
+from t9ksched.model.podrules import parse_rules
+from t9ksched.model.queue import Ordering, QueueSpec
+from t9ksched.model.taints import Taint, Toleration
+from tests.builders import GPU, node, pod_class
+
+SECOND = 1_000_000_000
+HOST, ZONE = "kubernetes.io/hostname", "zone"
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A kind of pod. `zone`, `not_zone` and `volume` are about nodes; `apart`, `near`, `even` about other pods."""
+
+    name: str
+    cpu: int = 1
+    gpu: int = 0
+    zone: str = ""
+    not_zone: str = ""
+    volume: str = ""
+    tolerates: bool = False
+    port: int = 0
+    apart: bool = False
+    """Not on a node with another pod of this shape."""
+    near: str = ""
+    """Only in a zone with a pod of that shape."""
+    even: bool = False
+    """Over the zones with a difference of one at most."""
+
+    @property
+    def ruled(self) -> bool:
+        """Whether other pods decide where it may go."""
+        return bool(self.apart or self.near or self.even)
+
+    def requests(self) -> Counter[str]:
+        """What one pod takes, in units."""
+        return +Counter({"cpu": 1000 * self.cpu, GPU: self.gpu, "pods": 1})
+
+
+SHAPES = {
+    one.name: one
+    for one in (
+        Shape("card", gpu=1),
+        Shape("pair", gpu=2),
+        Shape("four", cpu=2, gpu=4),
+        Shape("cpu", cpu=4),
+        Shape("in-a", gpu=1, zone="a"),
+        Shape("not-a", gpu=1, not_zone="a"),
+        Shape("disk-b", cpu=2, volume="b"),
+        Shape("bold", gpu=1, tolerates=True),
+        Shape("web", port=80),
+        Shape("alone", gpu=1, apart=True),
+        Shape("fan", near="alone"),
+        Shape("even", even=True),
+    )
+}
+
+
+def _selector(operator: str, zone: str) -> NodeSelector | None:
+    return NodeSelector.parse([{"matchExpressions": [{"key": ZONE, "operator": operator, "values": [zone]}]}])
+
+
+def _term(name: str, key: str) -> dict[str, Any]:
+    return {_REQUIRED: [{"labelSelector": {"matchLabels": {"app": name}}, "topologyKey": key}]}
+
+
+def _class(shape: Shape) -> PodClass:
+    affinity: dict[str, Any] = {"podAntiAffinity": _term(shape.name, HOST)} if shape.apart else {}
+    if shape.near:
+        affinity["podAffinity"] = _term(shape.near, ZONE)
+    own = {"app": shape.name}
+    spread = [{"maxSkew": 1, "topologyKey": ZONE, "labelSelector": {"matchLabels": own}}] if shape.even else None
+    volume = _selector("In", shape.volume) if shape.volume else None
+    found = pod_class(
+        cpu=shape.cpu,
+        memory=0,
+        gpu=shape.gpu,
+        selector={ZONE: shape.zone} if shape.zone else {},
+        affinity=_selector("NotIn", shape.not_zone) if shape.not_zone else None,
+        tolerations=[Toleration("team", "Exists")] if shape.tolerates else (),
+        ports=[shape.port] if shape.port else (),
+        volumes=[volume] if volume else (),
+    )
+    return replace(found, rules=parse_rules(affinity, spread, "test", own))
+
+
+CLASSES = {name: _class(shape) for name, shape in SHAPES.items()}
+
+
+@dataclass
+class Node:
+    """A node of 8 cpu and some cards."""
+
+    name: str
+    gpu: int
+    zone: str
+    tainted: bool = False
+    cordoned: bool = False
+    ready: bool = True
+    cpu: int = 8
+
+    def has(self) -> Counter[str]:
+        """What it has, in units."""
+        return Counter({"cpu": 1000 * self.cpu, GPU: self.gpu, "pods": 20})
+
+
+@dataclass
+class Queue:
+    """A queue; `quota` in units, `zone` empty for all nodes."""
+
+    name: str
+    priority: int = 0
+    quota: dict[str, int] = field(default_factory=dict)
+    zone: str = ""
+    ordering: Ordering = "BestEffort"
+    preemptible: bool = True
+    closed: bool = False
+
+
+@dataclass
+class Pod:
+    """A pod: it waits, is bound to a node, or is bound and leaving."""
+
+    uid: str
+    gang: str
+    role: str
+    shape: Shape
+    node: str = ""
+    cards: int = 0
+    leaving: bool = False
+
+
+@dataclass
+class Group:
+    """A gang; `pods` by uid in the order of their indices."""
+
+    uid: str
+    queue: str
+    priority: int
+    created: int
+    minimum: int
+    roles: dict[str, int]
+    together: bool = False
+    """All of it within one zone."""
+    ran: bool = False
+    started: int = 0
+    pods: dict[str, Pod] = field(default_factory=dict)
+    preemptions: int = 0
+    victims: set[str] = field(default_factory=set)
+    """Pods that went for it."""
+    excused: bool = True
+    """Something happened since its last preemption that may have cost it its promised room."""
+
+    def waiting(self) -> list[Pod]:
+        return [pod for pod in self.pods.values() if not pod.node]
+
+    def bound(self) -> list[Pod]:
+        return [pod for pod in self.pods.values() if pod.node]
+
+    def placed(self) -> Counter[str]:
+        """Members that hold a place and stay, by role."""
+        return Counter(pod.role for pod in self.bound() if not pod.leaving)
+
+    def missing(self) -> int:
+        """How many of its waiting members make up what is missing of the minimum."""
+        placed = self.placed()
+        roles = sum(max(0, minimum - placed[role]) for role, minimum in self.roles.items())
+        return max(roles, self.minimum - placed.total())
+
+    def whole(self, more: Counter[str]) -> bool:
+        """Whether its minimum holds places with these members more, by role."""
+        there = self.placed() + more
+        return there.total() >= self.minimum and all(there[role] >= least for role, least in self.roles.items())
+
+
+class World:
+    """Everything that exists, and what happens to it."""
+
+    def __init__(self) -> None:
+        self.now = 1_000 * SECOND
+        self.nodes: dict[str, Node] = {}
+        self.queues: dict[str, Queue] = {}
+        self.groups: dict[str, Group] = {}
+        self.foreign: dict[str, Pod] = {}
+        self.holds: tuple[Hold, ...] = ()
+        self.table = NodeTable()
+        self._serial = 0
+        self._running: tuple[Running, ...] = ()
+        self._neighbours: tuple[Neighbours, ...] = ()
+
+    def serial(self) -> int:
+        """A fresh number."""
+        self._serial += 1
+        return self._serial
+
+    # --- what is there
+
+    def pods(self) -> Iterator[Pod]:
+        """All pods, ours and foreign ones."""
+        for group in self.groups.values():
+            yield from group.pods.values()
+        yield from self.foreign.values()
+
+    def on(self, name: str) -> list[Pod]:
+        """The pods on a node."""
+        return [pod for pod in self.pods() if pod.node == name]
+
+    def used(self, name: str, *, leaving: bool = True) -> Counter[str]:
+        """What pods take on a node; without those that are leaving if asked."""
+        found: Counter[str] = Counter()
+        for pod in self.on(name):
+            if leaving or not pod.leaving:
+                found.update(pod.shape.requests())
+        return found
+
+    def charged(self, name: str, *, leaving: bool = True) -> Counter[str]:
+        """What the pods of a queue hold."""
+        found: Counter[str] = Counter()
+        for group in self.groups.values():
+            for pod in group.bound() if group.queue == name else ():
+                if leaving or not pod.leaving:
+                    found.update(pod.shape.requests())
+        return found
+
+    # --- what happens
+
+    def put(self, one: Node) -> None:
+        """A node comes, or has changed."""
+        self.nodes[one.name] = one
+        self.table.upsert(
+            node(
+                one.name,
+                cpu=one.cpu,
+                gpu=one.gpu,
+                pods=20,
+                labels={ZONE: one.zone},
+                taints=[Taint("team", "red")] if one.tainted else (),
+                unschedulable=one.cordoned,
+                ready=one.ready,
+            )
+        )
+
+    def lose(self, name: str) -> None:
+        """A node is lost with everything on it; controllers make lost members anew."""
+        for pod in self.on(name):
+            self.remove(pod, again=True)
+        del self.nodes[name]
+        self.table.remove(name)
+
+    def create(self, group: Group, members: list[tuple[Shape, str]]) -> None:
+        """A gang arrives."""
+        self.groups[group.uid] = group
+        for shape, role in members:
+            self._member(group, shape, role)
+
+    def _member(self, group: Group, shape: Shape, role: str) -> None:
+        uid = f"{group.uid}.{self.serial()}"
+        group.pods[uid] = Pod(uid, group.uid, role, shape)
+
+    def bind(self, pod: Pod, name: str, cards: int) -> None:
+        """A pod gets its place."""
+        pod.node, pod.cards = name, cards
+        self.table.charge(self.table.row(name), CLASSES[pod.shape.name], {GPU: cards} if cards else {})
+
+    def remove(self, pod: Pod, *, again: bool) -> None:
+        """A pod is gone; `again` if its controller makes it anew."""
+        if pod.node:
+            cards = {GPU: pod.cards} if pod.cards else {}
+            self.table.discharge(self.table.row(pod.node), CLASSES[pod.shape.name], cards)
+        self.foreign.pop(pod.uid, None)
+        group = self.groups.get(pod.gang)
+        if group is not None:
+            del group.pods[pod.uid]
+            if again:
+                self._member(group, pod.shape, pod.role)
+
+    def end(self, uid: str) -> None:
+        """A gang ends."""
+        for pod in list(self.groups[uid].pods.values()):
+            self.remove(pod, again=False)
+        del self.groups[uid]
+        self.holds = tuple(hold for hold in self.holds if hold.owner != uid)
+
+    def apply(self, plan: Plan, refused: set[int]) -> None:
+        """Carry a plan out; bindings at the positions `refused` are refused."""
+        for at, one in enumerate(plan.assignments):
+            group = self.groups[one.gang]
+            if at not in refused:
+                self.bind(group.pods[one.pod], one.node, dict(one.masks).get(GPU, 0))
+        started = {one.gang for one in plan.assignments}
+        for uid in started:
+            group = self.groups[uid]
+            if group.whole(Counter()) and not group.ran:
+                group.ran, group.started = True, self.now
+        promised = {hold.owner for hold in plan.holds}
+        kept = (hold for hold in self.holds if hold.owner not in promised | started)
+        self.holds = (*kept, *plan.holds)
+        for one in plan.evictions:
+            self.groups[one.gang].pods[one.pod].leaving = True
+            self.groups[one.by].victims.add(one.pod)
+        for uid in promised:
+            self.groups[uid].preemptions += 1
+            self.groups[uid].excused = False
+
+    def is_left(self, uid: str) -> bool:
+        """Whether pods are still leaving for a gang, or leaving the nodes where room is held for it."""
+        nodes = {hold.node for hold in self.holds if hold.owner == uid}
+        return any(pod.leaving and (pod.node in nodes or pod.uid in self.groups[uid].victims) for pod in self.pods())
+
+    def give_up(self, uid: str) -> None:
+        """Room promised to a gang is given up."""
+        self.holds = tuple(hold for hold in self.holds if hold.owner != uid)
+        self.groups[uid].excused = True
+
+    # --- what the engine is told
+
+    def view(self) -> View:
+        """The moment as the engine sees it."""
+        running = tuple(self._tenant(group) for group in self.groups.values() if group.bound())
+        neighbours = tuple(self._beside())
+        # The shell hands the same tuples in while nothing changed; what is remembered by them must not go stale.
+        self._running = self._running if self._running == running else running
+        self._neighbours = self._neighbours if self._neighbours == neighbours else neighbours
+        return View(
+            self.table.freeze(),
+            {
+                one.name: QueueState(
+                    QueueSpec(
+                        quota=one.quota,
+                        priority=one.priority,
+                        preemptible=one.preemptible,
+                        closed=one.closed,
+                        node_selector=LabelSelector.parse({"matchLabels": {ZONE: one.zone}}) if one.zone else None,
+                        ordering=one.ordering,
+                    ),
+                    self.charged(one.name),
+                )
+                for one in self.queues.values()
+            },
+            tuple(self._asking(group) for group in self.groups.values() if group.waiting()),
+            self.holds,
+            self._running,
+            self._neighbours,
+        )
+
+    def _asking(self, group: Group) -> Gang:
+        living = [pod for pod in group.pods.values() if not pod.leaving]
+        return Gang(
+            uid=group.uid,
+            name=f"test/{group.uid}",
+            queue=group.queue,
+            priority=group.priority,
+            created=group.created,
+            min_member=group.minimum,
+            roles=tuple(sorted(group.roles.items())),
+            waiting=tuple(
+                Member(pod.uid, f"test/{pod.uid}", pod.role, CLASSES[pod.shape.name], labels=(("app", pod.shape.name),))
+                for pod in group.waiting()
+            ),
+            placed=tuple(sorted(group.placed().items())),
+            total=len(living),
+            total_roles=tuple(sorted(Counter(pod.role for pod in living).items())),
+            ran=group.ran,
+            topology="Required" if group.together else "None",
+            levels=(ZONE,),
+            nodes=tuple(sorted({pod.node for pod in group.bound() if not pod.leaving})) if group.together else (),
+        )
+
+    def _tenant(self, group: Group) -> Running:
+        return Running(
+            uid=group.uid,
+            name=f"test/{group.uid}",
+            queue=group.queue,
+            pods=tuple(
+                RunningPod(
+                    pod.uid,
+                    f"test/{pod.uid}",
+                    pod.role,
+                    CLASSES[pod.shape.name],
+                    pod.node,
+                    ((GPU, pod.cards),) if pod.cards else (),
+                    pod.leaving,
+                )
+                for pod in group.bound()
+            ),
+            priority=group.priority,
+            created=group.created,
+            started=group.started,
+            min_member=group.minimum,
+            roles=tuple(sorted(group.roles.items())),
+        )
+
+    def _beside(self) -> Iterator[Neighbours]:
+        alike: dict[tuple[str, bool], Counter[str]] = {}
+        for pod in self.pods():
+            if pod.node:
+                alike.setdefault((pod.shape.name, pod.leaving), Counter())[pod.node] += 1
+        for (name, leaving), nodes in sorted(alike.items()):
+            rules = CLASSES[name].rules
+            apart = rules.apart if rules else ()
+            yield Neighbours("test", (("app", name),), tuple(sorted(nodes.items())), apart, leaving=leaving)
