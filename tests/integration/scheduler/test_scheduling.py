@@ -41,7 +41,8 @@ async def test_a_gang_too_large_waits_whole_and_says_why(world: World, start: St
         condition = await world.condition("second", "GroupScheduled", "False", "InsufficientResources")
         assert GPU in condition["message"]
         assert set(await world.bound()) == {"first-0"}
-        assert (await world.event("Waiting", "second"))["message"] == condition["message"]
+        told = (await world.event("Waiting", "second"))["message"]
+        assert condition["message"] == f"{told}. It can start when: room for 1 more of them is given back"
         await world.client.delete(PODS, "first-0", world.namespace)
         await world.running("second-0", "second-1")
 
