@@ -1,9 +1,13 @@
 """The audit of a cluster at rest: gangs whole or not there, and every job accounted for with a reason that is true."""
 
+from collections import Counter, defaultdict
 from typing import Any
 
+from t9ksched.kube.resources import QUEUES
+from t9ksched.model.names import SYSTEM_NAMESPACE
 from t9ksched.store.jobs import JobRecord
-from tests.chaos.witness import ENDED, GPU, GROUP
+from tests.chaos.asked import KEPT, Asked
+from tests.chaos.witness import ENDED, GPU, OURS
 from tests.chaos.world import World
 
 Object = dict[str, Any]
@@ -20,38 +24,68 @@ async def audit_at_rest(world: World) -> None:
     store = world.store()
     try:
         stored = {(record.kind, record.name): record for record in await store.jobs.list() if not record.deleted_at}
+        accepted = {acceptance.uid: acceptance for acceptance in await store.acceptances.all()}
     finally:
         await store.close()
-    for name, gang in world.gangs.items():
-        pods = _members(world, name)
-        Account(world, f"gang {name}", gang.queue, gang.minimum, gang.cards, pods).check(stored.get(("PodGroup", name)))
-    for name, pod in world.singles.items():
-        labels = pod["metadata"]["labels"]
-        asked = int(pod["spec"]["containers"][0]["resources"]["limits"].get(GPU, 0))
-        found = [seen for seen in witness.pods.values() if seen["metadata"]["name"] == name]
-        queue = labels["scheduler.tensorstack.dev/queue"]
-        Account(world, f"pod {name}", queue, 1, asked, found).check(stored.get(("Pod", name)))
-    for name, (queue, replicas, cards) in world.jobs.items():
-        found = [pod for pod in witness.pods.values() if _owner(pod) == name]
-        record = stored.get(("PyTorchTrainingJob", name))
-        Account(world, f"job {name}", queue, replicas, cards, found).check(record)
+    for asked in world.asked.values():
+        Account(world, asked).check(stored.get((asked.kind, asked.name)))
+    for pod in witness.pods.values():
+        _accepted(world, pod, accepted)
+    await _queues(world)
+    _books(world)
 
 
-def _members(world: World, group: str) -> list[Object]:
-    return [pod for pod in world.witness.pods.values() if (pod["metadata"].get("labels") or {}).get(GROUP) == group]
+def _accepted(world: World, pod: Object, accepted: dict[str, Any]) -> None:
+    """What holds a place was agreed with, by uid, and its queue stands in SQL."""
+    witness, meta = world.witness, pod["metadata"]
+    if pod["spec"].get("schedulerName") != OURS or not witness.holds(pod) or meta["uid"] in witness.bypassing:
+        return
+    group = witness.group_of(pod)
+    if group == {}:
+        return  # its PodGroup was deleted, it is being collected
+    uid = group["metadata"]["uid"] if group else meta["uid"]
+    found = accepted.get(uid)
+    if found is None:
+        witness.say(f"{meta['name']} runs, and nothing of it stands among the acceptances")
+    elif found.queue != witness.queue_of(pod):
+        witness.say(f"{meta['name']} of queue {witness.queue_of(pod)} was accepted in {found.queue}")
 
 
-def _owner(pod: Object) -> str:
-    owners = pod["metadata"].get("ownerReferences") or [{}]
-    return str(owners[0].get("name", "")) if owners[0].get("kind") == "PyTorchTrainingJob" else ""
+async def _queues(world: World) -> None:
+    """The Queue objects say what their queues use."""
+    for item in (await world.port.list(QUEUES, SYSTEM_NAMESPACE)).items:
+        name = item["metadata"]["name"]
+        if name in world.witness.queues:
+            said = int(((item.get("status") or {}).get("allocated") or {}).get(GPU, 0))
+            if said != world.witness.used(name):
+                world.witness.say(f"Queue {name} says {said} cards are allocated, {world.witness.used(name)} are")
+
+
+def _books(world: World) -> None:
+    """The scheduler's own books agree with the cluster, and no room is held when nobody is on the way to it."""
+    if world.service is None:
+        return
+    state, witness = world.service.state, world.witness
+    held: defaultdict[str, int] = defaultdict(int)
+    for pod in witness.pods.values():
+        if witness.holds(pod):
+            held[pod["spec"]["nodeName"]] += witness.cards(pod)
+    for name in witness.nodes:
+        charged = sum(charge.pod_class.card_counts.get(GPU, 0) for charge in state.charges.on_node(name))
+        if charged != held[name]:
+            witness.say(f"the scheduler charges {charged} cards on {name}, {held[name]} are held")
+    for hold in state.holds.values():
+        witness.say(f"room on {hold.node} is still held: {hold.why}")
 
 
 class Account:
     """One job: what it asks for, its pods, and what the scheduler says of it."""
 
-    def __init__(self, world: World, title: str, queue: str, minimum: int, cards: int, pods: list[Object]) -> None:
+    def __init__(self, world: World, asked: Asked) -> None:
         self.witness = world.witness
-        self.title, self.queue, self.minimum, self.cards, self.pods = title, queue, minimum, cards, pods
+        self.asked = asked
+        self.title = f"{asked.kind} {asked.name}"
+        self.pods = [pod for pod in asked.pods(world) if pod["metadata"]["uid"] not in self.witness.bypassing]
 
     def check(self, record: JobRecord | None) -> None:
         """It ended, it runs, or it waits for a reason that is true."""
@@ -63,33 +97,46 @@ class Account:
         waiting = [pod for pod in self.pods if not pod["spec"].get("nodeName") and not _ended(pod)]
         placed = sum(bool(pod["spec"].get("nodeName")) for pod in self.pods)
         if not waiting:
-            if placed < self.minimum:
-                self.witness.say(f"{self.title} is {record.phase}, has {placed} of {self.minimum} pods and none waits")
+            if placed < self.asked.minimum:
+                said = f"has {placed} of {self.asked.minimum} pods and none waits"
+                self.witness.say(f"{self.title} is {record.phase}, {said}")
             return
         reason = (record.shape.get("reason") or {}).get("code", "")
-        needed = max(1, self.minimum - placed)
-        fits = self.fits(waiting[0]["spec"], needed)
-        if fits:
-            self.witness.say(f"{self.title} waits ({reason or 'no reason'}) although {needed} pods of it could start")
+        first = waiting[: max(1, self.asked.minimum - placed)]
+        if placed < self.asked.minimum and (holding := sum(map(self.witness.holds, self.pods))):
+            self.witness.say(f"{self.title} has {holding} of {self.asked.minimum} pods at rest")
+        if self.fits(first):
+            self.witness.say(
+                f"{self.title} waits ({reason or 'no reason'}) although {len(first)} pods of it could start"
+            )
         elif not reason:
             self.witness.say(f"{self.title} waits and nobody says why")
-        elif reason == "QuotaExceeded" and self.within_quota(needed):
-            self.witness.say(f"{self.title} is said to wait for quota, which would allow {needed} pods")
-        elif reason == "InsufficientResources" and self.has_room(waiting[0]["spec"], needed):
-            self.witness.say(f"{self.title} is said to wait for room, and there is room for {needed} pods")
+        elif reason == "QuotaExceeded" and self.within_quota(first):
+            self.witness.say(f"{self.title} is said to wait for quota, which would allow {len(first)} pods")
+        elif reason == "InsufficientResources" and self.has_room(first):
+            self.witness.say(f"{self.title} is said to wait for room, and there is room for {len(first)} pods")
 
-    def fits(self, spec: Object, count: int) -> bool:
-        """Whether so many pods could be placed now."""
-        return self.within_quota(count) and self.has_room(spec, count)
+    def fits(self, pods: list[Object]) -> bool:
+        """Whether these pods could be placed now, and nobody of a strict queue is before them."""
+        strict = self.witness.queues[self.asked.queue].strict
+        return not strict and self.asked.storage != KEPT and self.within_quota(pods) and self.has_room(pods)
 
-    def within_quota(self, count: int) -> bool:
-        """Whether the queue may pay for so many pods more."""
-        quota = self.witness.queues[self.queue].quotas[-1][1]
-        return quota is None or self.witness.used(self.queue) + count * self.cards <= quota
+    def within_quota(self, pods: list[Object]) -> bool:
+        """Whether the queue may pay for these pods."""
+        quota = self.witness.queues[self.asked.queue].quotas[-1][1]
+        more = sum(map(self.witness.cards, pods))
+        return quota is None or self.witness.used(self.asked.queue) + more <= quota
 
-    def has_room(self, spec: Object, count: int) -> bool:
-        """Whether the nodes have room for so many pods more."""
-        return self.witness.places(spec, self.witness.queues[self.queue].zone) >= count
+    def has_room(self, pods: list[Object]) -> bool:
+        """Whether the nodes have room for these pods, as far as they are alike."""
+        zone = self.witness.queues[self.asked.queue].zone
+        if self.asked.storage:  # each has a volume of its own, which may lie elsewhere
+            return len(pods) == 1 and self.witness.places(pods[0], zone) >= 1
+        alike = Counter(map(self.witness.cards, pods))
+        return all(
+            self.witness.places(next(pod for pod in pods if self.witness.cards(pod) == cards), zone) >= count
+            for cards, count in alike.items()
+        )
 
 
 def _ended(pod: Object) -> bool:

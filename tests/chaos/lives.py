@@ -1,34 +1,40 @@
-"""Lives of the scheduler and the controllers that end at any moment, as a killed process does.
+"""Lives of the scheduler and the controllers that end at any moment, as a killed process does, or stand still a while.
 
 A life acts through a `Mortal` port and a `MortalDatabase`. When it ends, its tasks are cancelled and whatever its last
 words are, neither the cluster nor the database hears them. What was under way is done or not done, by where it ended.
-Everything runs on the loop of the test: the database without threads, timers on virtual time.
+Every await of a life is a step: `stepping` counts them, so that a life can end at any await there is, those within a
+transaction too, and so that a life that is stopped (as by SIGSTOP) takes no step until it goes on.
 """
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from random import Random
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
+from contextvars import ContextVar, copy_context
 from typing import Any
-from unittest.mock import patch
 
-import aiosqlite.core
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from t9ksched.kube.events import EventRecorder
 from t9ksched.kube.port import WatchEvent
 from t9ksched.store.database import Database
-from t9ksched.store.errors import StoreError
+from t9ksched.store.errors import DatabaseBusy, StoreError
 
+BUSY_SECONDS = 5.0
 WRITES = ("create", "replace", "replace_status", "patch", "delete", "bind", "evict")
+LIFE: ContextVar["Life | None"] = ContextVar("life", default=None)
+"""Whose task this is; None for everything that is not part of a life."""
+OnWrite = Callable[["Life", str, tuple[Any, ...], dict[str, Any]], None]
 
 
 class Mortal:
-    """A `ClusterPort` of one life. `last` counts writes down to the one at which `end` is called."""
+    """A `ClusterPort` of one life. `last` counts writes down to the one at which `end` is called.
 
-    def __init__(self, port: Any, end: Callable[[], None]) -> None:
+    `on_write(method, args, options)` is told of each write before it is done.
+    """
+
+    def __init__(self, port: Any, end: Callable[[], None], on_write: Callable[..., None] | None = None) -> None:
         self._port = port
         self._end = end
+        self._on_write = on_write
         self.alive = True
         self.last = 0
         self.after = False
@@ -47,6 +53,8 @@ class Mortal:
             if final and not self.after:
                 self._end()
                 await self._go_on()
+            if self._on_write is not None and name in WRITES:
+                self._on_write(name, args, kwargs)
             result = await method(*args, **kwargs)
             if final:
                 self._end()
@@ -66,13 +74,38 @@ class Mortal:
             await asyncio.get_running_loop().create_future()  # the dead wait for ever
 
 
-class MortalDatabase(Database):
-    """A database of one life; `away` says whether it is out of reach for everybody."""
+class Network:
+    """What was sent is on its way, whatever becomes of the sender: requests are no steps of a life."""
 
-    def __init__(self, address: str, away: Callable[[], bool]) -> None:
+    def __init__(self, port: Any) -> None:
+        self._port = port
+
+    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
+        method = getattr(self._port, name)
+
+        async def act(*args: Any, **kwargs: Any) -> Any:
+            context = copy_context()
+            context.run(LIFE.set, None)
+            return await asyncio.get_running_loop().create_task(method(*args, **kwargs), context=context)
+
+        return act
+
+    def watch(self, *args: Any, **kwargs: Any) -> AsyncIterator[WatchEvent]:
+        found: AsyncIterator[WatchEvent] = self._port.watch(*args, **kwargs)
+        return found
+
+
+class MortalDatabase(Database):
+    """A database of one life; `away` says whether it is out of reach for everybody, `lock` is who writes to the file.
+
+    SQLite waits in its own thread for a while when another process writes; here that is on the loop's time.
+    """
+
+    def __init__(self, address: str, away: Callable[[], bool], lock: asyncio.Lock) -> None:
         super().__init__(address)
         self.alive = True
         self._away = away
+        self._lock = lock
 
     @contextlib.asynccontextmanager
     async def read(self) -> AsyncIterator[AsyncConnection]:
@@ -83,9 +116,17 @@ class MortalDatabase(Database):
     @contextlib.asynccontextmanager
     async def write(self) -> AsyncIterator[AsyncConnection]:
         self._check()
-        async with super().write() as connection:
-            yield connection
-            self._check()  # a transaction of the dead is never committed
+        try:
+            async with asyncio.timeout(BUSY_SECONDS):
+                await self._lock.acquire()
+        except TimeoutError:
+            raise DatabaseBusy("the database is locked by another process") from None
+        try:
+            async with super().write() as connection:
+                yield connection
+                self._check()  # a transaction of the dead is never committed
+        finally:
+            self._lock.release()
 
     def _check(self) -> None:
         if not self.alive or self._away():
@@ -99,22 +140,41 @@ class Life:
     begins only when its predecessor's requests are over, by the lease, or because their connections broke.
     """
 
-    def __init__(self, port: Any, way: Callable[[Any], Any], database: MortalDatabase | None = None) -> None:
-        self._gate = Mortal(port, lambda: None)
-        self.port = Mortal(way(self._gate), self.end)
+    def __init__(
+        self,
+        port: Any,
+        way: Callable[[Any], Any],
+        database: MortalDatabase | None = None,
+        on_write: OnWrite | None = None,
+    ) -> None:
+        told = None if on_write is None else lambda name, args, kwargs: on_write(self, name, args, kwargs)
+        self._gate = Mortal(port, lambda: None, told)
+        self.port = Mortal(Network(way(self._gate)), self.end)
         self.database = database
         self.task: asyncio.Task[None] | None = None
         self.failed: BaseException | None = None
         self.ended = asyncio.Event()
+        self.steps_left = 0
+        """Counts down to the await at which it ends; 0 for none."""
+        self.identity = ""
+        """By which it stands for election."""
+        self._resumed: asyncio.Future[None] | None = None
 
     @property
     def alive(self) -> bool:
         return self.port.alive
 
-    def begin(self, run: Awaitable[None]) -> None:
-        self.task = asyncio.ensure_future(self._run(run))
+    @property
+    def paused(self) -> bool:
+        """Whether it stands still."""
+        return self._resumed is not None
 
-    async def _run(self, run: Awaitable[None]) -> None:
+    def begin(self, run: Coroutine[Any, Any, None]) -> None:
+        context = copy_context()
+        context.run(LIFE.set, self)
+        self.task = asyncio.get_running_loop().create_task(self._run(run), context=context)
+
+    async def _run(self, run: Coroutine[Any, Any, None]) -> None:
         try:
             await run
         except asyncio.CancelledError:
@@ -130,101 +190,71 @@ class Life:
         if self.database is not None:
             self.database.alive = False
         self.ended.set()
-        if self.task is not None and self.task is not asyncio.current_task():
-            self.task.cancel()
+        self.resume()
+        if self.task is not None and not self.task.done():
+            self.task.get_loop().call_soon(self.task.cancel)
+
+    def pause(self) -> None:
+        """Stand still."""
+        if self.alive and self._resumed is None:
+            self._resumed = asyncio.get_running_loop().create_future()
+
+    def resume(self) -> None:
+        """Go on."""
+        resumed, self._resumed = self._resumed, None
+        if resumed is not None and not resumed.done():
+            resumed.set_result(None)
+
+    def step(self) -> None:
+        """One await is over."""
+        if self.steps_left:
+            self.steps_left -= 1
+            if not self.steps_left:
+                self.end()
+
+    def wait(self) -> asyncio.Future[None]:
+        """Done when it goes on."""
+        assert self._resumed is not None
+        source, mine = self._resumed, asyncio.get_running_loop().create_future()
+        source.add_done_callback(lambda _: mine.done() or mine.set_result(None))
+        return mine
 
 
-class _InlineQueue:
-    """Where aiosqlite puts work for its thread: done at once, told at the next step of the loop."""
+class _Stepping(Coroutine[Any, Any, Any]):
+    """A coroutine of a life: each time it goes on, the life takes a step, or has it wait."""
 
-    def put_nowait(self, item: tuple[asyncio.Future[Any] | None, Callable[[], Any]]) -> None:
-        future, function = item
-        try:
-            result = function()
-        except BaseException as error:
-            if future is not None:
-                future.get_loop().call_soon(aiosqlite.core.set_exception, future, error)
-        else:
-            if future is not None:
-                future.get_loop().call_soon(aiosqlite.core.set_result, future, result)
+    def __init__(self, coroutine: Coroutine[Any, Any, Any], life: Life) -> None:
+        self._coroutine = coroutine
+        self._life = life
+        self._kept: Callable[[], Any] | None = None
 
+    def send(self, value: Any) -> Any:
+        kept, self._kept = self._kept, None
+        return self._go(kept or (lambda: self._coroutine.send(value)))
 
-class _NoThread:
-    daemon = True
+    def throw(self, *error: Any) -> Any:
+        self._kept = None  # what it was woken for is overtaken
+        return self._go(lambda: self._coroutine.throw(*error))
 
-    def __init__(self, **_: Any) -> None:
-        pass
+    def _go(self, action: Callable[[], Any]) -> Any:
+        if self._life.paused and self._life.alive:
+            self._kept = action
+            future = self._life.wait()
+            future._asyncio_future_blocking = True
+            return future
+        self._life.step()
+        return action()
 
-    def start(self) -> None:
-        pass
+    def close(self) -> None:
+        self._coroutine.close()
 
-
-class _Timers:
-    """The part of APScheduler that housekeeping uses, on the loop's time."""
-
-    def __init__(self, **_: Any) -> None:
-        self._jobs: list[tuple[float, Callable[[], Any]]] = []
-        self._tasks: list[asyncio.Task[None]] = []
-
-    @property
-    def running(self) -> bool:
-        return bool(self._tasks)
-
-    def add_job(self, function: Callable[[], Any], _: str, seconds: float = 0, hours: float = 0, **__: Any) -> None:
-        self._jobs.append((seconds + 3600 * hours, function))
-
-    def start(self) -> None:
-        self._tasks = [asyncio.create_task(self._every(*job)) for job in self._jobs]
-
-    def shutdown(self, wait: bool) -> None:
-        for task in self._tasks:
-            task.cancel()
-        self._tasks = []
-
-    async def _every(self, seconds: float, function: Callable[[], Any]) -> None:
-        while True:
-            await asyncio.sleep(seconds)
-            result = function()
-            if asyncio.iscoroutine(result):
-                await result
+    def __await__(self) -> Generator[Any, Any, Any]:
+        raise RuntimeError("only for tasks")
 
 
-class _Deaf:
-    """In place of the internal server: nobody asks."""
-
-    address = "http://127.0.0.1:1"
-
-    def __init__(self, *_: Any) -> None:
-        pass
-
-    async def start(self) -> None:
-        pass
-
-    async def stop(self) -> None:
-        pass
-
-
-@contextlib.contextmanager
-def repeatable(seed: int, now: Callable[[], str]) -> Iterator[None]:
-    """What is random or by the machine's clock comes from the seed and the loop's time."""
-    dice = Random(seed)
-    count = iter(range(1, 1 << 30))
-    replacements: dict[str, Any] = {
-        "aiosqlite.core.SimpleQueue": _InlineQueue,
-        "aiosqlite.core.Thread": _NoThread,
-        "t9ksched.scheduler.housekeeping.AsyncIOScheduler": _Timers,
-        "t9ksched.scheduler.service.InternalServer": _Deaf,
-        "t9ksched.store.changes.POLL_SECONDS": 5.0,
-        "t9ksched.scheduler.service.HEARTBEAT_SECONDS": 30.0,
-        "t9ksched.devcluster.metadata.new_uid": lambda: f"{next(count):08x}-0000-4000-8000-000000000000",
-        "t9ksched.devcluster.metadata.generated_name": lambda prefix: f"{prefix[:58]}{next(count):05d}",
-        "t9ksched.devcluster.metadata.now": now,
-        "t9ksched.controller.service._LONGEST_REST": 0.0,
-        "t9ksched.kube.reflector.Random": lambda: Random(dice.random()),
-    }
-    with contextlib.ExitStack() as stack:
-        for target, new in replacements.items():
-            stack.enter_context(patch(target, new))
-        seconds = {"clock": lambda: asyncio.get_running_loop().time()}
-        stack.enter_context(patch.dict(EventRecorder.__init__.__kwdefaults__, seconds))
-        yield
+def stepping(loop: asyncio.AbstractEventLoop, coroutine: Any, context: Any = None) -> "asyncio.Task[Any]":
+    """A task factory by which the tasks of a life take its steps."""
+    life = LIFE.get() if context is None else context.get(LIFE)
+    if life is not None:
+        coroutine = _Stepping(coroutine, life)
+    return asyncio.Task(coroutine, loop=loop, context=context)

@@ -1,22 +1,29 @@
-"""Ways to break the scheduler on purpose, each against one promise: some history must turn red by each."""
+"""Ways to break the project on purpose, each against one promise: some history must turn red by each."""
 
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
 from t9ksched.engine.ledger import Ledger
 from t9ksched.engine.masks import QueueNodes
-from t9ksched.kube.binding import Bound, Refusal, Refused
+from t9ksched.kube import binding as protocol
+from t9ksched.kube.binding import Binding, Bound, Conflicted, Refusal, Refused
 from t9ksched.kube.errors import ApiError
+from t9ksched.kube.eviction import evict
+from t9ksched.model import names
+from t9ksched.scheduler import integrity, preemption
+from t9ksched.scheduler.avoided import Avoided
 from t9ksched.scheduler.charges import Charges
 from t9ksched.scheduler.executor import Executor
 from t9ksched.scheduler.integrity import Integrity
 from t9ksched.scheduler.observed import Observed
 from t9ksched.scheduler.state import ClusterState
+from t9ksched.store.fence import Fence
 
-_recharge = Observed._recharge
-_charge = Charges.charge
+_recharge, _upsert_pod = Observed._recharge, Observed.upsert_pod
+_charge, _body, _post, _view = Charges.charge, Binding.body, protocol.post, ClusterState.view
 
 
 async def _nothing(*_: Any) -> int:
@@ -40,21 +47,80 @@ def _without_cards(self: Charges, uid: str, node: str, pod_class: Any, queue: st
     _charge(self, uid, node, pod_class, queue, {})
 
 
-MUTANTS: dict[str, tuple[Any, str, Any]] = {
-    "nodes are never charged": (Charges, "_apply", lambda self, charge: None),
-    "cards are not charged by index": (Charges, "charge", _without_cards),
-    "quota is not asked": (Ledger, "can_charge", lambda self, queue, demand, **more: []),
-    "half-bound gangs are left as they are": (Integrity, "sweep", _nothing),
-    "queues may use every node": (QueueNodes, "allows", lambda self, facts: True),
-    "open results are guessed": (Executor, "_bind", _guess),
-    "ended pods keep their room": (Observed, "_recharge", _kept),
-    "refusals are forgotten": (ClusterState, "refuse", lambda self, *args, **more: None),
+def _anybody(self: Binding) -> Any:
+    body = _body(self)
+    del body["metadata"]["uid"]
+    return body
+
+
+class _AnyPod:
+    """A port whose deletions name no UID."""
+
+    def __init__(self, port: Any) -> None:
+        self._port = port
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._port, name)
+
+    async def delete(self, *args: Any, uid: str | None = None, **options: Any) -> Any:
+        return await self._port.delete(*args, **options)
+
+
+async def _evict_anybody(port: Any, victim: Any, **options: Any) -> Any:
+    return await evict(_AnyPod(port), victim, **options)
+
+
+async def _conflict_is_success(port: Any, binding: Any) -> Any:
+    outcome = await _post(port, binding)
+    return Bound(found=True) if isinstance(outcome, Conflicted) else outcome
+
+
+def _second_half_dropped(self: Observed, pod: Any) -> None:
+    """Members that wait beside bound ones when they are first seen are nobody's."""
+    group = (pod.metadata.labels or {}).get(names.GROUP_LABEL)
+    gang = self.gangs.get((pod.metadata.namespace, group)) if group else None
+    half = gang is not None and any(member.node for member in gang.members.values())
+    if not (half and pod.metadata.uid not in self.pods and not pod.spec.node_name):
+        _upsert_pod(self, pod)
+
+
+def _first_look(self: ClusterState, now: int, *args: Any) -> Any:
+    """Room held for refills and preemptors is forgotten, as if by a crash, before each look."""
+    self.holds.clear()
+    self._promised.clear()
+    return _view(self, now, *args)
+
+
+MUTANTS: dict[str, tuple[tuple[Any, str, Any], ...]] = {
+    "nodes are never charged": ((Charges, "_apply", lambda self, charge: None),),
+    "cards are not charged by index": ((Charges, "charge", _without_cards),),
+    "quota is not asked": ((Ledger, "can_charge", lambda self, queue, demand, **more: []),),
+    "half-bound gangs are left as they are": ((Integrity, "sweep", _nothing),),
+    "queues may use every node": ((QueueNodes, "allows", lambda self, facts: True),),
+    "open results are guessed": ((Executor, "_bind", _guess),),
+    "ended pods keep their room": ((Observed, "_recharge", _kept),),
+    "refusals are forgotten": ((ClusterState, "refuse", lambda self, *args, **more: None),),
+    "nobody wakes for a refused pod": ((ClusterState, "next_retry", lambda self: None),),
+    "a binding names no uid": ((Binding, "body", _anybody),),
+    "an eviction names no uid": ((preemption, "evict", _evict_anybody), (integrity, "evict", _evict_anybody)),
+    "a conflict counts as success": ((protocol, "post", _conflict_is_success),),
+    "members that wait beside bound ones are dropped": ((Observed, "upsert_pod", _second_half_dropped),),
+    "held room is lost": ((ClusterState, "view", _first_look),),
+    "a node that refuses pods is not avoided": ((Avoided, "note", lambda self, *args: None),),
+    "cards are unknown after a restart": tuple(
+        (module, "annotated_cards", lambda *args: {})
+        for name, module in sorted(sys.modules.items())
+        if name.startswith("t9ksched.scheduler.") and hasattr(module, "annotated_cards")
+    ),
+    "what runs is not accepted again": ((ClusterState, "_accept_running", lambda self, now: None),),
+    "a former leader writes to SQL": ((Fence, "write", lambda self: self._database.write()),),
 }
 
 
 @contextmanager
 def broken(name: str) -> Iterator[None]:
-    """The scheduler with that fault."""
-    owner, attribute, new = MUTANTS[name]
-    with patch.object(owner, attribute, new):
+    """The project with that fault."""
+    with ExitStack() as stack:
+        for owner, attribute, new in MUTANTS[name]:
+            stack.enter_context(patch.object(owner, attribute, new))
         yield

@@ -8,7 +8,10 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
+from hashlib import blake2b
 from typing import Any
+
+import msgspec
 
 from t9ksched.devcluster.auditor import Books, amount, occupied, partial_gangs, placed
 
@@ -28,6 +31,7 @@ class QueueFacts:
 
     zone: str = ""
     quotas: list[tuple[float, int | None]] = field(default_factory=list)
+    strict: bool = False
 
     def most(self, now: float) -> int | None:
         """The largest number of cards that a binding made now may lead to; None without limit."""
@@ -51,16 +55,44 @@ class Witness:
         self.queues: dict[str, QueueFacts] = {}
         self.ran: set[str] = set()
         self.closed_since: dict[str, float] = {}
+        self.volumes: dict[str, Object] = {}
+        self.claims: dict[str, Object] = {}
+        self.decided: dict[str, str] = {}
+        """By uid, where a plan put a pod."""
+        self.to_go: set[str] = set()
+        """Uids of pods that the scheduler set out to evict."""
+        self.bypassing: set[str] = set()
+        """Uids of pods of ours whose creator put them on a node himself."""
+        self.on_bound: list[tuple[int, Callable[[str], None]]] = []
+        """Called with the node once so many pods were bound."""
         self._books = Books()
         self._paid: dict[str, str] = {}
+        self._journal = blake2b(digest_size=16)
+        self.keep: list[bytes] | None = None
+        """Where every write is kept as text, to see where two runs of one history part."""
+
+    @property
+    def digest(self) -> str:
+        """Of every write to the cluster, in order and to the byte."""
+        return self._journal.hexdigest()
 
     def record(self, collection: str, key: str, version: int, obj: Object | None) -> None:
         """One write, before it takes effect."""
+        line = msgspec.json.encode((collection, key, version, obj))
+        self._journal.update(line)
+        if self.keep is not None:
+            self.keep.append(line)
         resource = collection.rpartition("/")[2].partition(".")[0]
         if resource == "pods":
             self._pod(key, obj)
         elif resource == "nodes":
             self._node(key, obj)
+        elif resource in ("persistentvolumes", "persistentvolumeclaims"):
+            known = self.volumes if resource == "persistentvolumes" else self.claims
+            if obj is None:
+                known.pop(key, None)
+            else:
+                known[key] = obj
         elif resource == "podgroups":
             if obj is None:
                 self.groups.pop(key, None)
@@ -98,20 +130,31 @@ class Witness:
                 self.say(f"{finding.kind} on {finding.node}: {finding.detail}")
         bound_now = obj["spec"].get("nodeName") and not (old or {}).get("spec", {}).get("nodeName")
         if bound_now and obj["spec"].get("schedulerName") == OURS:
-            self._bound(key, obj)
+            if old is None:
+                self.bypassing.add(obj["metadata"]["uid"])
+            else:
+                self._bound(key, obj)
 
     def say(self, text: str) -> None:
         """Something is as it must not be."""
         self.faults.append(f"{self.now():8.1f}  {text}")
 
+    def group_of(self, pod: Object) -> Object | None:
+        """The PodGroup that a pod names; empty when there is none, None for a pod that names none."""
+        group = (pod["metadata"].get("labels") or {}).get(GROUP)
+        return self.groups.get(f"{pod['metadata']['namespace']}/{group}", {}) if group else None
+
     def queue_of(self, pod: Object) -> str:
         """The queue that pays for a pod."""
-        labels = pod["metadata"].get("labels") or {}
-        group = labels.get(GROUP)
-        if group:
-            podgroup = self.groups.get(f"{pod['metadata']['namespace']}/{group}") or {}
-            return str((podgroup.get("spec") or {}).get("queue") or "default")
-        return str(labels.get(QUEUE) or "default")
+        group = self.group_of(pod)
+        if group is not None:
+            return str((group.get("spec") or {}).get("queue") or "default")
+        return str((pod["metadata"].get("labels") or {}).get(QUEUE) or "default")
+
+    @staticmethod
+    def cards(pod: Object) -> int:
+        """The cards that a pod asks for."""
+        return int(occupied(pod["spec"]).get(GPU, 0))
 
     def used(self, queue: str) -> int:
         """The cards that a queue's bound pods hold."""
@@ -129,6 +172,11 @@ class Witness:
         """A pod was bound by us: may it be there, and may its queue pay?"""
         self.bindings += 1
         name, now = pod["spec"]["nodeName"], self.now()
+        if self.decided.get(pod["metadata"]["uid"]) != name:
+            self.say(f"{key} was bound to {name}, which nobody decided")
+        for count, act in [entry for entry in self.on_bound if entry[0] <= self.bindings]:
+            self.on_bound.remove((count, act))
+            act(name)
         queue = self._paid[pod["metadata"]["uid"]] = self.queue_of(pod)
         facts = self.queues.get(queue)
         if facts is None:
@@ -149,13 +197,32 @@ class Witness:
         group = (pod["metadata"].get("labels") or {}).get(GROUP)
         podgroup = self.groups.get(f"{pod['metadata']['namespace']}/{group}") if group else None
         if podgroup is not None:
-            self.ran |= partial_gangs(self.pods.values(), [podgroup])[1]
+            self.ran |= partial_gangs(self._members(), [podgroup])[1]
+
+    def deleted_by_us(self, key: str, uid: str | None) -> None:
+        """The scheduler asks for a pod's deletion, perhaps with its uid as precondition: was that pod to go?"""
+        pod = self.pods.get(key)
+        if pod is not None and uid in (None, pod["metadata"]["uid"]) and pod["metadata"]["uid"] not in self.to_go:
+            self.say(f"{key} is deleted, and it was not the pod that was to go")
+
+    def _members(self) -> list[Object]:
+        """Pods that count as members of their groups."""
+        return [pod for pod in self.pods.values() if pod["metadata"]["uid"] not in self.bypassing]
 
     def partial(self) -> list[str]:
         """Gangs that never ran and have a part of their minimum bound now."""
-        living = [pod for pod in self.pods.values() if placed(pod) and self.holds(pod)]
+        living = [pod for pod in self._members() if placed(pod) and self.holds(pod)]
         found, _ = partial_gangs(living, self.groups.values(), self.ran)
         return [f"{gang.group}: {gang.placed} of {gang.minimum} bound" for gang in found if gang.group not in self.ran]
+
+    def half_bound(self) -> set[str]:
+        """The gangs of `partial`, each with the pods that are bound."""
+        bound: defaultdict[str, list[str]] = defaultdict(list)
+        for pod in self._members():
+            group = (pod["metadata"].get("labels") or {}).get(GROUP)
+            if group and self.holds(pod):
+                bound[f"{pod['metadata']['namespace']}/{group}"].append(pod["metadata"]["uid"])
+        return {f"{text} ({sorted(bound[text.partition(':')[0]])})" for text in self.partial()}
 
     def room(self, name: str) -> dict[str, Fraction]:
         """What is free on a node."""
@@ -167,13 +234,35 @@ class Witness:
                     taken[key] += value
         return {key: value - taken[key] for key, value in has.items()}
 
-    def places(self, spec: Object, zone: str) -> int:
-        """How many pods of a spec the open nodes have room for now."""
+    def reaches(self, pod: Object, node: Object) -> bool:
+        """Whether the volumes that the pod's claims are bound to, or are being bound to, can be used on the node."""
+        hostname = (node["metadata"].get("labels") or {}).get("kubernetes.io/hostname")
+        for volume in pod["spec"].get("volumes") or ():
+            name = (volume.get("persistentVolumeClaim") or {}).get("claimName")
+            claim = self.claims.get(f"{pod['metadata']['namespace']}/{name}")
+            if name and claim is None:
+                return False
+            bound = self.volumes.get((claim or {}).get("spec", {}).get("volumeName", ""))
+            if bound is not None:
+                terms = bound["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"]
+                if not any(hostname in term["matchExpressions"][0]["values"] for term in terms):
+                    return False
+            elif claim is not None:
+                chosen = (claim["metadata"].get("annotations") or {}).get("volume.kubernetes.io/selected-node")
+                if chosen not in (None, node["metadata"]["name"]):
+                    return False
+        return True
+
+    def places(self, pod: Object, zone: str) -> int:
+        """How many pods like this one the open nodes have room for now."""
+        spec = pod["spec"]
         asks, total = occupied(spec), 0
         wanted = dict(spec.get("nodeSelector") or {}) | ({"zone": zone} if zone else {})
         for name, node in self.nodes.items():
             labels = node["metadata"].get("labels") or {}
             if name in self.closed_since or any(labels.get(label) != value for label, value in wanted.items()):
+                continue
+            if not self.reaches(pod, node):
                 continue
             room = self.room(name)
             total += max(0, min(int(room.get(key, Fraction(0)) // value) for key, value in asks.items()))

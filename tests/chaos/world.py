@@ -2,20 +2,23 @@
 
 import asyncio
 import contextlib
-import os
 import shutil
+import sqlite3
 import tempfile
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 import msgspec
 import yaml
 
 from t9ksched import packaged
+from t9ksched.cli.failure import Failure
+from t9ksched.cli.leading import SCHEDULER_LEASE, leading
 from t9ksched.controller.service import Controllers
 from t9ksched.devcluster.agents import Agents
 from t9ksched.devcluster.api import Api
@@ -27,22 +30,26 @@ from t9ksched.devcluster.kinds import Registry
 from t9ksched.devcluster.storage import Storage
 from t9ksched.engine.policy import Policy
 from t9ksched.kube.errors import ApiError, NotFound
-from t9ksched.kube.resources import NAMESPACES, NODES, PODGROUPS, PODS, PYTORCHTRAININGJOBS, Resource
+from t9ksched.kube.port import WatchEvent
+from t9ksched.kube.resources import NAMESPACES, NODES, PODS, QUEUES, Resource
 from t9ksched.model.names import SYSTEM_NAMESPACE
+from t9ksched.scheduler import integrity, preemption
 from t9ksched.scheduler.service import SchedulerService
 from t9ksched.store import schema
+from t9ksched.store.errors import StoreError
+from t9ksched.store.instance import LeadershipLost
 from t9ksched.store.store import Store
+from tests.chaos.asked import Asked
 from tests.chaos.lives import Life, MortalDatabase
-from tests.chaos.witness import ENDED, GPU, GROUP, OURS, QUEUE, QueueFacts, Witness
+from tests.chaos.plans import PlanAuditor
+from tests.chaos.repeat import SQL, START
+from tests.chaos.witness import GPU, QueueFacts, Witness
 
 Object = dict[str, Any]
-START = 1_790_000_000.0
 BIND_TIMEOUT = 20
-RECOVERY_TIMEOUT = 60
-RUN = "devcluster.tensorstack.dev/run-seconds"
-PREEMPT = os.environ.get("T9KSCHED_CHAOS_PREEMPT", "1") != "0"
-"""Whether a third of the histories preempt."""
+RECOVERY_TIMEOUT = 120
 _CRDS = ("podgroups.", "queues.", "pytorchtrainingjobs.", "mpijobs.", "notebooks.")
+_EVERYBODY = {"everyone": True}
 
 
 @cache
@@ -58,12 +65,22 @@ def _empty_database() -> Path:
     return folder / "empty.db"
 
 
-class Gang:
-    """A group by hand, with somebody who makes its members again when they are gone, as controllers do."""
+class Stalling:
+    """A port whose watches of some kinds say nothing for a while, and then everything at once."""
 
-    def __init__(self, name: str, size: int, minimum: int, cards: int, queue: str, seconds: float | None) -> None:
-        self.name, self.size, self.minimum, self.cards = name, size, minimum, cards
-        self.queue, self.seconds = queue, seconds
+    def __init__(self, port: Any, until: dict[str, float]) -> None:
+        self._port = port
+        self._until = until
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._port, name)
+
+    async def watch(self, res: Resource, *args: Any, **kwargs: Any) -> AsyncIterator[WatchEvent]:
+        async for event in self._port.watch(res, *args, **kwargs):
+            until = max(self._until.get(res.plural, 0.0), self._until.get("*", 0.0))
+            if (left := until - asyncio.get_running_loop().time()) > 0:
+                await asyncio.sleep(left)
+            yield event
 
 
 class World:
@@ -75,21 +92,27 @@ class World:
         self.witness = witness
         self.random = Random(seed)
         self.faults = Faults(seed)
+        self.stalled: dict[str, float] = {}
+        """By kind of resource, until when its watches are silent."""
         self.log: list[str] = []
         self.database_away = False
-        self.gangs: dict[str, Gang] = {}
-        self.singles: dict[str, Object] = {}
-        self.jobs: dict[str, tuple[str, int, int]] = {}
+        self.asked: dict[str, Asked] = {}
         self.agents = Agents(self.port, clock=self.now, faults=self.faults)
+        self.plans = PlanAuditor(witness.say, seed)
         self.scheduler: Life | None = None
-        self.controllers: Life | None = None
+        """The one that leads, or leads soon."""
         self.service: SchedulerService | None = None
+        self.controllers: Life | None = None
         self.lives = 0
-        self.policy = Policy(("allocate", "preempt")) if PREEMPT and seed % 3 == 0 else Policy()
+        self.elected = seed % 4 == 1
+        """Two schedulers stand for election."""
+        self.policy = Policy(("allocate", "preempt")) if seed % 3 == 0 else Policy()
         self.calm = False
-        self._address = f"sqlite:///{folder}/store.db"
+        self._database = folder / "store.db"
+        self._writing = asyncio.Lock()
         self._past: list[Life] = []
         self._tasks: list[asyncio.Task[None]] = []
+        SQL.changed = self.read_queues
 
     def now(self) -> float:
         return START + asyncio.get_running_loop().time()
@@ -101,19 +124,20 @@ class World:
     def note(self, text: str) -> None:
         self.log.append(f"{asyncio.get_running_loop().time():8.1f}  {text}")
 
+    def after_bindings(self, count: int, act: Callable[[str], Awaitable[None]]) -> None:
+        """Once so many more pods are bound, at that very moment: `act(node)` of the last one."""
+        self.witness.on_bound.append((self.witness.bindings + count, lambda node: self.also(_wait_for(act(node)))))
+
     # Lives
 
     def store(self) -> Store:
-        return Store(MortalDatabase(self._address, lambda: self.database_away))
+        return Store(MortalDatabase(f"sqlite:///{self._database}", lambda: self.database_away, self._writing))
 
     def begin(self) -> None:
         """Set everything to work; whoever dies is born again a while later."""
-        self._tasks = [
-            asyncio.create_task(self._again(self._new_scheduler)),
-            asyncio.create_task(self._again(self._new_controllers)),
-            asyncio.create_task(self._refill()),
-            asyncio.create_task(self._collect_orphans()),
-        ]
+        works = [self._again(self._new_scheduler) for _ in range(2 if self.elected else 1)]
+        works += [self._again(self._new_controllers), self._tend(), self._collect_orphans()]
+        self._tasks = [asyncio.create_task(work) for work in works]
 
     async def _again(self, new: Callable[[], Life]) -> None:
         while True:
@@ -122,60 +146,78 @@ class World:
             self.lives += 1
             await life.ended.wait()
             if life.failed is not None:
-                self.note(f"a service ended by itself: {life.failed!r}")
-                if not self.database_away:
+                self.note(f"a service ended by itself: {_causes(life.failed)}")
+                if not (self.database_away or _lost_leadership(life.failed)):
                     self.witness.say(f"a service ended by itself: {_causes(life.failed)}")
             await asyncio.sleep(1.0 if self.calm else self.random.choice((0.1, 1.0, 5.0, 25.0)))
+
+    def _way(self, port: Any) -> Any:
+        return Stalling(FaultyPort(port, self.faults), self.stalled)
 
     def _new_scheduler(self) -> Life:
         store = self.store()
         assert isinstance(store.database, MortalDatabase)
-        life = Life(self.port, lambda port: FaultyPort(port, self.faults), store.database)
-        self.service = SchedulerService(
-            life.port,  # type: ignore[arg-type]
+        life = Life(self.port, self._way, store.database, self._on_write)
+        slow = 0.0 if self.calm else self.random.choice((0.0, 0.0, -30.0, 20.0))  # clocks of machines differ
+        life.begin(self._schedule(life, store, slow))
+        if not self.elected or self.scheduler is None or not self.scheduler.alive:
+            self.scheduler = life
+        return life
+
+    async def _schedule(self, life: Life, store: Store, skew: float) -> None:
+        try:
+            if not self.elected:
+                await self._serve(life, life.port, store, skew)
+                return
+            async with leading(life.port, SCHEDULER_LEASE) as port:  # type: ignore[arg-type]
+                self.scheduler = life
+                await self._serve(life, port, store, skew)
+        finally:
+            await store.close()
+
+    async def _serve(self, life: Life, port: Any, store: Store, skew: float) -> None:
+        service = SchedulerService(
+            port,
             store,
             internal_secret="s" * 20,
             gang_bind_timeout=BIND_TIMEOUT,
             gang_recovery_timeout=RECOVERY_TIMEOUT,
             policy=self.policy,
-            clock=lambda: int(self.now() * 1e9),
+            clock=lambda: int((self.now() + skew) * 1e9),
         )
-        self.scheduler = life
-        life.begin(self._until_closed(self.service.run(), store))
-        return life
+        if life.alive:
+            self.service = service
+        await service.run()
 
-    async def _until_closed(self, run: Any, store: Store) -> None:
-        try:
-            await run
-        finally:
-            await store.close()
+    def _on_write(self, life: Life, method: str, args: tuple[Any, ...], options: dict[str, Any]) -> None:
+        """A scheduler writes: may it?"""
+        if method == "delete" and args[0] is PODS:
+            self.witness.deleted_by_us(f"{args[2]}/{args[1]}", options.get("uid"))
+        if self.elected and method not in ("create", "replace", "patch"):
+            self._check_leader(life, method)
+
+    def _check_leader(self, life: Life, method: str) -> None:
+        entry = self.api.storage.collection("leases.coordination.k8s.io").entries.get(
+            f"{SYSTEM_NAMESPACE}/{SCHEDULER_LEASE}"
+        )
+        holder = str((entry.object["spec"] if entry else {}).get("holderIdentity", ""))
+        if not holder.endswith(life.identity):
+            self.witness.say(f"{method} by a scheduler that does not lead: {life.identity}, the lease is {holder}'s")
 
     def _new_controllers(self) -> Life:
-        life = Life(self.port, lambda port: FaultyPort(port, self.faults))
-        clock = lambda: datetime.fromtimestamp(self.now(), UTC)  # noqa: E731
+        life = Life(self.port, self._way)
         self.controllers = life
+        clock = lambda: datetime.fromtimestamp(self.now(), UTC)  # noqa: E731
         life.begin(Controllers(life.port, clock=clock).run())  # type: ignore[arg-type]
         return life
 
     # What every cluster has
 
-    async def _refill(self) -> None:
-        """Make missing members of groups, and drop those that their node refused."""
+    async def _tend(self) -> None:
+        """Make missing pods of what was made by hand, and drop those that their node refused."""
         while True:
-            for gang in list(self.gangs.values()):
-                for index in range(gang.size):
-                    key = f"default/{gang.name}-{index}"
-                    pod = self.witness.pods.get(key)
-                    if pod is None and f"default/{gang.name}" in self.witness.groups:
-                        await self.member(gang, index)
-                    elif pod is not None and pod["status"].get("phase") == "Failed":
-                        await self.delete(PODS, f"{gang.name}-{index}")
-            for name, pod in list(self.singles.items()):
-                found = self.witness.pods.get(f"default/{name}")
-                if found is None:
-                    await self.create(PODS, pod)
-                elif found["status"].get("phase") == "Failed":
-                    await self.delete(PODS, name)
+            for asked in list(self.asked.values()):
+                await asked.tend(self)
             await asyncio.sleep(2)
 
     async def _collect_orphans(self) -> None:
@@ -198,97 +240,55 @@ class World:
         with contextlib.suppress(NotFound):
             await self.port.delete(res, name, None if res is NODES else "default")
 
-    def pod(self, name: str, cards: int, seconds: float | None, scheduler: str = OURS, **labels: str) -> Object:
-        amounts = {"cpu": "1", "memory": "1Gi"} | ({GPU: str(cards)} if cards else {})
-        annotations = {} if seconds is None else {RUN: str(seconds)}
-        return {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": name, "namespace": "default", "labels": labels, "annotations": annotations},
-            "spec": {
-                "schedulerName": scheduler,
-                "restartPolicy": "Never",
-                "containers": [{"name": "main", "image": "x", "resources": {"limits": amounts, "requests": amounts}}],
-            },
-        }
-
-    async def gang(self, gang: Gang) -> None:
-        await self.create(
-            PODGROUPS,
-            {
-                "apiVersion": "scheduler.tensorstack.dev/v1beta1",
-                "kind": "PodGroup",
-                "metadata": {"name": gang.name},
-                "spec": {"minMember": gang.minimum, "queue": gang.queue},
-            },
-        )
-        self.gangs[gang.name] = gang
-        for index in range(gang.size):
-            await self.member(gang, index)
-
-    async def member(self, gang: Gang, index: int) -> None:
-        await self.create(PODS, self.pod(f"{gang.name}-{index}", gang.cards, gang.seconds, **{GROUP: gang.name}))
-
-    async def single(self, name: str, cards: int, queue: str, seconds: float | None) -> None:
-        self.singles[name] = self.pod(name, cards, seconds, **{QUEUE: queue})
-        await self.create(PODS, self.singles[name])
-
-    async def job(self, name: str, replicas: int, cards: int, queue: str, seconds: float | None) -> None:
-        template = self.pod("x", cards, seconds)
-        spec = {"containers": template["spec"]["containers"]}
-        spec["containers"][0]["name"] = "pytorch"
-        worker = {
-            "type": "worker",
-            "replicas": replicas,
-            "restartPolicy": "Always" if seconds is None else "OnFailure",
-            "template": {"metadata": {"annotations": template["metadata"]["annotations"]}, "spec": spec},
-        }
-        self.jobs[name] = (queue, replicas, cards)
-        await self.create(
-            PYTORCHTRAININGJOBS,
-            {
-                "apiVersion": "batch.tensorstack.dev/v1beta1",
-                "kind": "PyTorchTrainingJob",
-                "metadata": {"name": name},
-                "spec": {
-                    "scheduler": {"t9kScheduler": {"queue": queue}},
-                    "runPolicy": {"backoffLimit": 1000},
-                    "replicaSpecs": [worker],
-                },
-            },
-        )
+    async def submit(self, asked: Asked) -> None:
+        self.asked[asked.name] = asked
+        await asked.submit(self)
 
     async def forget(self, name: str) -> None:
         """A user deletes a job with everything that belongs to it."""
-        if name in self.gangs:
-            gang = self.gangs.pop(name)
-            await self.delete(PODGROUPS, name)
-            for index in range(gang.size):
-                await self.delete(PODS, f"{name}-{index}")
-        elif name in self.jobs:
-            del self.jobs[name]
-            await self.delete(PYTORCHTRAININGJOBS, name)
-        elif name in self.singles:
-            del self.singles[name]
-            await self.delete(PODS, name)
+        asked = self.asked.pop(name, None)
+        if asked is not None:
+            await asked.forget(self)
 
-    async def queue(self, name: str, quota: int | None, zone: str = "", priority: int = 0) -> None:
-        """Make or edit a queue, in SQL as the REST service does."""
+    async def queue(self, name: str, quota: int | None, **fields: Any) -> None:
+        """Make or edit a queue in SQL as the REST service does, once the database answers. `zone` labels nodes."""
         store = self.store()
-        spec: Object = {"quota": {"requests": {GPU: str(quota)}}} if quota is not None else {}
-        spec |= {"nodeSelector": {"matchLabels": {"zone": zone}}} if zone else {}
-        spec["priority"] = priority
-        facts = self.witness.queues.setdefault(name, QueueFacts(zone))
-        facts.quotas.append((self.now(), quota))
-        away, self.database_away = self.database_away, False
+        spec = _queue_spec(quota, fields)
         try:
-            if await store.queues.get(name) is None:
-                await store.queues.create(name, {}, spec, {"everyone": True})
-            else:
-                await store.queues.edit(name, lambda _: ({}, spec))
+            while True:
+                with contextlib.suppress(StoreError):
+                    if await store.queues.get(name) is None:
+                        await store.queues.create(name, {}, spec, _EVERYBODY)
+                    else:
+                        await store.queues.edit(name, lambda _: ({}, spec))
+                    return
+                await asyncio.sleep(1)
         finally:
-            self.database_away = away
             await store.close()
+
+    async def edit_queue_object(self, name: str, quota: int | None) -> None:
+        """Edit a queue as `kubectl edit` does."""
+        requests = {GPU: None if quota is None else str(quota)}
+        with contextlib.suppress(ApiError):
+            body = {"spec": {"quota": {"requests": requests}}}
+            await self.port.patch(QUEUES, name, SYSTEM_NAMESPACE, body)
+
+    def read_queues(self) -> None:
+        """The queues as SQL has them from now on."""
+        connection = sqlite3.connect(self._database)
+        try:
+            rows = connection.execute("SELECT name, spec FROM queue ORDER BY name").fetchall()
+        finally:
+            connection.close()
+        for name, text in rows:
+            spec = msgspec.json.decode(text)
+            zone = ((spec.get("nodeSelector") or {}).get("matchLabels") or {}).get("zone", "")
+            quota = ((spec.get("quota") or {}).get("requests") or {}).get(GPU)
+            facts = self.witness.queues.setdefault(name, QueueFacts(zone))
+            facts.strict = spec.get("ordering") == "Strict"
+            value = None if quota is None else int(quota)
+            if not facts.quotas or facts.quotas[-1][1] != value:
+                facts.quotas.append((self.now(), value))
 
     async def node(self, name: str, cards: int, zone: str) -> None:
         amounts = {"cpu": "32", "memory": "64Gi", "pods": "110", GPU: str(cards)}
@@ -327,17 +327,26 @@ class World:
         """No more faults; whether the cluster came to rest within an hour."""
         self.calm = True
         self.faults.clear()
-        self.database_away = False
-        for life in (self.scheduler, self.controllers):
-            if life is not None:
-                life.port.last = 0
+        self.stalled.clear()
+        self.database_away, SQL.breaks_in = False, 0
+        self.witness.on_bound.clear()
+        for life in self._past:
+            life.port.last = life.steps_left = 0
+            life.resume()
         for name in list(self.witness.nodes):
             await self.silence(name, False)
             await self.cordon(name, False)
-        still, before = 0, ""
+        return await self.rest()
+
+    async def rest(self) -> bool:
+        """Whether the cluster comes to rest within an hour; gangs in part are noticed on the way."""
+        still, before, halves = 0, "", set[str]()
         for _ in range(72):
             await asyncio.sleep(50)
-            seen = self._picture()
+            now_half = self.witness.half_bound()
+            for text in sorted(halves & now_half):
+                self.witness.say(f"still in part long after the bind timeout: {text}")
+            halves, seen = now_half, self._picture()
             still, before = (still + 1 if seen == before else 0), seen
             if still == 2:
                 return True
@@ -360,10 +369,45 @@ class World:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
+def _queue_spec(quota: int | None, fields: dict[str, Any]) -> Object:
+    spec: Object = {"quota": {"requests": {GPU: str(quota)}}} if quota is not None else {}
+    zone = fields.pop("zone", "")
+    return spec | ({"nodeSelector": {"matchLabels": {"zone": zone}}} if zone else {}) | fields
+
+
+async def _wait_for(work: Awaitable[None]) -> None:
+    await work
+
+
 def _causes(error: BaseException) -> str:
     if isinstance(error, BaseExceptionGroup):
         return "; ".join(map(_causes, error.exceptions))
     return repr(error)
+
+
+def _lost_leadership(error: BaseException) -> bool:
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(_lost_leadership, error.exceptions))
+    return isinstance(error, LeadershipLost) or (isinstance(error, Failure) and "was lost" in str(error))
+
+
+@contextlib.contextmanager
+def _watched(world: World) -> Any:
+    """The plans are audited, and whoever is to be evicted is known."""
+    originals = {module: module.evict for module in (preemption, integrity)}
+
+    def telling(original: Any) -> Any:
+        async def evict(port: Any, victim: Any, **options: Any) -> Any:
+            world.witness.to_go.add(victim.uid)
+            return await original(port, victim, **options)
+
+        return evict
+
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(patch("t9ksched.scheduler.loop.Planner", world.plans.planner))
+        for module, original in originals.items():
+            stack.enter_context(patch.object(module, "evict", telling(original)))
+        yield
 
 
 @contextlib.asynccontextmanager
@@ -384,17 +428,18 @@ async def new_world(seed: int, folder: Path) -> AsyncIterator[World]:
     store = world.store()
     await store.queues.ensure_default()
     await store.close()
-    witness.queues["default"] = QueueFacts(quotas=[(START, None)])
+    witness.decided = world.plans.decided
     world.agents.begin()
     await world.agents.synced()
-    try:
-        yield world
-    finally:
-        await world.stop()
-        collector.cancel()
-        await asyncio.gather(collector, return_exceptions=True)
-        for task in asyncio.all_tasks() - {asyncio.current_task()}:
-            task.cancel()
+    with _watched(world):
+        try:
+            yield world
+        finally:
+            await world.stop()
+            collector.cancel()
+            await asyncio.gather(collector, return_exceptions=True)
+            for task in asyncio.all_tasks() - {asyncio.current_task()}:
+                task.cancel()
 
 
-__all__ = ["ENDED", "Gang", "World", "new_world"]
+__all__ = ["World", "new_world"]

@@ -1,0 +1,30 @@
+"""A history repeats to the byte, in any process: no order comes from hashes, addresses or the machine's clock."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = """
+import sys
+from tests.chaos.history import play
+print(*(play(int(seed)).digest for seed in sys.argv[1:]))
+"""
+
+
+def digests(hash_seed: str, *seeds: int) -> list[str]:
+    environment = os.environ | {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", PROGRAM, *map(str, seeds)]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize("seeds", [(1, 2), (3, 4)])
+def test_a_seed_is_one_history_in_every_process(seeds: tuple[int, int]) -> None:
+    first = digests("1", *seeds)
+    second = digests("2", *reversed(seeds))  # nor does it matter what was played before
+    assert len(set(first)) == 2
+    assert first == second[::-1]
