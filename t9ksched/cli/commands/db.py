@@ -1,4 +1,4 @@
-"""`t9ksched db`: bring a database's tables to this release, or back, and say where they are."""
+"""`t9ksched db`: bring a database's tables to this release, or back, say where they are, and copy it."""
 
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +11,7 @@ from t9ksched.cli.foreign import failures
 from t9ksched.cli.options import DataDirOption
 from t9ksched.cli.output import console
 
-app = typer.Typer(no_args_is_help=True, help="Upgrade, downgrade and inspect the database.")
+app = typer.Typer(no_args_is_help=True, help="Upgrade, downgrade, inspect and copy the database.")
 UrlOption = Annotated[
     str | None,
     typer.Option(
@@ -56,6 +56,22 @@ def downgrade(
 def current(db: UrlOption = None, data_dir: DataDirOption = None) -> None:
     """Say at which revision the tables are, and which one this release needs."""
     _tell(_address(db, data_dir))
+
+
+@app.command("backup")
+def backup(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The copy; it must not exist yet.")],
+    db: UrlOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Copy an SQLite database while it is in use. PostgreSQL has pg_dump."""
+    from t9ksched.store.backup import copy
+
+    with failures():
+        copy(_address(db, data_dir), file)
+    console().print(
+        f"The database was copied to {file}. To go back: stop the service, put the copy in place, start it."
+    )
 
 
 def _address(db: str | None, data_dir: Path | None) -> str:

@@ -1,0 +1,172 @@
+"""What is backed up as the administrator's guide says comes back whole, and goes on from there."""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import select, text
+from sqlalchemy.exc import DBAPIError
+
+from t9ksched.store import Store, history
+from t9ksched.store.acceptances import Acceptance
+from t9ksched.store.controls import SCHEDULING, Stop
+from t9ksched.store.errors import RevisionChanged, StoreError
+from t9ksched.store.history import Event
+from t9ksched.store.jobs import JobRecord
+from t9ksched.store.tables import metadata
+from tests.acceptance.conftest import run
+from tests.postgresql import PostgreSQL, postgresql
+
+NOW = datetime(2031, 5, 6, 7, 8, 9, tzinfo=UTC)
+Picture = dict[str, list[tuple[Any, ...]]]
+
+
+def backup(address: str, target: Path) -> str:
+    """What an administrator types; what he is told."""
+    done = run("db", "backup", str(target), "--db", address)
+    assert done.code == 0, done.err
+    return done.out.replace("\n", " ")
+
+
+async def furnish(store: Store) -> dict[str, str]:
+    """Something in every table; the tokens' secrets."""
+    secrets = {
+        "boss": await store.tokens.create("boss", "manager", queues=["a"], groups=["g"], by="admin"),
+        "late": await store.tokens.create("late", expires_at=datetime.now(UTC) + timedelta(days=1), by="admin"),
+        "gone": await store.tokens.create("gone", by="admin"),
+    }
+    secrets["admin"] = await store.tokens.ensure_admin() or ""
+    await store.tokens.revoke("gone", by="admin")
+    spec = {"priority": 7, "quota": {"requests": {"nvidia.com/gpu": "8", "cpu": "2"}}}
+    await store.queues.create("a", {"team": "vision"}, spec, {"users": ["ann", "ünï"], "maxPriority": 3}, by="admin")
+    await store.queues.create("b", {}, {}, {"everyone": True}, by="admin")
+    await store.queues.edit("b", lambda old: (old.labels, {"closed": True}), draining=True, by="boss")
+    await store.queues.create("c", {}, {}, by="admin")
+    await store.queues.delete("c", by="admin")
+    about: dict[str, Any] = {"kind": "Pod", "namespace": "default", "name": "p", "uid": "u1", "queue": "a"}
+    accepted = Acceptance(**about, submitter="ann", groups=["g"], priority=3, cards={"nvidia.com/gpu": 2})
+    job = JobRecord(**about, phase="Running", submitted_at=NOW, shape={"name": "p", "order": {"z": 1, "a": 2}})
+    bound = {"pod": "p", "node": "n1", "cards": {"main": [0, 3]}, "model": "A100", "resource": "nvidia.com/gpu"}
+    events = [Event(event=history.SUBMITTED, at=NOW, actor="ann", **about)]
+    await store.submitted([accepted], [job], events)
+    hours = ((history.BOUND, 0, bound), (history.STARTED, 1, {}), (history.RELEASED, 3, {"pod": "p"}))
+    await store.history.append_many(
+        [Event(event=event, at=NOW + timedelta(hours=at), detail=detail, **about) for event, at, detail in hours]
+    )
+    still = about | {"uid": "u2", "name": "q"}
+    await store.history.append(Event(event=history.BOUND, at=NOW, detail=bound | {"pod": "q"}, **still))
+    await store.controls.hold(Event(event=history.JOB_HELD, actor="boss", **about))
+    await store.stops.stop(Stop(SCHEDULING, NOW + timedelta(days=9999), "admin", NOW, "new switches"))
+    await store.instances.lead("http://10.0.0.1:1", "first")
+    await store.meta.set("key", {"z": 1, "a": [True, None]})
+    return secrets
+
+
+async def picture(store: Store) -> Picture:
+    """Every row of every table."""
+    found: Picture = {}
+    async with store.database.read() as connection:
+        for table in metadata.sorted_tables:
+            rows = (await connection.execute(select(table).order_by(*table.primary_key))).all()
+            found[table.name] = [tuple(row) for row in rows]
+    return found
+
+
+async def goes_on(store: Store, before: Picture, secrets: dict[str, str]) -> None:
+    """The restored database is as good as the old one: who was known is known, and what follows comes after."""
+    assert await picture(store) == before
+    assert [name for name, rows in before.items() if not rows] == [], "every table had something"
+    for name, secret in secrets.items():
+        known = await store.tokens.authenticate(secret)
+        assert (known.name if known else "gone") == name
+    queue = await store.queues.get("a")
+    assert queue is not None
+    with pytest.raises(RevisionChanged):
+        await store.queues.set_members("a", {}, queue.revision - 1)
+    head = await store.changes.head()
+    edited = await store.queues.set_members("a", {"users": ["bob"]}, queue.revision, by="admin")
+    assert edited.revision > head == max(row[0] for row in before["change_log"])
+    last = (await store.history.list(newest_first=True, limit=1))[0]
+    assert (last.event, last.id > max(row[0] for row in before["history"])) == (history.MEMBERS_CHANGED, True)
+    with pytest.raises((StoreError, DBAPIError)):
+        async with store.database.write() as connection:
+            await connection.execute(text("UPDATE history SET actor = 'nobody'"))
+    assert await store.instances.lead("http://10.0.0.2:1", "second") == 2
+
+
+@pytest.fixture
+async def used(tmp_path: Path) -> AsyncIterator[tuple[Store, dict[str, str]]]:
+    async with await Store.open(f"sqlite:///{tmp_path}/store.db") as store:
+        yield store, await furnish(store)
+
+
+async def test_sqlite_while_it_is_written(used: tuple[Store, dict[str, str]], tmp_path: Path) -> None:
+    store, secrets = used
+    stop = asyncio.Event()
+
+    async def write() -> None:
+        number = 0
+        while not stop.is_set():
+            number += 1
+            await store.queues.edit("b", lambda old: ({"n": str(number)}, old.spec), by="admin")  # noqa: B023
+
+    writing = asyncio.create_task(write())
+    await asyncio.sleep(0.1)
+    told = await asyncio.to_thread(backup, f"sqlite:///{tmp_path}/store.db", tmp_path / "copy.db")
+    stop.set()
+    await writing
+    assert "copy.db" in told
+    with sqlite3.connect(tmp_path / "copy.db") as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    connection.close()
+    async with await Store.open(f"sqlite:///{tmp_path}/copy.db", migrate=False) as copy:
+        record, head = await copy.queues.get("b"), await copy.changes.head()
+        assert record is not None
+        assert record.revision == head, "the last change is there whole: the row, its revision and its record"
+        (last,) = await copy.history.list(newest_first=True, limit=1)
+        assert last.detail["after"]["labels"] == record.labels
+        await goes_on(copy, await picture(copy), secrets)
+
+
+async def test_sqlite_comes_back_as_it_was(used: tuple[Store, dict[str, str]], tmp_path: Path) -> None:
+    store, secrets = used
+    before = await picture(store)
+    await asyncio.to_thread(backup, f"sqlite:///{tmp_path}/store.db", tmp_path / "copy.db")
+    await store.queues.delete("a", by="admin")
+    async with await Store.open(f"sqlite:///{tmp_path}/copy.db") as copy:
+        await goes_on(copy, before, secrets)
+
+
+async def test_a_copy_is_private_and_never_written_over(used: tuple[Store, dict[str, str]], tmp_path: Path) -> None:
+    address, target = f"sqlite:///{tmp_path}/store.db", tmp_path / "copy.db"
+    await asyncio.to_thread(backup, address, target)
+    assert target.stat().st_mode & 0o777 == 0o600
+    again = await asyncio.to_thread(run, "db", "backup", str(target), "--db", address)
+    assert (again.code, "exists already" in again.err) == (1, True)
+    missing = await asyncio.to_thread(run, "db", "backup", str(tmp_path / "x"), "--db", f"sqlite:///{tmp_path}/no.db")
+    assert (missing.code, "here is no database" in " ".join(missing.err.split())) == (1, True)
+    foreign = await asyncio.to_thread(run, "db", "backup", "x", "--db", "postgresql://u:hunter2@host/name")
+    assert (foreign.code, "pg_dump" in foreign.err, "hunter2" in foreign.err) == (1, True, False)
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[PostgreSQL]:
+    with postgresql() as running:
+        yield running
+
+
+@pytest.mark.postgres
+async def test_postgresql_comes_back_as_it_was(server: PostgreSQL) -> None:
+    address, restored = server.create("used"), server.create("restored")
+    async with await Store.open(address) as store:
+        secrets = await furnish(store)
+        before = await picture(store)
+        dump = await asyncio.to_thread(server.program, "pg_dump", "--format=custom", address)
+        await store.queues.delete("a", by="admin")
+    await asyncio.to_thread(server.program, "pg_restore", "--no-owner", f"--dbname={restored}", stdin=dump)
+    async with await Store.open(restored) as store:
+        await goes_on(store, before, secrets)
