@@ -14,7 +14,7 @@ from t9ksched.model.gang import Gang
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.queue import QueueSpec
-from tests.builders import gang, node, queue, view
+from tests.builders import gang, node, queue, running, view
 from tests.unit.engine.deciding import codes, starts, where
 
 
@@ -179,3 +179,14 @@ def test_what_was_refused_in_a_cycle_with_a_fault_is_not_remembered() -> None:
     found = plan(given, policy, 0, memo)
     assert found.faults == ()
     assert found.to_bytes() == plan(given, policy, 0).to_bytes()
+
+
+def test_nobody_is_evicted_from_nodes_that_a_plugin_drops() -> None:
+    nodes = [node(f"n{at}", cpu=4) for at in range(2)]
+    lows = [running(f"l{at}", "low", [f"n{at}"], cpu=4, created=at) for at in range(2)]
+    queues = {"low": queue(), "high": queue(priority=1)}
+    given = view(nodes, [gang("p", "high", cpu=4)], queues, running=lows)
+    actions = ("allocate", "preempt")
+    assert [one.pod for one in decide(given, Policy(actions=actions)).evictions] == ["l1-0"]
+    use = PluginUse("even", Hooks(allows=even_nodes))
+    assert [one.pod for one in decide(given, using(use, actions=actions)).evictions] == ["l0-0"]

@@ -1,0 +1,74 @@
+"""Rules about other pods from outside: namespaces by label, and what pods that are there prefer."""
+
+from typing import Any
+
+from t9ksched.kube.resources import NAMESPACES, PODS
+from t9ksched.model import names
+from tests.integration.scheduler.conftest import Start
+from tests.integration.world import World
+
+HOST = "kubernetes.io/hostname"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+def near(app: str, **more: Any) -> dict[str, Any]:
+    return {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": HOST, **more}
+
+
+def labelled(pod: dict[str, Any], app: str) -> dict[str, Any]:
+    pod["metadata"]["labels"]["app"] = app
+    return pod
+
+
+async def test_namespaces_are_selected_by_their_labels_as_they_change(world: World, start: Start, queue: str) -> None:
+    await world.play(3, 1)
+    async with start():
+        server = world.pod("server", 0, queue=queue, nodeSelector={HOST: world.nodes[2]})
+        await world.create(labelled(server, "server"))
+        await world.running("server")
+        red = near("server", namespaceSelector={"matchLabels": {"t9ksched.test/team": "red"}})
+        await world.create(world.pod("client", 0, queue=queue, affinity={"podAffinity": {REQUIRED: [red]}}))
+        told = await world.event(names.EVENT_WAITING, "client")
+        assert "pod affinity forbids" in told["message"]
+        await world.client.patch(
+            NAMESPACES, world.namespace, None, {"metadata": {"labels": {"t9ksched.test/team": "red"}}}
+        )
+        (client,) = await world.running("client")
+        assert client["spec"]["nodeName"] == world.nodes[2]
+
+
+async def test_what_a_running_pod_prefers_counts_for_newcomers(world: World, start: Start, queue: str) -> None:
+    await world.play(3, 1)
+    async with start():
+        wish = [{"weight": 100, "podAffinityTerm": near("web")}]
+        server = world.pod(
+            "server", 0, queue=queue, nodeSelector={HOST: world.nodes[1]}, affinity={"podAffinity": {PREFERRED: wish}}
+        )
+        await world.create(server)
+        await world.running("server")
+        await world.create(labelled(world.pod("web", 0, queue=queue), "web"))
+        (web,) = await world.running("web")
+        assert web["spec"]["nodeName"] == world.nodes[1]
+
+
+async def test_pods_that_leave_do_not_count_where_others_are_spread(world: World, start: Start, queue: str) -> None:
+    await world.play(2, 1)
+    spread = [{"maxSkew": 1, "topologyKey": HOST, "labelSelector": {"matchLabels": {"app": "x"}}}]
+    async with start():
+        held = {"finalizers": ["t9ksched.test/held"]}
+        for name in ("a", "b"):
+            pod = labelled(world.pod(name, 0, queue=queue, nodeSelector={HOST: world.nodes[0]}), "x")
+            pod["metadata"] |= held
+            await world.create(pod)
+        await world.running("a", "b")
+        here = {HOST: world.nodes[0]}
+        late = labelled(world.pod("c", 0, queue=queue, nodeSelector=here, topologySpreadConstraints=spread), "x")
+        late["spec"]["topologySpreadConstraints"][0]["nodeAffinityPolicy"] = "Ignore"
+        await world.create(late)
+        await world.event(names.EVENT_WAITING, "c")
+        for name in ("a", "b"):
+            await world.client.delete(PODS, name, world.namespace)
+        await world.running("c")
+        for name in ("a", "b"):
+            await world.client.patch(PODS, name, world.namespace, {"metadata": {"finalizers": None}})

@@ -1,0 +1,35 @@
+"""How an explanation reads: who holds what, in cards or in cpu, and until when."""
+
+import io
+
+from rich.console import Console
+
+from t9ksched.cli.commands.explain import show
+
+
+def test_holders_are_told_in_what_they_hold() -> None:
+    out = Console(file=io.StringIO(), width=100)
+    holders = [
+        {"queue": "q", "job": "ns/MPIJob/walk", "gpus": 8, "holds": {"nvidia.com/gpu": "8"}, "until": None},
+        {"queue": "q", "job": None, "gpus": 1, "holds": {"nvidia.com/gpu": "1"}, "until": "2031-05-01T00:00:00Z"},
+        {"queue": None, "job": "ns/Pod/web", "gpus": 0, "holds": {"cpu": "50", "memory": "1Gi"}, "until": None},
+    ]
+    reason = {"code": "InsufficientResources", "message": "needs 8", "needs": {"cpu": "8"}, "has": {}, "nodes": {}}
+    show(
+        {
+            "job": {"kind": "Pod", "name": "p", "namespace": "ns", "queue": "q", "members": {}},
+            "verdict": "Waiting",
+            "reasons": [reason],
+            "holders": holders,
+            "unblocks": ["room is given back"],
+            "position": 3,
+        },
+        out,
+    )
+    text = out.file.getvalue()  # type: ignore[attr-defined]
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    assert "Place in its queue: 3" in lines
+    assert "q ns/MPIJob/walk 8 GPUs unknown" in lines
+    assert "q – 1 GPU 2031-05-01T00:00:00Z" in lines, "a job of somebody else has no name"
+    assert "– ns/Pod/web 50 cpu, 1Gi memory unknown" in lines
+    assert "→ room is given back" in lines
