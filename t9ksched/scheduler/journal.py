@@ -63,6 +63,11 @@ class Journal:
         self._gone[uid] = at
         self._wake()
 
+    @property
+    def backlog(self) -> int:
+        """Rows that wait to be written."""
+        return len(self._acceptances) + len(self._events) + len(self._jobs)
+
     def _wake(self) -> None:
         self._idle.clear()
         self._work.set()
@@ -104,8 +109,8 @@ class Journal:
         await self._idle.wait()
 
     async def _flush(self) -> None:
-        if self._acceptances:
-            batch = list(self._acceptances)
+        while self._acceptances:
+            batch = list(islice(self._acceptances, _BATCH))
             await self._store.acceptances.put_many(batch, announce=False)
             for _ in batch:
                 self._acceptances.popleft()

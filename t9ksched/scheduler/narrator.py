@@ -10,7 +10,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Final
+from sys import intern
+from typing import Final, NamedTuple
+
+import msgspec
 
 from t9ksched.model import names
 from t9ksched.model.ordered import OrderedSet
@@ -25,12 +28,32 @@ from t9ksched.store import history
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.history import Event
 from t9ksched.store.jobs import JobRecord as StoredJob
+from t9ksched.store.jobs import Written
 
 JOB_PERIOD: Final = 1.0
+_JOBS_A_SLICE: Final = 50
+_MOST_WAITING: Final = 2000
+_TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
+_encode: Final = msgspec.json.Encoder().encode
 COUNTS_PERIOD: Final = 4.0
 """Seconds between two writes of one job when only its counts changed: they come by the second while it starts."""
 _REFUSALS: Final = frozenset({str(Code.NOT_PERMITTED), str(Code.SUBMITTER_UNKNOWN)})
 """Reasons of the last gate: the group is not waiting for room."""
+
+
+class _Written(NamedTuple):
+    """What was written of a job last: enough to see that it changed and to say that it went. Copies of everything, as
+    dicts, would be the largest thing in memory.
+    """
+
+    digest: int
+    """Of its whole JSON."""
+    kind: str
+    namespace: str
+    name: str
+    queue: str | None
+    phase: str
+    finished: str | None
 
 
 class Narrator:
@@ -42,16 +65,19 @@ class Narrator:
         self._notices = notices
         self._clock = clock
         self._told: dict[str, frozenset[str]] = {}
-        self._shapes: dict[str, Json] = {}
+        self._written: dict[str, _Written] = {}
         self._work = asyncio.Event()
         self._wrote: dict[str, float] = {}
         self._later: dict[str, float] = {}
         """When jobs written a short while ago are looked at again, soonest first."""
 
-    def restore(self, stored: Iterable[StoredJob]) -> None:
+    def restore(self, stored: Iterable[Written]) -> None:
         """What was written before a restart: it is not told twice, and what is gone since is noted."""
-        self._shapes = {job.uid: job.shape for job in stored}
-        self._state.changed_jobs.update(self._shapes)
+        for job in stored:
+            finished = job.finished_at.strftime(_TIME) if job.finished_at else None
+            name = (intern(job.kind), intern(job.namespace), job.name)
+            self._written[job.uid] = _Written(hash(job.shape.encode()), *name, job.queue, job.phase, finished)
+            self._state.changed_jobs.add(job.uid)
 
     def wake(self) -> None:
         """Something about a job changed."""
@@ -183,8 +209,10 @@ class Narrator:
             for count, uid in enumerate(changed):
                 if uid:
                     self._tell(uid)
-                if count % 50 == 49:
+                if count % _JOBS_A_SLICE == _JOBS_A_SLICE - 1:
                     await asyncio.sleep(0)
+                    if self._journal.backlog > _MOST_WAITING:  # a UID waits here at less cost than a row does there
+                        await self._journal.flushed()
             if len(self._told) > 2 * len(self._state.gangs_by_uid) + 1000:
                 self._told = {uid: codes for uid, codes in self._told.items() if uid in self._state.gangs_by_uid}
             await asyncio.sleep(JOB_PERIOD)
@@ -203,29 +231,31 @@ class Narrator:
     def _tell(self, uid: str) -> None:
         at = datetime.fromtimestamp(self._clock() / 1e9, UTC)
         view = job_view(self._state, uid)
-        before = self._shapes.get(uid)
+        before = self._written.get(uid)
         if view is None:
             if before is not None:
-                del self._shapes[uid]
-                self._job_event(history.DELETED, before, at)
+                del self._written[uid]
+                self._job_event(history.DELETED, uid, before, at)
                 self._journal.gone(uid, at)
             return
         wrote = self._wrote.get(uid)
-        if wrote is not None and before is not None and before["phase"] == phase(view):
+        if wrote is not None and before is not None and before.phase == phase(view):
             self._later.setdefault(uid, wrote + COUNTS_PERIOD)
             return
         self._later.pop(uid, None)
         shape = job_shape(view, self._state)
-        if before is not None and before.get("finishedAt") and not shape["finishedAt"]:
-            shape["finishedAt"] = before["finishedAt"]
-        if shape == before:
+        if before is not None and before.finished and not shape["finishedAt"]:
+            shape["finishedAt"] = before.finished
+        if before is not None and _digest(shape) == before.digest:
             return
-        current, earlier = shape["phase"], before["phase"] if before else "Pending"
-        if current != earlier and current in (*FINISHED, "Running"):
-            self._job_event(history.STARTED if current == "Running" else history.FINISHED, shape, at)
+        current, earlier = shape["phase"], before.phase if before else "Pending"
         if current in FINISHED and not shape["finishedAt"]:
-            shape["finishedAt"] = at.strftime("%Y-%m-%dT%H:%M:%SZ")
-        self._shapes[uid] = shape
+            shape["finishedAt"] = at.strftime(_TIME)
+        name = (view.kind, view.namespace, view.name)
+        written = _Written(_digest(shape), *name, shape["queue"], current, shape["finishedAt"])
+        if current != earlier and current in (*FINISHED, "Running"):
+            self._job_event(history.STARTED if current == "Running" else history.FINISHED, uid, written, at)
+        self._written[uid] = written
         self._wrote[uid] = asyncio.get_running_loop().time()
         self._journal.job(_stored(view, shape, at))
 
@@ -236,18 +266,18 @@ class Narrator:
             async with asyncio.timeout(None if due is None else max(0.0, due - time())):
                 await self._work.wait()
 
-    def _job_event(self, event: str, shape: Json, at: datetime) -> None:
+    def _job_event(self, event: str, uid: str, job: _Written, at: datetime) -> None:
         self._journal.event(
             Event(
                 event=event,
                 at=at,
-                kind=shape["kind"],
-                namespace=shape["namespace"],
-                name=shape["name"],
-                uid=shape["uid"],
-                queue=shape["queue"],
+                kind=job.kind,
+                namespace=job.namespace,
+                name=job.name,
+                uid=uid,
+                queue=job.queue,
                 actor="scheduler",
-                detail={"phase": shape["phase"]},
+                detail={"phase": job.phase},
             )
         )
 
@@ -256,6 +286,10 @@ class Narrator:
 def _moment(ns: int) -> datetime:
     """All of a cycle's events have one time."""
     return datetime.fromtimestamp(ns / 1e9, UTC)
+
+
+def _digest(shape: Json) -> int:
+    return hash(_encode(shape))
 
 
 def _text(reasons: tuple[Reason, ...]) -> list[tuple[str, str]]:

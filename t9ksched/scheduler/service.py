@@ -50,6 +50,7 @@ HEARTBEAT_SECONDS = 5.0
 VOLUMES_SHARE = 0.75
 """Of the time that a gang's binding may take, what its volumes may take."""
 _DATABASE_PAUSE = 2.0
+_ACCEPTING_PAUSE = 0.02
 _CONFIGURATION_SECONDS = 3.0
 
 
@@ -175,6 +176,7 @@ class SchedulerService:
                 self.state.changed_queues.update(self.state.queues)
                 tasks.create_task(self._follow_changes(revision))
                 tasks.create_task(self._heartbeat())
+                tasks.create_task(self._accept_running())
                 tasks.create_task(self._status.run())
                 tasks.create_task(self._narrator.run())
                 tasks.create_task(self.loop.run())
@@ -198,14 +200,23 @@ class SchedulerService:
             async with asyncio.timeout(_CONFIGURATION_SECONDS):
                 await self._config_map.synced.wait()
 
+    async def _accept_running(self) -> None:
+        """Accept what ran before we came, little by little: a large cluster has a hundred thousand of them."""
+        while self.state.accept_running(self._clock()):
+            self._narrator.accepted(self.state.take_new_acceptances())
+            await asyncio.sleep(_ACCEPTING_PAUSE)
+        self._narrator.accepted(self.state.take_new_acceptances())
+
     async def _restore(self) -> int:
         """Read what was promised and written before; the revision read."""
         try:
             await self._lead()
             revision = await self._store.changes.head()
-            for acceptance in await self._store.acceptances.all():
-                self.state.accept(acceptance)
-            self._narrator.restore(await self._store.jobs.list())
+            async for accepted in self._store.acceptances.pieces():
+                for acceptance in accepted:
+                    self.state.accept(acceptance)
+            async for jobs in self._store.jobs.written():
+                self._narrator.restore(jobs)
             await self._projection.load()
             await self._directions.load()
             await self._evictor.tenants.restore(self._store.history, self._clock())

@@ -7,6 +7,7 @@ Decisions are charged here before they are carried out, and taken back on refusa
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import islice
 
 from t9ksched.admission.access import Members
 from t9ksched.engine.plan import Assignment
@@ -27,6 +28,7 @@ REFILL_HOLD_NS = 60 * 1_000_000_000
 RETRY_AFTER_REFUSAL_NS = 1_000_000_000
 """How long a refused pod rests before it is tried again; doubled with each refusal, up to a minute."""
 _LONGEST_REST_DOUBLINGS = 6
+_ACCEPTED_AT_ONCE = 200
 IDLE_PROMISE_NS = 5 * 1_000_000_000
 """How long promised room that nobody is leaving is kept: the watch may be behind the evictions."""
 
@@ -58,7 +60,7 @@ class ClusterState(Observed):
         self._naming_ends = []
         self._resting = OrderedSet(pod for pod in self._resting if pod.waiting and pod.retry_at > now)
         resting = {pod.gang for pod in self._resting}
-        self._accept_running(now)
+        self.accept_running(now)
         for record in list(self.pending):
             if record in resting:
                 continue
@@ -188,15 +190,18 @@ class ClusterState(Observed):
         taken, self._said = self._said, []
         return taken
 
-    def _accept_running(self, now: int) -> None:
+    def accept_running(self, now: int) -> bool:
         """What holds places is taken as it is, be its queue closed since: it ran before we looked, or the record of its
         acceptance was lost with the process that made it. Later edits change nothing of it either.
+
+        A few groups a call, so that a start on a large cluster does not hold the loop; whether there are more.
         """
         self.settle()
-        found, self._unaccepted = self._unaccepted, OrderedSet()
-        for gang in found:
+        for gang in list(islice(self._unaccepted, _ACCEPTED_AT_ONCE)):
+            self._unaccepted.discard(gang)
             if gang.acceptance is None and gang.uid and gang.placed_count():
                 self._accept_new(gang, now, runs=True)
+        return bool(self._unaccepted)
 
     def _accept_new(self, gang: GangRecord, now: int, *, runs: bool = False) -> None:
         queue = self.queues.get(gang.spec.queue)

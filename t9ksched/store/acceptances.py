@@ -4,7 +4,7 @@ Labels and annotations can be edited by their owners afterwards; these rows cann
 who submitted, into which queue and group, with which priority, time limit and cards.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -101,10 +101,21 @@ class Acceptances:
         return found
 
     async def all(self) -> list[Acceptance]:
-        """Every acceptance, oldest first: what a scheduler reads when it starts."""
-        async with self._database.read() as connection:
-            query = select(acceptance).order_by(acceptance.c.accepted_at, acceptance.c.uid)
-            return [_acceptance(row) for row in (await connection.execute(query)).mappings()]
+        """Every acceptance, oldest first."""
+        found = [one async for piece in self.pieces() for one in piece]
+        return sorted(found, key=lambda one: (one.accepted_at, one.uid))
+
+    async def pieces(self) -> AsyncIterator[list[Acceptance]]:
+        """Every acceptance, a thousand at a time, in the order of UIDs: what a scheduler reads when it starts."""
+        last = ""
+        while True:
+            query = select(acceptance).where(acceptance.c.uid > last).order_by(acceptance.c.uid).limit(BATCH)
+            async with self._database.read() as connection:
+                piece = [_acceptance(row) for row in (await connection.execute(query)).mappings()]
+            if not piece:
+                return
+            yield piece
+            last = piece[-1].uid
 
     async def forget(self, uids: Iterable[str]) -> int:
         """Remove the acceptances of objects that are gone; how many there were. History keeps what happened."""

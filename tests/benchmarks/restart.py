@@ -77,7 +77,8 @@ def pod(index: int, node: str, layer: int) -> dict[str, Any]:
     if node:
         metadata["annotations"] = {CARDS: str(layer)} if cards else {}
         spec["nodeName"] = node
-        status = {"phase": "Running", "startTime": "2026-01-01T00:00:00Z"}
+        scheduled = {"type": "PodScheduled", "status": "True"}  # without it the pod's creator had put it there himself
+        status = {"phase": "Running", "startTime": "2026-01-01T00:00:00Z", "conditions": [scheduled]}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
 
 

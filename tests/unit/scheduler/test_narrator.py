@@ -3,13 +3,14 @@
 import asyncio
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from t9ksched.model.pod import decode_pod
 from t9ksched.scheduler import narrator as module
 from t9ksched.scheduler.narrator import Narrator
 from t9ksched.scheduler.state import ClusterState
-from t9ksched.store.jobs import JobRecord
+from t9ksched.store.jobs import JobRecord, Written
 
 
 class Journal:
@@ -18,9 +19,14 @@ class Journal:
     def __init__(self) -> None:
         self.jobs: list[JobRecord] = []
         self.events: list[str] = []
+        self.removed: list[str] = []
+        self.backlog = 0
 
     def job(self, job: JobRecord) -> None:
         self.jobs.append(job)
+
+    def gone(self, uid: str, at: object) -> None:
+        self.removed.append(uid)
 
     def event(self, event: object) -> None:
         self.events.append(event.event)  # type: ignore[attr-defined]
@@ -74,3 +80,29 @@ async def test_what_was_put_off_is_written_in_its_time(monkeypatch: pytest.Monke
     await until(lambda: len(journal.jobs) == 2)
     assert journal.jobs[-1].shape["members"]["bound"] == 1
     task.cancel()
+
+
+async def test_what_was_written_before_a_restart_is_not_written_again() -> None:
+    state, journal = ClusterState(), Journal()
+    see(state)
+    see(state, node="n1", phase="Running")
+    first = Narrator(state, journal, None, lambda: 1)  # type: ignore[arg-type]
+    first._tell("u")
+    (job,) = journal.jobs
+    shape = msgspec.json.encode(job.shape).decode()
+    written = Written(job.uid, job.kind, job.namespace, job.name, job.queue, job.phase, job.finished_at, shape)
+    gone = written._replace(uid="another")
+
+    second = Narrator(state, journal, None, lambda: 2)  # type: ignore[arg-type]
+    state.changed_jobs.clear()
+    second.restore([written, gone])
+    assert list(state.changed_jobs) == ["u", "another"], "both are looked at"
+    for uid in list(state.changed_jobs):
+        second._tell(uid)
+    assert len(journal.jobs) == 1
+    assert journal.events == ["started", "deleted"]
+    assert journal.removed == ["another"]
+    see(state, node="n1", phase="Failed")
+    second._tell("u")
+    assert journal.events[2:] == ["finished"]
+    assert journal.jobs[-1].phase == "Failed"
