@@ -409,6 +409,7 @@ class Observed:
         if gang is None:
             return
         gang.stale = True
+        gang.changes += 1
         self._unsettled.add(gang)
         self.counts.group(gang)
         self.changed_gangs.add(gang)

@@ -41,6 +41,9 @@ class Tenants:
         self._leaving = leaving
         self._evicted: defaultdict[str, deque[tuple[str, int]]] = defaultdict(deque)
         """By job: who got its room, and when."""
+        self._known: dict[GangRecord, tuple[object, Running | None]] = {}
+        """Each group as it was last told, with what that depends on."""
+        self._told: tuple[Running, ...] = ()
 
     def note(self, job: str, by: str, now: int) -> None:
         """A job lost a member to a preemptor. What it loses to the same one within minutes counts once."""
@@ -63,13 +66,27 @@ class Tenants:
                     self.note(event.uid, str(event.detail.get("byUid", "")), int(event.at.timestamp() * 1e9))
 
     def running(self, now: int) -> tuple[Running, ...]:
-        """All of them; groups with a binding under way are left out, they may not be judged yet."""
+        """All of them; groups with a binding under way are left out, they may not be judged yet.
+
+        Only groups that changed are looked at anew; while none did, the same tuple is given, which the engine knows by.
+        """
         state = self._state
         state.settle()
-        found = (self._running(gang, now) for gang in state.gangs.values())
-        return state.budgets.guard((one for one in found if one is not None), state.pods, state.queues)
+        known, self._known = self._known, {}
+        for gang in state.gangs.values():
+            evictions = self._recent(identity(gang)[0], now) if self._evicted else 0
+            depends = (gang.changes, gang.acceptance, gang.control, evictions)
+            before = known.get(gang)
+            if before is None or before[0] != depends:
+                before = (depends, self._running(gang, evictions))
+            self._known[gang] = before
+        found = (one for _, one in self._known.values() if one is not None)
+        told = state.budgets.guard(found, state.pods, state.queues)
+        if told != self._told:
+            self._told = told
+        return self._told
 
-    def _running(self, gang: GangRecord, now: int) -> Running | None:
+    def _running(self, gang: GangRecord, evictions: int) -> Running | None:
         if not gang.uid or not gang.acceptance:
             return None
         pods: list[RunningPod] = []
@@ -100,7 +117,7 @@ class Tenants:
             min_member=gang.spec.min_member,
             roles=gang.spec.roles,
             succeeded=tuple(sorted(succeeded.items())),
-            evictions=self._recent(identity(gang)[0], now),
+            evictions=evictions,
         )
 
     def _recent(self, job: str, now: int) -> int:
@@ -145,10 +162,12 @@ class Evictor:
                 continue
             task = asyncio.create_task(self._evict(gang, eviction, most_grace))
             self._tasks[eviction.pod] = task
-            task.add_done_callback(partial(self._done, eviction.pod))
+            gang.changes += 1
+            task.add_done_callback(partial(self._done, gang, eviction.pod))
 
-    def _done(self, pod: str, task: "asyncio.Task[None]") -> None:
+    def _done(self, gang: GangRecord, pod: str, task: "asyncio.Task[None]") -> None:
         self._tasks.pop(pod, None)
+        gang.changes += 1
         if not task.cancelled() and (failure := task.exception()) is not None:
             log.error("eviction failed unexpectedly", exc_info=failure)
 

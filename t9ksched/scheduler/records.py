@@ -168,6 +168,8 @@ class GangRecord:
     nameless: int = 0
     """Since when nobody has known who submitted it; 0 while somebody does."""
     stale: bool = True
+    changes: int = 0
+    """How often it or a member of it has changed."""
     _snapshot: Gang | None = None
 
     @property

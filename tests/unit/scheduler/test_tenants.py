@@ -1,0 +1,53 @@
+"""Who may have to yield, as the engine is told: looked at anew only where something changed."""
+
+from t9ksched.scheduler.preemption import Tenants
+from t9ksched.scheduler.state import ClusterState
+from tests.unit.scheduler.test_state import NOW, group, node, pod, state_with
+
+DAY = 86_400 * 1_000_000_000
+
+
+def busy() -> tuple[ClusterState, set[str], Tenants]:
+    """Two gangs run on one node."""
+    state = state_with(node(gpus=8))
+    for name in ("g", "h"):
+        state.upsert_group(group(name, 2))
+        for at in range(2):
+            state.upsert_pod(pod(f"{name}{at}", group=name, node="n1", phase="Running"))
+    state.view(NOW)
+    leaving: set[str] = set()
+    return state, leaving, Tenants(state, leaving)
+
+
+def test_the_same_tuple_while_nothing_changed() -> None:
+    state, _, tenants = busy()
+    first = tenants.running(NOW)
+    assert [(one.uid, len(one.pods)) for one in first] == [("group-g", 2), ("group-h", 2)]
+    assert tenants.running(NOW + 1) is first
+    state.upsert_pod(pod("waits", queue="q"))
+    assert tenants.running(NOW) is first, "who waits is nobody's victim"
+
+
+def test_only_the_group_that_changed_is_new() -> None:
+    state, leaving, tenants = busy()
+    g, h = tenants.running(NOW)
+    state.upsert_pod(pod("h1", group="h", node="n1", phase="Running", deleting=True))
+    again = tenants.running(NOW)
+    assert again[0] is g
+    assert [one.leaving for one in again[1].pods] == [False, True]
+    state.remove_pod("pod-h1")
+    assert len(tenants.running(NOW)[1].pods) == 1
+    state.remove_group(group("h", 2))
+    assert [one.uid for one in tenants.running(NOW)] == ["group-g"]
+    leaving.add("pod-g0")
+    state.gangs_by_uid["group-g"].changes += 1  # as the evictor does when an eviction is under way
+    assert [one.leaving for one in tenants.running(NOW)[0].pods] == [True, False]
+    assert h.uid == "group-h"
+
+
+def test_evictions_of_a_day_are_counted_and_forgotten() -> None:
+    _, _, tenants = busy()
+    assert [one.evictions for one in tenants.running(NOW)] == [0, 0]
+    tenants.note("group-g", "somebody", NOW)
+    assert [one.evictions for one in tenants.running(NOW)] == [1, 0]
+    assert [one.evictions for one in tenants.running(NOW + DAY + 1)] == [0, 0]
