@@ -201,4 +201,7 @@ class Executor:
         self.stats.refused += 1
         log.info("binding refused", pod=f"{binding.namespace}/{binding.name}", node=binding.node, why=reason.message)
         self._state.refuse(binding.uid, reason, now, keep_place=keep)
+        record = self._state.pods.get(binding.uid)
+        if record is not None and record.gang is not None and isinstance(outcome, Refused):
+            self._narrator.waits(record.gang.uid, (reason,), None, now)  # until it is tried again, that is why
         self._wake()

@@ -32,6 +32,9 @@ class Narrator:
     def bound(self, gang: Any, pod: str, node: str, cards: Any, now: int, resource: str | None) -> None:
         self.told.append(f"{pod} on {node} {dict(cards)}")
 
+    def waits(self, uid: str, reasons: Any, position: Any, now: int) -> None:
+        self.told.append(f"{uid} waits: {reasons[0].code}: {reasons[0].message}")
+
 
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch) -> list[Outcome]:
@@ -87,8 +90,16 @@ async def carry_out(script: list[Outcome], outcomes: list[Outcome]) -> tuple[Sta
 async def test_reactions(answers: list[Outcome], outcomes: list[Outcome], refused: list[tuple[str, bool]]) -> None:
     state, narrator, executor = await carry_out(answers, outcomes)
     assert state.refused == refused
-    assert narrator.told == ([] if refused else ["p on n1 {'main': (0, 3)}"])
+    why = "g waits: BindRefused: binding pod p was refused: "
+    said = [why + f"{last.refusal.reason}: m"] if isinstance(last := outcomes[-1], Refused) else []
+    assert narrator.told == (said if refused else ["p on n1 {'main': (0, 3)}"])
     assert executor.stats.bound == (0 if refused else 1)
+
+
+async def test_a_volume_that_cannot_be_bound_is_told_to_whoever_waits_for_it(answers: list[Outcome]) -> None:
+    refusal = Refusal(0, "VolumeNotBound", "the volume claim 'data' got no volume for node n1")
+    _, narrator, _ = await carry_out(answers, [Refused(refusal)])
+    assert narrator.told == [f"g waits: VolumeNotBound: {refusal.message}"]
 
 
 async def test_an_unknown_result_that_did_not_happen_is_sent_again(answers: list[Any]) -> None:
