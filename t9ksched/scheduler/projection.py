@@ -7,6 +7,7 @@ invalid one, or one that collides with a newer change in SQL, is reverted with a
 
 import hashlib
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any, Final
 
 import msgspec
@@ -72,6 +73,7 @@ class Projection:
         """The newest revision there was when we first looked."""
         self._met: set[str] = set()
         """Names of the queues that we have seen in SQL."""
+        self._members: dict[str, Members] = {}
         self.objects: dict[str, dict[str, Any]] = {}
 
     async def load(self) -> None:
@@ -93,7 +95,8 @@ class Projection:
                 queues.append(Queue(record.name, parse_queue_spec(record.spec), record.labels))
             except Invalid as error:
                 log.error("a queue in the database cannot be read, it is left out", queue=record.name, error=str(error))
-        self._state.permit(members)
+        self._members = members
+        self._permit()
         self._state.drain({record.name for record in records if record.draining})
         self._state.set_queues(queues)
 
@@ -111,6 +114,8 @@ class Projection:
         """A Queue object as the watch shows it."""
         name = item["metadata"]["name"]
         self.objects[name] = item
+        if name == names.DEFAULT_QUEUE and self._default_outlived():
+            self._permit()
         self._state.changed_queues.add(name)
 
     def remove(self, name: str) -> None:
@@ -125,6 +130,8 @@ class Projection:
             if self._observe:
                 await self._copy(name, item)
                 return
+            if name == names.DEFAULT_QUEUE and item is not None and self._default_outlived():
+                await self._close_default(item)
             if item is not None and (self._edited_outside(item) or self._outlived(name, item)):
                 await self._take_in(name, item)
             record = self._records.get(name)
@@ -169,6 +176,40 @@ class Projection:
         """
         base = _annotations(item).get(REVISION_ANNOTATION, "")
         return name not in self._met and base.isdecimal() and self._head is not None and int(base) > self._head
+
+    def _permit(self) -> None:
+        shut = {names.DEFAULT_QUEUE: Members()} if self._default_outlived() else {}
+        self._state.permit(self._members | shut)
+
+    def _default_outlived(self) -> bool:
+        """Whether `default` is as every new database makes it, though the cluster had one before that was changed.
+
+        Who might use that one is not known any more, so nobody may. A restored backup is older than the object.
+        """
+        item, record = self.objects.get(names.DEFAULT_QUEUE), self._records.get(names.DEFAULT_QUEUE)
+        if item is None or record is None or self._observe:
+            return False
+        base, created = _annotations(item).get(REVISION_ANNOTATION, ""), item["metadata"].get("creationTimestamp")
+        untouched = record.members == {"everyone": True} and not record.spec and not record.labels
+        newer = base.isdecimal() and int(base) > record.revision
+        return untouched and newer and bool(created) and datetime.fromisoformat(created) < record.created_at
+
+    async def _close_default(self, item: dict[str, Any]) -> None:
+        """Take the object's spec into SQL, open to nobody."""
+        try:
+            spec = parse_queue_spec(item.get("spec")).to_dict()
+        except Invalid:
+            spec = {}
+        labels = dict(item["metadata"].get("labels") or {})
+        seen = self._records[names.DEFAULT_QUEUE].revision
+        try:
+            await self._store.queues.edit(names.DEFAULT_QUEUE, lambda _: (labels, spec), seen, members={}, by=_ACTOR)
+        except (RevisionChanged, RowMissing):
+            pass  # somebody has decided about it meanwhile
+        else:
+            message = "the database is new: nobody may use this queue until an administrator names its members"
+            self._notices.event(item, names.EVENT_QUEUE_EDITED_OUTSIDE, message, warning=True)
+        await self.load()
 
     async def _take_in(self, name: str, item: dict[str, Any]) -> None:
         record = self._records.get(name)
