@@ -121,10 +121,9 @@ class Claims:
             if claim.metadata.deletion_timestamp:
                 reasons.append(_waits(name, "is being deleted", f"create the claim {namespace}/{name} anew"))
                 continue
-            if EXCLUSIVE in claim.spec.access_modes and (user := other_user(name)):
-                reasons.append(
-                    _waits(name, f"is {EXCLUSIVE} and in use by pod {user!r}", f"pod {namespace}/{user} ends")
-                )
+            if EXCLUSIVE in claim.spec.access_modes and other_user(name):
+                # Whose pod it is stays unsaid: it may be somebody else's.
+                reasons.append(_waits(name, f"is {EXCLUSIVE} and in use by another pod", "the pod that uses it ends"))
             kind = self.storage_class(claim)
             volume = self.volumes.get(claim.spec.volume_name)
             if claim.bound and volume is not None:

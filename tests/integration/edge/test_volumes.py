@@ -154,7 +154,7 @@ async def test_an_exclusive_claim_is_used_by_one_pod(world: World, dev: None, st
         await world.create(using(world, "a", "data", queue=queue))
         await world.running("a")
         await world.create(using(world, "b", "data", queue=queue))
-        await waits(world, "b", "ReadWriteOncePod", "'a'")
+        await waits(world, "b", "ReadWriteOncePod", "in use by another pod")
         await world.client.delete(PODS, "a", world.namespace)
         await world.running("b")
 
