@@ -26,6 +26,13 @@ def split(idle: int, each: int, pods: int) -> tuple[int, ...]:
     return tuple(shares)
 
 
+@lru_cache(maxsize=1 << 16)
+def deal(idle: int, each: int, pods: int) -> tuple[tuple[tuple[int], ...], int]:
+    """As `split`, each share as the only one of its pod, and what is left idle."""
+    shares = split(idle, each, pods)
+    return tuple((share,) for share in shares), idle & ~sum(shares)
+
+
 def _lowest(mask: int, count: int) -> int:
     return split(mask, count, 1)[0]
 

@@ -502,8 +502,11 @@ class Planner:
         static = self._trial.nodes.static
         names, generations = static.names, static.generation
         write, uid = self._assignments.append, gang.uid
-        by_class = self._asks.by_class(gang.queue, members)
-        turns = {id(column): iter(alike) for column, alike in by_class}
+        only = {id(placement.column) for placement in placements}
+        if len(only) == 1:
+            turns = {only.pop(): iter(members)}
+        else:
+            turns = {id(column): iter(alike) for column, alike in self._asks.by_class(gang.queue, members)}
         for column, row, pods, masks, _ in placements:
             self._moved[row] = True
             alike = turns[id(column)]

@@ -288,6 +288,12 @@ class Preemption:
         first[by_order[:few]] = True
         level = candidates.level[by_order[:few]].max()
         ordered = self._pruned(groups, self._greedy(groups, free, first, candidates.order, must), candidates, must)
+        size = self._tenants.unit_size
+        if (
+            ordered is not None
+            and int(size[ordered.units].sum()) * 100 <= self._fewest(groups, free, allowed) * _DEARER
+        ):
+            return ordered  # no other search could be so much better that it would be taken
         within = allowed & (candidates.level <= level)
         guarded = self._tenants.guarded[self._tenants.unit_group]
         if ordered is not None and not guarded[ordered.units].any():
@@ -296,9 +302,22 @@ class Preemption:
         cheapest = self._pruned(groups, cheapest, candidates, must)
         if ordered is None or cheapest is None:
             return ordered or cheapest
-        size = self._tenants.unit_size
         dear, cheap = int(size[ordered.units].sum()), int(size[cheapest.units].sum())
         return ordered if dear * 100 <= cheap * _DEARER else cheapest
+
+    def _fewest(self, groups: Sequence[Group], free: Int64s, allowed: Flags) -> int:
+        """So many pods must go at least: what is missing of a resource, by the most that any of them gives back."""
+        tenants = self._tenants
+        pods = allowed[tenants.unit_of] & tenants.staying
+        reach = np.logical_or.reduce([column.here for column, _ in groups])
+        fewest = 0
+        for at in _resources(groups):
+            needs = sum(int(column.needs_vector[at]) * count for column, count in groups)
+            missing = needs - int(np.maximum(free[at], 0)[reach].sum())
+            most = int(tenants.freed[at][pods].max(initial=0))
+            if most:
+                fewest = max(fewest, -(-missing // most))
+        return fewest
 
     def _prefix(self, groups: Sequence[Group], free: Int64s, by_order: Indices) -> int | None:
         """How many units in order must go at least so that the groups fit; None when all are too few."""

@@ -7,12 +7,12 @@ brings the keys of touched nodes up to date when it is asked again, so a gang co
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from t9ksched.engine.cards import Grant, split
+from t9ksched.engine.cards import Grant, deal, split
 from t9ksched.engine.crowd import NOBODY, Crowd, Sight
 from t9ksched.engine.masks import Mask, Memo
 from t9ksched.engine.nodes import LARGEST, FrozenNodes, Int64s, Masks
@@ -132,14 +132,15 @@ class Trial:
     def place(self, column: "ClassColumn", row: int, pods: int) -> None:
         """Take room for pods of a class on a node. They must fit; the lowest idle cards are theirs."""
         needs = column.card_needs
-        if not needs:
-            masks: tuple[tuple[int, ...], ...] = ()
-        elif len(needs) == 1:
+        masks: tuple[tuple[int, ...], ...] = ()
+        if len(needs) == 1:
             ((at, each),) = needs
-            masks = tuple([(share,) for share in split(int(self.idle[at, row]), each, pods)])
-        else:
+            masks, self.idle[at, row] = deal(int(self.idle[at, row]), each, pods)
+        elif needs:
             masks = tuple(zip(*[split(int(self.idle[at, row]), each, pods) for at, each in needs], strict=True))
-        self._record(Placement(column, row, pods, masks), 1)
+            self._take_cards(column, row, masks, 1)
+        self._take(column, row, pods)
+        self._write_down(Placement(column, row, pods, masks), 1)
 
     def place_many(self, column: "ClassColumn", rows: Int64s, pods: Int64s, held: bool = False) -> None:
         """As `place`, for many nodes at once; `rows` are distinct. Not for classes with host ports.
@@ -201,6 +202,10 @@ class Trial:
     def _record(self, placement: Placement, sign: int) -> None:
         """Apply and write down."""
         self._apply(placement, sign)
+        self._write_down(placement, sign)
+
+    def _write_down(self, placement: Placement, sign: int) -> None:
+        """Add a line to the journal, and take or give the host ports."""
         mine = placement.column.ports
         before = None
         if mine:
@@ -223,18 +228,22 @@ class Trial:
 
     def _apply(self, placement: Placement, sign: int) -> None:
         column, row, pods, masks, held = placement
-        amount = sign * pods
-        self.free[:, row] -= column.needs_vector if amount == 1 else column.needs_vector * amount
-        self.base[row] += column.gain_of(row) * amount
+        self._take_cards(column, row, masks, sign)
+        self._take(column, row, sign * pods, held)
+
+    def _take(self, column: "ClassColumn", row: int, pods: int, held: bool = False) -> None:
+        """Take room for pods, or give it back (negative): everything but cards by index and ports."""
+        self.free[:, row] -= column.needs_vector if pods == 1 else column.needs_vector * pods
+        self.base[row] += column.gain_of(row) * pods
+        if column.seen and self.crowd is not None:
+            self.crowd.add(column.standing, row, pods, held)
+        self.touched.append(row)
+
+    def _take_cards(self, column: "ClassColumn", row: int, masks: Sequence[tuple[int, ...]], sign: int) -> None:
         for nth, (at, _) in enumerate(column.card_needs):
-            taken = 0
-            for shares in masks:
-                taken |= shares[nth]
+            taken = _union(shares[nth] for shares in masks)
             idle = int(self.idle[at, row])
             self.idle[at, row] = idle & ~taken if sign > 0 else idle | taken
-        if column.seen and self.crowd is not None:
-            self.crowd.add(column.standing, row, amount, held)
-        self.touched.append(row)
 
 
 def _union(masks: Iterable[int]) -> int:

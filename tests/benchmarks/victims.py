@@ -9,24 +9,21 @@ cheapest nodes first. `warm` plans again on the same running groups, `cold` buil
 """
 
 import argparse
-import gc
-import json
 import random
 import sys
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
-from time import perf_counter
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from t9ksched.engine.masks import Memo
-from t9ksched.engine.plan import Plan, plan
+from t9ksched.engine.plan import plan
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import View
 from t9ksched.model.gang import Running
+from tests.benchmarks.timing import best, report
 from tests.builders import gang, node, queue, running, table, view
 
 CARDS = 8
@@ -104,19 +101,12 @@ class Simple:
         return self._count(going)
 
 
-def measure(given: View, rounds: int = 5) -> dict[str, object]:
+def measure(given: View, rounds: int = 7) -> dict[str, object]:
     """Times and counts of one case."""
-
-    def decide(memo: Memo, again: View) -> tuple[Plan, float]:
-        gc.collect()
-        start = perf_counter()
-        found = plan(again, POLICY, 0, memo)
-        return found, perf_counter() - start
-
     memo = Memo()
-    found, _ = decide(memo, given)
-    warm = min(decide(memo, given)[1] for _ in range(rounds))
-    cold = min(decide(memo, replace(given, running=(*given.running,)))[1] for _ in range(rounds))
+    found = plan(given, POLICY, 0, memo)
+    warm = best(lambda: plan(given, POLICY, 0, memo), rounds)
+    cold = best(lambda: plan(replace(given, running=(*given.running,)), POLICY, 0, memo), rounds)
     simple = Simple(given)
     by_order, by_nodes = simple.by_order(), simple.by_nodes()
     fewest = min(by_order, by_nodes)
@@ -126,8 +116,8 @@ def measure(given: View, rounds: int = 5) -> dict[str, object]:
         "by_order": by_order,
         "by_nodes": by_nodes,
         "ratio": round(len(found.evictions) / fewest, 3) if fewest else None,
-        "warm_ms": round(warm * 1e3, 2),
-        "cold_ms": round(cold * 1e3, 2),
+        "warm": warm.ms(),
+        "cold": cold.ms(),
     }
 
 
@@ -137,18 +127,11 @@ def main() -> None:
     parser.add_argument("--record", action="store_true", help="append to tests/benchmarks/record.jsonl")
     options = parser.parse_args()
     cases = {"one_card_pods": (1, 1.0), "gangs_of_3": (3, 1.0), "gangs_of_8": (8, 1.0), "half_full": (1, 0.5)}
-    result = {
-        "benchmark": "victims",
-        "at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "figures": {
-            str(nodes): {name: measure(cluster(nodes, size, part, 1)) for name, (size, part) in cases.items()}
-            for nodes in map(int, options.nodes.split(","))
-        },
+    figures = {
+        str(nodes): {name: measure(cluster(nodes, size, part, 1)) for name, (size, part) in cases.items()}
+        for nodes in map(int, options.nodes.split(","))
     }
-    print(json.dumps(result, indent=2))
-    if options.record:
-        with (Path(__file__).parent / "record.jsonl").open("a") as record:
-            record.write(json.dumps(result) + "\n")
+    report("victims", options.record, figures=figures)
 
 
 if __name__ == "__main__":
