@@ -13,9 +13,14 @@ from t9ksched.scheduler.durations import DurationKeeper
 from t9ksched.scheduler.integrity import Integrity
 from t9ksched.scheduler.state import ClusterState
 from t9ksched.store.errors import StoreError
+from t9ksched.store.history import RELEASED, Event
+from t9ksched.store.spans import Span
 from t9ksched.store.store import Store
 
 log = structlog.get_logger(__name__)
+
+_JUST_BOUND = timedelta(minutes=5)
+"""How long a pod may be bound before its absence means something: the watch may be behind."""
 
 
 class Housekeeping:
@@ -70,6 +75,7 @@ class Housekeeping:
         before = datetime.fromtimestamp(self._clock() / 1e9, UTC) - self._retention
         try:
             events = await self._store.history.purge(before)
+            await self._end_lost_spans()
             await self._store.usage.purge(before)
             jobs = await self._store.jobs.purge(before)
             await self._store.changes.purge(before)
@@ -79,6 +85,13 @@ class Housekeeping:
             return
         if events or jobs:
             log.info("clean-up", events=events, jobs=jobs)
+
+    async def _end_lost_spans(self) -> None:
+        """Tell history of pods that gave their cards back while nobody looked, such as between two schedulers."""
+        now = datetime.fromtimestamp(self._clock() / 1e9, UTC)
+        async for spans in self._store.usage.running(now - _JUST_BOUND):
+            lost = [span for span in spans if not self._state.holds_a_place(span.namespace, span.pod)]
+            await self._store.history.append_many([_released(span, now) for span in lost])
 
     async def _forget_what_is_gone(self) -> None:
         """Drop what was agreed with and decided about groups and jobs that are gone.
@@ -95,3 +108,18 @@ class Housekeeping:
         await self._store.controls.forget(decided)
         for uid in decided:
             state.controls.pop(uid, None)
+
+
+def _released(span: Span, at: datetime) -> Event:
+    kind, _, name = span.job.partition("/")
+    return Event(
+        event=RELEASED,
+        at=at,
+        kind=kind,
+        namespace=span.namespace,
+        name=name,
+        uid=span.uid,
+        queue=span.queue,
+        actor="scheduler",
+        detail={"pod": span.pod},
+    )

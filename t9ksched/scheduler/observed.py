@@ -472,6 +472,11 @@ class Observed:
         self._drop_holds(gang.uid)
         self._gang_changed(gang)
 
+    def holds_a_place(self, namespace: str, name: str) -> bool:
+        """Whether the pod of that name is somewhere and has not ended."""
+        pod = self.pods.get(self._pods_by_name.get((namespace, name), ""))
+        return pod is not None and bool(pod.node) and not pod.finished
+
     def knows(self, uid: str) -> bool:
         """Whether a job or group of this UID is there, or a group that it owns."""
         return uid in self.gangs_by_uid or uid in self.jobs or uid in self.pods or uid in self._by_owner

@@ -6,7 +6,7 @@ of the events themselves. Spans leave with history; sums stay, so retention by a
 """
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -36,7 +36,6 @@ from t9ksched.store.spans import (
 from t9ksched.store.tables import history, usage_job, usage_open, usage_span, usage_sum
 
 _STATE: Final = tuple(column.name for column in usage_open.columns)
-_PAGE: Final = 5000
 _COLUMNS: Final = {
     "queue": usage_sum.c.queue,
     "user": usage_sum.c.submitter,
@@ -103,7 +102,9 @@ class Usage:
                 cut = await _closed(connection, lo, hi, seen_by)
                 add(total, table(cut, by, since=lo, until=hi, mark=lambda *_: None))
             running, months = await _running(connection, seen_by)
-        add(total, table(running, by, since=since, until=until, mark=_uncounted(months)))
+        # In a thread: other requests shall not wait for sums over many.
+        goes_on = await asyncio.to_thread(table, running, by, since=since, until=until, mark=_uncounted(months))
+        add(total, goes_on)
         return total
 
     async def _from_spans(
@@ -112,8 +113,18 @@ class Usage:
         async with self._database.read() as connection:
             spans = await _closed(connection, since, until, seen_by)
             running, _ = await _running(connection, seen_by)
-        # In a thread: a year's spans are many, and other requests shall not wait for their sums.
         return await asyncio.to_thread(table, [*spans, *running], by, since=since, until=until)
+
+    async def running(self, before: datetime) -> AsyncIterator[list[Span]]:
+        """Spans that go on and began before that time, a thousand at a time."""
+        after = ("", "")
+        while True:
+            async with self._database.read() as connection:
+                spans = await _open_page(connection, after, [usage_open.c.bound_at < before])
+            yield spans
+            if len(spans) < BATCH:
+                return
+            after = (spans[-1].uid, spans[-1].pod)
 
     async def purge(self, before: datetime) -> int:
         """Drop spans that were over before that time, their sums stay; how many. Works in small transactions."""
@@ -200,22 +211,37 @@ async def _closed(
     spans: list[Span] = []
     after = 0
     while True:
-        query = select(usage_span).where(usage_span.c.id > after, *wanted).order_by(usage_span.c.id).limit(_PAGE)
+        query = select(usage_span).where(usage_span.c.id > after, *wanted).order_by(usage_span.c.id).limit(BATCH)
         found = (await connection.execute(query)).mappings().all()
         spans += [_span(row) for row in found]
-        if len(found) < _PAGE:
+        if len(found) < BATCH:
             return spans
         after = found[-1]["id"]
 
 
 async def _running(connection: AsyncConnection, sight: Sight | None) -> tuple[list[Span], dict[str, frozenset[str]]]:
     """Spans that go on, and the months that their jobs were counted in."""
-    found = await connection.execute(select(usage_open).where(*_seen(usage_open, sight)))
-    spans = [_span(row) for row in found.mappings()]
-    counted = await connection.execute(
-        select(usage_job.c.uid, usage_job.c.months).where(usage_job.c.uid.in_(select(usage_open.c.uid)))
-    )
-    return spans, {uid: frozenset(months) for uid, months in counted.all()}
+    spans: list[Span] = []
+    after = ("", "")
+    while page := await _open_page(connection, after, _seen(usage_open, sight)):
+        spans += page
+        after = (page[-1].uid, page[-1].pod)
+    months: dict[str, frozenset[str]] = {}
+    uids = list(dict.fromkeys(span.uid for span in spans))
+    for start in range(0, len(uids), BATCH):
+        chosen = usage_job.c.uid.in_(uids[start : start + BATCH])
+        counted = await connection.execute(select(usage_job.c.uid, usage_job.c.months).where(chosen))
+        months |= {uid: frozenset(found) for uid, found in counted.all()}
+    return spans, months
+
+
+async def _open_page(
+    connection: AsyncConnection, after: tuple[str, str], wanted: Sequence[ColumnElement[bool]]
+) -> list[Span]:
+    """The next open spans, in the order of their keys."""
+    key = tuple_(usage_open.c.uid, usage_open.c.pod)
+    query = select(usage_open).where(key > after, *wanted).order_by(usage_open.c.uid, usage_open.c.pod).limit(BATCH)
+    return [_span(row) for row in (await connection.execute(query)).mappings()]
 
 
 async def _jobs(connection: AsyncConnection, uids: Collection[str]) -> dict[str, Job]:

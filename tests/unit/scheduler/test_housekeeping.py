@@ -9,7 +9,7 @@ from t9ksched.scheduler.housekeeping import Housekeeping
 from t9ksched.store import Store
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.history import Event
-from tests.unit.scheduler.test_permissions import cluster, owned_group
+from tests.unit.scheduler.test_permissions import cluster, owned_group, owned_pod
 
 
 async def test_what_is_gone_is_forgotten_after_an_hour(tmp_path: Path) -> None:
@@ -31,3 +31,22 @@ async def test_what_is_gone_is_forgotten_after_an_hour(tmp_path: Path) -> None:
         await keeping.clean_up()
         assert [one.uid for one in await store.controls.all()] == ["job"] == list(state.controls)
         assert [one.uid for one in await store.acceptances.all()] == ["job"] == list(state.acceptances)
+
+
+async def test_cards_that_came_free_while_nobody_looked_are_not_counted_on(tmp_path: Path) -> None:
+    now = datetime.now(UTC)
+    async with await Store.open(f"sqlite:///{tmp_path / 'store.db'}") as store:
+        state = cluster(Members(everyone=True))
+        state.upsert_group(owned_group())
+        state.upsert_pod(owned_pod("stays", node="n1", phase="Running"))
+        head: dict[str, Any] = {"uid": "job", "kind": "MPIJob", "namespace": "ns", "name": "job", "queue": "q"}
+        for name, ago in (("stays", 9), ("lost", 9), ("new", 0)):
+            detail = {"pod": name, "node": "n1", "cards": {"main": [0]}}
+            at = now - timedelta(hours=ago)
+            await store.history.append(Event(event="bound", at=at, detail=detail, actor="scheduler", **head))
+        keeping: Any = Housekeeping(state, store, None, None, lambda: int(now.timestamp() * 1e9), timedelta(days=90))  # type: ignore[arg-type]
+        await keeping.clean_up()
+        left = [span.pod async for spans in store.usage.running(now + timedelta(hours=1)) for span in spans]
+        assert sorted(left) == ["new", "stays"]
+        told = [(event.event, event.detail["pod"]) for event in await store.history.list(event="released")]
+        assert told == [("released", "lost")]

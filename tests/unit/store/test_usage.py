@@ -292,3 +292,14 @@ def test_hours_are_sums_of_microseconds() -> None:
     assert rows({("q",): Amount(HOUR * 3, HOUR, 2)}, ["queue"]) == [
         {"queue": "q", "gpuHours": 3.0, "heldHours": 1.0, "jobs": 2}
     ]
+
+
+async def test_many_pods_at_once_are_read_in_pages(store: Store) -> None:
+    head: dict[str, Any] = {"kind": "Pod", "namespace": "ml", "name": "j", "queue": "q", "at": at(0)}
+    many = [Event(event="bound", uid=f"u{n % 3}", detail=bound(f"p{n}"), **head) for n in range(2300)]
+    await store.history.append_many(many)
+    found = await store.usage.report(["queue"], since=None, until=at(1), now=at(1))
+    assert {key: (one.amount, one.jobs) for key, one in found.items()} == {("q",): (2300 * HOUR, 3)}
+    pages = [len(spans) async for spans in store.usage.running(at(1))]
+    assert pages == [1000, 1000, 300]
+    assert [len(spans) async for spans in store.usage.running(at(0))] == [0]
