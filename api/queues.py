@@ -41,7 +41,9 @@ _FINISHED = ("Succeeded", "Failed")
 @admin.get("", summary="List the queues you manage", responses=documented({200: Queues}, 403))
 async def list_all(services: Given, caller: Manager) -> Response:
     held, headers = await held_now(services)
-    items = [shape(record, held, caller) for record in await services.store.queues.list() if caller.rules(record.name)]
+    queues = services.store.queues
+    records = await queues.list() if caller.is_admin else (await queues.of(sorted(caller.ruled))).values()
+    items = [shape(record, held, caller) for record in records]
     return answer({"items": items, "stopped": await stops_now(services)}, headers=headers)
 
 

@@ -64,8 +64,8 @@ class Queues:
             return [_record(row) for row in (await connection.execute(select(queue).order_by(queue.c.name))).mappings()]
 
     async def of(self, names: Iterable[str]) -> dict[str, QueueRecord]:
-        """The queues of these names, by name; unknown ones are left out."""
-        query = select(queue).where(queue.c.name.in_(list(names)))
+        """The queues of these names, by and in the order of names; unknown ones are left out."""
+        query = select(queue).where(queue.c.name.in_(list(names))).order_by(queue.c.name)
         async with self._database.read() as connection:
             return {row["name"]: _record(row) for row in (await connection.execute(query)).mappings()}
 

@@ -7,7 +7,7 @@ the number of a row in `change_log`: it grows by every change of anything, in th
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, Boolean, Column, DateTime, Index, Integer, MetaData, String, Table, Text
+from sqlalchemy import JSON, BigInteger, Boolean, Column, DateTime, Index, Integer, MetaData, String, Table, Text, text
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator
 
@@ -137,6 +137,13 @@ job = Table(
     Index(None, "namespace", "kind", "name"),
     Index(None, "queue", "phase"),
     Index(None, "submitted_at", "uid"),
+    Index(
+        "ix_job_live",
+        "submitted_at",
+        "uid",
+        sqlite_where=text("deleted_at IS NULL"),
+        postgresql_where=text("deleted_at IS NULL"),
+    ),
 )
 
 job_control = Table(
