@@ -14,7 +14,7 @@ from t9ksched.devcluster.storage import Storage
 
 Object = dict[str, Any]
 MASTERS: Final = "system:masters"
-_AUTHENTICATED: Final = "system:authenticated"
+AUTHENTICATED: Final = "system:authenticated"
 _OPEN_TO_ALL: Final = ("/healthz", "/livez", "/readyz", "/version")
 _OPEN_TO_USERS: Final = ("/api", "/apis", "/openapi", "/openapi/v2", "/openapi/v3", "/")
 _SELF_REVIEWS: Final = frozenset({"selfsubjectaccessreviews", "selfsubjectrulesreviews", "selfsubjectreviews"})
@@ -89,9 +89,9 @@ class Authenticator:
         """The user of a token."""
         for known, user in self._tokens.items():
             if hmac.compare_digest(known.encode(), token.encode()):
-                return User(user.name, (*user.groups, _AUTHENTICATED))
+                return User(user.name, (*user.groups, AUTHENTICATED))
         account = self._accounts(token)
-        return account and User(account.name, (*account.groups, _AUTHENTICATED))
+        return account and User(account.name, (*account.groups, AUTHENTICATED))
 
 
 class Authorizer:
@@ -106,7 +106,7 @@ class Authorizer:
             return True
         if wanted.path:
             return self._path_open(user, wanted)
-        if wanted.resource in _SELF_REVIEWS and _AUTHENTICATED in user.groups:
+        if wanted.resource in _SELF_REVIEWS and AUTHENTICATED in user.groups:
             return True
         return any(_grants(rule, wanted) for rule in self.rules(user, wanted.namespace))
 
@@ -114,7 +114,7 @@ class Authorizer:
         path = wanted.path.rstrip("/") or "/"
         if path.startswith(_OPEN_TO_ALL):
             return True
-        if _AUTHENTICATED in user.groups and (
+        if AUTHENTICATED in user.groups and (
             path in _OPEN_TO_USERS or path.startswith(("/api/", "/apis/", "/openapi/"))
         ):
             return True

@@ -154,9 +154,13 @@ class JobStrategy(Strategy):
         uid, name = obj["metadata"].get("uid"), obj["metadata"].get("name")
         if uid and not spec["manualSelector"] and "selector" not in spec:
             labels = template.setdefault("metadata", {}).setdefault("labels", {})
+            if (obj["metadata"].get("labels") or {}) == labels:
+                obj["metadata"].pop("labels", None)  # were the template's, and follow them
             labels.update(dict.fromkeys(_JOB_LABELS, uid))
             labels.update(dict.fromkeys(_JOB_NAMES, name or ""))
             spec["selector"] = {"matchLabels": {_JOB_LABELS[0]: uid}}
+        if not obj["metadata"].get("labels") and (labels := (template.get("metadata") or {}).get("labels")):
+            obj["metadata"]["labels"] = dict(labels)
 
     def prepare_create(self, obj: Object) -> None:
         super().prepare_create(obj)
@@ -199,7 +203,14 @@ class CronJobStrategy(Strategy):
         _default_template((spec.get("jobTemplate") or {}).get("spec") or {})
 
     def validate(self, obj: Object) -> list[Cause]:
-        return [] if obj["spec"].get("schedule") else [required("spec.schedule")]
+        schedule = obj["spec"].get("schedule")
+        if not schedule:
+            return [required("spec.schedule")]
+        fields = schedule.split()
+        if schedule.startswith("@") or len(fields) == 5:
+            return []
+        text = f"expected exactly 5 fields, found {len(fields)}: [{' '.join(fields)}]"
+        return [bad_value("spec.schedule", schedule, text)]
 
 
 class BudgetStrategy(Strategy):

@@ -370,6 +370,8 @@ class CsiNodeStrategy(Strategy):
 class PriorityClassStrategy(Strategy):
     """Priority classes, whose value never changes."""
 
+    counts_generation = True
+
     def default(self, obj: Object) -> None:
         obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
         obj.setdefault("value", 0)

@@ -17,7 +17,7 @@ from aiohttp import web
 from t9ksched.devcluster import binding, eviction, media, options, render, scale
 from t9ksched.devcluster.api import APPLY_PATCH, Api, apply_patch
 from t9ksched.devcluster.apply import apply
-from t9ksched.devcluster.auth import REVIEWS, Attributes, Authenticator, Authorizer, Reviews, User
+from t9ksched.devcluster.auth import AUTHENTICATED, REVIEWS, Attributes, Authenticator, Authorizer, Reviews, User
 from t9ksched.devcluster.discovery import VERSION, Discovery
 from t9ksched.devcluster.faultlab import PATH as FAULTS_PATH
 from t9ksched.devcluster.faultlab import FaultLab, dropped
@@ -28,7 +28,7 @@ from t9ksched.devcluster.openapi import OpenApi
 from t9ksched.devcluster.paths import Target, method_not_allowed, parse, verb_of
 from t9ksched.devcluster.status import Cause, PlainNotFound, StatusError, internal, not_found, unknown_path
 from t9ksched.devcluster.storage import Entry
-from t9ksched.devcluster.tokens import AccountTokens
+from t9ksched.devcluster.tokens import ACCOUNT, ACCOUNTS, AccountTokens
 from t9ksched.devcluster.watch import Event, Watcher
 
 Object = dict[str, Any]
@@ -119,7 +119,24 @@ class Frontend:
         if path.startswith(_BY_PATH):
             token, _, rest = path.removeprefix(_BY_PATH).partition("/")
             path, header = f"/{rest}", header or f"Bearer {token}"
-        return path, self._authenticator.identify(header)
+        return path, self._impersonated(self._authenticator.identify(header), request)
+
+    def _impersonated(self, user: User, request: web.BaseRequest) -> User:
+        """Whom the user acts for, as `kubectl --as` asks; himself without that. 403 when he may not."""
+        name, groups = request.headers.get("Impersonate-User"), request.headers.getall("Impersonate-Group", [])
+        if not name:
+            if groups:
+                raise internal(f"requested {groups} without impersonating a user", "")
+            return user
+        account = ACCOUNT.fullmatch(name)
+        if account:
+            self._authorizer.check(user, Attributes("impersonate", "", ACCOUNTS, "", account[1], account[2]))
+            groups = groups or ["system:serviceaccounts", f"system:serviceaccounts:{account[1]}"]
+        else:
+            self._authorizer.check(user, Attributes("impersonate", "", "users", name=name))
+        for group in request.headers.getall("Impersonate-Group", []):
+            self._authorizer.check(user, Attributes("impersonate", "", "groups", name=group))
+        return User(name, (*groups, AUTHENTICATED))
 
     # ---- paths outside the resources
 

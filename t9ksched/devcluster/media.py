@@ -68,10 +68,7 @@ def read_object(raw: bytes, content_type: str | None, kind: str, *, strict: bool
     """
     media = _media(content_type)
     if media == protobuf.MEDIA:
-        try:
-            return protobuf.read(raw)
-        except (protobuf.Unreadable, UnicodeDecodeError) as error:
-            raise StatusError(415, "UnsupportedMediaType", str(error)) from None
+        return _message(raw)
     if media not in (JSON, YAML, "application/x-yaml"):
         text = f"the body of the request was in an unknown format - accepted media types include: {_OFFERED}"
         raise StatusError(415, "UnsupportedMediaType", text)
@@ -87,6 +84,13 @@ def read_object(raw: bytes, content_type: str | None, kind: str, *, strict: bool
         text = f'strict decoding error: duplicate field "{repeated}"'
         raise bad_request(f'{kind} in version "v1" cannot be handled as a {kind}: {text}')
     return body
+
+
+def _message(raw: bytes) -> Object:
+    try:
+        return protobuf.read(raw)
+    except (protobuf.Unreadable, UnicodeDecodeError) as error:
+        raise StatusError(415, "UnsupportedMediaType", str(error)) from None
 
 
 def _parse(raw: bytes, media: str, prefix: str) -> Any:
@@ -150,6 +154,8 @@ def read_options(raw: bytes, content_type: str | None) -> Object | None:
     if not raw.strip():
         return None
     media = _media(content_type)
+    if media == protobuf.MEDIA:
+        return _message(raw)
     if media not in (JSON, YAML):
         text = f"the body of the request was in an unknown format - accepted media types include: {_OFFERED}"
         raise StatusError(415, "UnsupportedMediaType", text)

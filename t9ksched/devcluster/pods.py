@@ -34,6 +34,8 @@ def default_pod_spec(spec: Object) -> None:
     spec.setdefault("dnsPolicy", "ClusterFirst")
     spec.setdefault("securityContext", {})
     spec.setdefault("schedulerName", "default-scheduler")
+    if account := spec.get("serviceAccountName") or spec.get("serviceAccount"):  # the old name of the field is kept
+        spec["serviceAccountName"] = spec["serviceAccount"] = account
     for container in spec.get("containers") or []:
         _default_container(container, spec.get("hostNetwork", False))
     for container in spec.get("initContainers") or []:

@@ -1,19 +1,31 @@
-"""The few objects that kubectl sends as Protocol Buffers: what `kubectl create namespace|configmap|…` makes from flags.
+"""The objects that kubectl sends as Protocol Buffers: what `kubectl create deployment|job|role|…` makes from flags.
 
 Bodies begin with a magic word, then an envelope with apiVersion, kind and the object's own message. Field numbers are
-those of Kubernetes' published `generated.proto` files. Answers stay JSON, which kubectl reads as well.
+those of Kubernetes' published `generated.proto` files; fields that kubectl has no flags for are passed over. Answers
+stay JSON, which kubectl reads as well.
 """
 
 import base64
 from collections.abc import Iterator
+from enum import Enum
 from typing import Any, Final
 
 Object = dict[str, Any]
 MEDIA: Final = "application/vnd.kubernetes.protobuf"
 _MAGIC: Final = b"k8s\x00"
 
+
+class _Form(Enum):
+    """Values that are written otherwise in JSON than as their own message."""
+
+    QUANTITY = "a message around a text"
+    PORT = "a number or a text"
+    COUNT = "a number that is left out when it is 0"
+
+
 Shape = dict[int, tuple[str, Any]]
-"""Field number to name and type: `str`, `bytes` (shown as base64), a Shape, or `(type,)` for a map from text."""
+"""Field number to name and type: `str`, `int`, `bool`, `bytes` (shown as base64), a `_Form`, a Shape, `[type]` for a
+list, or `(type,)` for a map from text."""
 
 _META: Final[Shape] = {
     1: ("name", str),
@@ -30,12 +42,120 @@ _ACCESS: Final[Shape] = {
     1: ("resourceAttributes", _RESOURCE),
     2: ("nonResourceAttributes", {1: ("path", str), 2: ("verb", str)}),
 }
+_SELECTOR: Final[Shape] = {
+    1: ("matchLabels", (str,)),
+    2: ("matchExpressions", [{1: ("key", str), 2: ("operator", str), 3: ("values", [str])}]),
+}
+_CONTAINER: Final[Shape] = {
+    1: ("name", str),
+    2: ("image", str),
+    3: ("command", [str]),
+    4: ("args", [str]),
+    6: (
+        "ports",
+        [{1: ("name", str), 2: ("hostPort", _Form.COUNT), 3: ("containerPort", int), 4: ("protocol", str)}],
+    ),
+    7: ("env", [{1: ("name", str), 2: ("value", str)}]),
+    8: ("resources", {1: ("limits", (_Form.QUANTITY,)), 2: ("requests", (_Form.QUANTITY,))}),
+    14: ("imagePullPolicy", str),
+}
+_TEMPLATE: Final[Shape] = {
+    1: ("metadata", _META),
+    2: (
+        "spec",
+        {2: ("containers", [_CONTAINER]), 3: ("restartPolicy", str), 7: ("nodeSelector", (str,))}
+        | {8: ("serviceAccountName", str)},
+    ),
+}
+_JOB: Final[Shape] = {
+    1: ("parallelism", int),
+    2: ("completions", int),
+    3: ("activeDeadlineSeconds", int),
+    4: ("selector", _SELECTOR),
+    6: ("template", _TEMPLATE),
+    7: ("backoffLimit", int),
+    8: ("ttlSecondsAfterFinished", int),
+    9: ("completionMode", str),
+    10: ("suspend", bool),
+}
+_RULES: Final[Shape] = {
+    1: ("metadata", _META),
+    2: (
+        "rules",
+        [
+            {1: ("verbs", [str]), 2: ("apiGroups", [str]), 3: ("resources", [str])}
+            | {4: ("resourceNames", [str]), 5: ("nonResourceURLs", [str])}
+        ],
+    ),
+}
+_GRANT: Final[Shape] = {
+    1: ("metadata", _META),
+    2: ("subjects", [{1: ("kind", str), 2: ("apiGroup", str), 3: ("name", str), 4: ("namespace", str)}]),
+    3: ("roleRef", {1: ("apiGroup", str), 2: ("kind", str), 3: ("name", str)}),
+}
+_SERVICE_PORT: Final[Shape] = {
+    1: ("name", str),
+    2: ("protocol", str),
+    3: ("port", int),
+    4: ("targetPort", _Form.PORT),
+    5: ("nodePort", _Form.COUNT),
+}
+_SERVICE: Final[Shape] = {
+    1: ("ports", [_SERVICE_PORT]),
+    2: ("selector", (str,)),
+    3: ("clusterIP", str),
+    4: ("type", str),
+    10: ("externalName", str),
+}
+_DELETE: Final[Shape] = {
+    1: ("gracePeriodSeconds", int),
+    2: ("preconditions", {1: ("uid", str), 2: ("resourceVersion", str)}),
+    3: ("orphanDependents", bool),
+    4: ("propagationPolicy", str),
+    5: ("dryRun", [str]),
+}
+
+
+def _kind(**spec: Any) -> Shape:
+    """A kind with metadata and a spec of these fields, named `f<number>`."""
+    return {1: ("metadata", _META), 2: ("spec", {int(key[1:]): value for key, value in spec.items()})}
+
+
 _KINDS: Final[dict[str, Shape]] = {
     "Namespace": {1: ("metadata", _META)},
     "ServiceAccount": {1: ("metadata", _META)},
     "ConfigMap": {1: ("metadata", _META), 2: ("data", (str,)), 3: ("binaryData", (bytes,))},
     "Secret": {1: ("metadata", _META), 2: ("data", (bytes,)), 3: ("type", str), 4: ("stringData", (str,))},
+    "Service": {1: ("metadata", _META), 2: ("spec", _SERVICE)},
+    "ResourceQuota": _kind(f1=("hard", (_Form.QUANTITY,)), f2=("scopes", [str])),
+    "Deployment": _kind(f1=("replicas", int), f2=("selector", _SELECTOR), f3=("template", _TEMPLATE)),
+    "Job": {1: ("metadata", _META), 2: ("spec", _JOB)},
+    "CronJob": _kind(
+        f1=("schedule", str),
+        f3=("concurrencyPolicy", str),
+        f4=("suspend", bool),
+        f5=("jobTemplate", {1: ("metadata", _META), 2: ("spec", _JOB)}),
+    ),
+    "PodDisruptionBudget": _kind(
+        f1=("minAvailable", _Form.PORT), f2=("selector", _SELECTOR), f3=("maxUnavailable", _Form.PORT)
+    ),
+    "PriorityClass": {
+        1: ("metadata", _META),
+        2: ("value", int),
+        3: ("globalDefault", bool),
+        4: ("description", str),
+        5: ("preemptionPolicy", str),
+    },
+    "Role": _RULES,
+    "ClusterRole": _RULES,
+    "RoleBinding": _GRANT,
+    "ClusterRoleBinding": _GRANT,
+    "Eviction": {1: ("metadata", _META), 2: ("deleteOptions", _DELETE)},
+    "DeleteOptions": _DELETE,
+    "TokenRequest": _kind(f1=("audiences", [str]), f4=("expirationSeconds", int)),
+    "SelfSubjectReview": {1: ("metadata", _META)},
     "SelfSubjectAccessReview": {1: ("metadata", _META), 2: ("spec", _ACCESS)},
+    "SelfSubjectRulesReview": _kind(f1=("namespace", str)),
 }
 
 
@@ -66,23 +186,42 @@ def read(raw: bytes) -> Object:
 
 def _message(raw: bytes, shape: Shape) -> Object:
     found: Object = {}
-    for number, value in _fields(raw):
+    for number, field in _fields(raw):
         if number not in shape:
             continue
         name, kind = shape[number]
         if isinstance(kind, tuple):
-            pair = dict(_fields(_bytes(value)))
+            pair = dict(_fields(_bytes(field)))
             key = _bytes(pair.get(1, b"")).decode()
-            found.setdefault(name, {})[key] = _value(_bytes(pair.get(2, b"")), kind[0])
-        else:
-            found[name] = _value(_bytes(value), kind)
-    return {name: value for name, value in found.items() if value != ""}
+            found.setdefault(name, {})[key] = _value(pair.get(2, b""), kind[0])
+        elif isinstance(kind, list):
+            found.setdefault(name, []).append(_value(field, kind[0]))
+        elif (value := _value(field, kind)) != "" and value is not None:
+            found[name] = value
+    return found
 
 
-def _value(raw: bytes, kind: Any) -> Any:
+def _value(field: bytes | int, kind: Any) -> Any:
+    if kind is int or kind is bool or kind is _Form.COUNT:
+        return _number(field, kind)
+    raw = _bytes(field)
+    if kind is _Form.QUANTITY:
+        return _bytes(dict(_fields(raw)).get(1, b"")).decode()
+    if kind is _Form.PORT:
+        parts = dict(_fields(raw))
+        return _bytes(parts.get(3, b"")).decode() if parts.get(1) == 1 else _number(parts.get(2, 0), int)
     if isinstance(kind, dict):
         return _message(raw, kind)
     return raw.decode() if kind is str else base64.b64encode(raw).decode()
+
+
+def _number(field: bytes | int, kind: Any) -> int | bool | None:
+    if not isinstance(field, int):
+        raise Unreadable("a text stands where a number was expected")
+    if kind is bool:
+        return field != 0 or None
+    signed = field - (1 << 64) if field >> 63 else field
+    return None if kind is _Form.COUNT and not signed else signed
 
 
 def _bytes(value: bytes | int) -> bytes:

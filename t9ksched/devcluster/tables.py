@@ -11,6 +11,7 @@ from t9ksched.devcluster.schema import parse_time
 
 Object = dict[str, Any]
 _NONE: Final = "<none>"
+_UNSET: Final = "<unset>"
 _UNKNOWN: Final = "<unknown>"
 
 
@@ -49,6 +50,10 @@ def _dig(obj: Any, *path: str) -> Any:
     for part in path:
         obj = obj.get(part) if isinstance(obj, dict) else None
     return obj
+
+
+def _pairs(labels: Object | None) -> str:
+    return ",".join(f"{key}={value}" for key, value in (labels or {}).items()) or _NONE
 
 
 def _created(obj: Object) -> str:
@@ -182,7 +187,82 @@ def _path(*path: str, missing: Any = _NONE) -> Any:
     return read
 
 
+def _created_at(obj: Object) -> Any:
+    return _dig(obj, "metadata", "creationTimestamp")
+
+
+_MODES: Final = {
+    "ReadWriteOnce": "RWO",
+    "ReadOnlyMany": "ROX",
+    "ReadWriteMany": "RWX",
+    "ReadWriteOncePod": "RWOP",
+}
+
+
+def _modes(*path: str) -> Any:
+    def read(obj: Object) -> str:
+        return ",".join(short for mode, short in _MODES.items() if mode in (_dig(obj, *path) or ()))
+
+    return read
+
+
+def _volume_claim(obj: Object) -> str:
+    about = obj["spec"].get("claimRef")
+    return f"{about.get('namespace', '')}/{about.get('name', '')}" if about else ""
+
+
+def _external(obj: Object) -> str:
+    return obj["spec"].get("externalName") or _NONE if obj["spec"].get("type") == "ExternalName" else _NONE
+
+
+def _amounts(limits: bool) -> Any:
+    def read(obj: Object) -> str:
+        hard, used = obj["status"].get("hard") or {}, obj["status"].get("used") or {}
+        names = [name for name in sorted(hard) if name.startswith("limits") is limits]
+        return ", ".join(f"{name}: {used.get(name, '0')}/{hard[name]}" for name in names)
+
+    return read
+
+
+def _subjects(kind: str) -> Any:
+    def read(obj: Object) -> str:
+        found = (one for one in obj.get("subjects") or () if one.get("kind") == kind)
+        return ", ".join(
+            f"{one.get('namespace', '')}/{one['name']}" if kind[0] == "S" else one["name"] for one in found
+        )
+
+    return read
+
+
+def _addresses(obj: Object) -> str:
+    found = [
+        f"{address.get('ip', '')}:{port['port']}"
+        for part in obj.get("subsets") or ()
+        for port in part.get("ports") or ()
+        for address in part.get("addresses") or ()
+    ]
+    more = f" + {len(found) - 3} more..." if len(found) > 3 else ""
+    return ",".join(found[:3]) + more or _NONE
+
+
+def _last_schedule(obj: Object) -> str:
+    last = obj["status"].get("lastScheduleTime")
+    return age(last) if last else _NONE
+
+
+def _of_job(read: Any) -> Any:
+    return lambda obj: read(obj["spec"]["jobTemplate"])
+
+
 _TEMPLATE: Final = (_wide("Containers", _containers), _wide("Images", _images), _wide("Selector", _selector))
+_BINDING: Final = (
+    NAME,
+    Column("Role", lambda obj: f"{obj['roleRef']['kind']}/{obj['roleRef']['name']}"),
+    AGE,
+    _wide("Users", _subjects("User")),
+    _wide("Groups", _subjects("Group")),
+    _wide("ServiceAccounts", _subjects("ServiceAccount")),
+)
 _COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
     "pods": (
         NAME,
@@ -223,13 +303,10 @@ _COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
         NAME,
         Column("Type", _path("spec", "type")),
         Column("Cluster-IP", _path("spec", "clusterIP")),
-        Column("External-IP", lambda obj: _NONE),
+        Column("External-IP", _external),
         Column("Port(s)", _ports),
         AGE,
-        _wide(
-            "Selector",
-            lambda obj: ",".join(f"{k}={v}" for k, v in (obj["spec"].get("selector") or {}).items()) or _NONE,
-        ),
+        _wide("Selector", lambda obj: _pairs(obj["spec"].get("selector"))),
     ),
     "events": (
         Column("Last Seen", _event_seen),
@@ -246,8 +323,22 @@ _COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
     "deployments.apps": (
         NAME,
         Column("Ready", lambda obj: f"{obj['status'].get('readyReplicas', 0)}/{obj['spec'].get('replicas', 0)}"),
-        Column("Up-to-date", lambda obj: obj["status"].get("updatedReplicas", 0), "integer"),
-        Column("Available", lambda obj: obj["status"].get("availableReplicas", 0), "integer"),
+        Column("Up-to-date", lambda obj: str(obj["status"].get("updatedReplicas", 0))),
+        Column("Available", lambda obj: str(obj["status"].get("availableReplicas", 0))),
+        AGE,
+        *_TEMPLATE,
+    ),
+    "daemonsets.apps": (
+        NAME,
+        Column("Desired", _path("status", "desiredNumberScheduled", missing=0), "integer"),
+        Column("Current", _path("status", "currentNumberScheduled", missing=0), "integer"),
+        Column("Ready", _path("status", "numberReady", missing=0), "integer"),
+        Column("Up-to-date", _path("status", "updatedNumberScheduled", missing=0), "integer"),
+        Column("Available", _path("status", "numberAvailable", missing=0), "integer"),
+        Column(
+            "Node Selector",
+            lambda obj: _pairs(_dig(obj, "spec", "template", "spec", "nodeSelector")),
+        ),
         AGE,
         *_TEMPLATE,
     ),
@@ -279,10 +370,47 @@ _COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
         Column("Status", _path("status", "phase", missing="")),
         Column("Volume", _path("spec", "volumeName", missing="")),
         Column("Capacity", _path("status", "capacity", "storage", missing="")),
-        Column("Access Modes", lambda obj: ",".join(_dig(obj, "status", "accessModes") or [])),
+        Column("Access Modes", _modes("status", "accessModes")),
         Column("StorageClass", _path("spec", "storageClassName", missing="")),
+        Column("VolumeAttributesClass", _path("spec", "volumeAttributesClassName", missing=_UNSET)),
+        AGE,
+        _wide("VolumeMode", _path("spec", "volumeMode", missing=_UNSET)),
+    ),
+    "persistentvolumes": (
+        NAME,
+        Column("Capacity", _path("spec", "capacity", "storage", missing="")),
+        Column("Access Modes", _modes("spec", "accessModes")),
+        Column("Reclaim Policy", _path("spec", "persistentVolumeReclaimPolicy", missing="")),
+        Column("Status", _path("status", "phase", missing="")),
+        Column("Claim", _volume_claim),
+        Column("StorageClass", _path("spec", "storageClassName", missing="")),
+        Column("VolumeAttributesClass", _path("spec", "volumeAttributesClassName", missing=_UNSET)),
+        Column("Reason", _path("status", "reason", missing="")),
+        AGE,
+        _wide("VolumeMode", _path("spec", "volumeMode", missing=_UNSET)),
+    ),
+    "endpoints": (NAME, Column("Endpoints", _addresses), AGE),
+    "limitranges": (NAME, Column("Created At", _created_at, "date")),
+    "resourcequotas": (NAME, Column("Request", _amounts(False)), Column("Limit", _amounts(True)), AGE),
+    "cronjobs.batch": (
+        NAME,
+        Column("Schedule", _path("spec", "schedule", missing="")),
+        Column("Timezone", _path("spec", "timeZone")),
+        Column("Suspend", lambda obj: str(bool(obj["spec"].get("suspend"))), "boolean"),
+        Column("Active", lambda obj: len(obj["status"].get("active") or ()), "integer"),
+        Column("Last Schedule", _last_schedule),
+        AGE,
+        *(_wide(column.name, _of_job(column.read)) for column in _TEMPLATE),
+    ),
+    "csinodes.storage.k8s.io": (
+        NAME,
+        Column("Drivers", lambda obj: len(obj["spec"].get("drivers") or ()), "integer"),
         AGE,
     ),
+    "roles.rbac.authorization.k8s.io": (NAME, Column("Created At", _created_at, "date")),
+    "clusterroles.rbac.authorization.k8s.io": (NAME, Column("Created At", _created_at, "date")),
+    "rolebindings.rbac.authorization.k8s.io": _BINDING,
+    "clusterrolebindings.rbac.authorization.k8s.io": _BINDING,
     "customresourcedefinitions.apiextensions.k8s.io": (
         NAME,
         Column("Created At", _path("metadata", "creationTimestamp")),
@@ -299,6 +427,7 @@ _COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
         Column("Provisioner", _path("provisioner", missing="")),
         Column("ReclaimPolicy", _path("reclaimPolicy", missing="")),
         Column("VolumeBindingMode", _path("volumeBindingMode", missing="")),
+        Column("AllowVolumeExpansion", lambda obj: str(bool(obj.get("allowVolumeExpansion"))).lower()),
         AGE,
     ),
     "priorityclasses.scheduling.k8s.io": (
@@ -306,6 +435,7 @@ _COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
         Column("Value", _path("value", missing=0), "integer"),
         Column("Global-Default", lambda obj: str(bool(obj.get("globalDefault"))).lower(), "boolean"),
         AGE,
+        Column("PreemptionPolicy", _path("preemptionPolicy", missing="")),
     ),
 }
 

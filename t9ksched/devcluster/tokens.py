@@ -9,6 +9,7 @@ import binascii
 import hashlib
 import hmac
 import json
+import re
 import secrets
 import time
 from collections.abc import Callable
@@ -21,6 +22,8 @@ from t9ksched.devcluster.storage import Storage
 
 Object = dict[str, Any]
 ACCOUNTS: Final = "serviceaccounts"
+ACCOUNT: Final = re.compile(r"system:serviceaccount:([^:]+):([^:]+)")
+"""The user name of an account: its namespace and its name."""
 AUDIENCE: Final = "https://kubernetes.default.svc"
 _HEADER: Final = {"alg": "HS256", "typ": "JWT"}
 _HOUR: Final = 3600

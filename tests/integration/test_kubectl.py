@@ -1,0 +1,109 @@
+"""A day with kubectl on a cluster: what each command prints, on the dev cluster and on a real server alike."""
+
+import asyncio
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.integration.world import World
+
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed"),
+]
+PATIENCE = 60.0
+MANIFEST = """
+apiVersion: v1
+kind: Pod
+metadata: {name: web, labels: {app: web}}
+spec: {serviceAccount: default, containers: [{name: main, image: "nginx:1"}]}
+---
+apiVersion: scheduler.tensorstack.dev/v1beta1
+kind: PodGroup
+metadata: {name: team}
+spec: {minMember: 2, queue: q}
+"""
+OTHER = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "made"}}
+DAY = [  # command, what it prints
+    ("apply -f {file}", "created"),
+    ("apply -f {file}", "unchanged"),
+    ("apply --server-side --force-conflicts -f {file}", "serverside-applied"),
+    ("get pods -o wide", "READINESS GATES"),
+    ("get podgroups", "MIN"),
+    ("get pods -l app=web -o name", "pod/web"),
+    ("get pods -l app!=web -o name", ""),
+    ("get pods --field-selector spec.nodeName= -o name", "pod/web"),
+    ("get pod web -o jsonpath={{.spec.serviceAccountName}}", "default"),
+    ("describe pod web", "nginx:1"),
+    ("describe podgroup team", "Min Member:  2"),
+    ("explain podgroup.spec.minMember", "minMember"),
+    ("explain pod.spec.nodeSelector", "nodeSelector"),
+    ("label pod web tier=front", "labeled"),
+    ("annotate pod web k=v", "annotated"),
+    ("patch podgroup team --type merge -p {patch}", "patched"),
+    ("get podgroup team -o jsonpath={{.spec.minMember}}", "3"),
+    ("create -f {other}", "configmap/made created"),
+    ("create configmap flags --from-literal a=b", "configmap/flags created"),
+    ("get configmap flags -o jsonpath={{.data.a}}", "b"),
+    ("create serviceaccount robot", "serviceaccount/robot created"),
+    ("create token robot --duration 10m", "ey"),
+    ("create role reader --verb get,list --resource pods", "role.rbac.authorization.k8s.io/reader created"),
+    ("create rolebinding readers --role reader --user joe --group devs", "readers created"),
+    ("get rolebinding readers -o wide", "Role/reader"),
+    ("auth can-i list pods", "yes"),
+    ("auth can-i list pods --as joe", "yes"),
+    ("auth can-i list pods --as sam --as-group devs", "yes"),
+    ("auth can-i create pods --as joe -q", 1),
+    ("get secrets --as joe", 1),
+    ("auth whoami --as joe", "joe"),
+    ("create quota q --hard pods=9", "resourcequota/q created"),
+    ("create pdb p --selector app=web --min-available 50%", "created"),
+    ("get pdb p", "50%"),
+    ("create service clusterip s --tcp 80:8080", "service/s created"),
+    ("create service externalname e --external-name example.com", "service/e created"),
+    ("get service e", "example.com"),
+    ("create deployment d --image nginx --replicas 0", "deployment.apps/d created"),
+    ("scale deployment d --replicas 1", "scaled"),
+    ("get deployment d -o wide", "app=d"),
+    ("create job j --image busybox -- sleep 1", "job.batch/j created"),
+    ("get job j -o jsonpath={{.metadata.labels.job-name}}", "j"),
+    ("create cronjob c --image busybox --schedule @daily -- date", "cronjob.batch/c created"),
+    ("get cronjob c", "@daily"),
+    ("create cronjob wrong --image busybox --schedule hourly -- date", 1),
+    ("get -w --request-timeout 1 configmap made", "made"),
+    ("api-resources", "podgroups"),
+    ("delete -f {file}", "deleted"),
+    ("get pods -l app=web -o name", ""),
+]
+
+
+async def test_a_day_with_kubectl(world: World, tmp_path: Path) -> None:
+    (tmp_path / "file.yaml").write_text(MANIFEST)
+    (tmp_path / "other.json").write_text(json.dumps(OTHER))
+    words = {"file": tmp_path / "file.yaml", "other": tmp_path / "other.json", "patch": '{"spec":{"minMember":3}}'}
+    for command, expected in DAY:
+        arguments = [part.format(**words) for part in command.split()]
+        process = await asyncio.create_subprocess_exec(
+            "kubectl",
+            "--namespace",
+            world.namespace,
+            *arguments,
+            env={
+                "KUBECONFIG": str(world.kubeconfig),
+                "HOME": str(tmp_path),
+                "PATH": "/usr/bin:/bin:/usr/local/bin",
+            },
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        async with asyncio.timeout(PATIENCE):
+            raw, err = await process.communicate()
+        out = raw.decode()
+        if isinstance(expected, int):
+            assert process.returncode == expected, f"{command}: {out}{err.decode()}"
+            continue
+        assert process.returncode == 0 or "-w" in arguments, f"{command}: {err.decode()}"
+        assert expected in out, f"{command}: {out}{err.decode()}"
+        assert expected or not out.strip(), f"{command}: {out}"
