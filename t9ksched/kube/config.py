@@ -27,6 +27,8 @@ from t9ksched.kube.credentials import Access, Credentials
 _FILE_FRESH = 60.0
 """Seconds before tokens and certificates in files are read again; they are renewed long before their end."""
 _EXPIRY_MARGIN = 60.0
+_PLUGIN_FRESH = 300.0
+"""Seconds before a plugin is asked for a certificate again: the official loader does not tell when one ends."""
 _DATA_FIELDS = ("certificate-authority-data", "client-certificate-data", "client-key-data")
 
 
@@ -87,13 +89,15 @@ def load_pod() -> Access:
 
 async def load_file(paths: str) -> Access:
     """The current context of the kubeconfig at `paths` (several joined as in $KUBECONFIG). Raises ConfigError."""
-    user = check(paths)
+    cluster, user = check(paths)
     configuration = Configuration()
     try:
         loader = await load_kube_config(  # type: ignore[no-untyped-call]
             config_file=paths, client_configuration=configuration, persist_config=False
         )
-        access = _access(configuration, fresh_for=_fresh_for(user, getattr(loader, "exec_plugin_expiry", None)))
+        expiry = getattr(loader, "exec_plugin_expiry", None)
+        fresh_for = _fresh_for(cluster, user, expiry, certificate=bool(configuration.cert_file))
+        access = _access(configuration, fresh_for=fresh_for)
         if access.cert_file or access.ca_file:
             _try_certificates(access)
     except ConfigError:
@@ -128,11 +132,16 @@ def _basic(configuration: Configuration) -> str | None:
     return str(configuration.get_basic_auth_token()) if configuration.username else None
 
 
-def _fresh_for(user: Mapping[str, Any], expiry: datetime | None) -> float | None:
+def _fresh_for(
+    cluster: Mapping[str, Any], user: Mapping[str, Any], expiry: datetime | None, *, certificate: bool
+) -> float | None:
     if "exec" in user and expiry is not None:
         left = (expiry - datetime.now(UTC)).total_seconds() - _EXPIRY_MARGIN
         return max(left, 10.0)
+    if "exec" in user and certificate:
+        return _PLUGIN_FRESH
     in_files = "client-certificate" in user or ("tokenFile" in user and "token" not in user)
+    in_files = in_files or ("certificate-authority" in cluster and "exec" not in user)
     return _FILE_FRESH if in_files else None
 
 
@@ -142,8 +151,8 @@ def _try_certificates(access: Access) -> None:
         context.load_cert_chain(access.cert_file, access.key_file)
 
 
-def check(paths: str) -> Mapping[str, Any]:
-    """See that the kubeconfig at `paths` names a cluster we can reach; returns the user entry of its current context.
+def check(paths: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """See that the kubeconfig at `paths` names a cluster we can reach; returns cluster and user of its current context.
 
     Raises ConfigError naming file and field.
     """
@@ -178,7 +187,7 @@ def check(paths: str) -> Mapping[str, Any]:
     if context.get("user") is None:
         if server.startswith("https"):
             raise ConfigError(paths, f"{place}.user", "is missing; https needs an entry of users, which may be empty")
-        return {}
+        return cluster, {}
     user = _entry(paths, sections, "users", context["user"], f"{place}.user")
     place = f"users[name={context['user']}].user"
     _check_data(paths, place, user)
@@ -187,7 +196,7 @@ def check(paths: str) -> Mapping[str, Any]:
         for key in ("command", "apiVersion"):
             if not isinstance(plugin, dict) or not isinstance(plugin.get(key), str):
                 raise ConfigError(paths, f"{place}.exec.{key}", "must be a text")
-    return user
+    return cluster, user
 
 
 def _existing(paths: str) -> list[Path]:

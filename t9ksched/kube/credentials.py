@@ -2,18 +2,25 @@
 
 `Credentials` holds what the official client's `Configuration` says: host, TLS context, proxy and the Authorization
 header. It reloads its source when that is due (token files and exec plugins expire) and once after a 401; many requests
-that are refused at the same time cause one reload. A rotated client certificate goes into the same TLS context and
-moves `generation` on: connections made before still speak as who we were, and their owner must let go of them.
+that are refused at the same time cause one reload, and one that brought nothing new is not repeated at once. A client
+certificate or CA that was rotated on disk makes a new TLS context and moves `generation` on: connections made before
+still speak as who we were, and their owner must let go of them.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
+import hashlib
+import math
 import ssl
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+_PATIENCE: Final = 10.0
+"""Seconds until a source that failed, or brought nothing new after a refusal, is read again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +55,8 @@ class Credentials:
         self._due: float | None = None
         self._tls: ssl.SSLContext | None = None
         self._lock = asyncio.Lock()
-        self._certificate: tuple[object, ...] = ()
+        self._files: tuple[object, ...] = ()
+        self._fruitless = -math.inf
         self.generation = 0
         self.last_failure: Exception | None = None
 
@@ -77,7 +85,7 @@ class Credentials:
 
     @property
     def tls(self) -> ssl.SSLContext | None:
-        """The TLS context for https hosts, the same object for life; None for http."""
+        """The TLS context for https hosts, of this `generation`; None for http."""
         return self._tls
 
     async def authorization(self) -> str | None:
@@ -89,8 +97,16 @@ class Credentials:
     async def refresh(self, refused: str | None) -> bool:
         """After a 401 to the header `refused`: read the source again. True when it is worth trying once more."""
         before = self.generation
-        await self._reload(lambda: self.access.authorization == refused and self.generation == before)
-        return self.access.authorization != refused or self.generation != before
+
+        def needed() -> bool:
+            unchanged = self.access.authorization == refused and self.generation == before
+            return unchanged and self._clock() >= self._fruitless + _PATIENCE
+
+        await self._reload(needed)
+        renewed = self.access.authorization != refused or self.generation != before
+        if not renewed and self._clock() >= self._fruitless + _PATIENCE:
+            self._fruitless = self._clock()
+        return renewed
 
     async def _reload(self, needed: Callable[[], bool]) -> None:
         async with self._lock:
@@ -101,26 +117,29 @@ class Credentials:
                 self.last_failure = None
             except Exception as failure:  # a plugin may fail in any way; the old credentials may still be good
                 self.last_failure = failure
-                self._due = self._clock() + 10
+                self._due = self._clock() + _PATIENCE
 
     def _take(self, access: Access) -> None:
         if access.host.startswith("https"):
-            if self._tls is None:
-                self._tls = ssl.create_default_context(cafile=access.ca_file)
-                if not access.verify:
-                    self._tls.check_hostname = False
-                    self._tls.verify_mode = ssl.CERT_NONE
-            elif access.ca_file:
-                self._tls.load_verify_locations(cafile=access.ca_file)
-            certificate = _fingerprint(access.cert_file, access.key_file)
-            if access.cert_file and certificate != self._certificate:
-                self._tls.load_cert_chain(access.cert_file, access.key_file)
-                self.generation += bool(self._certificate)
-                self._certificate = certificate
+            files = _fingerprint(access.ca_file, access.cert_file, access.key_file)
+            if self._tls is None or files != self._files:
+                fresh = _context(access)  # raises while a certificate and its key do not belong together yet
+                self.generation += self._tls is not None
+                self._tls, self._files = fresh, files
         self._access = access
         self._due = None if access.fresh_for is None else self._clock() + access.fresh_for
 
 
+def _context(access: Access) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=access.ca_file)
+    if not access.verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if access.cert_file:
+        context.load_cert_chain(access.cert_file, access.key_file)
+    return context
+
+
 def _fingerprint(*files: str | None) -> tuple[object, ...]:
-    """Changes when a file is replaced or written."""
-    return tuple((file, os.stat(file).st_mtime_ns) for file in files if file)
+    """Changes when a file is replaced by another, whatever its path: some readers write copies of their own."""
+    return tuple(hashlib.sha256(Path(file).read_bytes()).digest() if file else None for file in files)

@@ -32,6 +32,8 @@ from t9ksched.store.store import Store
 
 PATIENCE = 900
 CARDS = names.GPU_INDEX_PREFIX + "main"
+CARDS_A_NODE = 7
+"""Of eight, so that one is left for the pod that waits."""
 
 
 def serve(kubeconfig: Path, nodes: int, pods: int, up: Event, done: Event) -> None:
@@ -44,10 +46,13 @@ def serve(kubeconfig: Path, nodes: int, pods: int, up: Event, done: Event) -> No
         await cluster.start()
         kind = cluster.api.kind("", "v1", "pods")
         for index in range(pods + 1):
-            waits = index == pods
-            cluster.api.create(kind, "default", pod(index, "" if waits else f"bench-{index % nodes}", index // nodes))
+            waits, layer = index == pods, index // nodes
+            made = cluster.api.create(kind, "default", pod(index, cards=waits or layer < CARDS_A_NODE))
+            if not waits:
+                cluster.api.write(kind, made, running_pod(made.object, f"bench-{index % nodes}", layer))
             if index % 1000 == 0:
                 await asyncio.sleep(0)
+        cluster.api.storage.compact()
         cluster.write_kubeconfig(kubeconfig)
         up.set()
         await asyncio.to_thread(done.wait)
@@ -56,9 +61,8 @@ def serve(kubeconfig: Path, nodes: int, pods: int, up: Event, done: Event) -> No
     asyncio.run(main())
 
 
-def pod(index: int, node: str, layer: int) -> dict[str, Any]:
-    """A pod of ours on a node (the first eight there have a card each), or waiting for one."""
-    cards = node == "" or layer < 7
+def pod(index: int, *, cards: bool) -> dict[str, Any]:
+    """A pod of ours that waits for a node."""
     amounts = {"cpu": "1", "memory": "4Gi"} | ({"nvidia.com/gpu": "1"} if cards else {})
     container = {
         "name": "main",
@@ -73,13 +77,20 @@ def pod(index: int, node: str, layer: int) -> dict[str, Any]:
         "labels": {names.QUEUE_LABEL: "default", "app": "bench"},
     }
     spec: dict[str, Any] = {"schedulerName": names.SCHEDULER_NAME, "containers": [container]}
-    status: dict[str, Any] = {"phase": "Pending"}
-    if node:
-        metadata["annotations"] = {CARDS: str(layer)} if cards else {}
-        spec["nodeName"] = node
-        scheduled = {"type": "PodScheduled", "status": "True"}  # without it the pod's creator had put it there himself
-        status = {"phase": "Running", "startTime": "2026-01-01T00:00:00Z", "conditions": [scheduled]}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def running_pod(waiting: dict[str, Any], node: str, layer: int) -> dict[str, Any]:
+    """The pod after its binding, which named its card, and its start."""
+    cards = {"annotations": {CARDS: str(layer)}} if layer < CARDS_A_NODE else {}
+    scheduled = {"type": "PodScheduled", "status": "True"}
+    status = {"phase": "Running", "startTime": "2026-01-01T00:00:00Z", "conditions": [scheduled]}
+    return {
+        **waiting,
+        "metadata": waiting["metadata"] | cards,
+        "spec": waiting["spec"] | {"nodeName": node},
+        "status": status,
+    }
 
 
 class LoopWatch:

@@ -13,7 +13,8 @@ from aiohttp import web
 from t9ksched.kube import errors
 from t9ksched.kube.client import Client
 from t9ksched.kube.credentials import Access, Credentials
-from t9ksched.kube.port import ClusterPort, PagedPort, WatchEvent
+from t9ksched.kube.port import ClusterPort, InitialEventsPort, PagedPort, WatchEvent, initial_events_end
+from t9ksched.kube.reflector import Reflector
 from t9ksched.kube.resources import NODES, PODS, QUEUES
 from tests.unit.kube.scripted import ScriptedApi, drop
 
@@ -33,6 +34,7 @@ class Small(msgspec.Struct):
 async def test_the_client_is_a_port(client: Client) -> None:
     assert isinstance(client, ClusterPort)
     assert isinstance(client, PagedPort)
+    assert isinstance(client, InitialEventsPort)
 
 
 async def test_verbs_send_what_kubernetes_expects(api: ScriptedApi, client: Client) -> None:
@@ -352,6 +354,50 @@ class TestWatch:
         with pytest.raises(kind):
             await collect(client, found)
         assert [event.object["metadata"]["name"] for event in found] == ["a"]
+
+    async def test_a_stream_that_falls_silent_is_left_and_resumed(self, api: ScriptedApi, client: Client) -> None:
+        client.watch_silence = 0.1
+        api.then(200, {"metadata": {"resourceVersion": "5"}, "items": []})
+        api.do(streaming(line("ADDED", pod("a", "6")), end="hang")).do(streaming(line("ADDED", pod("b", "7"))))
+        names: list[str] = []
+        reached = asyncio.Event()
+
+        class Names:
+            def on_replace(self, items: list[Any]) -> None: ...
+
+            def on_upsert(self, obj: dict[str, Any]) -> None:
+                names.append(obj["metadata"]["name"])
+                if len(names) == 2:
+                    reached.set()
+
+            def on_delete(self, obj: dict[str, Any]) -> None: ...
+
+        following = asyncio.create_task(Reflector(client, PODS, Names()).run())
+        async with asyncio.timeout(10):
+            await reached.wait()
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+        assert names == ["a", "b"]
+        assert [seen.query.get("resourceVersion") for seen in api.seen][:3] == [None, "5", "6"]
+
+    async def test_initial_events_are_asked_for_as_kubernetes_wants(self, api: ScriptedApi, client: Client) -> None:
+        end = {"metadata": {"resourceVersion": "9", "annotations": {"k8s.io/initial-events-end": "true"}}}
+        api.do(streaming(line("ADDED", pod("a", "6")), line("BOOKMARK", end), line("ADDED", pod("b", "10"))))
+        async with aclosing(client.watch_list(PODS, label_selector="a=b", timeout=60)) as events:
+            found = [event async for event in events]
+        assert [(event.type, event.type == "BOOKMARK" and initial_events_end(event)) for event in found] == [
+            ("ADDED", False),
+            ("BOOKMARK", True),
+            ("ADDED", False),
+        ]
+        assert api.seen[0].query == {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "sendInitialEvents": "true",
+            "resourceVersionMatch": "NotOlderThan",
+            "timeoutSeconds": "60",
+            "labelSelector": "a=b",
+        }
 
     async def test_a_refused_watch(self, api: ScriptedApi, client: Client) -> None:
         api.refuse(410, "Expired")
