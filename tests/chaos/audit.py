@@ -96,6 +96,9 @@ class Account:
             return
         waiting = [pod for pod in self.pods if not pod["spec"].get("nodeName") and not _ended(pod)]
         placed = sum(bool(pod["spec"].get("nodeName")) for pod in self.pods)
+        runs = self.asked.kind in ("PodGroup", "Pod") and all(p["status"].get("phase") == "Running" for p in self.pods)
+        if self.pods and runs and record.phase != "Running":
+            self.witness.say(f"{self.title} runs, and the database has it {record.phase}")
         if not waiting:
             if placed < self.asked.minimum:
                 said = f"has {placed} of {self.asked.minimum} pods and none waits"

@@ -51,7 +51,7 @@ async def _play(seed: int, folder: Path) -> Outcome:
     async with new_world(seed, folder) as world:
         await _live(world)
         jobs = len(world.asked)
-        await quiet_scene(world)
+        await quiet_scene(world, seed)
         counts = {"bindings": world.witness.bindings, "lives": world.lives, "jobs": jobs}
         counts |= {"plans": world.plans.plans, "evictions": world.plans.evictions}
         return Outcome(seed, world.witness.faults, world.log, digest=world.witness.digest, **counts)
