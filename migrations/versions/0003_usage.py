@@ -137,7 +137,7 @@ def _fill(tables: dict[str, sa.Table]) -> None:
                     "submitter": job["submitter"],
                     "node": str(detail.get("node")),
                     "cards": cards,
-                    "resource": detail.get("resource") or UNKNOWN,
+                    "resource": str(detail.get("resource") or UNKNOWN)[:253],
                     "model": detail.get("model") or UNKNOWN,
                     "bound_at": at,
                     "ran_at": at if job["running"] else None,

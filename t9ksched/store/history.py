@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from t9ksched.store.bulk import Bulk
 from t9ksched.store.database import Database
-from t9ksched.store.rows import BATCH
+from t9ksched.store.rows import BATCH, fit, lengths
 from t9ksched.store.tables import history
 
 SUBMITTED: Final = "submitted"
@@ -209,11 +209,12 @@ class History:
 
 
 _WRITTEN: Final = tuple(name for name in Event.__slots__ if name != "id")
+_LENGTHS: Final = lengths(history, "kind", "namespace", "name", "queue", "actor")
 _APPEND: Final = Bulk(history, _WRITTEN, lambda _: insert(history))
 
 
 def _values(event: Event) -> dict[str, Any]:
-    return {name: getattr(event, name) for name in _WRITTEN}
+    return fit({name: getattr(event, name) for name in _WRITTEN}, _LENGTHS)
 
 
 def _event(row: RowMapping) -> Event:

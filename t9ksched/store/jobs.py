@@ -14,7 +14,7 @@ from sqlalchemy.engine import RowMapping
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from t9ksched.store.database import Database
-from t9ksched.store.rows import BATCH, batches, insert_missing, upserting
+from t9ksched.store.rows import BATCH, batches, fit, insert_missing, lengths, upserting
 from t9ksched.store.tables import job
 
 PENDING = "Pending"
@@ -136,8 +136,11 @@ class Jobs:
 _PUT = upserting(job, JobRecord.__slots__, keep=["submitted_at"])
 
 
+_LENGTHS = lengths(job, "kind", "namespace", "name", "queue", "phase")
+
+
 def _row(record: JobRecord) -> dict[str, Any]:
-    return {name: getattr(record, name) for name in JobRecord.__slots__}
+    return fit({name: getattr(record, name) for name in JobRecord.__slots__}, _LENGTHS)
 
 
 def _record(row: RowMapping) -> JobRecord:

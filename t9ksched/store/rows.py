@@ -1,6 +1,6 @@
 """Small SQL that several repositories share: inserting what may exist already, on both databases."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Table
@@ -56,6 +56,20 @@ def upserting(table: Table, names: Sequence[str], keep: Iterable[str] = (), adds
     """As `upsert`, for many rows with these columns; those in `adds` are added to what is there."""
     columns, kept = tuple(names), tuple(keep)
     return Bulk(table, columns, lambda connection: _upsert(connection, table, columns, kept, adds))
+
+
+def fit(row: dict[str, Any], lengths: Mapping[str, int]) -> dict[str, Any]:
+    """The row with texts that their columns take: what people write into objects may be longer, or hold a NUL."""
+    for name, length in lengths.items():
+        text = row[name]
+        if text is not None and (len(text) > length or "\x00" in text):
+            row[name] = text.replace("\x00", "\ufffd")[:length]
+    return row
+
+
+def lengths(table: Table, *names: str) -> dict[str, int]:
+    """How long the texts in these columns may be."""
+    return {name: table.c[name].type.length for name in names}  # type: ignore[attr-defined]
 
 
 def batches(rows: Sequence[dict[str, Any]]) -> Iterable[Sequence[dict[str, Any]]]:

@@ -34,6 +34,7 @@ UNKNOWN: Final = "unknown"
 CARD: Final = "card"
 HOUR: Final = timedelta(hours=1) // timedelta(microseconds=1)
 _SCHEDULER: Final = "scheduler"
+_LONGEST: Final = 253
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 
@@ -141,7 +142,7 @@ class Fold:
             pod=pod,
             node=str(detail.get("node")),
             cards=cards,
-            resource=detail.get("resource") or UNKNOWN,
+            resource=str(detail.get("resource") or UNKNOWN)[:_LONGEST],
             model=detail.get("model") or UNKNOWN,
             bound=event.at,
             ran=event.at if job.running else None,

@@ -162,3 +162,15 @@ class TestMeta:
         assert await store.meta.get("k") == {"b": 2}
         assert await store.meta.set_once("id", "first") == "first"
         assert await store.meta.set_once("id", "second") == "first"
+
+
+async def test_what_no_column_takes_is_cut_and_blocks_nothing(store: Store) -> None:
+    """Anybody may write any text as the queue of an object of his."""
+    for queue in ("q" * 300, "a\x00b"):
+        detail = {"message": f"there is no queue {queue}"}
+        about = {"kind": "PodGroup", "namespace": "ns", "name": "g", "uid": f"u{len(queue)}", "queue": queue}
+        await store.history.append(Event(event="waiting", detail=detail, **about))
+        await store.jobs.put_many([JobRecord(**about, submitted_at=datetime.now(UTC), shape={"queue": queue})])
+    told = await store.history.list()
+    assert [event.queue for event in told] == ["q" * 63, "a\ufffdb"]
+    assert [job.queue for job in await store.jobs.list()] == ["q" * 63, "a\ufffdb"]
