@@ -8,9 +8,10 @@ from t9ksched.engine.masks import Memo
 from t9ksched.engine.nodes import NodeTable
 from t9ksched.engine.plan import plan
 from t9ksched.engine.policy import Policy
+from t9ksched.engine.view import View
 from t9ksched.model.gang import Gang
 from t9ksched.model.hold import Hold
-from tests.builders import gang, node, pod_class, queue, table, view
+from tests.builders import gang, node, pod_class, queue, running, table, view
 
 NODES = [node(f"{pool}{at}", cpu=8, labels={"pool": pool}) for pool in "ab" for at in range(3)]
 
@@ -74,7 +75,32 @@ def test_who_gives_up_held_room_wakes_those_who_wait_for_it(full: NodeTable) -> 
     full.charge(full.row("a1"), pod_class(cpu="100m"), {})
     full.discharge(full.row("a0"), pod_class(cpu=8), {})
     holds = (Hold("owner", "a0", pod_class(cpu=8)),)
-    owner, other = gang("owner", cpu=4, selector={"pool": "a"}), gang("other", cpu=8, selector={"pool": "a"})
+    owner = gang("owner", cpu=4, selector={"pool": "a"})
+    other = gang("other", cpu=8, selector={"kubernetes.io/hostname": "a0"})
     assert cycle(full, [other], memo, holds) == (1, 0)
     assert cycle(full, [other], memo, holds) == (0, 1)
     assert cycle(full, [owner, other], memo, holds)[0] == 2
+
+
+def test_victims_are_not_looked_for_twice_while_nothing_changes() -> None:
+    nodes = [node(f"n{at}", cpu=8) for at in range(4)]
+    policy = Policy(actions=("allocate", "preempt"))
+    queues = {"low": queue(), "mid": queue(priority=1), "top": queue(priority=2)}
+    stays = [running(f"s{at}", "mid", [f"n{at}"], cpu=5) for at in range(4)]
+    lows = [running(f"l{at}", "low", [f"n{at}"], cpu=3) for at in range(4)]
+    asked = [gang(f"g{at}", "mid", cpu=4 + at, memory=f"{at + 1}Mi") for at in range(3)]
+    given = view(nodes, asked, queues, running=[*stays, *lows])
+    memo = Memo()
+
+    def searches(of: View) -> int:
+        before = memo.failures.searched
+        assert plan(of, policy, 0, memo).to_bytes() == plan(of, policy, 0).to_bytes()
+        return memo.failures.searched - before
+
+    assert (searches(given), searches(given)) == (3, 0)
+    assert searches(replace(given, running=given.running[:-1])) == 3, "others run"
+    raised = {**given.queues, "mid": queue(priority=1, preemptible=False)}
+    assert searches(replace(given, running=given.running[:-1], queues=raised)) == 3, "a queue was edited"
+    above = {**given.queues, "mid": replace(given.queues["mid"], spec=replace(given.queues["mid"].spec, priority=2))}
+    assert searches(replace(given, queues=above)) == 3, "another priority"
+    assert plan(replace(given, gangs=(gang("h", "top", cpu=8),)), policy, 0, memo).evictions
