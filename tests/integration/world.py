@@ -165,6 +165,12 @@ class World:
             made = await self.client.create(of(obj), obj)
         return made
 
+    async def bind(self, name: str, node: str) -> None:
+        """Bind a pod as a scheduler does; one made with its node's name is nobody's doing but its creator's."""
+        target = {"apiVersion": "v1", "kind": "Node", "name": node}
+        binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
+        await self.client.bind(self.namespace, name, binding)
+
     async def create_shared(self, res: Resource, obj: Object) -> Object:
         """Create a cluster-wide object, which goes with the test."""
         self.goes_with_it(res, obj["metadata"]["name"])

@@ -128,7 +128,8 @@ async def test_a_gang_that_cannot_be_finished_is_taken_back_with_the_reason_on_i
 ) -> None:
     await world.play(1, 4)
     await world.create(world.group("half", 2, queue))
-    await world.create(world.pod("half-0", 2, group="half", nodeName=world.nodes[0]))
+    await world.create(world.pod("half-0", 2, group="half"))
+    await world.bind("half-0", world.nodes[0])
     await world.create(world.pod("half-1", 4, group="half"))
     before = (await world.running("half-0"))[0]
     faults(world, {"verb": "delete", "resource": "pods", "status": 503, "count": 1})
