@@ -51,7 +51,7 @@ async def list_all(services: Given, caller: Manager) -> Response:
     "",
     summary="List the queues you may use, and what is free of their quotas",
     description="A queue that only namespaces may use is listed with `namespace`, or if such a namespace is yours.",
-    responses=documented({200: Queues}),
+    responses=documented({200: Queues}, 422),
 )
 async def list_mine(
     services: Given,

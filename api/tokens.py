@@ -27,7 +27,7 @@ _USER = re.compile(r"[\w.@:+-]{1,253}")
     "",
     status_code=201,
     summary="Make a token",
-    responses=documented({201: NewToken}, 400, 403, 409, 422),
+    responses=documented({201: NewToken}, 400, 403, 409, 413, 422),
     openapi_extra=body_of(TokenBody),
 )
 async def create(request: Request, services: Given, caller: Admin) -> Response:

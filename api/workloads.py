@@ -81,7 +81,7 @@ async def submit(
     return answer(jobs[0] if len(jobs) == 1 else {"items": jobs}, 200 if dry_run else 201)
 
 
-@router.get("", summary="List the jobs you may see", responses=documented({200: Jobs}))
+@router.get("", summary="List the jobs you may see", responses=documented({200: Jobs}, 422))
 async def list_jobs(
     services: Given,
     caller: User,
@@ -146,7 +146,7 @@ async def explain(namespace: str, kind: str, name: str, services: Given, caller:
 @router.get(
     "/{namespace}/{kind}/{name}/history",
     summary="What happened to jobs of this name, also when they are gone",
-    responses=documented({200: HistoryPage}, 404, 503),
+    responses=documented({200: HistoryPage}, 404, 422, 503),
 )
 async def events(
     namespace: str,
