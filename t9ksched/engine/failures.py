@@ -17,36 +17,44 @@ from t9ksched.model.reasons import Reason
 
 _MOST: Final = 4096
 
+Scene = tuple[object, ...]
+"""Who runs, and what queues are like: what decides, besides the nodes, who may be a victim."""
 Promises = Mapping[int, tuple[object, ...]]
 """What room is promised to whom, by row of the node."""
 
 
 class Failures:
-    """Answers by ask. `tried` and `spared` count attempts made, and attempts that an answer made needless."""
+    """Answers by ask. `tried` and `spared` count attempts made, and attempts that an answer made needless; `searched`
+    counts searches for victims.
+    """
 
     def __init__(self) -> None:
-        self.tried = self.spared = 0
+        self.tried = self.spared = self.searched = 0
         self._nodes: FrozenNodes | None = None
         self._policy: Policy | None = None
         self._promises: Promises = {}
         self._cycle = 0
         self._changed: Int64s = np.zeros(0, np.int64)
         self._known: dict[object, tuple[int, tuple[Reason, ...]]] = {}
+        self._vain: dict[object, int] = {}
+        """Searches for victims that found none, with the cycle of each."""
+        self._scene: Scene = ()
 
     def forget(self) -> None:
         """No answer lasts."""
         self._known.clear()
+        self._vain.clear()
 
     def begin(self, nodes: FrozenNodes, policy: Policy, promises: Promises) -> None:
         """A cycle begins on these nodes, with this room promised."""
         if policy != self._policy:
             self._policy = policy
-            self._known.clear()
+            self.forget()
         old, self._nodes = self._nodes, nodes
         before, self._promises = self._promises, promises
         self._cycle += 1
         if old is None or old.static is not nodes.static or old.used.shape != nodes.used.shape:
-            self._known.clear()
+            self.forget()
             self._changed = np.full(len(nodes), self._cycle, np.int64)
             return
         moved = np.any(old.used != nodes.used, axis=0) | np.any(old.cards_used != nodes.cards_used, axis=0)
@@ -79,3 +87,20 @@ class Failures:
         if len(self._known) >= _MOST:
             self._known.clear()
         self._known[key] = (self._cycle, reasons)
+
+    def among(self, scene: Scene) -> None:
+        """Victims are looked for in this scene; in another one nobody knows who would be found."""
+        if self._scene is not scene and self._scene != scene:
+            self._vain.clear()
+        self._scene = scene
+
+    def in_vain(self, key: object, among: Flags) -> bool:
+        """Whether the ask looked for victims in this scene, on nodes that have not changed since, and found none."""
+        known = self._vain.get(key)
+        return known is not None and not bool(np.any(self._changed[among] > known))
+
+    def note_vain(self, key: object) -> None:
+        """The ask looked for victims, on nodes as they were when the cycle began, and found none."""
+        if len(self._vain) >= _MOST:
+            self._vain.clear()
+        self._vain[key] = self._cycle

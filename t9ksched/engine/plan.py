@@ -70,6 +70,9 @@ class Planner:
         self._held = self._hold(now)
         self._failures = self._trial.memo.failures
         self._failures.begin(view.nodes, policy, self._promised_rooms())
+        if "preempt" in policy.actions:
+            specs = ((name, state.spec.priority, state.spec.preemptible) for name, state in view.queues.items())
+            self._failures.among((view.running, *specs))
         self._moved = np.zeros(len(view.nodes), np.bool_)
         """Nodes that are not as they were when the cycle began."""
         by_queue: dict[str, list[Gang]] = {}
@@ -314,17 +317,27 @@ class Planner:
         """Choose who has to go for the gang, promise it their room, and say so; or leave the reasons as they are."""
         if ask.no_victims or any(reason.code in _NO_ROOM_HELPS for reason in reasons):
             return reasons
-        victims = self._victims()
         short = self._ledger.can_charge(gang.queue, ask.demand, staying=True)
         self._stats.searched += 1
+        key = (gang.queue, gang.priority, *self._asked(gang, ask))
+        # With a minimum run time, time alone makes victims; a quota that is short changes with every charge.
+        timed = bool(self._policy.preemption.minimum_run_seconds)
+        among = None if short or timed or gang.uid in self._held else self._lasting(gang, ask)
+        if among is not None and self._failures.in_vain(key, among):
+            ask.no_victims = True
+            return reasons
+        self._failures.searched += 1
         trial = self._trial
         mark = trial.mark()
         for placement in self._held.get(gang.uid, ()):
             trial.release(placement)
+        victims = self._victims()
         choice = self._choice(victims, gang, ask, short)
         if choice is None:
             trial.undo(mark)
             ask.no_victims = gang.uid not in self._held
+            if among is not None:
+                self._failures.note_vain(key)
             return reasons
         self._give_up(gang.uid)
         victims.take(choice)
