@@ -112,7 +112,7 @@ MUTANTS: dict[str, tuple[tuple[Any, str, Any], ...]] = {
         for name, module in sorted(sys.modules.items())
         if name.startswith("t9ksched.scheduler.") and hasattr(module, "annotated_cards")
     ),
-    "what runs is not accepted again": ((ClusterState, "_accept_running", lambda self, now: None),),
+    "what runs is not accepted again": ((ClusterState, "accept_running", lambda self, now: False),),
     "a former leader writes to SQL": ((Fence, "write", lambda self: self._database.write()),),
 }
 

@@ -67,17 +67,23 @@ class Scene:
         self.world.faults.rules = [Rule("create", "pods/binding", **rule)]  # type: ignore[arg-type]
 
     def dies_after(self, bindings: int) -> asyncio.Event:
-        """The scheduler dies right after so many bindings; set when it is dead."""
+        """The scheduler dies after so many of three bindings, the others being on their way; set when it is dead."""
         life = self.world.scheduler
         assert life is not None
-        life.port.last, life.port.after, life.port.counted = bindings, True, ("bind",)
+        if bindings < 3:
+            self.rule(count=3 - bindings, latency=10.0)
+        self.world.witness.on_bound.append((self.world.witness.bindings + bindings, lambda _: life.end()))
         return life.ended
 
     # Answers
 
     async def bindings_are_refused(self) -> None:
-        self.rule(count=self.count, status=self.dice.choice((404, 409, 422)))
-        await self.gang(3, 1, volumes=self.dice.choice(("", MADE)))
+        """Soon after, not when the gang was taken back first: whoever was refused wakes by himself."""
+        self.rule(count=6, status=self.dice.choice((404, 409, 422)))
+        gang = await self.gang(3, 1)
+        await asyncio.sleep(15)
+        if any(found["status"].get("phase") != "Running" for found in gang.pods(self.world)):
+            self.world.witness.say("each binding was refused twice, and 15 s later not all pods run")
 
     async def answers_are_lost(self) -> None:
         self.rule(count=self.count, drop=self.dice.choice(("before", "after")))
@@ -122,8 +128,14 @@ class Scene:
         await self.gang(3, 1)
 
     async def the_scheduler_dies_after_the_last_binding(self) -> None:
-        self.dies_after(3)
+        """And what it agreed to has not reached the database."""
+        dead = self.dies_after(3)
+        self.world.database_away = True
         await self.gang(3, 1)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(60):
+                await dead.wait()
+        self.world.database_away = False
 
     async def the_scheduler_dies_half_way_and_others_take_the_room(self) -> None:
         """The rest can never follow: what is bound must go."""
