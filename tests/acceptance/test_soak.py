@@ -208,7 +208,7 @@ async def jobs_stand(ledger: Ledger, store: Store, pods: set[str]) -> None:
     kept = ledger.jobs.keys() - ledger.cancelled
     assert kept <= pods, "no accepted job is lost"
     assert not ledger.cancelled & pods, "no cancelled job is back"
-    async with asyncio.timeout(PATIENCE_SECONDS):
+    async with asyncio.timeout(5 * PATIENCE_SECONDS):
         while True:
             told = await happened(store)
             waiting = [name for name in kept if not told[ledger.jobs[name], history.BOUND]]
