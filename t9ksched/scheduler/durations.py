@@ -5,7 +5,8 @@ suspended, a training job paused. Only a pod without such an owner is deleted. P
 priority are exempt.
 """
 
-from collections.abc import Callable, Iterator
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ from t9ksched.kube.resources import PODS, Resource, by_kind
 from t9ksched.model.names import BATCH_GROUP, EVENT_MAX_DURATION_EXCEEDED, PLATFORM_GROUP
 from t9ksched.model.queue import QueueSpec
 from t9ksched.scheduler.notices import Notices
-from t9ksched.scheduler.records import PodRecord
+from t9ksched.scheduler.records import GangRecord, PodRecord
 from t9ksched.scheduler.state import ClusterState
 
 log = structlog.get_logger(__name__)
@@ -42,6 +43,9 @@ STOPS: Final[dict[tuple[str, str], Any]] = {
 }
 """By group and kind: the merge patch that makes its pods go away and stay away."""
 _DEEPEST: Final = 8
+_GANGS_A_SLICE: Final = 500
+_LOOK_NS: Final = 200_000
+"""Nanoseconds between two looks at a group for each group there is: ten seconds at 50,000, a look a second at 5,000."""
 
 
 def deadline(pod: PodRecord, spec: QueueSpec) -> int | None:
@@ -60,14 +64,15 @@ class DurationKeeper:
         self._state = state
         self._notices = notices
         self._clock = clock
+        self._next = 0
 
-    def overdue(self) -> Iterator[tuple[PodRecord, str]]:
-        """Pods over their queue's limit, each with the limit as written."""
+    def overdue(self, gangs: Iterable[GangRecord]) -> Iterator[tuple[PodRecord, str]]:
+        """Pods of these groups over their queue's limit, each with the limit as written."""
         now = self._clock()
         limits = {name: queue.spec for name, queue in self._state.queues.items() if queue.spec.duration is not None}
         if not limits:
             return
-        for gang in self._state.gangs.values():
+        for gang in gangs:
             spec = limits.get(gang.queue)
             if spec is None:
                 continue
@@ -77,9 +82,21 @@ class DurationKeeper:
                     yield pod, spec.max_duration
 
     async def sweep(self) -> int:
-        """End every overdue pod; how many objects were told to stop."""
+        """End every overdue pod; how many objects were told to stop. Looks less often where there are many groups."""
+        now = self._clock()
+        if now < self._next:
+            return 0
+        gangs = list(self._state.gangs.values())
+        self._next = now + len(gangs) * _LOOK_NS
+        found: list[tuple[PodRecord, str]] = []
+        for start in range(0, len(gangs), _GANGS_A_SLICE):
+            found += self.overdue(gangs[start : start + _GANGS_A_SLICE])
+            await asyncio.sleep(0)
+        return await self._end(found)
+
+    async def _end(self, overdue: list[tuple[PodRecord, str]]) -> int:
         told: set[str] = set()
-        for pod, limit in list(self.overdue()):
+        for pod, limit in overdue:
             try:
                 resource, target = await self._highest(pod)
                 uid = target["metadata"]["uid"]

@@ -412,7 +412,8 @@ class Observed:
         gang.changes += 1
         self._unsettled.add(gang)
         self.counts.group(gang)
-        self.changed_gangs.add(gang)
+        if not gang.virtual:  # only PodGroups have a status to write
+            self.changed_gangs.add(gang)
         self.changed_queues.add(gang.queue)
         self.changed_jobs.add(gang.owner.uid if gang.owner else gang.uid)
 

@@ -124,14 +124,12 @@ def cpu() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-async def settled(watch: LoopWatch) -> None:
-    """Until the writing about what was found has ended: a second in which next to no CPU was used."""
-    watch.longest = 0.0
-    while True:
-        spent = cpu()
+async def settled(service: SchedulerService, watch: LoopWatch) -> None:
+    """Until the writing about what was found has ended: three seconds in which nothing waited to be written."""
+    watch.longest, quiet = 0.0, 0
+    while quiet < 3:
         await asyncio.sleep(1)
-        if cpu() - spent < 0.2:  # the watch itself takes most of that
-            return
+        quiet = 0 if service.journal.backlog or service.state.changed_jobs else quiet + 1
 
 
 async def idle(service: SchedulerService, seconds: float) -> dict[str, Any]:
@@ -166,7 +164,8 @@ async def measure(kubeconfig: Path, folder: str, nodes: int, pods: int, seconds:
                 await asyncio.sleep(0.005)
             bound, spent = time.perf_counter(), cpu() - spent
             before = watch.longest
-            await settled(watch)
+            await settled(service, watch)
+            settling = time.perf_counter() - bound
             after = watch.stop()
             quiet = await idle(service, seconds)
     return {
@@ -176,6 +175,7 @@ async def measure(kubeconfig: Path, folder: str, nodes: int, pods: int, seconds:
         "firstBindSeconds": round(bound - started, 3),
         "cpuSeconds": round(spent, 3),
         "longestBlockMilliseconds": round(1000 * before, 1),
+        "settlingSeconds": round(settling, 1),
         "longestBlockSettlingMilliseconds": round(1000 * after, 1),
         "peakMiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
         **quiet,
