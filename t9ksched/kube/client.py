@@ -13,9 +13,8 @@ import asyncio
 import builtins
 import re
 import socket
-import ssl
 from collections.abc import AsyncGenerator, Mapping
-from typing import Any, NoReturn
+from typing import Any
 from urllib.parse import urlencode
 
 import aiohttp
@@ -23,11 +22,12 @@ import msgspec
 from yarl import URL
 
 from t9ksched import __version__
+from t9ksched.kube import answers
 from t9ksched.kube.credentials import Credentials
-from t9ksched.kube.errors import ApiError, Expired, TimedOut, Unreachable, error_from_status
+from t9ksched.kube.errors import ApiError, Expired, TimedOut, Unreachable
 from t9ksched.kube.lane import CONNECT_SECONDS, Lane, probe
 from t9ksched.kube.lines import LineSplitter
-from t9ksched.kube.port import BOOKMARK, ERROR, Object, ObjectList, Page, Payload, WatchEvent
+from t9ksched.kube.port import BOOKMARK, Object, ObjectList, Page, Payload, WatchEvent
 from t9ksched.kube.resources import PODS, Resource
 
 MERGE_PATCH = "application/merge-patch+json"
@@ -59,13 +59,7 @@ class _List(msgspec.Struct, gc=False):
     items: list[msgspec.Raw] | None = None
 
 
-class _Event(msgspec.Struct, gc=False):
-    type: str
-    object: msgspec.Raw
-
-
 _LIST = msgspec.json.Decoder(_List)
-_EVENT = msgspec.json.Decoder(_Event)
 _ANY = msgspec.json.Decoder()
 _encode = msgspec.json.Encoder().encode
 
@@ -316,11 +310,11 @@ class Client:
             response = await self._answer("GET", path, query, None, "", allowed)
             async for chunk in response.content.iter_any():
                 for line in splitter.feed(chunk):
-                    yield _event(what, line)
+                    yield answers.event(what, line)
             if splitter.rest:
                 raise Unreachable(f"{what}: the stream was cut inside an event", sent=True)
         except (aiohttp.ClientError, OSError, TimeoutError) as failure:
-            _raise(what, failure)
+            answers.raise_unanswered(what, failure)
         finally:
             if response is not None:
                 response.close()
@@ -378,7 +372,9 @@ class Client:
             if answer.status == 401 and first and await self._credentials.refresh(authorization):
                 first = False
                 continue
-            raise _refusal(f"{method} {target}", answer.status, answer.reason, answer.retry_after, answer.content)
+            raise answers.refusal(
+                f"{method} {target}", answer.status, answer.reason, answer.retry_after, answer.content
+            )
 
     async def _long(
         self,
@@ -397,7 +393,7 @@ class Client:
                 async with response:
                     return await response.read()
             except (aiohttp.ClientError, OSError, TimeoutError) as failure:
-                _raise(f"{method} {path}", failure)
+                answers.raise_unanswered(f"{method} {path}", failure)
 
     async def _answer(
         self,
@@ -431,7 +427,7 @@ class Client:
                 first = False
                 continue
             header = response.headers.get("Retry-After", "")
-            raise _refusal(f"{method} {path}", response.status, response.reason or "", header, content)
+            raise answers.refusal(f"{method} {path}", response.status, response.reason or "", header, content)
 
     def _object(self, body: bytes) -> Object:
         try:
@@ -451,19 +447,6 @@ def named(res: Resource, payload: Payload) -> Object:
     return obj
 
 
-def _event(what: str, line: bytes) -> WatchEvent:
-    try:
-        event = _EVENT.decode(line)
-        if event.type != ERROR:
-            return WatchEvent(event.type, raw=bytes(event.object))
-        status = msgspec.json.decode(event.object)
-    except msgspec.MsgspecError as failure:
-        raise Unreachable(f"{what}: an event cannot be read: {failure}", sent=True) from None
-    status = status if isinstance(status, dict) else {}
-    code = status.get("code")
-    raise error_from_status(code if isinstance(code, int) else 500, status)
-
-
 def _lines(lane: Lane, authorization: str | None) -> bytes:
     """The header lines that all requests have."""
     headers = {"Host": lane.authority.decode(), **_HEADERS}
@@ -472,29 +455,6 @@ def _lines(lane: Lane, authorization: str | None) -> bytes:
             raise Unreachable("the credentials hold characters that no HTTP header may have: log in anew")
         headers["Authorization"] = authorization
     return "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode("ascii")
-
-
-def _refusal(what: str, status: int, reason: str, retry_after: str, content: bytes) -> ApiError:
-    """The error of a response of 300 and above; without a Status body the beginning of its text is the message."""
-    try:
-        body = _ANY.decode(content)
-    except msgspec.MsgspecError:
-        body = None
-    if not isinstance(body, dict) or body.get("kind") != "Status":
-        text = content[:200].decode("utf-8", "replace").strip()
-        body = {"reason": reason, "message": f"{what}: {text or 'no explanation given'}"}
-    return error_from_status(status, body, float(retry_after) if retry_after.isdecimal() else None)
-
-
-def _raise(what: str, failure: BaseException) -> NoReturn:
-    """One of our own errors for one of aiohttp's: sent or not, which decides whether a write may have happened."""
-    unsent = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL, ssl.SSLError)
-    text = str(failure) or type(failure).__name__
-    if isinstance(failure, unsent):
-        raise Unreachable(f"{what}: cannot connect: {text}") from failure
-    if isinstance(failure, TimeoutError):
-        raise TimedOut(f"{what}: no answer in time") from failure
-    raise Unreachable(f"{what}: the connection broke: {text}", sent=True) from failure
 
 
 def _selection(label_selector: str, field_selector: str) -> dict[str, str]:

@@ -31,6 +31,8 @@ from t9ksched.store.jobs import JobRecord as StoredJob
 from t9ksched.store.jobs import Written
 
 JOB_PERIOD: Final = 1.0
+FIRST_PERIOD: Final = 2.0
+"""Seconds that a new job may wait before it is written: most have their places by then."""
 _JOBS_A_SLICE: Final = 50
 _MOST_WAITING: Final = 2000
 _TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
@@ -69,7 +71,7 @@ class Narrator:
         self._work = asyncio.Event()
         self._wrote: dict[str, float] = {}
         self._later: dict[str, float] = {}
-        """When jobs written a short while ago are looked at again, soonest first."""
+        """When jobs that are new, or were written a short while ago, are looked at again."""
 
     def restore(self, stored: Iterable[Written]) -> None:
         """What was written before a restart: it is not told twice, and what is gone since is noted."""
@@ -203,12 +205,13 @@ class Narrator:
             changed, self._state.changed_jobs = self._state.changed_jobs, OrderedSet()
             now = time()
             self._wrote = {uid: at for uid, at in self._wrote.items() if at + COUNTS_PERIOD > now}
-            while self._later and (uid := next(iter(self._later))) not in self._wrote:
+            due = {uid: None for uid, at in self._later.items() if at <= now}
+            for uid in due:
                 del self._later[uid]
                 changed.add(uid)
             for count, uid in enumerate(changed):
                 if uid:
-                    self._tell(uid)
+                    self._tell(uid, due=uid in due)
                 if count % _JOBS_A_SLICE == _JOBS_A_SLICE - 1:
                     await asyncio.sleep(0)
                     if self._journal.backlog > _MOST_WAITING:  # a UID waits here at less cost than a row does there
@@ -228,7 +231,7 @@ class Narrator:
                 reference("v1", "Pod", namespace, name, uid), names.EVENT_BYPASSED, message, warning=True
             )
 
-    def _tell(self, uid: str) -> None:
+    def _tell(self, uid: str, *, due: bool = False) -> None:
         at = datetime.fromtimestamp(self._clock() / 1e9, UTC)
         view = job_view(self._state, uid)
         before = self._written.get(uid)
@@ -238,9 +241,7 @@ class Narrator:
                 self._job_event(history.DELETED, uid, before, at)
                 self._journal.gone(uid, at)
             return
-        wrote = self._wrote.get(uid)
-        if wrote is not None and before is not None and before.phase == phase(view):
-            self._later.setdefault(uid, wrote + COUNTS_PERIOD)
+        if not due and self._put_off(uid, before, view):
             return
         self._later.pop(uid, None)
         shape = job_shape(view, self._state)
@@ -259,9 +260,22 @@ class Narrator:
         self._wrote[uid] = asyncio.get_running_loop().time()
         self._journal.job(_stored(view, shape, at))
 
+    def _put_off(self, uid: str, before: _Written | None, view: JobView) -> bool:
+        """Whether what changed of the job may be written later, together with what comes until then."""
+        if phase(view) != (before.phase if before else "Pending"):
+            return False
+        if uid in self._later:
+            return True
+        wrote = self._wrote.get(uid)
+        if wrote is None and before is not None:
+            return False
+        now = asyncio.get_running_loop().time()
+        self._later[uid] = now + FIRST_PERIOD if wrote is None else wrote + COUNTS_PERIOD
+        return True
+
     async def _wait(self, time: Callable[[], float]) -> None:
         """Until something changed, or a job that was put off is due."""
-        due = next(iter(self._later.values())) if self._later else None
+        due = min(self._later.values(), default=None)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(None if due is None else max(0.0, due - time())):
                 await self._work.wait()

@@ -46,6 +46,7 @@ async def until(holds: Callable[[], bool]) -> None:
 
 async def test_a_phase_is_written_soon_and_counts_later(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "JOB_PERIOD", 0.01)
+    monkeypatch.setattr(module, "FIRST_PERIOD", 0.05)
     monkeypatch.setattr(module, "COUNTS_PERIOD", 1e9)
     state, journal = ClusterState(), Journal()
     narrator = Narrator(state, journal, None, lambda: 1)  # type: ignore[arg-type]
@@ -68,6 +69,7 @@ async def test_a_phase_is_written_soon_and_counts_later(monkeypatch: pytest.Monk
 
 async def test_what_was_put_off_is_written_in_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "JOB_PERIOD", 0.01)
+    monkeypatch.setattr(module, "FIRST_PERIOD", 0.05)
     monkeypatch.setattr(module, "COUNTS_PERIOD", 0.2)
     state, journal = ClusterState(), Journal()
     narrator = Narrator(state, journal, None, lambda: 1)  # type: ignore[arg-type]
@@ -106,3 +108,19 @@ async def test_what_was_written_before_a_restart_is_not_written_again() -> None:
     second._tell("u")
     assert journal.events[2:] == ["finished"]
     assert journal.jobs[-1].phase == "Failed"
+
+
+async def test_a_new_job_that_has_its_place_soon_is_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "JOB_PERIOD", 0.01)
+    monkeypatch.setattr(module, "FIRST_PERIOD", 0.3)
+    state, journal = ClusterState(), Journal()
+    narrator = Narrator(state, journal, None, lambda: 1)  # type: ignore[arg-type]
+    task = asyncio.create_task(narrator.run())
+    see(state)
+    narrator.wake()
+    await until(lambda: bool(narrator._later))
+    see(state, node="n1")
+    narrator.wake()
+    await until(lambda: bool(journal.jobs))
+    assert [job.shape["members"]["bound"] for job in journal.jobs] == [1]
+    task.cancel()
