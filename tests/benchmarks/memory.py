@@ -3,9 +3,9 @@
     python tests/benchmarks/memory.py [--nodes 10000] [--pods 100000] [--record]
 
 Nodes and pods are decoded from the JSON a watch sends, each text given up at once, and put into the state as the
-service does: gangs of 8 pods that run, and one in ten that waits. Then cycles are planned, preemption on, so that every
-running group is told to the engine. `rss_mib` is what the process holds after each step, `peak_mib` the most it ever
-held.
+service does: gangs of 8 pods, the first on each node with a card each, the others without; and one gang that waits for
+cards and finds them by preemption, so that every running group is told to the engine in every cycle. `rss_mib` is what
+the process holds after each step, `peak_mib` the most it ever held.
 """
 
 import argparse
@@ -47,11 +47,11 @@ def node(at: int) -> dict[str, Any]:
     return {"metadata": meta, "spec": {}, "status": {"allocatable": allocatable, "conditions": conditions}}
 
 
-def pod(at: int, where: str) -> dict[str, Any]:
-    """A pod of gang `at // SIZE` with one card, on a node or waiting."""
+def pod(at: int, where: str, cards: bool) -> dict[str, Any]:
+    """A pod of gang `at // SIZE`, on a node or waiting."""
     group = f"job-{at // SIZE}"
     labels = {names.GROUP_LABEL: group, names.QUEUE_LABEL: f"q{at // SIZE % 8}", "app": group}
-    amounts = {"cpu": str(4 + at // SIZE % 8), "memory": "32Gi", "nvidia.com/gpu": "1"}
+    amounts = {"cpu": str(1 + at // SIZE % 3), "memory": "32Gi"} | ({"nvidia.com/gpu": "1"} if cards else {})
     container = {
         "name": "main",
         "image": "registry.example.com/team/image:1",
@@ -63,7 +63,7 @@ def pod(at: int, where: str) -> dict[str, Any]:
         "uid": f"6f0e6a54-0000-4000-9000-{at:012}",
         "labels": labels,
         "creationTimestamp": CREATED,
-        "annotations": {names.GPU_INDEX_PREFIX + "main": str(at % 8)} if where else {},
+        "annotations": {names.GPU_INDEX_PREFIX + "main": str(at % 8)} if where and cards else {},
         "ownerReferences": [
             {"kind": "PyTorchTrainingJob", "name": group, "uid": f"owner-{at // SIZE}", "controller": True}
         ],
@@ -103,12 +103,12 @@ def measure(nodes: int, pods: int) -> dict[str, Any]:
     for at in range(nodes):
         state.upsert_node(through_json(node(at), decode_node))
     steps["nodes"] = rss()
-    waiting = pods // 10
     for at in range(pods // SIZE):
         state.upsert_group(through_json(group(at), decoder(PodGroupObject)))
     for at in range(pods // SIZE * SIZE):
-        where = "" if at >= pods - waiting else f"node-{at // SIZE % nodes:05}"
-        state.upsert_pod(through_json(pod(at, where), decode_pod))
+        waits = at // SIZE == pods // SIZE - 1
+        where = "" if waits else f"node-{at // SIZE % nodes:05}"
+        state.upsert_pod(through_json(pod(at, where, cards=waits or at // SIZE < nodes), decode_pod))
     while state.accept_running(NOW):
         pass
     steps["pods"] = rss()

@@ -1,0 +1,41 @@
+"""What can never be: through the API server, each job is told why, and the one behind it starts all the same."""
+
+from t9ksched.kube.resources import PODS
+from tests.integration.scheduler.conftest import Start
+from tests.integration.world import World
+
+
+async def test_what_can_never_start_is_told_why_and_stops_nobody(world: World, start: Start, queue: str) -> None:
+    await world.play(2, 4)
+    contradicts = {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [
+                    {
+                        "matchExpressions": [
+                            {"key": "kubernetes.io/hostname", "operator": "Exists"},
+                            {"key": "kubernetes.io/hostname", "operator": "DoesNotExist"},
+                        ]
+                    }
+                ]
+            }
+        }
+    }
+    async with start():
+        await world.create(
+            world.pod("torn", 1, queue=queue, affinity=contradicts),
+            world.pod("nowhere", 1, queue=queue, nodeSelector={"no-such-label": "x"}),
+            world.pod("huge", 9, queue=queue),
+        )
+        await world.gang("crowd", 3, 4, queue)
+        await world.create(world.group("short", 2, queue), world.pod("short-0", 1, group="short"))
+        await world.create(world.pod("fine", 1, queue=queue))
+        await world.running("fine")
+        for name, says in {"torn": "no node of", "nowhere": "no node of", "huge": "needs 9"}.items():
+            assert says in (await world.event("Waiting", name))["message"], name
+        await world.condition("crowd", "GroupScheduled", "False", "NeverFits")
+        await world.condition("short", "GroupScheduled", "False", "GangIncomplete")
+        assert set(await world.bound()) == {"fine"}
+        await world.client.delete(PODS, "fine", world.namespace)
+        await world.create(world.pod("again", 4, queue=queue))
+        await world.running("again")
