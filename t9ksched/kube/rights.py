@@ -119,11 +119,15 @@ ROLES: Final[dict[str, tuple[Rule, ...]]] = {
     API: (
         Rule("", ("namespaces",), ("get", "list"), "sees which queues a namespace may use"),
         Rule("", ("pods",), ("get", "list", "create", "delete"), "submits, shows and cancels them"),
-        Rule("apps", _APPS, ("get", "create", "delete"), "submits, shows and cancels them"),
         Rule("batch", ("jobs",), ("get", "create", "delete"), "submits, shows and cancels them"),
         Rule(SCHEDULER_GROUP, ("podgroups",), ("get", "create", "delete"), "submits, shows and cancels them"),
-        Rule(BATCH_GROUP, ("*",), ("get", "create", "delete"), "submits, shows and cancels them"),
-        Rule(PLATFORM_GROUP, ("*",), ("get", "create", "delete"), "submits, shows and cancels them"),
+        Rule(
+            BATCH_GROUP,
+            ("mpijobs", "pytorchtrainingjobs"),
+            ("get", "create", "delete"),
+            "submits, shows and cancels them",
+        ),
+        Rule(PLATFORM_GROUP, ("notebooks",), ("get", "create", "delete"), "submits, shows and cancels them"),
         Rule("authorization.k8s.io", ("subjectaccessreviews",), ("create",), "asks what a user may do himself"),
     ),
 }

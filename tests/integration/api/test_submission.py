@@ -1,6 +1,7 @@
-"""Submission on the dev cluster: what the API server itself checks arrives at the user with code and field."""
+"""Submission to a cluster: what the API server itself checks arrives at the user with code and field."""
 
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 import aiohttp
@@ -9,10 +10,12 @@ import yaml
 
 from api import Services, create_app
 from api.server import Server, listen
-from t9ksched.devcluster.cluster import DevCluster
-from t9ksched.kube.resources import PODGROUPS, PODS, PYTORCHTRAININGJOBS
+from t9ksched.kube.errors import AlreadyExists
+from t9ksched.kube.resources import PODGROUPS, PODS, PYTORCHTRAININGJOBS, SERVICEACCOUNTS
+from t9ksched.kube.rights import API
 from t9ksched.packaged import folder
 from t9ksched.store import Store
+from tests.integration.world import new_world
 from tests.unit.api.world import Client, ScriptedLeader, World, documents, pod, pod_group, pytorch
 
 pytestmark = pytest.mark.cluster
@@ -21,16 +24,21 @@ WORKLOADS = "/apis/v1/workloads"
 
 @pytest.fixture
 async def world(tmp_path: Path) -> AsyncIterator[World]:
-    cluster, leader = DevCluster(None, []), ScriptedLeader()
-    await cluster.start()
-    async with await Store.open(f"sqlite:///{tmp_path / 'store.db'}") as store, aiohttp.ClientSession() as session:
+    """The service with the rights of its service account."""
+    leader = ScriptedLeader()
+    async with (
+        new_world(tmp_path) as cluster,
+        await Store.open(f"sqlite:///{tmp_path / 'store.db'}") as store,
+        aiohttp.ClientSession() as session,
+    ):
+        with suppress(AlreadyExists):  # pods need it; controllers make it
+            await cluster.client.create(SERVICEACCOUNTS, {"metadata": {"name": "default"}}, "default")
         await store.queues.create("a100", {}, {}, {"everyone": True})
         await store.queues.create("a40", {}, {}, {"everyone": True})
-        app = create_app(Services(store, cluster.port_api, leader))
+        app = create_app(Services(store, await cluster.account(API), leader))
         async with Server(app, listen("127.0.0.1", 0)) as server:
             admin = Client(server.url, session, await store.tokens.ensure_admin())
-            yield World(store, cluster.port_api, leader, admin, admin, admin, app)  # type: ignore[arg-type]
-    await cluster.stop()
+            yield World(store, cluster.client, leader, admin, admin, admin, app)  # type: ignore[arg-type]
 
 
 EXAMPLES = {path.name: path.read_text() for path in sorted(folder("examples").glob("*.yaml"))}

@@ -11,9 +11,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 from aiohttp import web
 
+from api import Services, create_app
+from api.server import Server, listen
 from t9ksched.cli.leading import CONTROLLER_LEASE, SCHEDULER_LEASE, leading
 from t9ksched.controller.service import Controllers
 from t9ksched.devcluster.agents import Agents
@@ -40,6 +43,7 @@ from t9ksched.kube.rights import API, CONTROLLER, ROLES, SCHEDULER, Right, manif
 from t9ksched.model import names
 from t9ksched.model.queue import parse_queue_spec
 from t9ksched.model.volumes import SELECTED_NODE
+from t9ksched.packaged import folder
 from t9ksched.scheduler.durations import STOPS
 from t9ksched.scheduler.projection import PROJECTED_ANNOTATION, fingerprint
 from t9ksched.scheduler.service import SchedulerService, running
@@ -47,6 +51,8 @@ from t9ksched.store.store import Store
 from tests.integration.accounts import documents
 from tests.integration.edge.test_volumes import claim, local_volume, storage_class, using
 from tests.integration.world import GPU, PATIENCE, RUN_LABEL, World
+from tests.unit.api.world import Client as Rest
+from tests.unit.api.world import ScriptedLeader
 from tests.unit.workloads.builders import mpi_v1, notebook, pytorch
 
 ANNOUNCED = {
@@ -129,6 +135,7 @@ async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
     cluster.frontend._authorizer = book
     cluster.frontend.middleware = _older
     cluster.write_kubeconfig(tmp_path / "admin")
+    as_user(cluster, API, tmp_path)
     async with (
         connect(tmp_path / "admin") as admin,
         connect(as_user(cluster, SCHEDULER, tmp_path)) as scheduler,
@@ -351,3 +358,29 @@ async def test_without_a_right_its_request_is_refused(stage: Stage, role: str) -
         await admin.patch(CLUSTERROLES, role, None, {"rules": rules})
         assert not book.allows(user, wanted), right
         await admin.patch(CLUSTERROLES, role, None, {"rules": whole["rules"]})
+
+
+async def test_every_right_of_the_rest_service_is_used(stage: Stage, tmp_path: Path) -> None:
+    texts = [path.read_text() for path in sorted(folder("examples").glob("*.yaml"))]
+    for name in ("a100", "a40"):
+        await stage.store.queues.create(name, {}, {}, {"everyone": True})
+    async with connect(tmp_path / API) as kube, aiohttp.ClientSession() as session:
+        app = create_app(Services(stage.store, kube, ScriptedLeader()))  # type: ignore[arg-type]
+        async with Server(app, listen("127.0.0.1", 0)) as server:
+            admin = Rest(server.url, session, await stage.store.tokens.ensure_admin() or "")
+            ann = Rest(server.url, session, await stage.store.tokens.create("ann", "user", owner="ann"))
+            for text in texts:
+                made = await admin("POST", "/apis/v1/workloads", text)
+                assert made.status == 201, made.body
+                for job in made.body.get("items", [made.body]):
+                    address = f"/apis/v1/workloads/{job['namespace']}/{job['kind']}/{job['name']}"
+                    assert (await admin("GET", address)).status == 200, address
+                    assert (await admin("DELETE", address)).status == 200, address
+            assert (await ann("POST", "/apis/v1/workloads", texts[0])).status == 403
+            assert (await ann("GET", "/apis/v1/queues")).status == 200
+            assert (await admin("GET", "/readyz")).body is not None
+    granted = {right for right, _ in rights(API)}
+    used = stage.book.used[API]
+    assert stage.book.refused == []
+    assert sorted(map(str, granted - used)) == [], "granted and never needed"
+    assert sorted(map(str, used - granted)) == [], "used and not granted"

@@ -156,7 +156,8 @@ async def test_what_runs_longer_than_the_queue_allows_is_ended(world: World, sta
 async def test_a_half_bound_gang_is_taken_back(world: World, start: Start, queue: str) -> None:
     await world.play(1, 4)
     await world.create(world.group("half", 2, queue))
-    await world.create(world.pod("half-0", 4, group="half", nodeName=world.nodes[0]))
+    await world.create(world.pod("half-0", 4, group="half"))
+    await world.bind("half-0", world.nodes[0])
     await world.create(world.pod("half-1", 4, group="half"))
     async with start(gang_bind_timeout=1):
         event = await world.event(names.EVENT_GANG_TAKEN_BACK, "half")
