@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from t9ksched.kube.rights import API, CONTROLLER, SCHEDULER
+from t9ksched.model.names import SYSTEM_NAMESPACE
 from tests.integration.world import World
 
 pytestmark = [
@@ -14,6 +16,7 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed"),
 ]
 PATIENCE = 60.0
+DEPLOY = Path(__file__).parents[2] / "deploy"
 MANIFEST = """
 apiVersion: v1
 kind: Pod
@@ -79,31 +82,43 @@ DAY = [  # command, what it prints
 ]
 
 
+async def kubectl(world: World, home: Path, *arguments: str) -> tuple[int | None, str, str]:
+    """A command's exit code, output and errors."""
+    process = await asyncio.create_subprocess_exec(
+        "kubectl",
+        "--namespace",
+        world.namespace,
+        *arguments,
+        env={"KUBECONFIG": str(world.kubeconfig), "HOME": str(home), "PATH": "/usr/bin:/bin:/usr/local/bin"},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    async with asyncio.timeout(PATIENCE):
+        out, err = await process.communicate()
+    return process.returncode, out.decode(), err.decode()
+
+
 async def test_a_day_with_kubectl(world: World, tmp_path: Path) -> None:
     (tmp_path / "file.yaml").write_text(MANIFEST)
     (tmp_path / "other.json").write_text(json.dumps(OTHER))
     words = {"file": tmp_path / "file.yaml", "other": tmp_path / "other.json", "patch": '{"spec":{"minMember":3}}'}
     for command, expected in DAY:
         arguments = [part.format(**words) for part in command.split()]
-        process = await asyncio.create_subprocess_exec(
-            "kubectl",
-            "--namespace",
-            world.namespace,
-            *arguments,
-            env={
-                "KUBECONFIG": str(world.kubeconfig),
-                "HOME": str(tmp_path),
-                "PATH": "/usr/bin:/bin:/usr/local/bin",
-            },
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        async with asyncio.timeout(PATIENCE):
-            raw, err = await process.communicate()
-        out = raw.decode()
+        code, out, err = await kubectl(world, tmp_path, *arguments)
         if isinstance(expected, int):
-            assert process.returncode == expected, f"{command}: {out}{err.decode()}"
+            assert code == expected, f"{command}: {out}{err}"
             continue
-        assert process.returncode == 0 or "-w" in arguments, f"{command}: {err.decode()}"
-        assert expected in out, f"{command}: {out}{err.decode()}"
+        assert code == 0 or "-w" in arguments, f"{command}: {err}"
+        assert expected in out, f"{command}: {out}{err}"
         assert expected or not out.strip(), f"{command}: {out}"
+
+
+async def test_the_base_is_accepted_as_it_is(world: World, tmp_path: Path) -> None:
+    """Every object of deploy/base and deploy/crds, tried out by the server."""
+    for what in (("-f", "crds"), ("-k", "base")):
+        arguments = ("apply", "--dry-run=server", "--namespace", SYSTEM_NAMESPACE, what[0], str(DEPLOY / what[1]))
+        code, out, err = await kubectl(world, tmp_path, *arguments)
+        assert code == 0, err
+        assert "dry run" in out
+    names = {line.split()[0] for line in out.splitlines()}
+    assert {f"deployment.apps/{name}" for name in (SCHEDULER, CONTROLLER, API)} <= names
