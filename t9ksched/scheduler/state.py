@@ -168,9 +168,14 @@ class ClusterState(Observed):
                 self.give_up_room(owner)
 
     def _leaving(self, owner: str) -> bool:
+        """Whether pods still leave the nodes where room is held for it, or leave its queue so that the quota suffices."""
         nodes = {hold.node for hold in self._promised[owner]}
         pods = (self.pods.get(charge.uid) for node in nodes for charge in self.charges.on_node(node))
-        return any(pod is not None and pod.deleting for pod in pods)
+        if any(pod is not None and pod.deleting for pod in pods):
+            return True
+        gang = self.gangs_by_uid.get(owner)
+        mine = (one for one in self.gangs.values() if gang is not None and one.queue == gang.queue)
+        return any(pod.deleting and not pod.finished and pod.node for one in mine for pod in one.members.values())
 
     def give_up_room(self, owner: str) -> None:
         """The room promised to this group does not come free: it waits like any other."""

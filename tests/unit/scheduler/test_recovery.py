@@ -56,6 +56,23 @@ def test_promised_room_is_given_up_when_nobody_has_been_leaving_it_for_a_while()
     assert not state.view(NOW).holds
 
 
+def test_promised_room_is_kept_while_a_pod_leaves_elsewhere_to_make_quota() -> None:
+    state = state_with(node("n1"), node("n2"))
+    state.upsert_pod(pod("surplus", 4, queue="q", node="n2", deleting=True))
+    state.upsert_pod(pod("waits", 4, queue="q"))
+    waits = state.pods["pod-waits"]
+    assert waits.pod_class is not None
+    assert waits.gang is not None
+    state.promise([Hold(waits.gang.uid, "n1", waits.pod_class)], NOW + 3600 * 10**9)
+    for later in (0, 1, 2):
+        state.end_idle_promises(NOW + later * IDLE_PROMISE_NS, evicting=False)
+    assert state.view(NOW).holds
+    state.remove_pod("pod-surplus")
+    for later in (3, 4):
+        state.end_idle_promises(NOW + later * IDLE_PROMISE_NS, evicting=False)
+    assert not state.view(NOW).holds
+
+
 def test_a_gang_in_part_is_known_until_it_is_whole_and_starts_again_as_new() -> None:
     state = state_with(node("n1"))
     state.upsert_group(group("g", 2))
