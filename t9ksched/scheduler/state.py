@@ -168,7 +168,7 @@ class ClusterState(Observed):
                 self.give_up_room(owner)
 
     def _leaving(self, owner: str) -> bool:
-        """Whether pods still leave the nodes where room is held for it, or leave its queue so that the quota suffices."""
+        """Whether pods still leave the nodes where room is held for it, or its queue, so that the quota suffices."""
         nodes = {hold.node for hold in self._promised[owner]}
         pods = (self.pods.get(charge.uid) for node in nodes for charge in self.charges.on_node(node))
         if any(pod is not None and pod.deleting for pod in pods):
