@@ -1,8 +1,8 @@
 """What must hold of a plan in a world, by an oracle that shares no code with the engine.
 
-1 room and cards, 2 quota, 3 whole gangs and refills first, 4 places, 5 victims, 6 their room, 8 order; the histories add
-10, the same plan again. `judge` raises `Broken` with the first one that a plan breaks. The oracle walks the plan line by
-line with plain integers.
+1 room and cards, 2 quota, 3 whole gangs and refills first, 4 places, 5 victims, 6 their room, 8 order; the histories
+add 10, the same plan again. `judge` raises `Broken` with the first one that a plan breaks. The oracle walks the plan
+line by line with plain integers.
 """
 
 from collections import Counter
