@@ -5,8 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 PROGRAM = """
 import sys
@@ -22,9 +20,8 @@ def digests(hash_seed: str, *seeds: int) -> list[str]:
     return done.stdout.split()
 
 
-@pytest.mark.parametrize("seeds", [(1, 2), (3, 4)])
-def test_a_seed_is_one_history_in_every_process(seeds: tuple[int, int]) -> None:
-    first = digests("1", *seeds)
-    second = digests("2", *reversed(seeds))  # nor does it matter what was played before
+def test_a_seed_is_one_history_in_every_process() -> None:
+    first = digests("1", 1, 2)
+    second = digests("2", 2, 1)  # nor does it matter what was played before
     assert len(set(first)) == 2
     assert first == second[::-1]
