@@ -33,6 +33,10 @@ class Failures:
         self._nodes: FrozenNodes | None = None
         self._policy: Policy | None = None
         self._promises: Promises = {}
+        self._lasting = True
+        """Answers of this cycle are kept."""
+        self._distrusted = False
+        """A plugin failed since the last cycle began: it may be off in the next one from before its beginning."""
         self._cycle = 0
         self._changed: Int64s = np.zeros(0, np.int64)
         self._known: dict[object, tuple[int, tuple[Reason, ...]]] = {}
@@ -45,6 +49,11 @@ class Failures:
         self._known.clear()
         self._vain.clear()
 
+    def distrust(self) -> None:
+        """No answer lasts, nor does any other of this cycle: a plugin has failed in it."""
+        self.forget()
+        self._lasting, self._distrusted = False, True
+
     def begin(self, nodes: FrozenNodes, policy: Policy, promises: Promises) -> None:
         """A cycle begins on these nodes, with this room promised."""
         if policy != self._policy:
@@ -52,6 +61,7 @@ class Failures:
             self.forget()
         old, self._nodes = self._nodes, nodes
         before, self._promises = self._promises, promises
+        self._lasting, self._distrusted = not self._distrusted, False
         self._cycle += 1
         if old is None or old.static is not nodes.static or old.used.shape != nodes.used.shape:
             self.forget()
@@ -84,6 +94,8 @@ class Failures:
 
     def note(self, key: object, reasons: tuple[Reason, ...]) -> None:
         """The ask was tried on nodes as they were when the cycle began, and failed."""
+        if not self._lasting:
+            return
         if len(self._known) >= _MOST:
             self._known.clear()
         self._known[key] = (self._cycle, reasons)
@@ -101,6 +113,8 @@ class Failures:
 
     def note_vain(self, key: object) -> None:
         """The ask looked for victims, on nodes as they were when the cycle began, and found none."""
+        if not self._lasting:
+            return
         if len(self._vain) >= _MOST:
             self._vain.clear()
         self._vain[key] = self._cycle

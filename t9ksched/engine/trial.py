@@ -62,7 +62,7 @@ class Trial:
         """Only these nodes are looked at; see `within`."""
         self._memo = memo
         self.scores = self.memo.scores(policy.binpack)
-        self.plugins = Plugins(policy.plugins, memo.plugged, memo.failures.forget)
+        self.plugins = Plugins(policy.plugins, memo.plugged, memo.failures.distrust)
         self.free: Int64s = nodes.free()
         self.idle: Masks = nodes.static.usable & ~nodes.cards_used
         self.base: Int64s = self.scores.base(nodes)

@@ -170,14 +170,17 @@ def test_what_was_refused_in_a_cycle_with_a_fault_is_not_remembered() -> None:
     def allows(pod: PodClass, facts: NodeFacts) -> bool:
         if broken[0]:
             raise RuntimeError("down")
-        return True
+        return facts.name == "n1"
 
     memo, policy = Memo(), using(PluginUse("mine", Hooks(allows=allows)))
-    given = view([node("n0", cpu=4)], [gang("a", cpu=9)])
-    assert plan(given, policy, 0, memo).faults
+    full = [running(f"r{at}", on=[f"n{at}"], cpu=4) for at in range(2)]
+    given = view([node(f"n{at}", cpu=4) for at in range(2)], [gang("a", cpu=2)], running=full)
+    found = plan(given, policy, 0, memo)
+    assert found.faults
+    assert found.waiting[0].reasons[0].nodes["match"] == 2, "the filter was off"
     broken[0] = False
     found = plan(given, policy, 0, memo)
-    assert found.faults == ()
+    assert (found.faults, found.waiting[0].reasons[0].nodes["match"]) == ((), 1)
     assert found.to_bytes() == plan(given, policy, 0).to_bytes()
 
 
