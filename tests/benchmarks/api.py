@@ -7,7 +7,7 @@ single users), 140,000 jobs of the past and their history; 1,000 jobs live. Lead
 what is measured is the service and its database. Requests come one after the other over loopback: `p50` and `p99` are
 milliseconds of the clock and include whatever else the machine does, `cpu` is milliseconds of the service's process a
 request (the database server's are not in it on PostgreSQL). Submissions a second are counted with eight clients at
-once. `--keep FILE` seeds an SQLite file once and uses it again.
+once. `--keep FILE` seeds an SQLite file once and uses it again; PostgreSQL gets its rows too.
 """
 
 import argparse
@@ -33,12 +33,14 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import aiohttp
+from sqlalchemy import insert, select, text
 
 from api import Services, create_app
 from api.server import Server, listen
 from t9ksched.store import Store, history
 from t9ksched.store.history import Event
 from t9ksched.store.jobs import JobRecord
+from t9ksched.store.tables import metadata
 from tests.unit.api.world import MemoryCluster, ScriptedLeader, pytorch
 
 QUEUES, MEMBERS, USERS, LIVE = 1_000, 10, 10_000, 1_000
@@ -105,6 +107,20 @@ def gone(number: int, begin: datetime) -> JobRecord:
     return JobRecord(**head, submitted_at=begin, updated_at=end, finished_at=end, deleted_at=end, shape=told)
 
 
+async def copy(source: Path, store: Store) -> None:
+    """Every row of an SQLite file into an empty PostgreSQL."""
+    async with await Store.open(f"sqlite:///{source}") as old:
+        for table in metadata.sorted_tables:
+            async with store.database.write() as connection, old.database.read() as reading:
+                await connection.execute(table.delete())
+                rows = await reading.stream(select(table))
+                async for some in rows.mappings().partitions(5000):
+                    await connection.execute(insert(table), [dict(row) for row in some])
+                if (serial := table.autoincrement_column) is not None and serial.autoincrement is True:
+                    ask = f"SELECT setval(pg_get_serial_sequence('{table.name}', '{serial.name}'), max({serial.name}))"
+                    await connection.execute(text(f"{ask} FROM {table.name}"))
+
+
 async def tokens(store: Store) -> dict[str, str]:
     """Fresh tokens of an administrator, a manager and a user."""
     mark = f"{time.time_ns()}"
@@ -115,14 +131,14 @@ async def tokens(store: Store) -> dict[str, str]:
     }
 
 
-def serve(address: str, rows: int, ready: Connection) -> None:
+def serve(address: str, rows: int, source: Path | None, ready: Connection) -> None:
     """The child: the service, until it is killed. Tells its address, its tokens and how long seeding took."""
 
     async def main() -> None:
         async with await Store.open(address) as store:
             began = time.process_time()
             if len(await store.queues.list()) < QUEUES:
-                await seed(store, rows)
+                await (copy(source, store) if source else seed(store, rows))
             leader = ScriptedLeader()
             leader.job_list = [shape(10**7 + at, "Running", NOW, f"user{at % 50}") for at in range(LIVE)]
             leader.queue_status = {f"q{at}": {"allocated": {"nvidia.com/gpu": "8"}} for at in range(QUEUES)}
@@ -253,7 +269,9 @@ def run(kind: str, rows: int, count: int, keep: Path | None) -> Json:
     """One database."""
     with database(kind, keep) as address:
         ours, theirs = multiprocessing.Pipe()
-        child = multiprocessing.get_context("spawn").Process(target=serve, args=(address, rows, theirs), daemon=True)
+        source = keep if kind == "postgresql" and keep and keep.exists() else None
+        arguments = (address, rows, source, theirs)
+        child = multiprocessing.get_context("spawn").Process(target=serve, args=arguments, daemon=True)
         child.start()
         try:
             theirs.close()
