@@ -46,12 +46,13 @@ async def test_a_held_job_waits_until_it_is_released(world: World, start: Start,
 
 async def test_a_job_moved_up_goes_first(world: World, start: Start, queue: str, store: Store) -> None:
     await world.play(1, 1)
-    async with start():
+    async with start() as service:
         await world.create(world.pod("running", 1, queue=queue))
         await world.running("running")
         await world.create(world.pod("a", 1, queue=queue))
         uid = (await world.create(world.pod("b", 1, queue=queue)))["metadata"]["uid"]
         await store.controls.prioritise(Event(event=JOB_PRIORITISED, uid=uid, actor="ann"), 50)
+        await until(lambda: uid in service.state.controls)
         await world.event(names.EVENT_WAITING, "b")
         await world.client.delete(PODS, "running", world.namespace)
         await world.running("b")
