@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from t9ksched.admission.access import Members
@@ -9,7 +10,7 @@ from t9ksched.engine.plan import plan
 from t9ksched.engine.policy import Policy
 from t9ksched.model import names
 from t9ksched.model.node import decode_node
-from t9ksched.model.pod import Pod, decode_pod
+from t9ksched.model.pod import OwnerReference, Pod, decode_pod
 from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.scheduler.explaining import explanation
 from t9ksched.scheduler.shapes import find_job
@@ -108,6 +109,17 @@ async def test_who_uses_the_quota_and_until_when(state: ClusterState) -> None:
         ("ns/Pod/early", "2023-11-14T23:00:00Z"),
         ("ns/Pod/not-yet", None),
     ]
+
+
+async def test_a_job_is_over_when_its_last_pod_is(state: ClusterState) -> None:
+    job = {"apiVersion": "batch/v1", "kind": "Job", "name": "twins", "uid": "twins", "controller": True}
+    for name, start in (("one", "2023-11-14T22:10:00Z"), ("two", "2023-11-14T22:00:00Z")):
+        twin = pod(name, "short", node="n2", cpu=2, start=start)
+        twin.metadata.owner_references = [msgspec.convert(job, OwnerReference)]
+        state.upsert_pod(twin)
+    state.upsert_pod(pod("mine", "short", cpu=1))
+    (holder,) = (await told(state, "mine"))["holders"]
+    assert (holder["job"], holder["holds"], holder["until"]) == ("ns/Job/twins", {"cpu": "4"}, "2023-11-14T23:10:00Z")
 
 
 async def test_what_runs_needs_nobodys_room(state: ClusterState) -> None:
