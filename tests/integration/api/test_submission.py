@@ -1,5 +1,6 @@
 """Submission to a cluster: what the API server itself checks arrives at the user with code and field."""
 
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
@@ -10,8 +11,18 @@ import yaml
 
 from api import Services, create_app
 from api.server import Server, listen
+from t9ksched.kube.client import Client as Kube
 from t9ksched.kube.errors import AlreadyExists
-from t9ksched.kube.resources import PODGROUPS, PODS, PYTORCHTRAININGJOBS, SERVICEACCOUNTS
+from t9ksched.kube.resources import (
+    JOBS,
+    MPIJOBS,
+    NOTEBOOKS,
+    PODGROUPS,
+    PODS,
+    PYTORCHTRAININGJOBS,
+    SERVICEACCOUNTS,
+    Resource,
+)
 from t9ksched.kube.rights import API
 from t9ksched.packaged import folder
 from t9ksched.store import Store
@@ -20,6 +31,14 @@ from tests.unit.api.world import Client, ScriptedLeader, World, documents, pod, 
 
 pytestmark = pytest.mark.cluster
 WORKLOADS = "/apis/v1/workloads"
+
+
+async def submitted(client: Kube) -> Counter[tuple[Resource, str]]:
+    """What is in the namespace that tests submit to."""
+    found = Counter[tuple[Resource, str]]()
+    for res in (PODS, PODGROUPS, PYTORCHTRAININGJOBS, MPIJOBS, NOTEBOOKS, JOBS):
+        found.update((res, item["metadata"]["name"]) for item in (await client.list(res, "default")).items)
+    return found
 
 
 @pytest.fixture
@@ -33,12 +52,15 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
     ):
         with suppress(AlreadyExists):  # pods need it; controllers make it
             await cluster.client.create(SERVICEACCOUNTS, {"metadata": {"name": "default"}}, "default")
+        before = await submitted(cluster.client)
         await store.queues.create("a100", {}, {}, {"everyone": True})
         await store.queues.create("a40", {}, {}, {"everyone": True})
         app = create_app(Services(store, await cluster.account(API), leader))
         async with Server(app, listen("127.0.0.1", 0)) as server:
             admin = Client(server.url, session, await store.tokens.ensure_admin())
             yield World(store, cluster.client, leader, admin, admin, admin, app)  # type: ignore[arg-type]
+        for (res, name), _ in (await submitted(cluster.client) - before).items():
+            await cluster.client.delete(res, name, "default", grace=0)
 
 
 EXAMPLES = {path.name: path.read_text() for path in sorted(folder("examples").glob("*.yaml"))}
