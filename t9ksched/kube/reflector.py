@@ -17,13 +17,14 @@ import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from enum import Enum
 from random import Random
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
+from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
 
 import structlog
 
 from t9ksched.kube.backoff import Backoff
 from t9ksched.kube.client import named
 from t9ksched.kube.errors import ApiError, BadRequest, Expired, ServerError, TimedOut, Unprocessable
+from t9ksched.kube.identity import Identity, goes_back, identify
 from t9ksched.kube.port import (
     BOOKMARK,
     DELETED,
@@ -54,15 +55,6 @@ _TRIES = 2
 """Streams of initial events that may break in a row before pages are read instead."""
 _REFUSALS = 3
 """Times in a row that a server may fail (5xx) to resume a watch before everything is read again."""
-
-
-class Identity(NamedTuple):
-    """Which object, and which version of it."""
-
-    namespace: str
-    name: str
-    uid: str
-    version: str
 
 
 class Handler(Protocol[T_contra]):
@@ -107,21 +99,6 @@ class State(Enum):
     PAGING = "paging"
     LISTED = "listed"
     WATCHING = "watching"
-
-
-def identify(obj: Any) -> Identity:
-    """The identity of a dict, or of a struct with a `metadata` of `namespace, name, uid, resource_version`."""
-    if isinstance(obj, dict):
-        metadata = obj.get("metadata") or {}
-        get = metadata.get
-        return Identity(get("namespace") or "", get("name", ""), get("uid", ""), get("resourceVersion", ""))
-    metadata = obj.metadata
-    return Identity(metadata.namespace or "", metadata.name, metadata.uid, metadata.resource_version)
-
-
-def goes_back(known: str, version: str) -> bool:
-    """Whether a version, read as a number, lies before the one known; False for versions that are no numbers."""
-    return (len(version), version) < (len(known), known) and version.isdecimal() and known.isdecimal()
 
 
 class Reflector(Generic[T]):
@@ -419,8 +396,8 @@ class Reflector(Generic[T]):
                 raise _disorder(identity._replace(version=gone), identity)
             del self._gone[identity.uid]
         known = self._known.get(identity.namespace, {}).get(identity.name)
-        if known is not None and known.uid == identity.uid and goes_back(known.version, identity.version):
-            raise _disorder(known, identity)
+        if known is not None and (known.uid != identity.uid or goes_back(known.version, identity.version)):
+            raise _disorder(known, identity)  # two of one name without a deletion between them: which came first?
         if self._note(identity, obj):
             self._handler.on_upsert(obj)
 
@@ -468,7 +445,8 @@ def _remember(memory: dict[K, V], key: K, value: V) -> None:
 
 def _disorder(known: Identity, late: Identity) -> Expired:
     where = f"{known.namespace}/{known.name}" if known.namespace else known.name
-    return Expired(0, "OutOfOrder", f"{where}: version {late.version} came after {known.version}, all is read again")
+    told = f"{where}: {late.uid} at version {late.version} came after {known.uid} at {known.version}"
+    return Expired(0, "OutOfOrder", f"{told}, all is read again")
 
 
 @contextlib.asynccontextmanager

@@ -7,8 +7,9 @@ import msgspec
 import structlog
 
 from t9ksched.kube.errors import NotFound
+from t9ksched.kube.identity import Identity
 from t9ksched.kube.port import ClusterPort, Payload
-from t9ksched.kube.reflector import Identity, Reflector
+from t9ksched.kube.reflector import Reflector
 from t9ksched.kube.resources import (
     CSINODES,
     JOBS,

@@ -21,8 +21,9 @@ from t9ksched.kube.errors import (
     Unprocessable,
     Unreachable,
 )
+from t9ksched.kube.identity import Identity
 from t9ksched.kube.port import Page, WatchEvent
-from t9ksched.kube.reflector import Identity, Reflector, State
+from t9ksched.kube.reflector import Reflector, State
 from t9ksched.kube.resources import PODS
 
 
@@ -497,9 +498,21 @@ class TestDisorder:
         server.apply("put", "a")
         late, deletion, successor = server.history[-3:]
         server.history[-3:] = [successor, late, deletion]
-        await reflector.step()
+        await until_quiet(reflector, server)
         assert mirror.calls == ["delete a uid-1", "upsert a uid-2 1"]
         assert mirror.objects == server.objects
+
+    async def test_a_predecessor_that_was_never_seen_does_not_replace_its_successor(self) -> None:
+        server = FakeServer()
+        reflector, mirror = await self.listed(server)
+        server.apply("put", "a")
+        server.apply("delete", "a")
+        server.apply("put", "a")
+        early, deletion, successor = server.history
+        server.history = [successor, early, deletion]
+        await until_quiet(reflector, server)
+        assert mirror.objects == server.objects
+        assert server.lists == 2, "which of two came first only the list can tell"
 
     async def test_an_older_number_after_a_newer_one_reads_everything_again(self) -> None:
         server = CountingServer()
