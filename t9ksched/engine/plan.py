@@ -17,9 +17,9 @@ from t9ksched.engine.ask import Ask, Asks, chosen
 from t9ksched.engine.cards import grants
 from t9ksched.engine.crowd import Crowd
 from t9ksched.engine.decision import Assignment, Eviction, Plan, Stats, Waiting
+from t9ksched.engine.held import Held
 from t9ksched.engine.ledger import Ledger, Shortfall
 from t9ksched.engine.masks import Mask, Memo
-from t9ksched.engine.nodes import Int64s
 from t9ksched.engine.order import QueueOrder, gang_key, sort_gangs
 from t9ksched.engine.placement import pack, place_together, wanting_company
 from t9ksched.engine.policy import Policy
@@ -65,11 +65,9 @@ class Planner:
         self._holds: list[Hold] = []
         self._preemption: Preemption | None = None
         self._scopes: dict[str, Mask] = {}
-        self._leased: Int64s = np.zeros_like(self._trial.free)
-        """Room promised to those whose victims leave, shape (resources, nodes)."""
-        self._held = self._hold(now)
+        self._held = Held(view.holds, self._trial, now)
         self._failures = self._trial.memo.failures
-        self._failures.begin(view.nodes, policy, self._promised_rooms())
+        self._failures.begin(view.nodes, policy, self._held.rooms())
         if "preempt" in policy.actions:
             specs = ((name, state.spec.priority, state.spec.preemptible) for name, state in view.queues.items())
             self._failures.among((view.running, *specs))
@@ -160,29 +158,6 @@ class Planner:
             elif rest:
                 self._short.append(Waiting(gang.uid, reasons))
 
-    def _hold(self, now: int) -> dict[str, list[Placement]]:
-        """Take the room that is promised off the trial; by owner, so that each may have its own back."""
-        held: dict[str, list[Placement]] = {}
-        index = self._trial.nodes.static.index
-        for hold in sorted(self._view.holds, key=lambda hold: (hold.owner, hold.node, hold.cards)):
-            if hold.node in index and hold.since <= now and (not hold.until or now < hold.until):
-                column = self._trial.column(None, hold.pod_class)
-                placement = self._trial.occupy(column, index[hold.node], dict(hold.cards))
-                held.setdefault(hold.owner, []).append(placement)
-                if hold.why == VICTIMS:
-                    self._leased[:, placement.row] += column.needs_vector
-        self._whys = {hold.owner: hold.why for hold in self._view.holds}
-        return held
-
-    def _promised_rooms(self) -> dict[int, tuple[object, ...]]:
-        """What is held where and for whom, as far as it is held now."""
-        found: dict[int, tuple[object, ...]] = {}
-        for owner, placements in self._held.items():
-            for one in placements:
-                what = (owner, self._whys[owner], one.column.pod_class, one.masks)
-                found[one.row] = (*found.get(one.row, ()), what)
-        return found
-
     def _judge(self, gang: Gang) -> None:
         """Place the gang's minimum whole, or say why not."""
         self._stats.judged += 1
@@ -200,7 +175,7 @@ class Planner:
             together = () if gang.topology == "None" else (gang.topology, gang.levels, gang.nodes)
             ask = self._asks.get(gang.queue, members, together)
             # Room that is held for it is not what those ahead wait for: nobody else may have that.
-            behind = None if gang.uid in self._held else self._behind(gang.queue, ask)
+            behind = None if gang.uid in self._held.of else self._behind(gang.queue, ask)
             if behind is not None:
                 self._stay(gang, behind)
                 return
@@ -232,7 +207,7 @@ class Planner:
             # Within a cycle a queue's use only grows, so gangs alike get the same answer.
             ask.over_quota = (explain.quota_exceeded(shortfalls), *explain.lacking(ask.groups))
             return ask.over_quota
-        own = self._held.get(gang.uid)
+        own = self._held.of.get(gang.uid)
         if ask.no_room and not own:
             self._stats.alike += 1
             return ask.no_room
@@ -240,7 +215,8 @@ class Planner:
         mark = trial.mark()
         for placement in own or ():
             trial.release(placement)
-        lent = self._lent(gang.uid, own) if own else {}
+        waited = self._held.whys.get(gang.uid) == VICTIMS
+        lent = self._held.lent(own, self._victims().coming) if own and waited else {}
         trial.lend(lent)
         start = trial.mark()
         self._stats.tried += 1
@@ -271,23 +247,8 @@ class Planner:
 
     def _give_up(self, owner: str) -> None:
         """Room that was held is held no longer."""
-        for placement in self._held.pop(owner, ()):
+        for placement in self._held.give_up(owner):
             self._moved[placement.row] = True
-            if self._whys[owner] == VICTIMS:
-                self._leased[:, placement.row] -= placement.column.needs_vector
-
-    def _lent(self, owner: str, own: Sequence[Placement]) -> dict[int, Int64s]:
-        """Room on the owner's nodes that is kept for others although pods still leave for them, by row.
-
-        What has come free is whoever's turn it is first; those who leave make room for the others.
-        """
-        if self._whys[owner] != VICTIMS:
-            return {}
-        coming = self._victims().coming
-        others = {placement.row: self._leased[:, placement.row].copy() for placement in own}
-        for placement in own:
-            others[placement.row] -= placement.column.needs_vector
-        return {row: np.minimum(room, coming[:, row]) for row, room in others.items()}
 
     def _victims(self) -> Preemption:
         """The search for victims; made when it is first needed."""
@@ -298,15 +259,9 @@ class Planner:
     def _promise(self) -> dict[str, dict[str, int]]:
         """What gangs were promised when victims were evicted for them; their queues pay for it from then on."""
         queues = {gang.uid: gang.queue for gang in self._view.gangs if gang.queue in self._view.queues}
-        promised: dict[str, dict[str, int]] = {}
-        for owner, placements in self._held.items():
-            if self._whys[owner] == VICTIMS and owner in queues:
-                demand: dict[str, int] = {}
-                for placement in placements:
-                    for resource, amount in placement.column.pod_class.requests:
-                        demand[resource] = demand.get(resource, 0) + amount
-                promised[owner] = demand
-                self._ledger.charge(queues[owner], demand)
+        promised = {owner: demand for owner, demand in self._held.promised().items() if owner in queues}
+        for owner, demand in promised.items():
+            self._ledger.charge(queues[owner], demand)
         return promised
 
     def _kept(self, promise: dict[str, int], ask: Ask) -> bool:
@@ -322,20 +277,20 @@ class Planner:
         key = (gang.queue, gang.priority, *self._asked(gang, ask))
         # With a minimum run time, time alone makes victims; a quota that is short changes with every charge.
         timed = bool(self._policy.preemption.minimum_run_seconds)
-        among = None if short or timed or gang.uid in self._held else self._lasting(gang, ask)
+        among = None if short or timed or gang.uid in self._held.of else self._lasting(gang, ask)
         if among is not None and self._failures.in_vain(key, among):
             ask.no_victims = True
             return reasons
         self._failures.searched += 1
         trial = self._trial
         mark = trial.mark()
-        for placement in self._held.get(gang.uid, ()):
+        for placement in self._held.of.get(gang.uid, ()):
             trial.release(placement)
         victims = self._victims()
         choice = self._choice(victims, gang, ask, short)
         if choice is None:
             trial.undo(mark)
-            ask.no_victims = gang.uid not in self._held
+            ask.no_victims = gang.uid not in self._held.of
             if among is not None:
                 self._failures.note_vain(key)
             return reasons
@@ -382,7 +337,7 @@ class Planner:
         self._evictions += [Eviction(group.uid, pod.uid, uid, whys[group.queue]) for group, pod in choice.victims]
         for column, rows, counts in choice.places:
             self._moved[rows] = True
-            self._leased[:, rows] += column.needs_vector[:, None] * counts
+            self._held.promise(column, rows, counts)
             for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
                 hold = Hold(gang.uid, names[row], column.pod_class, (), spec.priority, self._now, 0, False, VICTIMS)
                 self._holds += [hold] * count
@@ -446,7 +401,7 @@ class Planner:
         masks = [column.mask for column, _ in ask.groups]
         others = {
             owner: held
-            for owner, held in self._held.items()
+            for owner, held in self._held.of.items()
             if owner != gang.uid and any(mask[placement.row] for placement in held for mask in masks)
         }
         if not others:
@@ -457,7 +412,7 @@ class Planner:
             for placement in held:
                 trial.release(placement)
         if self._fit(gang, ask):
-            reasons = (explain.held_for_other((self._whys[owner] for owner in others), len(others)), *reasons)
+            reasons = (explain.held_for_other((self._held.whys[owner] for owner in others), len(others)), *reasons)
         trial.undo(mark)
         return reasons
 

@@ -12,6 +12,7 @@ from t9ksched.engine import trial as trials
 from t9ksched.engine.ask import Ask
 from t9ksched.engine.crowd import Sight
 from t9ksched.engine.failures import Failures
+from t9ksched.engine.held import Held
 from t9ksched.engine.ledger import Ledger
 from t9ksched.engine.masks import Tolerated
 from t9ksched.engine.nodes import FrozenNodes
@@ -20,6 +21,7 @@ from t9ksched.engine.preemption import Preemption
 _chosen = planning.chosen
 _begin = Failures.begin
 _choose = Preemption._chosen
+_hold = Held.__init__
 
 
 def _one_less(gang: Any) -> Any:
@@ -41,9 +43,8 @@ def _never_moved(self: Any, nodes: Any, *args: Any) -> None:
     self._changed[:] = 0
 
 
-def _nothing_held(self: Any, now: int) -> dict[str, Any]:
-    self._whys = {}
-    return {}
+def _nothing_held(self: Any, holds: Any, trial: Any, now: int) -> None:
+    _hold(self, (), trial, now)
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ MUTANTS: dict[str, Mutant] = {
     "members go in any order": Mutant(
         "5", ((preemption, "yields", lambda *args: True), (Preemption, "_verified", _unverified))
     ),
-    "room that is held is free": Mutant("6", ((planning.Planner, "_hold", _nothing_held),)),
+    "room that is held is free": Mutant("6", ((Held, "__init__", _nothing_held),)),
     "one victim too few goes": Mutant("6", ((Preemption, "_chosen", _one_too_few),)),
     "strict queues let everybody pass": Mutant("8", ((Ask, "competes", lambda self, ahead: False),)),
     "failures are remembered too long": Mutant("10", ((Failures, "begin", _never_moved),)),

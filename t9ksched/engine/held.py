@@ -1,0 +1,74 @@
+"""Room that is held, in one cycle: taken off the trial at the beginning, and its owner's again when it is his turn."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from t9ksched.engine.nodes import Int64s
+from t9ksched.engine.trial import ClassColumn, Placement, Trial
+from t9ksched.model.hold import VICTIMS, Hold
+
+
+class Held:
+    """Holds that are in force.
+
+    Attributes:
+        of: what is held on the trial, by uid of the owner.
+        whys: what for, by uid of the owner.
+    """
+
+    def __init__(self, holds: Iterable[Hold], trial: Trial, now: int) -> None:
+        self.of: dict[str, list[Placement]] = {}
+        self.whys = {hold.owner: hold.why for hold in holds}
+        self._leased: Int64s = np.zeros_like(trial.free)
+        """Room promised to those whose victims leave, shape (resources, nodes)."""
+        index = trial.nodes.static.index
+        for hold in sorted(holds, key=lambda hold: (hold.owner, hold.node, hold.cards)):
+            if hold.node in index and hold.since <= now and (not hold.until or now < hold.until):
+                column = trial.column(None, hold.pod_class)
+                placement = trial.occupy(column, index[hold.node], dict(hold.cards))
+                self.of.setdefault(hold.owner, []).append(placement)
+                if hold.why == VICTIMS:
+                    self._leased[:, placement.row] += column.needs_vector
+
+    def rooms(self) -> dict[int, tuple[object, ...]]:
+        """What is held where and for whom, by row."""
+        found: dict[int, tuple[object, ...]] = {}
+        for owner, placements in self.of.items():
+            for one in placements:
+                what = (owner, self.whys[owner], one.column.pod_class, one.masks)
+                found[one.row] = (*found.get(one.row, ()), what)
+        return found
+
+    def promised(self) -> dict[str, dict[str, int]]:
+        """What those who wait for victims were promised, by owner and resource."""
+        found: dict[str, dict[str, int]] = {}
+        for owner, placements in self.of.items():
+            if self.whys[owner] == VICTIMS:
+                demand = found[owner] = {}
+                for placement in placements:
+                    for resource, amount in placement.column.pod_class.requests:
+                        demand[resource] = demand.get(resource, 0) + amount
+        return found
+
+    def promise(self, column: ClassColumn, rows: Int64s, counts: Int64s) -> None:
+        """Room is promised to somebody whose victims go; `rows` are distinct."""
+        self._leased[:, rows] += column.needs_vector[:, None] * counts
+
+    def give_up(self, owner: str) -> list[Placement]:
+        """Room that was held is held no longer; what it was."""
+        placements = self.of.pop(owner, [])
+        for placement in placements:
+            if self.whys[owner] == VICTIMS:
+                self._leased[:, placement.row] -= placement.column.needs_vector
+        return placements
+
+    def lent(self, own: Sequence[Placement], coming: Int64s) -> dict[int, Int64s]:
+        """Room on an owner's nodes that is kept for others although pods still leave for them, by row.
+
+        What has come free is whoever's turn it is first; those who leave (`coming`) make room for the others.
+        """
+        others = {placement.row: self._leased[:, placement.row].copy() for placement in own}
+        for placement in own:
+            others[placement.row] -= placement.column.needs_vector
+        return {row: np.minimum(room, coming[:, row]) for row, room in others.items()}
