@@ -47,7 +47,7 @@ from tests.chaos.witness import GPU, QueueFacts, Witness
 
 Object = dict[str, Any]
 BIND_TIMEOUT = 20
-RECOVERY_TIMEOUT = 120
+RECOVERY_TIMEOUT = 100
 _CRDS = ("podgroups.", "queues.", "pytorchtrainingjobs.", "mpijobs.", "notebooks.")
 _EVERYBODY = {"everyone": True}
 
