@@ -17,6 +17,7 @@ from t9ksched.devcluster.strategy import Context, Strategy
 Object = dict[str, Any]
 
 _EVICTING_TAINTS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_UNSATISFIABLE: Final = ("DoNotSchedule", "ScheduleAnyway")
 _RESTART: Final = ("Always", "OnFailure", "Never")
 _DNS: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _PULL: Final = ("Always", "IfNotPresent", "Never")
@@ -122,6 +123,10 @@ def validate_pod_spec(spec: Object, root: str) -> list[Cause]:
     for group in ("containers", "initContainers"):
         for number, container in enumerate(spec.get(group) or []):
             causes += _validate_container(container, f"{root}.{group}[{number}]", seen, volumes)
+    for number, spread in enumerate(spec.get("topologySpreadConstraints") or []):
+        if spread.get("whenUnsatisfiable", "") not in _UNSATISFIABLE:
+            field = f"{root}.topologySpreadConstraints[{number}].whenUnsatisfiable"
+            causes.append(unsupported_value(field, spread.get("whenUnsatisfiable", ""), _UNSATISFIABLE))
     causes += _one_of(spec, "restartPolicy", _RESTART, root)
     causes += _one_of(spec, "dnsPolicy", _DNS, root)
     causes += validate_labels(spec.get("nodeSelector"), f"{root}.nodeSelector")

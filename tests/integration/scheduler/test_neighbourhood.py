@@ -54,7 +54,7 @@ async def test_what_a_running_pod_prefers_counts_for_newcomers(world: World, sta
 
 async def test_pods_that_leave_do_not_count_where_others_are_spread(world: World, start: Start, queue: str) -> None:
     await world.play(2, 1)
-    spread = [{"maxSkew": 1, "topologyKey": HOST, "labelSelector": {"matchLabels": {"app": "x"}}}]
+    spread = [{"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", **near("x")}]
     async with start():
         held = {"finalizers": ["t9ksched.test/held"]}
         for name in ("a", "b"):
