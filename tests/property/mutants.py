@@ -58,7 +58,7 @@ class Mutant:
 MUTANTS: dict[str, Mutant] = {
     "nodes are always empty": Mutant("1", ((FrozenNodes, "free", lambda self: self.static.allocatable.copy()),)),
     "the first cards are given to everybody": Mutant(
-        "1", ((trials, "split", lambda idle, each, pods: cards.split((1 << 62) - 1, each, pods)),)
+        "1", ((trials, "deal", lambda idle, each, pods: (cards.deal((1 << 62) - 1, each, pods)[0], idle)),)
     ),
     "quota is not asked": Mutant("2", ((Ledger, "can_charge", lambda self, queue, demand, **more: []),)),
     "one member may be missing": Mutant("3", ((planning, "chosen", _one_less),)),
