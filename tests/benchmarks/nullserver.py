@@ -201,12 +201,22 @@ class Connection(asyncio.Protocol):
         if "watch" in options:
             self._objects.watches[kind][self._transport] = namespace
             self._transport.write(_STREAM)
+            if "sendInitialEvents" in options:
+                self._begin(kind, namespace)
             return
         chosen = [obj for (where, _), obj in self._objects.kept[kind].items() if namespace in ("", where)]
         if "fieldSelector" in options:
             chosen = [obj for obj in chosen if f"metadata.name={obj['metadata']['name']}" in options["fieldSelector"]]
         meta = {"resourceVersion": str(self._objects.version)}
         self._send(200, _encode({"kind": "List", "apiVersion": "v1", "metadata": meta, "items": chosen}))
+
+    def _begin(self, kind: str, namespace: str) -> None:
+        """What there is, as the beginning of a watch, and the bookmark that ends it."""
+        there = [obj for (where, _), obj in self._objects.kept[kind].items() if namespace in ("", where)]
+        end = {"annotations": {"k8s.io/initial-events-end": "true"}, "resourceVersion": str(self._objects.version)}
+        for type_, obj in [*(("ADDED", obj) for obj in there), ("BOOKMARK", {"metadata": end})]:
+            line = _encode({"type": type_, "object": obj}) + b"\n"
+            self._transport.write(b"%x\r\n%s\r\n" % (len(line), line))
 
 
 def _merged(into: Object, patch: Object) -> Object:
