@@ -236,10 +236,11 @@ class Narrator:
         view = job_view(self._state, uid)
         before = self._written.get(uid)
         if view is None:
+            self._later.pop(uid, None)
             if before is not None:
                 del self._written[uid]
                 self._job_event(history.DELETED, uid, before, at)
-                self._journal.gone(uid, at)
+            self._journal.gone(uid, at)  # REST may have written down what came and went before it was told here
             return
         if not due and self._put_off(uid, before, view):
             return

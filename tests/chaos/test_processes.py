@@ -65,7 +65,7 @@ class Life:
         drop = self.random.choice(("before", "after", ""))
         if drop:
             rule = {"verb": "create", "resource": "pods/binding", "drop": drop, "probability": 0.5, "count": 6}
-            assert up.kube("POST", "/_faults", {"seed": self.random.randrange(1000), "rules": [rule]})[0] == 200
+            assert up.kube("POST", "/_faults", {"seed": self.random.randrange(1000), "rules": [rule]})[0] < 300
 
     def ask(self, up: Up, number: int) -> None:
         """Submit a gang or a job; only what the cluster answered to counts as accepted."""

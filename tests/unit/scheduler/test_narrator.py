@@ -124,3 +124,12 @@ async def test_a_new_job_that_has_its_place_soon_is_written_once(monkeypatch: py
     await until(lambda: bool(journal.jobs))
     assert [job.shape["members"]["bound"] for job in journal.jobs] == [1]
     task.cancel()
+
+
+async def test_a_job_that_went_before_it_was_told_is_noted_as_gone() -> None:
+    state, journal = ClusterState(), Journal()
+    narrator = Narrator(state, journal, None, lambda: 1)  # type: ignore[arg-type]
+    see(state)
+    state.remove_pod("u")
+    narrator._tell("u")
+    assert (journal.jobs, journal.removed) == ([], ["u"])
