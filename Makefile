@@ -23,7 +23,7 @@ up: $(READY)  ## everything in one process, with a simulated GPU cluster
 	@$(BIN)/t9ksched up
 
 test: $(READY)  ## every test but the long ones
-	@$(BIN)/python -m pytest -m "not soak"
+	@$(BIN)/python -m pytest -m "not soak" -n auto --dist loadfile
 
 check: $(READY)  ## formatting, lint, types and who may import whom
 	@$(BIN)/ruff format --check --quiet . || { echo "Not formatted: run '$(BIN)/ruff format .'"; exit 1; }
