@@ -137,6 +137,7 @@ class Histories(RuleBasedStateMachine):
         bound = [pod for group in self.world.groups.values() for pod in group.bound()]
         pod = data.draw(st.sampled_from(bound))
         self.world.remove(pod, again=True)
+        self.world.groups[pod.gang].excused = True  # what it lost by itself it may ask for again
         self._note(f"{pod.uid} fails and is made anew")
 
     # --- others, nodes and queues
