@@ -14,6 +14,7 @@ from t9ksched.store.history import Event, History
 from t9ksched.store.instance import Instances
 from t9ksched.store.jobs import JobRecord, Jobs
 from t9ksched.store.meta import Meta
+from t9ksched.store.promises import Promises
 from t9ksched.store.queues import Queues
 from t9ksched.store.tokens import Tokens
 from t9ksched.store.usage import Usage
@@ -32,6 +33,7 @@ class Store:
         self.jobs = Jobs(database)
         self.controls = Controls(database)
         self.stops = Stops(database)
+        self.promises = Promises(database)
         self.changes = Changes(database)
         self.instances = Instances(database)
         self.meta = Meta(database)

@@ -168,6 +168,20 @@ stop = Table(
 )
 """What the scheduler must not do for now."""
 
+promise = Table(
+    "promise",
+    metadata,
+    Column("owner", String(36), primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("node", String(253), nullable=False),
+    Column("pods", Integer, nullable=False),
+    Column("takes", JSON, nullable=False),
+    Column("rank", Integer, nullable=False),
+    Column("since", Moment, nullable=False),
+    Column("until", Moment, nullable=False),
+)
+"""Room that victims are leaving, for so many pods alike on a node, by the UID of the gang they go for."""
+
 usage_job = Table(
     "usage_job",
     metadata,

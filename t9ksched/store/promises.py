@@ -1,0 +1,103 @@
+"""Room that was promised to a gang when others were evicted for it, by the UID of the gang.
+
+Written before the first eviction is sent, so that a scheduler which starts anew keeps the room for whom it was made.
+What stands here is a `Hold` each: what it takes of a node, not which pods may go there.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+from sqlalchemy import delete, insert, select
+from sqlalchemy.engine import RowMapping
+
+from t9ksched.model.hold import VICTIMS, Hold
+from t9ksched.model.podclass import ContainerCards, HostPort, PodClass
+from t9ksched.store.database import Database
+from t9ksched.store.rows import BATCH
+from t9ksched.store.tables import promise
+
+_US = 1000
+
+
+class _Takes(msgspec.Struct, omit_defaults=True):
+    """What a promised place takes of its node."""
+
+    requests: list[tuple[str, int]]
+    cards: list[ContainerCards] = []
+    ports: list[HostPort] = []
+
+
+class Promises:
+    """The repository of promised room. Times of a hold keep whole microseconds."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def put(self, holds: Iterable[Hold]) -> None:
+        """Write promises, all or none; what their owners were promised before is replaced."""
+        alike = Counter(holds)
+        numbers: Counter[str] = Counter()
+        rows = []
+        for hold, pods in alike.items():
+            numbers[hold.owner] += 1
+            rows.append(_row(hold, numbers[hold.owner], pods))
+        if not rows:
+            return
+        async with self._database.write() as connection:
+            await connection.execute(delete(promise).where(promise.c.owner.in_(numbers)))
+            for start in range(0, len(rows), BATCH):
+                await connection.execute(insert(promise), rows[start : start + BATCH])
+
+    async def all(self) -> list[Hold]:
+        """Everything that stands: what a scheduler reads when it starts. Callers look at `until`."""
+        query = select(promise).order_by(promise.c.owner, promise.c.number)
+        async with self._database.read() as connection:
+            rows: Sequence[RowMapping] = (await connection.execute(query)).mappings().all()
+        return [hold for row in rows for hold in [_hold(row)] * row["pods"]]
+
+    async def forget(self, owners: Collection[str]) -> None:
+        """Remove what these owners were promised."""
+        gone = sorted(owners)
+        for start in range(0, len(gone), BATCH):
+            async with self._database.write() as connection:
+                await connection.execute(delete(promise).where(promise.c.owner.in_(gone[start : start + BATCH])))
+
+
+def _row(hold: Hold, number: int, pods: int) -> dict[str, Any]:
+    taken = hold.pod_class
+    return {
+        "owner": hold.owner,
+        "number": number,
+        "node": hold.node,
+        "pods": pods,
+        "takes": msgspec.to_builtins(_Takes(list(taken.requests), list(taken.cards), list(taken.host_ports))),
+        "rank": hold.rank,
+        "since": _moment(hold.since),
+        "until": _moment(hold.until),
+    }
+
+
+def _hold(row: RowMapping) -> Hold:
+    takes = msgspec.convert(row["takes"], _Takes)
+    pod_class = PodClass(tuple(takes.requests), tuple(takes.cards), host_ports=tuple(takes.ports))
+    return Hold(
+        owner=row["owner"],
+        node=row["node"],
+        pod_class=pod_class,
+        rank=row["rank"],
+        since=_nanoseconds(row["since"]),
+        until=_nanoseconds(row["until"]),
+        why=VICTIMS,
+    )
+
+
+def _moment(ns: int) -> datetime:
+    seconds, rest = divmod(ns // _US, 1_000_000)
+    return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest)
+
+
+def _nanoseconds(at: datetime) -> int:
+    return (int(at.timestamp()) * 1_000_000 + at.microsecond) * _US
