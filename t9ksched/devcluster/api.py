@@ -82,9 +82,7 @@ class Api:
 
     def matcher(self, kind: Kind, labels: str, fields: str) -> Matches | None:
         """The predicate of the two selectors of a request."""
-        strategy = kind.strategy
-        by_field = selectors.fields(fields, strategy.fields, custom=strategy.custom_fields)
-        return selectors.both(selectors.labels(labels), by_field)
+        return selectors.both(selectors.labels(labels), selectors.fields(fields, kind.strategy.fields))
 
     def listing(self, kind: Kind, namespace: str | None, opts: ListOptions) -> Listing:
         """A list or one page of it.

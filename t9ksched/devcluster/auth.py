@@ -235,7 +235,7 @@ def _attributes(spec: Object, group: str) -> Attributes:
     about, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if (about is None) == (path is None):
         text = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
-        raise invalid("", group, "", [bad_value("spec.resourceAttributes", "null", text)])
+        raise invalid("", group, "", [bad_value("spec.resourceAttributes", None, text)])
     if about is None:
         path = path or {}
         return Attributes(path.get("verb", ""), path=path.get("path", ""))

@@ -134,7 +134,6 @@ class JobStrategy(Strategy):
 
     has_status = True
     counts_generation = True
-    custom_fields = False
     fields = METADATA_FIELDS | {
         "status.successful": lambda obj: str(obj.get("status", {}).get("succeeded", 0)),
     }
@@ -237,5 +236,4 @@ REPLICA_FIELDS: Final = METADATA_FIELDS | {"status.replicas": at("status", "repl
 class ReplicaSetStrategy(WorkloadStrategy):
     """Replica sets."""
 
-    custom_fields = False
     fields = REPLICA_FIELDS

@@ -21,7 +21,6 @@ class NodeStrategy(Strategy):
     """Nodes: the status of a new node is kept, because a kubelet registers itself with it."""
 
     has_status = True
-    custom_fields = False
     fields = METADATA_FIELDS | {
         "spec.unschedulable": lambda obj: "true" if obj["spec"].get("unschedulable") else "false"
     }
@@ -80,7 +79,6 @@ class NamespaceStrategy(Strategy):
 
     has_status = True
     answers_object = True
-    custom_fields = False
     name_fault = staticmethod(names.label_fault)
     fields = MappingProxyType({"metadata.name": at("metadata", "name"), "status.phase": at("status", "phase")})
 
@@ -103,7 +101,6 @@ class ServiceStrategy(Strategy):
 
     has_status = True
     answers_object = True
-    custom_fields = False
     name_fault = staticmethod(names.service_fault)
     fields = METADATA_FIELDS | {"spec.clusterIP": at("spec", "clusterIP"), "spec.type": at("spec", "type")}
 
@@ -213,7 +210,6 @@ class ConfigMapStrategy(Strategy):
 class SecretStrategy(ConfigMapStrategy):
     """Secrets: `stringData` is a convenience for writing; what is kept is base64 in `data`."""
 
-    custom_fields = False
     fields = METADATA_FIELDS | {"type": at("type")}
 
     def default(self, obj: Object) -> None:
@@ -243,7 +239,6 @@ class EventStrategy(Strategy):
     """Events of the core group; those of `events.k8s.io` are the same objects under other field names."""
 
     create_on_update = True
-    custom_fields = False
     fields = METADATA_FIELDS | {
         **{f"involvedObject.{part}": at("involvedObject", part) for part in ("kind", "namespace", "name", "uid")},
         **{

@@ -15,16 +15,23 @@ def _too_long(limit: int) -> str:
     return f"must be no more than {limit} characters"
 
 
+def _by_pattern(text: str, pattern: re.Pattern[str], *examples: str) -> str:
+    """A fault with examples and the pattern, spaced as a server spaces them."""
+    shown = " or ".join(f"'{example}', " for example in examples)
+    return f"{text} (e.g. {shown}regex used for validation is '{pattern.pattern}')"
+
+
 @lru_cache(maxsize=4096)
 def label_fault(name: str) -> str:
     """An RFC 1123 label: names of namespaces and containers."""
     if len(name) > 63:
         return _too_long(63)
     if not _LABEL.fullmatch(name):
-        return (
+        text = (
             "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and"
-            " end with an alphanumeric character (e.g. 'my-name')"
+            " end with an alphanumeric character"
         )
+        return _by_pattern(text, _LABEL, "my-name", "123-abc")
     return ""
 
 
@@ -34,10 +41,11 @@ def subdomain_fault(name: str) -> str:
     if len(name) > 253:
         return _too_long(253)
     if not _SUBDOMAIN.fullmatch(name):
-        return (
+        text = (
             "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must"
-            " start and end with an alphanumeric character (e.g. 'example.com')"
+            " start and end with an alphanumeric character"
         )
+        return _by_pattern(text, _SUBDOMAIN, "example.com")
     return ""
 
 
@@ -47,10 +55,11 @@ def service_fault(name: str) -> str:
     if len(name) > 63:
         return _too_long(63)
     if not _SERVICE.fullmatch(name):
-        return (
+        text = (
             "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic"
-            " character, and end with an alphanumeric character (e.g. 'my-name' or 'abc-123')"
+            " character, and end with an alphanumeric character"
         )
+        return _by_pattern(text, _SERVICE, "my-name", "abc-123")
     return ""
 
 
@@ -68,10 +77,11 @@ def label_value_fault(value: str) -> str:
     if len(value) > 63:
         return _too_long(63)
     if not _VALUE.fullmatch(value):
-        return (
+        text = (
             "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must"
-            " start and end with an alphanumeric character (e.g. 'MyValue', or 'my_value', or '12345')"
+            " start and end with an alphanumeric character"
         )
+        return _by_pattern(text, _VALUE, "MyValue", "my_value", "12345")
     return ""
 
 
@@ -88,10 +98,11 @@ def label_key_fault(key: str) -> str:
     if len(name) > 63:
         return f"name part {_too_long(63)}"
     if not _KEY_NAME.fullmatch(name):
-        return (
+        text = (
             "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an"
-            " alphanumeric character (e.g. 'MyName', or 'my.name', or '123-abc')"
+            " alphanumeric character"
         )
+        return _by_pattern(text, _KEY_NAME, "MyName", "my.name", "123-abc")
     return ""
 
 

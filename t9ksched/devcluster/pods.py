@@ -212,7 +212,6 @@ class PodStrategy(Strategy):
     has_status = True
     counts_generation = True
     answers_object = True
-    custom_fields = False
     fields = METADATA_FIELDS | {
         "spec.nodeName": at("spec", "nodeName"),
         "spec.schedulerName": at("spec", "schedulerName"),

@@ -129,7 +129,7 @@ def _check(value: str) -> None:
         raise _fault(f'values[0]: Invalid value: "{value}": {fault}')
 
 
-def fields(text: str, known: Fields, *, custom: bool = False) -> Matches | None:
+def fields(text: str, known: Fields) -> Matches | None:
     """The predicate of a field selector over the fields that a kind offers.
 
     Raises:
@@ -147,11 +147,10 @@ def fields(text: str, known: Fields, *, custom: bool = False) -> Matches | None:
         name, operator, value = match[1], match[2], re.sub(r"\\([\\,=])", r"\1", match[3])
         read = known.get(name)
         if read is None:
-            offered = ", ".join(f'"{field}"' for field in known)
             raise bad_request(
-                f"field label not supported: {name}"
-                if not custom
-                else f'"{name}" is not a known field selector: only {offered}'
+                f'"{name}" is not a known field selector: only "metadata.name", "metadata.namespace"'
+                if known is METADATA_FIELDS  # a kind without fields of its own has other words for it
+                else f"field label not supported: {name}"
             )
         tests.append((read, value, operator != "!="))
     if not tests:

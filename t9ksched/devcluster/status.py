@@ -4,6 +4,7 @@ Every layer of the dev cluster raises `StatusError`; the HTTP layer writes it as
 turns it into the client's own exceptions. A `Cause` is one faulty field of an Invalid (422) answer.
 """
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,9 +54,7 @@ def not_allowed(field: str, message: str) -> Cause:
 def _show(value: object) -> str:
     if isinstance(value, str):
         return f'"{value}"'
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=str)
 
 
 class StatusError(Exception):
@@ -148,8 +147,11 @@ def forbidden(plural: str, group: str, name: str, message: str, causes: list[Cau
 
 
 def invalid(kind: str, group: str, name: str, causes: list[Cause]) -> StatusError:
-    """One or more faulty fields; `kind` is the object's kind, its plural for custom resources."""
-    texts = [f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in causes]
+    """One or more faulty fields; `kind` is the object's kind, its plural for custom resources. Causes that say the same
+    are told once in the message.
+    """
+    told = dict.fromkeys(f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in causes)
+    texts = list(told)
     text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     shown = f"{kind}.{group}" if group else kind
     body = details(name, group, kind, causes=[cause.to_dict() for cause in causes])

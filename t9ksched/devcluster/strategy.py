@@ -45,8 +45,6 @@ class Strategy:
     twice = True
     """Built-in kinds check changed metadata twice, so each fault is listed twice."""
     fields: Fields = METADATA_FIELDS
-    custom_fields = True
-    """Whether an unknown field selector is answered in the words for kinds without fields of their own."""
     name_fault: Callable[[str], str] = staticmethod(names.subdomain_fault)
 
     def default(self, obj: Object) -> None:

@@ -6,6 +6,7 @@ otherwise of the right shape.
 """
 
 import re
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
 
@@ -33,6 +34,7 @@ UNCHECKED: Final = Cause(
     " errors to complete validation",
     "<nil>",
 )
+_CHECKED: Final = 'Invalid value: "": Checked value must be of type integer (default format) in {}'
 
 
 @lru_cache(maxsize=512)
@@ -143,7 +145,7 @@ def _check(value: Any, schema: Object, path: str) -> list[Cause]:
         text = f'Invalid value: "{shown}": {path or "<nil>"} in body must be of type {wanted}: "{shown}"'
         faults = [Cause("FieldValueTypeInvalid", text, path or "<nil>")]
         if shown == "number" and wanted == "integer":
-            faults.append(Cause("FieldValueInvalid", f'Invalid value: "": {path} must be a whole number', "<nil>"))
+            faults.append(Cause("FieldValueInvalid", _CHECKED.format(path), "<nil>"))
         return faults
     if value is None:
         return []
@@ -292,4 +294,6 @@ def _rule(rule: Object, value: Any, old: Any, path: str) -> list[Cause]:
         return [Cause(reason, f"Forbidden: {text}", where)]
     if reason == "FieldValueRequired":
         return [required(where, text)]
-    return [Cause(reason, f'Invalid value: "{_type_of(value)}": {text}', where)]
+    if isinstance(value, dict | list):
+        return [Cause(reason, f"Invalid value: {text}", where)]
+    return [replace(bad_value(where, value, text), reason=reason)]

@@ -7,13 +7,13 @@ received one under it. The player sends the requests, follows the watches, and c
 import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Set
 from typing import Any
 
 import aiohttp
 
 Json = Any
-UNCOMPARED = {"managedFields", "selfLink", "storageVersionHash", "message"}
+UNCOMPARED = {"managedFields", "selfLink", "storageVersionHash"}
 INITIAL_END = "k8s.io/initial-events-end"
 PLACEHOLDER = re.compile(r"<(ns|time|age|n|any|uid|rv|suffix|continue|ip|port)(?::(\d+)(\+?))?>")
 LOOKS_LIKE = {
@@ -32,15 +32,16 @@ LOOKS_LIKE = {
 
 
 class Memory:
-    """What the placeholders stand for so far."""
+    """What the placeholders stand for so far; `uncompared` are the names of fields that may differ."""
 
-    def __init__(self, namespace: str) -> None:
+    def __init__(self, namespace: str, uncompared: Set[str]) -> None:
+        self.uncompared = uncompared
         self.values = {"<ns>": namespace}
         self.versions: list[tuple[int, bool, int]] = []
         self.times: dict[str, str] = {}
 
     def copy(self) -> "Memory":
-        twin = Memory(self.values["<ns>"])
+        twin = Memory(self.values["<ns>"], self.uncompared)
         twin.values, twin.versions, twin.times = dict(self.values), list(self.versions), dict(self.times)
         return twin
 
@@ -90,7 +91,7 @@ class Memory:
 def compare(memory: Memory, want: Json, got: Json, at: str, *, partial: bool = False) -> Iterator[str]:
     """Every difference between a recorded and a received value; `partial`: more may have been received."""
     if isinstance(want, dict) and isinstance(got, dict):
-        expected = {memory.put_in(key): value for key, value in want.items() if key not in UNCOMPARED}
+        expected = {memory.put_in(key): value for key, value in want.items() if key not in memory.uncompared}
         for key, value in expected.items():
             if key not in got:
                 yield f"{at}.{key} is missing"
@@ -102,7 +103,7 @@ def compare(memory: Memory, want: Json, got: Json, at: str, *, partial: bool = F
             yield from (
                 f"{at}.{key} is unexpected: {got[key]!r}"
                 for key in got
-                if key not in expected and key not in UNCOMPARED
+                if key not in expected and key not in memory.uncompared
             )
     elif isinstance(want, list) and isinstance(got, list):
         if partial:
@@ -132,9 +133,12 @@ class Player:
         self._tokens = tokens
         self._compact = compact
 
-    async def play(self, scenario: Json, namespace: str) -> list[str]:
-        """The differences of one scenario, in a fresh namespace of that name, as far as the first step that differs."""
-        memory = Memory(namespace)
+    async def play(self, scenario: Json, namespace: str, *, messages: bool) -> list[str]:
+        """The differences of one scenario, in a fresh namespace of that name, as far as the first step that differs.
+
+        `messages` says whether the texts of refusals are compared too.
+        """
+        memory = Memory(namespace, UNCOMPARED if messages else UNCOMPARED | {"message"})
         await self._call({"method": "POST", "path": "/api/v1/namespaces", "body": {"metadata": {"name": namespace}}})
         for number, step in enumerate(scenario["steps"]):
             if faults := await self._step(memory, step):
