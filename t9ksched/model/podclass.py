@@ -4,7 +4,7 @@ Replicas of a job are mostly alike. Pods with equal requests and constraints are
 class is the key of every cache of the engine. `intern` keeps one object a class, so that 100,000 pods share a few.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
@@ -69,21 +69,23 @@ class PodClass:
     volume_affinity: tuple[NodeSelector, ...] = ()
     rules: PodRules | None = None
     counted: tuple[PodTerm, ...] = ()
-    _hash: int = field(init=False, repr=False, compare=False, default=0)
 
-    def __post_init__(self) -> None:
-        values = (
-            self.requests,
-            self.cards,
-            self.node_selector,
-            self.node_affinity,
-            self.tolerations,
-            self.host_ports,
-            self.volume_affinity,
-            self.rules,
-            self.counted,
+    @cached_property
+    def _hash(self) -> int:
+        """No field: hashes differ between processes, and what is written of a class does not."""
+        return hash(
+            (
+                self.requests,
+                self.cards,
+                self.node_selector,
+                self.node_affinity,
+                self.tolerations,
+                self.host_ports,
+                self.volume_affinity,
+                self.rules,
+                self.counted,
+            )
         )
-        object.__setattr__(self, "_hash", hash(values))
 
     def __hash__(self) -> int:
         return self._hash

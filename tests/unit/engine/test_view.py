@@ -1,11 +1,16 @@
 """Views on paper."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import msgspec
 import pytest
 
 from t9ksched.engine.view import dump, load
 from t9ksched.model.hold import Hold
-from tests.builders import GPU, gang, node, pod_class, queue, table, view
+from tests.builders import GPU, gang, node, pod_class, queue, running, table, view
 
 
 def test_a_view_reads_back_as_it_was_written() -> None:
@@ -32,3 +37,36 @@ def test_a_view_reads_back_as_it_was_written() -> None:
 def test_text_that_is_no_view_is_refused_with_its_path() -> None:
     with pytest.raises(msgspec.ValidationError, match=r"nodes"):
         load(b'{"nodes": 3, "queues": {}, "classes": [], "gangs": [], "holds": []}')
+
+
+_ELSEWHERE = """
+import hashlib, sys
+from t9ksched.engine.plan import plan
+from t9ksched.engine.policy import Policy
+from t9ksched.engine.view import dump, load
+view = load(sys.stdin.buffer.read())
+found = plan(view, Policy(actions=("allocate", "preempt")), 0)
+assert found.holds and found.assignments
+sys.stdout.buffer.write(dump(view) + found.to_bytes())
+"""
+
+
+def test_what_is_written_is_the_same_in_every_process() -> None:
+    given = view(
+        [node(f"n{at}", gpu=4) for at in range(3)],
+        [gang("wants", "high", pods=3, gpu=4), gang("fits", "low", cpu=1)],
+        {"low": queue(), "high": queue(priority=1)},
+        running=[running(f"low-{at}", "low", on=[f"n{at}"], gpu=4) for at in range(3)],
+    )
+    texts = {
+        subprocess.run(
+            [sys.executable, "-c", _ELSEWHERE],
+            input=dump(given),
+            stdout=subprocess.PIPE,
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            cwd=Path(__file__).parents[3],
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(texts) == 1
