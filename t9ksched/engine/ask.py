@@ -23,6 +23,8 @@ def chosen(gang: Gang) -> tuple[Sequence[Member], list[Member], bool]:
     Members of a role that is below its minimum come first, then the others in their order.
     """
     waiting = gang.waiting
+    if gang.min_member == gang.total == len(waiting) and not gang.roles and not gang.placed:
+        return waiting, [], True
     placed = sum(count for _, count in gang.placed) if gang.placed else 0
     missing = max(0, gang.min_member - placed)
     if not gang.roles:
@@ -68,14 +70,18 @@ class Ask:
     Attributes:
         groups: classes with numbers of pods, hardest first.
         demand: sum of requests in units by resource.
+        key: what a refusal depends on besides the nodes.
+        seen: where its pods stand may be what others wait for.
         over_quota, no_room, behind: the answer it got in this cycle; None or empty while it got none.
         no_victims: preemption could not help it in this cycle, as candidates only get fewer.
     """
 
-    __slots__ = ("behind", "demand", "groups", "no_room", "no_victims", "over_quota")
+    __slots__ = ("behind", "demand", "groups", "key", "no_room", "no_victims", "over_quota", "seen")
 
     def __init__(self, groups: list[Group]) -> None:
         self.groups = groups
+        self.key = (groups[0][0].selector, *((column.pod_class, pods) for column, pods in groups))
+        self.seen = any(column.seen for column, _ in groups)
         self.demand: dict[str, int] = {}
         for column, pods in groups:
             for resource, amount in column.pod_class.requests:

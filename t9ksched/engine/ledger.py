@@ -41,6 +41,8 @@ class Ledger:
         self._used = {name: dict(state.used) for name, state in queues.items()}
         self._leaving: dict[str, dict[str, int]] = {name: {} for name in queues}
         self._totals = totals
+        self._measures: dict[str, Mapping[str, int]] = {}
+        """What shares are parts of, by queue."""
 
     def path(self, queue: str) -> tuple[str, ...]:
         """The accounts a charge of this queue goes to."""
@@ -101,15 +103,20 @@ class Ledger:
         With `staying` those who were told to go do not count.
         """
         used, leaving = self._used[queue], self._leaving[queue] if staying else {}
-        nominals = self._nominal[queue] or self._totals(queue)
+        measures = self._measures.get(queue)
+        if measures is None:
+            measures = self._measures[queue] = self._nominal[queue] or self._totals(queue)
         largest = 0
-        for resource, nominal in nominals.items():
-            amount = used.get(resource, 0) - leaving.get(resource, 0)
+        for resource, nominal in measures.items():
+            amount = used.get(resource, 0)
+            if leaving:
+                amount -= leaving.get(resource, 0)
             if amount <= 0:
                 continue
-            if nominal <= 0:
-                if self._nominal[queue]:
-                    return INFINITE_SHARE
-                continue
-            largest = max(largest, amount * SHARE_UNIT // nominal)
+            if nominal > 0:
+                part = amount * SHARE_UNIT // nominal
+                if part > largest:
+                    largest = part
+            elif self._nominal[queue]:
+                return INFINITE_SHARE
         return largest

@@ -82,7 +82,7 @@ class QueueOrder:
 
     def served(self, more: bool, grown: bool) -> None:
         """The best queue was served: with more gangs it stays, at the place its share gives it if that has grown."""
-        if more and not grown:
+        if more and (not grown or len(self._heap) == 1):
             return
         if more:
             name = self._heap[0][1]

@@ -106,14 +106,18 @@ def hardness(column: ClassColumn) -> tuple[int, int]:
 def place_together(trial: Trial, groups: Sequence[Group]) -> bool:
     """Place every pod of every group, or nothing."""
     mark = trial.mark()
-    alike = len(groups) == 1 and not groups[0][0].ruled
+    if len(groups) == 1 and not groups[0][0].ruled:
+        if pack(trial, *groups[0]) == groups[0][1]:
+            return True
+        trial.undo(mark)
+        return False
     for order in islice(permutations(groups), _ORDERS):
         if all(pack(trial, column, pods) == pods for column, pods in order):
             return True
         trial.undo(mark)
-        if not alike and any(not _alone(trial, column, pods) for column, pods in groups):
+        if any(not _alone(trial, column, pods) for column, pods in groups):
             return False
-    return not alike and _Search(trial, groups).found()
+    return _Search(trial, groups).found()
 
 
 class _Search:

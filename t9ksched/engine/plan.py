@@ -20,6 +20,7 @@ from t9ksched.engine.decision import Assignment, Eviction, Plan, Stats, Waiting
 from t9ksched.engine.held import Held
 from t9ksched.engine.ledger import Ledger, Shortfall
 from t9ksched.engine.masks import Mask, Memo
+from t9ksched.engine.nodes import Int64s
 from t9ksched.engine.order import QueueOrder, gang_key, sort_gangs
 from t9ksched.engine.placement import pack, place_together, wanting_company
 from t9ksched.engine.policy import Policy
@@ -212,20 +213,23 @@ class Planner:
             self._stats.alike += 1
             return ask.no_room
         trial = self._trial
-        mark = trial.mark()
-        for placement in own or ():
-            trial.release(placement)
-        waited = self._held.whys.get(gang.uid) == VICTIMS
-        lent = self._held.lent(own, self._victims().coming) if own and waited else {}
-        trial.lend(lent)
-        start = trial.mark()
+        mark = start = trial.mark()
+        lent: dict[int, Int64s] = {}
+        if own:
+            for placement in own:
+                trial.release(placement)
+            if self._held.whys[gang.uid] == VICTIMS:
+                lent = self._held.lent(own, self._victims().coming)
+                trial.lend(lent)
+            start = trial.mark()
         self._stats.tried += 1
         if not own and (known := self._remembered(gang, ask)) is not None:
             ask.no_room = known
             return known
         self._failures.tried += 1
         fits = self._fit(gang, ask)
-        trial.lend({row: -room for row, room in lent.items()})
+        if lent:
+            trial.lend({row: -room for row, room in lent.items()})
         if not fits:
             reasons = self._why(gang, ask)
             trial.undo(mark)
@@ -237,7 +241,7 @@ class Planner:
         trial.commit()
         self._ledger.charge(gang.queue, ask.demand)
         self._stats.placed += 1
-        if any(column.seen for column, _ in ask.groups):
+        if ask.seen:
             self._asks.forget_rooms()  # where these pods stand may be what others wait for
         if own:
             # What it held and did not use is free again: answers given before may no longer hold.
@@ -274,7 +278,7 @@ class Planner:
             return reasons
         short = self._ledger.can_charge(gang.queue, ask.demand, staying=True)
         self._stats.searched += 1
-        key = (gang.queue, gang.priority, *self._asked(gang, ask))
+        key = (gang.queue, gang.priority, *ask.key)
         # With a minimum run time, time alone makes victims; a quota that is short changes with every charge.
         timed = bool(self._policy.preemption.minimum_run_seconds)
         among = None if short or timed or gang.uid in self._held.of else self._lasting(gang, ask)
@@ -347,22 +351,16 @@ class Planner:
             else:
                 self._trial.place_many(column, rows, counts, held=True)
 
-    def _asked(self, gang: Gang, ask: Ask) -> tuple[object, ...]:
-        """What a refusal depends on besides the nodes."""
-        selector = self._view.queues[gang.queue].spec.node_selector
-        return (selector, *((column.pod_class, pods) for column, pods in ask.groups))
-
     def _remembered(self, gang: Gang, ask: Ask) -> tuple[Reason, ...] | None:
         """What the ask was told in an earlier cycle, if nothing has changed since for it."""
-        key = self._asked(gang, ask)
-        if not self._failures.asked(key):
+        if not self._failures.asked(ask.key):
             return None
         among = self._lasting(gang, ask)
-        return None if among is None else self._failures.answer(key, among)
+        return None if among is None else self._failures.answer(ask.key, among)
 
     def _remember(self, gang: Gang, ask: Ask, reasons: tuple[Reason, ...]) -> None:
         if self._lasting(gang, ask) is not None:
-            self._failures.note(self._asked(gang, ask), reasons)
+            self._failures.note(ask.key, reasons)
 
     def _lasting(self, gang: Gang, ask: Ask) -> Mask | None:
         """The nodes of an ask if they are as they were when the cycle began, so that an answer lasts.
@@ -470,11 +468,8 @@ class Planner:
         static = self._trial.nodes.static
         names, generations = static.names, static.generation
         write, uid = self._assignments.append, gang.uid
-        only = {id(placement.column) for placement in placements}
-        if len(only) == 1:
-            turns = {only.pop(): iter(members)}
-        else:
-            turns = {id(column): iter(alike) for column, alike in self._asks.by_class(gang.queue, members)}
+        by_class = self._asks.by_class(gang.queue, members)
+        turns = {id(column): iter(alike) for column, alike in by_class}
         for column, row, pods, masks, _ in placements:
             self._moved[row] = True
             alike = turns[id(column)]

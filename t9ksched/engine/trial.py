@@ -135,7 +135,7 @@ class Trial:
         masks: tuple[tuple[int, ...], ...] = ()
         if len(needs) == 1:
             ((at, each),) = needs
-            masks, self.idle[at, row] = deal(int(self.idle[at, row]), each, pods)
+            masks, self.idle[at, row] = deal(self.idle.item(at, row), each, pods)
         elif needs:
             masks = tuple(zip(*[split(int(self.idle[at, row]), each, pods) for at, each in needs], strict=True))
             self._take_cards(column, row, masks, 1)
@@ -374,10 +374,16 @@ class ClassColumn:
         if self.trial.scope is not None and not self.trial.scope[row]:
             return 0
         left = self.trial.free[:, row].tolist()
-        room: int = min([left[at] // amount for at, amount in self.needs], default=LARGEST)
-        if self.ports and room > 0:
+        room = LARGEST
+        for at, amount in self.needs:
+            fit = left[at] // amount
+            if fit < room:
+                room = fit
+        if room <= 0:
+            return 0
+        if self.ports:
             return 0 if self.ports_taken(row) else 1
-        return max(room, 0)
+        return room
 
     def rooms(self, free: Int64s | None = None) -> Int64s:
         """How many pods of the class fit on each node, on the columns of free room given (default: now)."""
