@@ -11,6 +11,7 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from t9ksched.scheduler.durations import DurationKeeper
 from t9ksched.scheduler.integrity import Integrity
+from t9ksched.scheduler.promises import PromiseKeeper
 from t9ksched.scheduler.state import ClusterState
 from t9ksched.store.errors import StoreError
 from t9ksched.store.history import RELEASED, Event
@@ -34,6 +35,7 @@ class Housekeeping:
         store: Store,
         integrity: Integrity,
         durations: DurationKeeper,
+        promises: PromiseKeeper,
         clock: Callable[[], int],
         retention: timedelta,
         *,
@@ -44,6 +46,7 @@ class Housekeeping:
         self._store = store
         self._integrity = integrity
         self._durations = durations
+        self._promises = promises
         self._clock = clock
         self._retention = retention
         self._timers = AsyncIOScheduler(timezone=UTC)
@@ -57,6 +60,7 @@ class Housekeeping:
         if not self._observe:
             add(self._integrity.sweep, "interval", seconds=5, id="gangs", **options)
             add(self._durations.sweep, "interval", seconds=1, id="durations", **options)
+            add(self._promises.sweep, "interval", seconds=5, id="promises", **options)
         add(self.clean_up, "interval", hours=1, id="clean-up", next_run_time=first, **options)
         self._timers.start()
 

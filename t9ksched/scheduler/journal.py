@@ -1,7 +1,7 @@
 """What the scheduler writes into SQL: acceptances, history, and each job's latest state.
 
 Writes are collected and flushed in batches by one task. With the database away they wait here, newest state only for
-jobs, and scheduling goes on with what is known; `behind` says since when.
+jobs, and scheduling goes on with what is known; `behind` says since when, and the `Outage` is told.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ from itertools import islice
 
 import structlog
 
+from t9ksched.scheduler.outage import Outage
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.errors import StoreError
 from t9ksched.store.history import Event
@@ -23,6 +24,8 @@ log = structlog.get_logger(__name__)
 MAX_WAITING = 200_000
 """Events kept while the database is away; beyond that the oldest are dropped and counted."""
 _LAST_WORDS_SECONDS = 2
+_SILENCE_SECONDS = 5.0
+"""A database that takes longer for one batch counts as away until it answers."""
 _BATCH = 1000
 """Rows in one transaction: enough to be cheap, few enough not to hold the event loop."""
 _PAUSE = 0.25
@@ -32,8 +35,11 @@ _PAUSE = 0.25
 class Journal:
     """Collects rows and writes them in the order they came."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, outage: Outage | None = None) -> None:
         self._store = store
+        self._outage = outage
+        self._batches = 0
+        """Transactions done."""
         self._acceptances: deque[Acceptance] = deque()
         self._events: deque[Event] = deque(maxlen=MAX_WAITING)
         self._jobs: dict[str, StoredJob] = {}
@@ -68,6 +74,20 @@ class Journal:
         """Rows that wait to be written."""
         return len(self._acceptances) + len(self._events) + len(self._jobs)
 
+    def lost(self) -> None:
+        """The database did not answer, here or somebody else: it is away until all that waits here is written."""
+        if self.behind is None:
+            self.behind = datetime.now(UTC)
+            if self._outage is not None:
+                self._outage.begin(self.behind, [one.uid for one in self._acceptances])
+        self._work.set()
+
+    def _found(self) -> None:
+        if self.behind is not None:
+            self.behind = None
+            if self._outage is not None:
+                self._outage.end()
+
     def _wake(self) -> None:
         self._idle.clear()
         self._work.set()
@@ -81,12 +101,12 @@ class Journal:
                 self._work.clear()
                 try:
                     await self._whole_flush()
-                    pause, self.behind = _PAUSE, None
+                    pause = _PAUSE
+                    self._found()
                     self._idle.set()
                 except StoreError as error:
-                    self.behind = self.behind or datetime.now(UTC)
+                    self.lost()
                     pause = min(5.0, pause * 2)
-                    self._work.set()
                     log.warning("database is away, history waits", error=str(error), since=str(self.behind))
                 await asyncio.sleep(pause)
         finally:
@@ -98,7 +118,12 @@ class Journal:
         """A flush that a cancellation does not cut in the middle of a transaction: it ends first."""
         flush = asyncio.create_task(self._flush())
         try:
-            await asyncio.shield(flush)
+            while not flush.done():
+                done = self._batches
+                await asyncio.wait({flush}, timeout=_SILENCE_SECONDS)
+                if not flush.done() and self._batches == done:
+                    self.lost()
+            flush.result()
         except asyncio.CancelledError:
             with contextlib.suppress(StoreError):
                 await flush
@@ -109,9 +134,12 @@ class Journal:
         await self._idle.wait()
 
     async def _flush(self) -> None:
+        if self.behind is not None:
+            await self._store.ping()
         while self._acceptances:
             batch = list(islice(self._acceptances, _BATCH))
             await self._store.acceptances.put_many(batch, announce=False)
+            self._batches += 1
             for _ in batch:
                 self._acceptances.popleft()
         while self._events:
@@ -121,6 +149,7 @@ class Journal:
             except StoreError:
                 self._events.extendleft(reversed(events))
                 raise
+            self._batches += 1
         while self._jobs:
             jobs = dict(islice(self._jobs.items(), _BATCH))
             for uid in jobs:
@@ -130,6 +159,7 @@ class Journal:
             except StoreError:
                 self._jobs = jobs | self._jobs
                 raise
+            self._batches += 1
         while self._gone:
             uid, at = next(iter(self._gone.items()))
             batch_uids = [other for other, when in self._gone.items() if when == at]

@@ -30,8 +30,6 @@ GATHER_SECONDS: Final = 0.005
 """After the first change, how long to wait for its companions: a job's pods come one by one."""
 SLICE_SECONDS: Final = 0.005
 """How long planning goes on before others have their turn: what is decided is bound while the rest is planned."""
-EVICTION_SLACK_SECONDS: Final = 60
-"""How much longer than their grace period victims may take before their room is promised to nobody any more."""
 _GANGS_A_STEP: Final = 4
 _PLACES_NAMED: Final = 8
 
@@ -116,7 +114,8 @@ class Loop:
         now = self._clock()
         for refused in self._state.avoided.take(now):
             self._narrator.turned_away(refused, now)
-        evictor = self._evictor if self.may_evict and "preempt" in self.policy.actions else None
+        may_evict = self.may_evict and not self._state.outage.away  # nobody goes for a promise that cannot be kept
+        evictor = self._evictor if may_evict and "preempt" in self.policy.actions else None
         view = self._state.view(now, evictor.tenants.running(now) if evictor else ())
         self._narrator.accepted(self._state.take_new_acceptances())
         for gang in self._state.take_said():
@@ -178,9 +177,7 @@ class Loop:
         for waiting in (*plan.waiting, *plan.surplus):
             self._narrator.waits(waiting.gang, waiting.reasons, waiting.position or None, now)
         if plan.evictions and self._evictor is not None and not self._observe:
-            grace = self.policy.preemption.max_grace_seconds
-            self._state.promise(plan.holds, now + (grace + EVICTION_SLACK_SECONDS) * 1_000_000_000)
-            self._evictor.submit(plan.evictions, grace)
+            self._evictor.submit(plan, self.policy.preemption.max_grace_seconds)
         self._narrator.wake()
 
     def _would_start(self, decided: list[Assignment]) -> Reason:

@@ -76,6 +76,8 @@ class Narrator:
     def restore(self, stored: Iterable[Written]) -> None:
         """What was written before a restart: it is not told twice, and what is gone since is noted."""
         for job in stored:
+            if job.uid in self._written:
+                continue  # read late: what was told since is newer
             finished = job.finished_at.strftime(_TIME) if job.finished_at else None
             name = (intern(job.kind), intern(job.namespace), job.name)
             self._written[job.uid] = _Written(hash(job.shape.encode()), *name, job.queue, job.phase, finished)

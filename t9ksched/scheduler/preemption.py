@@ -1,23 +1,25 @@
-"""Carries out what the engine decided about victims: their room is held for whom they go for, then they are evicted.
+"""Carries out what the engine decided about victims: their room is promised to whom they go for, then they go.
 
-`Tenants` tells the engine who runs; `Evictor` sends the evictions and keeps at it until the API server has answered. A
-victim that may not be evicted gives the preemptor's held room free again: nobody waits for what does not come.
+`Tenants` tells the engine who runs; `Evictor` has the promise written, sends the evictions and keeps at it until the
+API server has answered. A victim that may not be evicted gives the promised room free again: nobody waits for what does
+not come. Nobody is evicted on a promise that is not written, or that does not stand any more when it is.
 """
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Coroutine, Iterable, Mapping
 from datetime import UTC, datetime
-from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
-from t9ksched.engine.plan import Eviction
+from t9ksched.engine.plan import Eviction, Plan
 from t9ksched.kube.eviction import AlreadyGone, Evicted, NotEvicted, TryLater, Victim, evict
 from t9ksched.kube.port import ClusterPort
 from t9ksched.model.gang import Running, RunningPod
+from t9ksched.model.hold import Hold
 from t9ksched.scheduler.narrator import Narrator
+from t9ksched.scheduler.promises import PromiseKeeper
 from t9ksched.scheduler.records import GangRecord, natural
 from t9ksched.scheduler.shapes import identity
 from t9ksched.scheduler.state import ClusterState
@@ -31,6 +33,8 @@ _PAGE: Final = 1000
 _IN_FLIGHT: Final = 16
 _PAUSE_SECONDS: Final = 0.5
 _LONGEST_PAUSE_SECONDS: Final = 10.0
+_SLACK_SECONDS: Final = 60
+"""How much longer than their grace period victims may take before their room is promised to nobody any more."""
 
 
 class Tenants:
@@ -140,46 +144,93 @@ class Evictor:
         state: ClusterState,
         narrator: Narrator,
         clock: Callable[[], int],
+        keeper: PromiseKeeper,
     ) -> None:
-        self._tasks: dict[str, asyncio.Task[None]] = {}
-        self.tenants = Tenants(state, self._tasks)
+        self._going: dict[str, GangRecord] = {}
+        """Victims that are to be evicted, by UID of the pod."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.tenants = Tenants(state, self._going)
         self._client = client
         self._state = state
         self._narrator = narrator
         self._clock = clock
+        self._keeper = keeper
         self._places = asyncio.Semaphore(_IN_FLIGHT)
 
     @property
     def busy(self) -> bool:
-        """Whether evictions are under way."""
+        """Whether evictions are under way, or promises for them being written."""
         return bool(self._tasks)
 
-    def submit(self, evictions: Iterable[Eviction], most_grace: int) -> None:
-        """Evict these pods; one that is under way already is not asked twice."""
-        for eviction in evictions:
-            gang = self._state.gangs_by_uid.get(eviction.gang)
-            if gang is None or eviction.pod in self._tasks or eviction.pod not in gang.members:
-                continue
-            task = asyncio.create_task(self._evict(gang, eviction, most_grace))
-            self._tasks[eviction.pod] = task
-            gang.changes += 1
-            task.add_done_callback(partial(self._done, gang, eviction.pod))
+    def submit(self, plan: Plan, most_grace: int) -> None:
+        """Promise the room of a plan's victims to whom they go for, and evict them; no pod is asked twice at a time.
 
-    def _done(self, gang: GangRecord, pod: str, task: "asyncio.Task[None]") -> None:
-        self._tasks.pop(pod, None)
+        `most_grace` is the longest grace period in seconds that a victim is given.
+        """
+        until = self._clock() + (most_grace + _SLACK_SECONDS) * 1_000_000_000
+        promises = self._state.promise(plan.holds, until)
+        evictions = [eviction for eviction in plan.evictions if self._choose(eviction)]
+        self._start(self._carry_out(promises, evictions, most_grace))
+
+    def _choose(self, eviction: Eviction) -> bool:
+        gang = self._state.gangs_by_uid.get(eviction.gang)
+        if gang is None or eviction.pod in self._going or eviction.pod not in gang.members:
+            return False
+        self._going[eviction.pod] = gang
         gang.changes += 1
+        return True
+
+    def _over(self, pod: str) -> None:
+        self._going.pop(pod).changes += 1
+
+    async def _carry_out(
+        self, promises: Mapping[str, tuple[Hold, ...]], evictions: Iterable[Eviction], most_grace: int
+    ) -> None:
+        """Evict them once the promises are written, as far as those still stand then."""
+        try:
+            written = await self._keeper.write([hold for holds in promises.values() for hold in holds])
+        except BaseException:
+            for eviction in evictions:
+                self._over(eviction.pod)
+            raise
+        standing = {owner for owner, holds in promises.items() if self._state.promise_stands(owner, holds)}
+        for eviction in evictions:
+            if written and eviction.by in standing:
+                self._start(self._evict(self._going[eviction.pod], eviction, most_grace))
+            else:
+                self._over(eviction.pod)
+        if not written:
+            for owner in standing:
+                self._state.give_up_room(owner)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
         if not task.cancelled() and (failure := task.exception()) is not None:
             log.error("eviction failed unexpectedly", exc_info=failure)
 
     async def stop(self) -> None:
         """Start nothing new; what was asked of the server stands."""
-        for task in list(self._tasks.values()):
+        for task in self._tasks:
             task.cancel()
         if self._tasks:
-            await asyncio.wait(list(self._tasks.values()), timeout=2)
+            await asyncio.wait(self._tasks, timeout=2)
 
     async def _evict(self, gang: GangRecord, eviction: Eviction, most_grace: int) -> None:
-        pod = gang.members[eviction.pod]
+        try:
+            await self._ask(gang, eviction, most_grace)
+        finally:
+            self._over(eviction.pod)
+
+    async def _ask(self, gang: GangRecord, eviction: Eviction, most_grace: int) -> None:
+        """Ask the server until it has answered, or the pod is gone."""
+        pod = gang.members.get(eviction.pod)
+        if pod is None:
+            return  # it went while the promise was written
         victim = Victim(pod.namespace, pod.name, pod.uid)
         pause = _PAUSE_SECONDS
         async with self._places:

@@ -38,6 +38,7 @@ from t9ksched.scheduler.notices import Notices
 from t9ksched.scheduler.plugins import PluginWatch, installed
 from t9ksched.scheduler.preemption import Evictor
 from t9ksched.scheduler.projection import Projection
+from t9ksched.scheduler.promises import PromiseKeeper
 from t9ksched.scheduler.state import ClusterState
 from t9ksched.scheduler.status import StatusWriter
 from t9ksched.store.errors import StoreError
@@ -87,11 +88,12 @@ class SchedulerService:
         self.state = ClusterState(self._changed)
         self._recorder = EventRecorder(client, component="t9k-scheduler")
         notices = Notices(self._recorder)
-        self.journal = Journal(store)
+        self.journal = Journal(store, self.state.outage)
         self._narrator = Narrator(self.state, self.journal, notices, clock)
         volumes = VolumeBinding(timeout=gang_bind_timeout * VOLUMES_SHARE)
         self.executor = Executor(client, self.state, self._narrator, clock, self._changed, volumes)
-        self._evictor = Evictor(client, self.state, self._narrator, clock)
+        self._promises = PromiseKeeper(store.promises, self.state, self.journal.lost)
+        self._evictor = Evictor(client, self.state, self._narrator, clock, self._promises)
         self.loop = Loop(
             self.state,
             self.executor,
@@ -120,9 +122,12 @@ class SchedulerService:
             recovery=gang_recovery_timeout,
         )
         durations = DurationKeeper(client, self.state, notices, clock)
-        self._housekeeping = Housekeeping(self.state, store, integrity, durations, clock, retention, observe=observe)
+        self._housekeeping = Housekeeping(
+            self.state, store, integrity, durations, self._promises, clock, retention, observe=observe
+        )
         self._feeds = Feeds(client, self.state, self._projection, self._seen)
         self._internal = InternalServer(self.state, self.configuration, watch, internal_secret, self._now, listen)
+        self._leadership = asyncio.Lock()
         self.ready = asyncio.Event()
 
     @property
@@ -207,8 +212,8 @@ class SchedulerService:
             await asyncio.sleep(_ACCEPTING_PAUSE)
         self._narrator.accepted(self.state.take_new_acceptances())
 
-    async def _restore(self) -> int:
-        """Read what was promised and written before; the revision read."""
+    async def _restore(self) -> int | None:
+        """Read what was promised and written before; the revision read, None while the database is away."""
         try:
             await self._lead()
             revision = await self._store.changes.head()
@@ -219,20 +224,38 @@ class SchedulerService:
                 self._narrator.restore(jobs)
             await self._projection.load()
             await self._directions.load()
+            await self._promises.restore(self._clock())
             await self._evictor.tenants.restore(self._store.history, self._clock())
+        except LeadershipLost:
+            raise
         except StoreError as error:
-            log.warning("database is away at the start: the projected queues serve", error=str(error))
-            return 0
+            log.warning("database is away: what was agreed and promised is not known yet", error=str(error))
+            self.state.outage.unread = True
+            return None
         return revision
 
-    async def _follow_changes(self, revision: int) -> None:
+    async def _read_late(self) -> int:
+        """Read what could not be read at the start, however long that takes; the revision read."""
+        revision = None
+        while revision is None:
+            await asyncio.sleep(_DATABASE_PAUSE)
+            revision = await self._restore()
+        self.state.outage.read()
+        log.info("the database answers: what was agreed and promised is known")
+        await self._accept_running()
+        return revision
+
+    async def _follow_changes(self, revision: int | None) -> None:
         """Take over what others commit to the database, within a second."""
+        if revision is None:
+            revision = await self._read_late()
         while True:
             try:
                 if await self._store.changes.wait(revision, timeout=60):
                     revision = await self._take_changes(revision)
             except StoreError as error:
                 log.warning("database is away: scheduling goes on with the queues known last", error=str(error))
+                self.journal.lost()
                 await asyncio.sleep(_DATABASE_PAUSE)
 
     async def _take_changes(self, revision: int) -> int:
@@ -248,9 +271,10 @@ class SchedulerService:
 
     async def _lead(self) -> None:
         """Begin a leadership in SQL: from now on nobody before us writes there."""
-        if not self._epoch:
-            address = self._public_address or self.address
-            self._epoch = await self._instances.lead(address, socket.gethostname())
+        async with self._leadership:
+            if not self._epoch:
+                address = self._public_address or self.address
+                self._epoch = await self._instances.lead(address, socket.gethostname())
 
     async def _heartbeat(self) -> None:
         """Say in SQL where the leader is and that it is alive."""
@@ -262,6 +286,7 @@ class SchedulerService:
                 raise
             except StoreError as error:
                 log.warning("heartbeat waits for the database", error=str(error))
+                self.journal.lost()
             await asyncio.sleep(HEARTBEAT_SECONDS)
 
 

@@ -4,10 +4,12 @@ The loop takes frozen views and tells what was decided (`assume`); the executor 
 Decisions are charged here before they are carried out, and taken back on refusal.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
+
+from msgspec import structs
 
 from t9ksched.admission.access import Members
 from t9ksched.engine.plan import Assignment
@@ -18,6 +20,7 @@ from t9ksched.model.ordered import OrderedSet
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.neighbours import own_labels
 from t9ksched.scheduler.observed import Observed
+from t9ksched.scheduler.outage import Outage
 from t9ksched.scheduler.permissions import NAMING_NS
 from t9ksched.scheduler.records import GangRecord, PodRecord
 from t9ksched.store.acceptances import Acceptance
@@ -45,6 +48,7 @@ class ClusterState(Observed):
         self._naming_ends: list[int] = []
         """When groups that nobody has put a name to will have waited long enough for one."""
         self._said: list[GangRecord] = []
+        self.outage = Outage(on_change)
         self.stops: tuple[Stop, ...] = ()
         """What administrators stopped for now."""
         self.controls: dict[str, JobControl] = {}
@@ -70,6 +74,9 @@ class ClusterState(Observed):
             if (unfit := _unfit(record)) is not None:
                 self._say(record, unfit)
                 continue
+            if self.outage.unread and (unknown := self.outage.refusal(record)) is not None:
+                self._say(record, unknown)
+                continue
             if not self._permitted(record, now):
                 continue
             if record.queue in self.draining and not record.ran and not record.placed_count():
@@ -77,6 +84,9 @@ class ClusterState(Observed):
                 continue
             if record.acceptance is None:
                 self._accept_new(record, now)
+            if self.outage.away and (unwritten := self.outage.refusal(record)) is not None:
+                self._say(record, unwritten)
+                continue
             avoid = self.avoided.by(record, now)
             if avoid != record.avoid:
                 record.avoid, record.stale = avoid, True
@@ -130,8 +140,8 @@ class ClusterState(Observed):
 
     def _labelled(self, gang: Gang) -> Gang:
         """The gang with its members' labels, which rules about pods read."""
-        waiting = (replace(one, labels=own_labels(self.pods[one.uid])) for one in gang.waiting)
-        return replace(gang, waiting=tuple(waiting))
+        waiting = (structs.replace(one, labels=own_labels(self.pods[one.uid])) for one in gang.waiting)
+        return structs.replace(gang, waiting=tuple(waiting))
 
     def drain(self, queues: Iterable[str]) -> None:
         """These queues are being emptied: what runs goes on and is refilled, what waits stays."""
@@ -146,20 +156,37 @@ class ClusterState(Observed):
             self.controls = controls
             self._on_change()
 
-    def promise(self, holds: Iterable[Hold], until: int) -> None:
+    def promise(self, holds: Iterable[Hold], until: int) -> dict[str, tuple[Hold, ...]]:
         """Hold the room that victims are leaving, until that time; what an owner was promised before is replaced.
 
         The time limit is for victims that never go, such as those on a node that died.
+
+        Returns:
+            What is promised now, by owner, for `promise_stands`.
         """
-        by_owner: dict[str, list[Hold]] = {}
-        for hold in holds:
-            by_owner.setdefault(hold.owner, []).append(replace(hold, until=until))
-        self._promised |= {owner: tuple(mine) for owner, mine in by_owner.items()}
+        made = _by_owner(replace(hold, until=until) for hold in holds)
+        self._promised |= made
+        return made
+
+    def restore_promises(self, holds: Iterable[Hold]) -> None:
+        """What was promised before a restart; a promise made since is the newer one."""
+        self._promised = _by_owner(holds) | self._promised
+        self._on_change()
+
+    def promise_stands(self, owner: str, promise: tuple[Hold, ...]) -> bool:
+        """Whether this very promise was neither used nor given up nor replaced."""
+        return self._promised.get(owner) is promise
+
+    @property
+    def promised_to(self) -> Set[str]:
+        """Groups for which room is held that others leave, by UID."""
+        return self._promised.keys()
 
     def end_idle_promises(self, now: int, *, evicting: bool) -> None:
         """Give up promised room that nobody is leaving any more: the victims are gone, and their room was not enough,
         because a node went away or another scheduler was faster. Its owner is planned for anew.
         """
+        self._promised = {owner: holds for owner, holds in self._promised.items() if now < holds[0].until}
         idle = {} if evicting else {o: self._idle_promises.get(o, now) for o in self._promised if not self._leaving(o)}
         self._idle_promises = idle
         for owner, since in list(idle.items()):
@@ -201,6 +228,8 @@ class ClusterState(Observed):
 
         A few groups a call, so that a start on a large cluster does not hold the loop; whether there are more.
         """
+        if self.outage.unread:
+            return False  # what was agreed with it stands in the database, and is not known yet
         self.settle()
         for gang in list(islice(self._unaccepted, _ACCEPTED_AT_ONCE)):
             self._unaccepted.discard(gang)
@@ -210,7 +239,7 @@ class ClusterState(Observed):
 
     def _accept_new(self, gang: GangRecord, now: int, *, runs: bool = False) -> None:
         queue = self.queues.get(gang.spec.queue)
-        if queue is None or (queue.spec.closed and not runs) or gang.spec_faults:
+        if queue is None or (queue.spec.closed and not runs) or gang.spec_faults or self.outage.unread:
             return
         root = self.acceptances.get(gang.owner.uid) if gang.owner else None
         access = self.permissions.access(gang, queue)
@@ -233,6 +262,7 @@ class ClusterState(Observed):
         gang.acceptance = self.acceptances[gang.uid] = acceptance
         gang.stale = True
         self.new_acceptances.append(acceptance)
+        self.outage.accepted(gang.uid)
 
     def take_new_acceptances(self) -> list[Acceptance]:
         """What was accepted since the last call, to be written to SQL."""
@@ -326,7 +356,15 @@ class ClusterState(Observed):
             times.append(end)
         times.extend(self._naming_ends)
         times.extend(since + IDLE_PROMISE_NS for since in self._idle_promises.values())
+        times.extend(holds[0].until for holds in self._promised.values())
         return min(times, default=None)
+
+
+def _by_owner(holds: Iterable[Hold]) -> dict[str, tuple[Hold, ...]]:
+    found: dict[str, list[Hold]] = {}
+    for hold in holds:
+        found.setdefault(hold.owner, []).append(hold)
+    return {owner: tuple(mine) for owner, mine in found.items()}
 
 
 def _unfit(gang: GangRecord) -> Reason | None:
