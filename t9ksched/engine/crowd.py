@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import structs
 
 from t9ksched.engine.masks import Mask, Memo, Selected, Tolerated
 from t9ksched.engine.nodes import Int64s
@@ -126,9 +127,9 @@ class Crowd:
                     if key not in self._derived:
                         derived = replace(member.pod_class, counted=spoken)
                         self._derived[key] = (derived, member.pod_class)
-                    member = replace(member, pod_class=self._derived[key][0])
+                    member = structs.replace(member, pod_class=self._derived[key][0])
                 members.append(member)
-            yield replace(gang, waiting=tuple(members))
+            yield structs.replace(gang, waiting=tuple(members))
 
     def add(self, standing: Standing, rows: "int | Int64s", pods: "int | Int64s", held: bool = False) -> None:
         """Pods came to nodes, or left them (negative); with `held` only room for them did."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import msgspec
+from msgspec import structs
 
 from t9ksched.engine.nodes import FrozenNodes, NodeTable
 from t9ksched.model.gang import Gang, Member, Neighbours, Running, RunningPod
@@ -127,7 +128,7 @@ def dump(view: View) -> bytes:
         classes=[],
         gangs=[
             _Gang(
-                replace(gang, waiting=()),
+                structs.replace(gang, waiting=()),
                 [_Member(m.uid, m.name, m.role, position(m.pod_class), m.labels) for m in gang.waiting],
             )
             for gang in view.gangs
@@ -135,7 +136,7 @@ def dump(view: View) -> bytes:
         holds=[_Hold(replace(hold, pod_class=_ANY_CLASS), position(hold.pod_class)) for hold in view.holds],
         running=[
             _Running(
-                replace(group, pods=()),
+                structs.replace(group, pods=()),
                 [
                     _RunningPod(pod.uid, pod.name, pod.role, pod.node, position(pod.pod_class), pod.cards, pod.leaving)
                     for pod in group.pods
@@ -163,7 +164,7 @@ def load(text: bytes) -> View:
         nodes=_nodes(paper.nodes),
         queues=paper.queues,
         gangs=tuple(
-            replace(
+            structs.replace(
                 entry.gang,
                 waiting=tuple(Member(m.uid, m.name, m.role, classes[m.pod_class], m.labels) for m in entry.waiting),
             )
@@ -171,7 +172,7 @@ def load(text: bytes) -> View:
         ),
         holds=tuple(replace(entry.hold, pod_class=classes[entry.pod_class]) for entry in paper.holds),
         running=tuple(
-            replace(
+            structs.replace(
                 entry.running,
                 pods=tuple(
                     RunningPod(pod.uid, pod.name, pod.role, classes[pod.pod_class], pod.node, pod.cards, pod.leaving)

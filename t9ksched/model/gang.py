@@ -1,14 +1,16 @@
-"""Gangs as the engine sees them: a pod group with those of its members that still need a place, or that run."""
+"""Gangs as the engine sees them: a pod group with those of its members that still need a place, or that run.
 
-from dataclasses import dataclass, field
+Structs, as they are made by the thousand: they cost a fifth of what dataclasses do, and the garbage collector nothing.
+"""
+
+import msgspec
 
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.podrules import PodTerm
 from t9ksched.model.reasons import Reason
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(msgspec.Struct, frozen=True, gc=False):
     """A pod that waits for a place.
 
     Attributes:
@@ -31,8 +33,7 @@ class Member:
         return self.name.partition("/")[0]
 
 
-@dataclass(frozen=True, slots=True)
-class Neighbours:
+class Neighbours(msgspec.Struct, frozen=True, gc=False):
     """Pods that have a place, alike in namespace, labels and rules, whoever scheduled them.
 
     Attributes:
@@ -50,8 +51,7 @@ class Neighbours:
     leaving: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Gang:
+class Gang(msgspec.Struct, frozen=True, gc=False):
     """A group that asks for room.
 
     Attributes:
@@ -84,14 +84,13 @@ class Gang:
     total_roles: tuple[tuple[str, int], ...] = ()
     ran: bool = False
     accepted: bool = False
-    blocked: tuple[Reason, ...] = field(default=())
+    blocked: tuple[Reason, ...] = ()
     topology: str = "None"
     levels: tuple[str, ...] = ("kubernetes.io/hostname",)
     nodes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class RunningPod:
+class RunningPod(msgspec.Struct, frozen=True, gc=False):
     """A member that holds a place.
 
     Attributes:
@@ -108,8 +107,7 @@ class RunningPod:
     leaving: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Running:
+class Running(msgspec.Struct, frozen=True, gc=False):
     """A group that holds places, as far as taking them from it is concerned.
 
     Attributes:

@@ -5,11 +5,11 @@ A budget is preferred, not absolute: when nobody else makes room a guarded job g
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import msgspec
 import structlog
+from msgspec import structs
 
 from t9ksched.engine.tenants import surplus
 from t9ksched.model.errors import Invalid
@@ -93,7 +93,7 @@ class Budgets:
                 for key, count in needs.items():
                     left[key] -= count
             else:
-                found[at] = replace(found[at], guarded=True)
+                found[at] = structs.replace(found[at], guarded=True)
         return tuple(found)
 
     def _breaks(self, group: Running, pods: Mapping[str, PodRecord]) -> Counter[tuple[str, str]]:

@@ -15,6 +15,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from msgspec import structs
+
 from t9ksched.engine.masks import Memo
 from t9ksched.engine.nodes import NodeTable
 from t9ksched.engine.plan import Plan, plan
@@ -68,7 +70,9 @@ def spread(key: str) -> Gang:
     rule = {"maxSkew": 1, "topologyKey": key, "labelSelector": {"matchLabels": own}}
     of = replace(CLASSES[0][0], rules=parse_rules(None, [rule], "test", own))
     wanted = gang("even", queue="q0", pods=1000, of=of)
-    return replace(wanted, waiting=tuple(replace(one, labels=tuple(own.items())) for one in wanted.waiting))
+    return structs.replace(
+        wanted, waiting=tuple(structs.replace(one, labels=tuple(own.items())) for one in wanted.waiting)
+    )
 
 
 def apart(key: str) -> Gang:
@@ -78,7 +82,9 @@ def apart(key: str) -> Gang:
     required = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     of = replace(CLASSES[0][0], rules=parse_rules(required, None, "test", own))
     wanted = gang("apart", queue="q0", pods=1000, of=of)
-    return replace(wanted, waiting=tuple(replace(one, labels=tuple(own.items())) for one in wanted.waiting))
+    return structs.replace(
+        wanted, waiting=tuple(structs.replace(one, labels=tuple(own.items())) for one in wanted.waiting)
+    )
 
 
 def decide(given: View, memo: Memo, rounds: int = 5) -> tuple[Plan, Spent]:

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from t9ksched.engine.masks import Memo
 from t9ksched.engine.nodes import NodeTable
@@ -59,7 +60,7 @@ def group(rng: random.Random, at: int, table: NodeTable) -> Running | None:
         pods.append(RunningPod(f"r{at}-{nth}", f"test/r{at}-{nth}", role, of, name, tuple(cards.items()), leaving))
     if not pods:
         return None
-    return replace(
+    return structs.replace(
         running(f"r{at}", rng.choice(["low", "mid", "peer", "safe", "high"]), of=of),
         pods=tuple(pods),
         min_member=rng.randint(1, len(pods)),
@@ -169,7 +170,7 @@ def without(view: View, found: Plan) -> View:
                 table.charge(table.row(pod.node), pod.pod_class, dict(pod.cards))
                 stays.append(pod)
         if stays:
-            groups.append(replace(one, pods=tuple(stays)))
+            groups.append(structs.replace(one, pods=tuple(stays)))
     queues = {name: replace(state, used=dict(used[name])) for name, state in view.queues.items()}
     frozen = table.freeze()
     static = replace(frozen.static, generation=view.nodes.static.generation)

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import dump, load
@@ -29,7 +30,9 @@ def ruled(**affinities: dict[str, object]) -> Gang:
     }
     of = replace(pod_class(), rules=parse_rules(required, None, "test", {"app": "bad"}))
     found = gang("bad", pods=2, of=of)
-    return replace(found, waiting=tuple(replace(one, labels=(("app", "bad"),)) for one in found.waiting))
+    return structs.replace(
+        found, waiting=tuple(structs.replace(one, labels=(("app", "bad"),)) for one in found.waiting)
+    )
 
 
 def contradicts_itself() -> Gang:
@@ -60,7 +63,7 @@ CASES: dict[str, tuple[Gang, str, str]] = {
     ),
     "selector on a label no node has": (gang("bad", selector={"missing": "x"}), "NoNodeMatches", "no node of 4"),
     "together by a label no node has": (
-        replace(gang("bad", pods=2), topology="Required", levels=("no-such-label",)),
+        structs.replace(gang("bad", pods=2), topology="Required", levels=("no-such-label",)),
         "TopologyNotSatisfied",
         "no node has such a label",
     ),
@@ -91,7 +94,7 @@ CASES: dict[str, tuple[Gang, str, str]] = {
 @pytest.mark.parametrize(("bad", "code", "says"), CASES.values(), ids=CASES)
 def test_each_has_a_clear_reason_and_stops_nobody(bad: Gang, code: str, says: str, preempts: bool) -> None:
     policy = Policy(actions=("allocate", "preempt") if preempts else ("allocate",))
-    asked = [replace(bad, priority=9, created=1), gang("fine", gpu=1, created=2)]
+    asked = [structs.replace(bad, priority=9, created=1), gang("fine", gpu=1, created=2)]
     given = view(
         NODES, asked, {"q": queue(), "low": queue()}, running=[running("low", "low", ["n3"], gpu=1, cards=[1])]
     )

@@ -1,10 +1,11 @@
 """No cascade: controllers make their evicted pods anew, round after round, and nobody preempts twice for one start."""
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from random import Random
 
 import pytest
+from msgspec import structs
 
 from t9ksched.engine.masks import Memo
 from t9ksched.engine.plan import Plan, plan
@@ -98,8 +99,8 @@ class Cluster:
         self.evicted += len(going)
         for uid, one in list(self.running.items()):
             if going & {pod.uid for pod in one.pods}:
-                pods = tuple(replace(pod, leaving=pod.leaving or pod.uid in going) for pod in one.pods)
-                self.running[uid] = replace(one, pods=pods)
+                pods = tuple(structs.replace(pod, leaving=pod.leaving or pod.uid in going) for pod in one.pods)
+                self.running[uid] = structs.replace(one, pods=pods)
         placed: dict[str, list[tuple[str, tuple[tuple[str, int], ...]]]] = {}
         for one in found.assignments:
             placed.setdefault(one.gang, []).append((one.node, one.masks))
@@ -109,8 +110,8 @@ class Cluster:
             started = running(uid, asked.queue, [at for at, _ in places], min_member=asked.min_member, created=round_)
             shape = pod_class(cpu=1, gpu=self.job_of[uid].gpu)
             pods = zip(started.pods, places, strict=True)
-            self.running[uid] = replace(
-                started, pods=tuple(replace(pod, pod_class=shape, cards=masks) for pod, (_, masks) in pods)
+            self.running[uid] = structs.replace(
+                started, pods=tuple(structs.replace(pod, pod_class=shape, cards=masks) for pod, (_, masks) in pods)
             )
 
     def leave(self) -> None:
@@ -118,9 +119,9 @@ class Cluster:
         for uid, one in list(self.running.items()):
             left = tuple(pod for pod in one.pods if not (pod.leaving and self.random.random() < 0.6))
             if len(left) >= one.min_member:
-                self.running[uid] = replace(one, pods=left)
+                self.running[uid] = structs.replace(one, pods=left)
             elif all(pod.leaving for pod in left):
-                self.gone(uid) if not left else self.running.update({uid: replace(one, pods=left)})
+                self.gone(uid) if not left else self.running.update({uid: structs.replace(one, pods=left)})
 
 
 def play(seed: int, rounds: int = ROUNDS, policy: Policy | None = None) -> Cluster:

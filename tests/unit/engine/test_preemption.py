@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field, replace
 
 import pytest
+from msgspec import structs
 
 from t9ksched.engine.plan import Plan, plan
 from t9ksched.engine.policy import Policy, Preemption
@@ -138,7 +139,7 @@ def test_eligible(victim: Running, rules: Preemption, allowed: bool) -> None:
     preemptor = gang("p", "high", priority=9)
     assert eligible(preemptor, victim, QUEUES, replace(PREEMPT, preemption=rules), NOW) is allowed
     nodes = [node("n0", cpu=4)]
-    group = replace(victim, pods=running("v", "low", ["n0"], cpu=4).pods)
+    group = structs.replace(victim, pods=running("v", "low", ["n0"], cpu=4).pods)
     queues = {**QUEUES, "gone": queue()} if victim.queue != "gone" else QUEUES
     given = view(nodes, [gang("p", "high", priority=9, cpu=4)], {**queues, "gone": queue()}, running=[group])
     given = replace(given, queues={name: state for name, state in given.queues.items() if name != "gone"})
@@ -154,7 +155,7 @@ def test_eligible(victim: Running, rules: Preemption, allowed: bool) -> None:
         (running("e", on="nn", min_member=0), [1]),
         (running("e", on="nnnn", min_member=2, roles={"w": 2}, role_of="mwwx"), [3]),
         (running("e", on="nnnn", min_member=2, leaving=[3]), [2]),
-        (replace(running("e", on="nn", min_member=2), succeeded=(("", 1),)), [1]),
+        (structs.replace(running("e", on="nn", min_member=2), succeeded=(("", 1),)), [1]),
     ],
     ids=["highest first", "none to spare", "never rank 0", "role minima stay", "one leaves already", "one succeeded"],
 )
@@ -183,7 +184,7 @@ def one_each(count: int, gpu: int = 0) -> list[object]:
     ids=["queue priority", "dominant share", "group priority", "youngest", "disruption budget"],
 )
 def test_order_of_victims(groups: list[Running], victim: str) -> None:
-    groups = [replace(group, min_member=1) for group in groups]
+    groups = [structs.replace(group, min_member=1) for group in groups]
     nodes = [node(f"n{at}", cpu=8) for at in range(sum(len(group.pods) for group in groups))]
     assert gone(decide(view(nodes, [gang("p", "top", cpu=8)], LOW_HIGH, running=groups))) == [victim]
 
@@ -193,14 +194,15 @@ def test_a_budget_is_preferred_and_not_absolute() -> None:
     small = [running(f"s{at}", "low", ["n0"], gpu=1, cards=[1 << at]) for at in range(4)]
     large = running("large", "low", ["n1"], gpu=4, cards=[15], guarded=True)
     wants = gang("p", "top", gpu=4)
-    assert gone(decide(view(nodes, [wants], LOW_HIGH, running=[*small, replace(large, guarded=False)]))) == ["large-0"]
+    free = structs.replace(large, guarded=False)
+    assert gone(decide(view(nodes, [wants], LOW_HIGH, running=[*small, free]))) == ["large-0"]
     found = decide(view(nodes, [wants], LOW_HIGH, running=[*small, large]))
     assert gone(found) == [f"s{at}-0" for at in range(4)], "four go rather than one whose budget it would break"
-    stays = [replace(one, queue="top") for one in small]
+    stays = [structs.replace(one, queue="top") for one in small]
     assert gone(decide(view(nodes, [wants], LOW_HIGH, running=[*stays, large]))) == ["large-0"], (
         "nobody else makes room"
     )
-    across = [replace(large, queue="mid"), running("b", "high", ["n0"], gpu=4, cards=[15])]
+    across = [structs.replace(large, queue="mid"), running("b", "high", ["n0"], gpu=4, cards=[15])]
     assert gone(decide(view(nodes, [wants], LOW_HIGH, running=across))) == ["b-0"], "of queues of one priority, too"
 
 
@@ -209,7 +211,7 @@ def test_a_gang_goes_whole_or_loses_only_what_it_can_spare() -> None:
     rigid = running("rigid", "low", ["n0", "n1", "n2"], cpu=8)
     wants = gang("p", "top", cpu=8)
     assert gone(decide(view(nodes, [wants], LOW_HIGH, running=[rigid]))) == ["rigid-0", "rigid-1", "rigid-2"]
-    elastic = replace(rigid, min_member=1)
+    elastic = structs.replace(rigid, min_member=1)
     assert gone(decide(view(nodes, [wants], LOW_HIGH, running=[elastic]))) == ["rigid-2"]
     first_only = gang("p", "top", cpu=8, selector={"kubernetes.io/hostname": "n1"})
     assert gone(decide(view(nodes, [first_only], LOW_HIGH, running=[elastic]))) == ["rigid-1", "rigid-2"]
@@ -257,7 +259,7 @@ def test_room_is_held_until_the_victims_are_gone() -> None:
     assert [(h.owner, h.node, h.why) for h in first.holds] == [("p", "n0", VICTIMS)]
     assert (gone(first), codes(first)) == (["low-0"], {"p": "WaitingForVictims", "third": "InsufficientResources"})
     assert "priority 9" in first.evictions[0].why
-    leaving = replace(low, pods=tuple(replace(pod, leaving=True) for pod in low.pods))
+    leaving = structs.replace(low, pods=tuple(structs.replace(pod, leaving=True) for pod in low.pods))
     second = decide(view(nodes, wants, LOW_HIGH, first.holds, [leaving]))
     assert (gone(second), second.holds) == ([], ()), "one preemption a preemptor"
     assert codes(second) == {"p": "WaitingForVictims", "third": "InsufficientResources"}
@@ -335,8 +337,9 @@ def test_a_gang_gives_up_a_member_for_a_role_it_lost_whatever_else_its_queue_has
     for name in ("a", "z"):  # answers about groups are shared by kind: whoever stands for the kind, it is the same
         other = running(name, "q", ["n1"], cpu=8)
         lost = gang("g", "q", cpu=4, min_member=1, roles={"lead": 1}, placed={"w": 2}, total=3)
-        lost = replace(lost, waiting=tuple(replace(one, role="lead") for one in lost.waiting))
-        found = decide(view(nodes, [replace(lost, total_roles=(("lead", 1), ("w", 2)))], running=[workers, other]))
+        lost = structs.replace(lost, waiting=tuple(structs.replace(one, role="lead") for one in lost.waiting))
+        lost = structs.replace(lost, total_roles=(("lead", 1), ("w", 2)))
+        found = decide(view(nodes, [lost], running=[workers, other]))
         assert gone(found) == ["g-1"]
 
 
@@ -359,8 +362,8 @@ def test_unlike_members_preempt_together() -> None:
     nodes = [node("cards", cpu=8, gpu=4), node("plain", cpu=8)]
     groups = [running("a", "low", ["cards"], gpu=4, cards=[15]), running("b", "low", ["plain"], cpu=8)]
     kinds = [pod_class(cpu=8), pod_class(cpu=1, gpu=4)]
-    wants = replace(gang("p", "top"), waiting=(*gang("p", of=kinds[0]).waiting, *gang("w", of=kinds[1]).waiting))
-    wants = replace(wants, min_member=2, total=2)
+    both = (*gang("p", of=kinds[0]).waiting, *gang("w", of=kinds[1]).waiting)
+    wants = structs.replace(gang("p", "top"), waiting=both, min_member=2, total=2)
     found = decide(view(nodes, [wants], LOW_HIGH, running=groups))
     assert (gone(found), len(found.holds)) == (["a-0", "b-0"], 2)
 
@@ -368,9 +371,9 @@ def test_unlike_members_preempt_together() -> None:
 def test_one_rack_is_emptied_for_a_gang_that_must_be_in_one() -> None:
     nodes = [node(f"n{at}", cpu=8, labels={"rack": f"r{at // 2}"}) for at in range(6)]
     groups = [running(f"l{at}", "low", [f"n{at}"], cpu=8, created=10 - at) for at in range(6)]
-    wants = replace(gang("p", "top", pods=2, cpu=8), topology="Required", levels=("rack",))
+    wants = structs.replace(gang("p", "top", pods=2, cpu=8), topology="Required", levels=("rack",))
     assert gone(decide(view(nodes, [wants], LOW_HIGH, running=groups))) == ["l0-0", "l1-0"]
-    stays = [replace(group, queue="top") if at % 2 else group for at, group in enumerate(groups)]
+    stays = [structs.replace(group, queue="top") if at % 2 else group for at, group in enumerate(groups)]
     assert gone(decide(view(nodes, [wants], LOW_HIGH, running=stays))) == [], "no rack would have room for both"
 
 
@@ -382,7 +385,9 @@ def test_rules_about_pods_decide_about_victims_too() -> None:
     def apart(pods: int) -> Gang:
         rules = PodRules(apart=(PodTerm((peers,), "rack"),))
         given = gang("p", "top", pods=pods, of=replace(pod_class(cpu=8), rules=rules))
-        return replace(given, waiting=tuple(replace(one, labels=(("app", "p"),)) for one in given.waiting))
+        return structs.replace(
+            given, waiting=tuple(structs.replace(one, labels=(("app", "p"),)) for one in given.waiting)
+        )
 
     assert gone(decide(view(nodes, [apart(2)], LOW_HIGH, running=groups))) in ([], ["l0-0", "l2-0"])
     assert gone(decide(view(nodes, [apart(1)], LOW_HIGH, running=groups))) == ["l0-0"]

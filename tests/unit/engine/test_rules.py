@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from t9ksched.engine.plan import Plan, plan
 from t9ksched.engine.policy import Binpack, Policy
@@ -49,7 +50,7 @@ def asks(name: str, spec: dict[str, Any], pods: int = 1, labels: Mapping[str, st
     mine = {"app": name} if labels is None else labels
     given = gang(name, pods=pods, of=replace(pod_class(cpu=more.pop("cpu", 1)), rules=rules(spec, mine)), **more)
     own = tuple(sorted(mine.items()))
-    return replace(given, waiting=tuple(replace(member, labels=own) for member in given.waiting))
+    return structs.replace(given, waiting=tuple(structs.replace(member, labels=own) for member in given.waiting))
 
 
 def there(
@@ -240,7 +241,7 @@ def test_soft_taints_are_avoided_while_there_is_room() -> None:
 
 
 def wants(policy: str, *levels: str, pods: int = 4, cpu: int = 4, **more: Any) -> Gang:
-    return replace(gang("g", pods=pods, cpu=cpu, **more), topology=policy, levels=levels)
+    return structs.replace(gang("g", pods=pods, cpu=cpu, **more), topology=policy, levels=levels)
 
 
 @pytest.mark.parametrize(
@@ -266,16 +267,16 @@ def test_the_domain_that_leaves_the_least_free() -> None:
 
 
 def test_a_gang_that_must_be_together_waits_and_says_what_is_best() -> None:
-    found = decide([wants("Required", RACK, pods=5), replace(gang("plain", pods=2, cpu=4), uid="plain")])
+    found = decide([wants("Required", RACK, pods=5), structs.replace(gang("plain", pods=2, cpu=4), uid="plain")])
     assert why(found)["g"][0] == "TopologyNotSatisfied"
     assert (found.waiting[0].reasons[0].needs, found.waiting[0].reasons[0].has) == ({"members": 5}, {"members": 4})
     assert {one.gang for one in found.assignments} == {"plain"}
 
 
 def test_later_members_join_where_the_gang_is() -> None:
-    refill = replace(wants("Required", RACK, pods=1, placed={"": 1}), nodes=("n3",))
+    refill = structs.replace(wants("Required", RACK, pods=1, placed={"": 1}), nodes=("n3",))
     assert where(decide([refill]), RACK) == {"r1": 1}
-    growing = replace(wants("Required", RACK, pods=6, min_member=2), nodes=())
+    growing = structs.replace(wants("Required", RACK, pods=6, min_member=2), nodes=())
     assert where(decide([growing]), RACK) == {"r0": 4}
 
 
