@@ -213,17 +213,27 @@ class GangRecord:
         return self._snapshot
 
     def _build(self) -> Gang | None:
-        pending = sorted((pod for pod in self.members.values() if pod.waiting), key=lambda pod: natural(pod.name))
+        pending: list[PodRecord] = []
+        living: dict[str, int] = {}
+        placed: dict[str, int] = {}
+        for pod in self.members.values():
+            if pod.waiting:
+                pending.append(pod)
+            if pod.phase != "Failed" and not pod.deleting:
+                living[pod.role] = living.get(pod.role, 0) + 1
+                if pod.placed:
+                    placed[pod.role] = placed.get(pod.role, 0) + 1
         if not pending:
             return None
-        waiting = [
-            Member(pod.uid, pod.key, pod.role, _off(pod.pod_class, self.avoid))
-            for pod in pending
-            if pod.pod_class is not None and not pod.blocked
-        ]
-        blocked = {(reason.code, reason.message): reason for pod in pending for reason in pod.blocked}
-        living = list(self.living())
-        placed = _count_roles(pod for pod in living if pod.placed)
+        if len(pending) > 1:
+            pending.sort(key=lambda pod: natural(pod.name))
+        waiting = []
+        blocked: dict[tuple[str, str], Reason] = {}
+        for pod in pending:
+            if reasons := pod.blocked:
+                blocked.update({(reason.code, reason.message): reason for reason in reasons})
+            elif pod.pod_class is not None:
+                waiting.append(Member(pod.uid, pod.key, pod.role, _off(pod.pod_class, self.avoid)))
         return Gang(
             uid=self.uid,
             name=self.key,
@@ -234,8 +244,8 @@ class GangRecord:
             roles=self.spec.roles,
             waiting=tuple(waiting),
             placed=tuple(sorted(placed.items())),
-            total=len(living),
-            total_roles=tuple(sorted(_count_roles(living).items())),
+            total=sum(living.values()),
+            total_roles=tuple(sorted(living.items())),
             ran=self.ran,
             accepted=self.acceptance is not None,
             blocked=tuple(blocked.values()),
