@@ -22,6 +22,8 @@ from t9ksched.kube.resources import PODS, Resource
 T = TypeVar("T")
 _KEPT: Final = 64
 """Events of a stream that may be sent again."""
+SWAP_SECONDS: Final = 0.5
+"""How long an event waits for the one that shall come before it."""
 _REASONS: Final = {404: "NotFound", 409: "Conflict", 410: "Expired", 422: "Invalid", 429: "TooManyRequests"}
 
 
@@ -31,7 +33,7 @@ class Rule(msgspec.Struct, rename="camel", forbid_unknown_fields=True, omit_defa
     Attributes:
         verb: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, or `*`.
         resource: plural with subresource, such as `pods/binding`; `*` for all.
-        probability: of each matching request, 0 to 1; of each batch of events for `cut` and `repeat`.
+        probability: of each matching request, 0 to 1; of each batch of events for `cut`, `repeat` and `swap`.
         count: how many times at most; None without limit.
         latency: seconds that the request is slower.
         status: HTTP status to answer with instead of doing anything; 0 for none.
@@ -40,6 +42,7 @@ class Rule(msgspec.Struct, rename="camel", forbid_unknown_fields=True, omit_defa
         drop: close the connection without an answer, `before` anything is done or `after` it was.
         cut: break a watch in the middle of its events.
         repeat: send that many events of a watch once more.
+        swap: send two neighbouring events of a watch in the wrong order.
     """
 
     verb: str = "*"
@@ -54,11 +57,12 @@ class Rule(msgspec.Struct, rename="camel", forbid_unknown_fields=True, omit_defa
     drop: Literal["", "before", "after"] = ""
     cut: bool = False
     repeat: int = 0
+    swap: bool = False
 
     @property
     def of_streams(self) -> bool:
         """Whether it is about the events of a watch, not about requests."""
-        return self.cut or self.repeat > 0
+        return self.cut or self.repeat > 0 or self.swap
 
     def matches(self, verb: str, resource: str) -> bool:
         """Whether a request is meant."""
@@ -180,10 +184,28 @@ class Stream:
         self._faults = faults
         self._resource = resource
         self._recent: deque[Any] = deque(maxlen=_KEPT)
+        self._held: list[Any] = []
+
+    @property
+    def holding(self) -> bool:
+        """Whether an event waits for the next one, to come behind it: call `through` within `SWAP_SECONDS`."""
+        return bool(self._held)
 
     def through(self, events: list[T]) -> tuple[list[T], bool]:
-        """What is sent of a batch, and whether the stream breaks after it."""
+        """What is sent of a batch, and whether the stream breaks after it. Without events: what was held back."""
+        if self._held:
+            events, self._held = [*events[:1], *self._held, *events[1:]], []
+            self._recent.extend(events)
+            return events, False
+        if not events:
+            return events, False
         rule = self._faults.draw_stream(self._resource)
+        if rule is not None and rule.swap:
+            if len(events) == 1:
+                self._held = events
+                return [], False
+            at = self._faults.random.randrange(len(events) - 1)
+            events = [*events[:at], events[at + 1], events[at], *events[at + 2 :]]
         if rule is not None and rule.cut:
             return events[: self._faults.random.randrange(len(events) + 1)], True
         self._recent.extend(events)
@@ -258,14 +280,26 @@ class FaultyPort:
         await self._meet("watch", res.plural, _nothing)
         stream = Stream(self._faults, res.plural)
         source = self._port.watch(res, namespace, **options)
+        ahead: asyncio.Task[WatchEvent | None] | None = None
         try:
-            async for event in source:
+            while (event := await (ahead or anext(source, None))) is not None:
+                ahead = None
                 events, cut = stream.through([event])
+                if stream.holding:
+                    ahead = asyncio.create_task(_next(source))
+                    await asyncio.wait({ahead}, timeout=SWAP_SECONDS)
+                    following = ahead.result() if ahead.done() and ahead.exception() is None else None
+                    if following is not None:
+                        ahead = None
+                    events, cut = stream.through([] if following is None else [following])
                 for sent in events:
                     yield sent
                 if cut:
                     raise Unreachable(f"watch {res.plural}: the fault lab cut the stream", sent=True)
         finally:
+            if ahead is not None:
+                ahead.cancel()
+                await asyncio.wait({ahead})
             close = getattr(source, "aclose", None)
             if close is not None:
                 await close()
@@ -273,6 +307,10 @@ class FaultyPort:
 
 async def _nothing() -> None:
     return None
+
+
+async def _next(source: AsyncIterator[WatchEvent]) -> WatchEvent | None:
+    return await anext(source, None)
 
 
 UNREACHABLE: Final[Object] = {"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}

@@ -21,7 +21,7 @@ from t9ksched.devcluster.auth import AUTHENTICATED, REVIEWS, Attributes, Authent
 from t9ksched.devcluster.discovery import VERSION, Discovery
 from t9ksched.devcluster.faultlab import PATH as FAULTS_PATH
 from t9ksched.devcluster.faultlab import FaultLab, dropped
-from t9ksched.devcluster.faults import Faults, Stream
+from t9ksched.devcluster.faults import SWAP_SECONDS, Faults, Stream
 from t9ksched.devcluster.kinds import Kind
 from t9ksched.devcluster.media import Form
 from t9ksched.devcluster.openapi import OpenApi
@@ -273,12 +273,12 @@ class Frontend:
             try:
                 events: list[Event] | None = watcher.initial()
                 while events is not None:
-                    sent, cut = stream.through(events) if events else (events, False)
+                    sent, cut = stream.through(events)
                     for start in range(0, len(sent), _LINES_A_WRITE):
                         await response.write(b"".join(map(lines.line, sent[start : start + _LINES_A_WRITE])))
                     if cut:
                         raise dropped(request)
-                    events = await watcher.next()
+                    events = await (_soon(watcher) if stream.holding else watcher.next())
             except StatusError as error:
                 await response.write(render.error_line(error))
             finally:
@@ -415,6 +415,14 @@ class Frontend:
         body = await self._read(request, kind, opts)
         entry = self.api.finalize(kind, target.name or "", body, opts)
         return self._show(kind, entry, media.PLAIN, "")
+
+
+async def _soon(watcher: Watcher) -> list[Event]:
+    """What comes while an event is held back for it."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(SWAP_SECONDS):
+            return await watcher.next() or []
+    return []
 
 
 def _json(body: Object, status: int = 200) -> web.Response:

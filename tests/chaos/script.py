@@ -281,7 +281,7 @@ class Script:
         dice = self.random
         resource = dice.choice(("pods/binding", "pods/binding", "*", "pods", "podgroups/status", "leases"))
         share = dice.choice((0.2, 0.5, 0.9))
-        match dice.randrange(6):
+        match dice.randrange(7):
             case 0:
                 return Rule("*", resource, share, status=dice.choice((500, 503, 504)))
             case 1:
@@ -292,6 +292,8 @@ class Script:
                 return Rule("*", resource, share, latency=dice.choice((0.1, 2.0)))
             case 4:
                 return Rule("watch", "*", share, cut=True)
+            case 5:
+                return Rule("watch", dice.choice(("*", "pods", "podgroups", "nodes")), share, swap=True)
             case _:
                 return Rule("watch", "*", share, repeat=dice.randint(1, 20))
 
@@ -366,7 +368,7 @@ def _deaf() -> list[Rule]:
 
 def _words(rule: Rule) -> str:
     parts = [f"status {rule.status}"] * bool(rule.status) + [f"drop {rule.drop}"] * bool(rule.drop)
-    parts += ["cut"] * rule.cut + [f"repeat {rule.repeat}"] * bool(rule.repeat)
+    parts += ["cut"] * rule.cut + ["swap"] * rule.swap + [f"repeat {rule.repeat}"] * bool(rule.repeat)
     parts += [f"+{rule.latency} s"] * bool(rule.latency)
     return f"{rule.verb} {rule.resource} ×{rule.probability}: {', '.join(parts)}"
 

@@ -1,5 +1,7 @@
 """The fault lab as a client meets it: over HTTP, by its own path, with our own client on the other side."""
 
+import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -8,9 +10,11 @@ import aiohttp
 import pytest
 
 from t9ksched.devcluster.cluster import DevCluster
+from t9ksched.devcluster.faults import Faults, FaultyPort, Rule
 from t9ksched.kube.client import Client
 from t9ksched.kube.config import connect
 from t9ksched.kube.errors import ApiError, Expired, NotFound, TooManyRequests
+from t9ksched.kube.port import WatchEvent
 from t9ksched.kube.resources import CONFIGMAPS, NODES
 
 pytestmark = pytest.mark.cluster
@@ -93,6 +97,49 @@ async def test_a_watch_is_cut_and_pieces_come_again(lab: Lab) -> None:
     await lab.set(rules=[{"verb": "watch", "cut": True}])
     with pytest.raises(ApiError):
         await drain(lab.client, start)
+
+
+async def test_neighbouring_events_change_places_and_none_is_lost(lab: Lab) -> None:
+    start = (await lab.client.list(CONFIGMAPS, "default")).resource_version
+    seen: list[str] = []
+    two = asyncio.Event()
+
+    async def follow() -> None:
+        async for event in lab.client.watch(CONFIGMAPS, "default", resource_version=start, timeout=5):
+            seen.append(event.object["metadata"]["name"])
+            if len(seen) == 2:
+                two.set()
+            if len(seen) == 3:
+                break
+
+    await lab.set(rules=[{"verb": "watch", "resource": "configmaps", "swap": True, "count": 1}])
+    following = asyncio.create_task(follow())
+    for name in ("a", "b"):
+        await lab.create(name)
+    await two.wait()
+    await lab.set(rules=[{"verb": "watch", "resource": "configmaps", "swap": True, "count": 1}])
+    await lab.create("alone")  # nothing follows it: it comes a moment later
+    await following
+    assert seen == ["b", "a", "alone"]
+
+
+@pytest.mark.parametrize("follows", ["b", "", "error"])
+async def test_swapped_events_of_a_port(follows: str) -> None:
+    class Port:
+        async def watch(self, *_: object, **__: object) -> AsyncIterator[WatchEvent]:
+            yield WatchEvent("ADDED", {"metadata": {"name": "a"}})
+            if follows == "error":
+                raise Expired(410, "Expired", "too old")
+            if follows:
+                yield WatchEvent("ADDED", {"metadata": {"name": follows}})
+
+    faults = Faults()
+    faults.rules = [Rule("watch", swap=True, count=1)]
+    seen: list[str] = []
+    with pytest.raises(Expired) if follows == "error" else contextlib.nullcontext():
+        async for event in FaultyPort(Port(), faults).watch(CONFIGMAPS):  # type: ignore[arg-type]
+            seen.append(event.object["metadata"]["name"])
+    assert seen == ([follows, "a"] if follows == "b" else ["a"])
 
 
 async def test_history_is_forgotten(lab: Lab) -> None:
