@@ -13,7 +13,7 @@ from operator import itemgetter
 import numpy as np
 
 from t9ksched.engine import explain
-from t9ksched.engine.ask import Ask, Asks, chosen
+from t9ksched.engine.ask import Ask, Asks, alike, chosen
 from t9ksched.engine.cards import grants
 from t9ksched.engine.crowd import Crowd
 from t9ksched.engine.decision import Assignment, Eviction, Plan, Stats, Waiting
@@ -435,10 +435,10 @@ class Planner:
             scope = self._scopes.get(gang.uid)
             scope = shared(self._trial, gang) if scope is None else scope
         self._trial.within(scope)
-        for column, alike in self._asks.by_class(gang.queue, members):
+        for column, those in self._asks.by_class(gang.queue, members):
             request = dict(column.pod_class.requests)
-            allowed = self._ledger.most(gang.queue, request, len(alike))
-            behind = self._behind(gang.queue, self._asks.get(gang.queue, alike)) if gang.queue in self._strict else None
+            allowed = self._ledger.most(gang.queue, request, len(those))
+            behind = self._behind(gang.queue, self._asks.get(gang.queue, those)) if gang.queue in self._strict else None
             start = self._trial.mark()
             if behind is not None:
                 got = 0
@@ -447,11 +447,11 @@ class Planner:
                 if got < allowed and scope is None and not column.ruled:
                     self._asks.full.add(column)
             if got:
-                self._assign(gang, alike[:got], self._trial.since(start))
+                self._assign(gang, those[:got], self._trial.since(start))
                 self._trial.commit()
                 self._ledger.charge(gang.queue, {name: amount * got for name, amount in request.items()})
-            if got < len(alike) and not left:
-                left = len(alike) - got
+            if got < len(those) and not left:
+                left = len(those) - got
                 if behind is not None:
                     reasons = behind
                 elif got < allowed:
@@ -468,18 +468,20 @@ class Planner:
         static = self._trial.nodes.static
         names, generations = static.names, static.generation
         write, uid = self._assignments.append, gang.uid
-        by_class = self._asks.by_class(gang.queue, members)
-        turns = {id(column): iter(alike) for column, alike in by_class}
+        if alike(members):
+            turns = {id(placements[0].column): iter(members)}
+        else:
+            turns = {id(column): iter(those) for column, those in self._asks.by_class(gang.queue, members)}
         for column, row, pods, masks, _ in placements:
             self._moved[row] = True
-            alike = turns[id(column)]
+            those = turns[id(column)]
             node, generation = names[row], generations[row]
             if not masks:
-                for member in islice(alike, pods):
+                for member in islice(those, pods):
                     write(Assignment(uid, member.uid, node, generation))
                 continue
             written = column.written
-            for member, held in zip(islice(alike, pods), masks, strict=True):
+            for member, held in zip(islice(those, pods), masks, strict=True):
                 cards = written.get(held)
                 if cards is None:
                     by_name = tuple(zip(column.card_names, held, strict=True))

@@ -11,19 +11,29 @@ import argparse
 import random
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from msgspec import structs
 
+from t9ksched.admission.access import Members
 from t9ksched.engine.masks import Memo
 from t9ksched.engine.nodes import NodeTable
-from t9ksched.engine.plan import Plan, plan
+from t9ksched.engine.plan import Plan, Planner, plan
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import View
+from t9ksched.model import names
 from t9ksched.model.gang import Gang
+from t9ksched.model.node import decode_node
+from t9ksched.model.pod import decode_pod
 from t9ksched.model.podrules import parse_rules
+from t9ksched.model.queue import Queue, parse_queue_spec
+from t9ksched.scheduler.state import ClusterState
+from tests.benchmarks.memory import NOW
+from tests.benchmarks.memory import node as a_node
+from tests.benchmarks.memory import pod as a_pod
 from tests.benchmarks.timing import Spent, best, report
 from tests.builders import gang, node, pod_class, queue, view
 
@@ -132,6 +142,7 @@ def measure(count: int) -> dict[str, object]:
     assert alike.stats.tried == 1
     figures["100000_alike_waiting"] = spent.ms()
     figures["1000_unlike_waiting_in_a_full_cluster"] = crowded(table, count)
+    figures["5000_single_pods_on_1000_nodes_with_their_view"] = singles_of_a_state(1000, 5000)
     table.freeze()
     figures["freeze"] = best(table.freeze, 50).ms(3)
     cold = view(table, [gang("c", queue="q0", selector={"rack": "r1"}, gpu=1)], QUEUES)
@@ -159,6 +170,33 @@ def crowded(table: NodeTable, count: int) -> dict[str, object]:
     for row in range(count):
         table.discharge(row, CLASSES[6][0], {GPU: 255})
     return {"first": first.ms(), "again": again.ms()}
+
+
+def singles_of_a_state(nodes: int, pods: int) -> dict[str, object]:
+    """What single pods that have just come cost, as the loop does it: the view of the state, then a plan in slices."""
+    memo = Memo()
+
+    def whole(given: ClusterState) -> None:
+        planner = Planner(given.view(NOW), Policy(), NOW, memo)
+        while not planner.step(4):
+            pass
+        assert planner.result().stats.placed == pods
+
+    found = []
+    for _ in range(4):
+        given = ClusterState()
+        given.set_queues([Queue("q", parse_queue_spec({}))])
+        given.permit({"q": Members(everyone=True)})
+        for at in range(nodes):
+            given.upsert_node(decode_node(a_node(at)))
+        for at in range(pods):
+            one = a_pod(at, "", cards=True)
+            del one["metadata"]["labels"][names.GROUP_LABEL]
+            one["metadata"]["labels"][names.QUEUE_LABEL] = "q"
+            given.upsert_pod(decode_pod(one))
+        found.append(best(partial(whole, given), 1))
+    spent = min(found, key=lambda one: one.cpu)
+    return spent.rates(gangs=pods) | {"cpu_us_a_gang": round(spent.cpu / pods * 1e6, 1)}
 
 
 def main() -> None:
