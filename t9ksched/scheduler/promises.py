@@ -7,6 +7,7 @@ starts anew finds that its owner is gone or placed, or that nobody is leaving th
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 import structlog
@@ -42,7 +43,8 @@ class PromiseKeeper:
         """
         found = await self._promises.all()
         self._stored.update(hold.owner for hold in found)
-        standing = [hold for hold in found if now < hold.until]
+        # It holds from now on: the clock of whoever made it may have been ahead of this one.
+        standing = [replace(hold, since=min(hold.since, now)) for hold in found if now < hold.until]
         self._state.restore_promises(standing)
         if standing:
             log.info("room is still promised", groups=len({hold.owner for hold in standing}), places=len(standing))

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 Object = dict[str, Any]
 RUN = "devcluster.tensorstack.dev/run-seconds"
+STOP = "devcluster.tensorstack.dev/stop-seconds"
 MADE, KEPT = "made-for-it", "kept-on-nodes"
 """Storage classes: one whose volumes are made where the pod goes, one with volumes that lie on nodes."""
 
@@ -60,6 +61,8 @@ class Asked:
     minimum: int = 1
     storage: str = ""
     """Storage class of a volume for each pod; empty for none."""
+    stops: float = 0.0
+    """Seconds that a deleted pod takes to end; 0 for a moment."""
     kind: str = field(default="Pod", init=False)
     """As the database names it."""
 
@@ -67,6 +70,7 @@ class Asked:
         what = f"{self.kind} {self.name}: {self.size} × {self.cards} cards, queue {self.queue}"
         what += f", minimum {self.minimum}" if self.minimum not in (self.size, 1) else ""
         what += f", volumes {self.storage}" if self.storage else ""
+        what += f", stops in {self.stops:g} s" if self.stops else ""
         return what + (f", {self.seconds:g} s" if self.seconds else "")
 
     async def submit(self, world: "World") -> None:
@@ -103,6 +107,8 @@ class Asked:
 
     async def _make(self, world: "World", index: int) -> None:
         made = pod(self.pod_name(index), self.cards, self.seconds, **self._labels())
+        if self.stops:
+            made["metadata"]["annotations"][STOP] = str(self.stops)
         if self.storage:
             claim = {
                 "metadata": {"name": self.pod_name(index), "namespace": "default"},

@@ -34,6 +34,8 @@ class Outcome:
     jobs: int = 0
     plans: int = 0
     evictions: int = 0
+    kept: int = 0
+    """Promises that outlived the scheduler that made them."""
     digest: str = ""
     """Of every write to the cluster, in order and to the byte."""
 
@@ -53,7 +55,7 @@ async def _play(seed: int, folder: Path) -> Outcome:
         jobs = len(world.asked)
         await quiet_scene(world, seed)
         counts = {"bindings": world.witness.bindings, "lives": world.lives, "jobs": jobs}
-        counts |= {"plans": world.plans.plans, "evictions": world.plans.evictions}
+        counts |= {"plans": world.plans.plans, "evictions": world.plans.evictions, "kept": world.heirs.kept}
         return Outcome(seed, world.witness.faults, world.log, digest=world.witness.digest, **counts)
 
 

@@ -19,6 +19,8 @@ from t9ksched.scheduler.charges import Charges
 from t9ksched.scheduler.executor import Executor
 from t9ksched.scheduler.integrity import Integrity
 from t9ksched.scheduler.observed import Observed
+from t9ksched.scheduler.outage import Outage
+from t9ksched.scheduler.promises import PromiseKeeper
 from t9ksched.scheduler.state import ClusterState
 from t9ksched.store.fence import Fence
 
@@ -28,6 +30,10 @@ _charge, _body, _post, _view = Charges.charge, Binding.body, protocol.post, Clus
 
 async def _nothing(*_: Any) -> int:
     return 0
+
+
+async def _said_to_be_written(*_: Any) -> bool:
+    return True
 
 
 async def _guess(self: Executor, binding: Any) -> None:
@@ -113,6 +119,10 @@ MUTANTS: dict[str, tuple[tuple[Any, str, Any], ...]] = {
         if name.startswith("t9ksched.scheduler.") and hasattr(module, "annotated_cards")
     ),
     "what runs is not accepted again": ((ClusterState, "accept_running", lambda self, now: False),),
+    "promised room is forgotten by a restart": ((PromiseKeeper, "restore", _nothing),),
+    "promised room is not written": ((PromiseKeeper, "write", _said_to_be_written),),
+    "what is new starts while the database is away": ((Outage, "refusal", lambda self, gang: None),),
+    "nobody notices that the database is away": ((Outage, "begin", lambda self, *args: None),),
     "a former leader writes to SQL": ((Fence, "write", lambda self: self._database.write()),),
 }
 

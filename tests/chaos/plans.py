@@ -34,6 +34,8 @@ class PlanAuditor:
         self.evictions = 0
         self.decided: dict[str, str] = {}
         self.victims: dict[str, str] = {}
+        self.looked: Callable[[View], None] = lambda view: None
+        """Told of each view that somebody begins to plan on."""
         self._dice = Random(seed)
 
     def planner(self, view: View, policy: Policy, now: int, *more: Any, **named: Any) -> Planner:
@@ -59,6 +61,7 @@ class PlanAuditor:
 class _Audited(Planner):
     def __init__(self, auditor: PlanAuditor, view: View, policy: Policy, now: int, *more: Any, **named: Any) -> None:
         super().__init__(view, policy, now, *more, **named)
+        auditor.looked(view)
         self._told = auditor, view, policy, now
 
     def result(self) -> Plan:

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from random import Random
 
 from t9ksched.devcluster.faults import Rule
+from t9ksched.engine.policy import Policy
 from t9ksched.kube.resources import PODS
 from tests.chaos.asked import MADE, Asked, Gang, pod
 from tests.chaos.audit import audit_at_rest
@@ -132,18 +133,14 @@ class Scene:
         dead = self.dies_after(3)
         self.world.database_away = True
         await self.gang(3, 1)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(60):
-                await dead.wait()
+        await _within(60, dead.wait())
         self.world.database_away = False
 
     async def the_scheduler_dies_half_way_and_others_take_the_room(self) -> None:
         """The rest can never follow: what is bound must go."""
         dead = self.dies_after(2)
         await self.gang(3, 1, runs=False)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(60):
-                await dead.wait()
+        await _within(60, dead.wait())
         for number in range(6):
             await self.world.create(PODS, pod(f"thief{number}", 1, None, "default-scheduler"))
 
@@ -186,12 +183,95 @@ class Scene:
         self.world.after_bindings(self.count, stop)
         await self.gang(3, 1)
 
+    # Promises and agreements
+
+    async def the_scheduler_dies_while_victims_leave(self) -> None:
+        """Half of the room is free long before the other half: who was evicted, and others, must not take it."""
+        world, witness = self.world, self.world.witness
+        world.policy = Policy(("allocate", "preempt"))
+        if world.service is not None:
+            world.service.loop.policy = world.policy
+        await world.queue("qb", None, zone="a", priority=0)
+        await asyncio.sleep(30)
+        for name, stops in (("quick", 3.0), ("slow", 25.0)):
+            await world.submit(Gang(name, "qb", 1, 4, None, 1, stops=stops))
+        await asyncio.sleep(30)
+        life, before = world.scheduler, len(witness.to_go)
+        assert life is not None
+        life.port.last, life.port.after, life.port.counted = 2, True, ("delete",)
+        await self.gang(2, 4)
+        if not await _within(60, life.ended.wait()):
+            witness.say("nobody was evicted for a group of a more important queue")
+            return
+        world.database_away = away = self.dice.random() < 0.5
+        await world.submit(Asked("third", "qb", 1, 4, None))
+        if away:
+            await asyncio.sleep(12)
+            world.database_away = False
+        await asyncio.sleep(60)
+        if len(witness.to_go) - before > 2:
+            witness.say(f"{len(witness.to_go) - before} pods were evicted where two had to go")
+
+    async def a_promise_cannot_be_written(self) -> None:
+        """Nobody is evicted until it is: the connection breaks at a statement of it, or the database is away."""
+        world, witness = self.world, self.world.witness
+        world.policy = Policy(("allocate", "preempt"))
+        if world.service is not None:
+            world.service.loop.policy = world.policy
+        await world.queue("qb", None, zone="a", priority=0)
+        await asyncio.sleep(30)
+        for name in ("low0", "low1"):
+            await world.submit(Gang(name, "qb", 1, 4, None, 1, stops=10.0))
+        await asyncio.sleep(30)
+        before = len(witness.to_go)
+        await self.gang(2, 4)
+        world.database_away = True
+        await asyncio.sleep(20)
+        if len(witness.to_go) > before:
+            witness.say("somebody was evicted for a promise that was not written")
+        world.database_away = False
+
+    async def new_work_waits_while_the_database_is_away(self) -> None:
+        """What was accepted before goes on, and what is new goes on by itself when the database answers."""
+        world, witness = self.world, self.world.witness
+        await world.submit(Gang("first", "qa", 2, 3, None, 2))
+        await asyncio.sleep(20)
+        known = await self.gang(2, 2, name="known")
+        await asyncio.sleep(20)
+        world.database_away = True
+        await asyncio.sleep(40)  # whoever asks it now and then has noticed
+        fresh = await self.gang(2, 1, name="fresh")
+        await asyncio.sleep(5)
+        await world.forget("first")
+        await asyncio.sleep(25)
+        if any(found["spec"].get("nodeName") for found in fresh.pods(world)):
+            witness.say("a new group was started while the database was away")
+        if not all(found["spec"].get("nodeName") for found in known.pods(world)):
+            witness.say("a group that was accepted before waits although the room is free")
+        group = witness.groups.get("default/fresh", {})
+        conditions = (group.get("status") or {}).get("conditions") or ()
+        if "DatabaseAway" not in [one.get("reason") for one in conditions]:
+            witness.say("nobody says that the database is why a new group waits")
+        world.database_away = False
+        await asyncio.sleep(20)
+        if any(found["status"].get("phase") != "Running" for found in fresh.pods(world)):
+            witness.say("the database answers, and 20 s later a new group does not run")
+
     # Nodes
 
     async def a_node_admits_no_pod_for_ever(self) -> None:
         """The one that the first binding goes to."""
         self.world.witness.on_bound.append((self.world.witness.bindings + 1, self.world.faults.broken.add))
         await self.gang(3, 1)
+
+
+async def _within(seconds: float, work: Awaitable[object]) -> bool:
+    """Whether it is done in that time."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await work
+            return True
+    return False
 
 
 SCENES: tuple[Callable[[Scene], Awaitable[None]], ...] = (
@@ -210,4 +290,7 @@ SCENES: tuple[Callable[[Scene], Awaitable[None]], ...] = (
     Scene.claims_cannot_be_written,
     Scene.answers_are_lost,
     Scene.the_server_is_busy,
+    Scene.the_scheduler_dies_while_victims_leave,
+    Scene.new_work_waits_while_the_database_is_away,
+    Scene.a_promise_cannot_be_written,
 )

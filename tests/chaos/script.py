@@ -84,7 +84,8 @@ class Script:
             case "gang":
                 size = dice.randint(2, 5)
                 minimum = dice.choice((size, size, max(1, size - 1)))
-                made = asked.Gang(self.name("g"), queue, size, cards, seconds, minimum)
+                stops = dice.choice((0.0, 0.0, 12.0, 25.0))
+                made = asked.Gang(self.name("g"), queue, size, cards, seconds, minimum, stops=stops)
             case "disks":
                 size, kind = dice.randint(1, 3), dice.choice((MADE, MADE, KEPT))
                 made = asked.Gang(self.name("g"), queue, size, min(cards, 2), seconds, size, kind)
@@ -139,9 +140,11 @@ class Script:
             gang = asked.Gang(self.name("g"), dice.choice(self.queues), size, cards, dice.choice((None, 40.0)), size)
             came.append(gang)
             happenings.append((dice.uniform(0.0, 2.0), str(gang), partial(self.world.submit, gang)))
-        match dice.choice(("death", "death", "node", "broken", "stop", "again", "")):
+        match dice.choice(("death", "death", "evicting", "node", "broken", "stop", "again", "")):
             case "death":
                 happenings.append((0.0, *self._die_and_steal()))
+            case "evicting":
+                happenings.append((0.0, *self._die_evicting()))
             case "stop":
                 seconds = dice.choice((12.0, 40.0))
                 text = f"the scheduler stands still for {seconds:g} s after a binding"
@@ -216,6 +219,17 @@ class Script:
             self.world.also(steal())
 
         return f"the scheduler dies after binding {writes} pods, {len(thieves)} foreign pods come", act
+
+    def _die_evicting(self) -> tuple[str, Callable[[], Awaitable[None]]]:
+        """The scheduler dies when so many pods were told to go, and whoever made them makes them again."""
+        evictions, after = self.random.randint(1, 3), self.random.random() < 0.8
+
+        async def act() -> None:
+            life = self.world.scheduler
+            if life is not None and life.alive:
+                life.port.last, life.port.after, life.port.counted = evictions, after, ("delete",)
+
+        return f"the scheduler dies {'after' if after else 'before'} eviction {evictions}", act
 
     # Faults
 

@@ -40,6 +40,7 @@ from t9ksched.store.errors import StoreError
 from t9ksched.store.instance import LeadershipLost
 from t9ksched.store.store import Store
 from tests.chaos.asked import Asked
+from tests.chaos.heirs import Heirs
 from tests.chaos.lives import Life, MortalDatabase
 from tests.chaos.plans import PlanAuditor
 from tests.chaos.repeat import SQL, START
@@ -102,17 +103,19 @@ class World:
         self.scheduler: Life | None = None
         """The one that leads, or leads soon."""
         self.service: SchedulerService | None = None
+        self.heirs = Heirs(self)
         self.controllers: Life | None = None
         self.lives = 0
         self.elected = seed % 4 == 1
         """Two schedulers stand for election."""
         self.policy = Policy(("allocate", "preempt")) if seed % 3 == 0 else Policy()
         self.calm = False
-        self._database = folder / "store.db"
+        self.database = folder / "store.db"
         self._writing = asyncio.Lock()
         self._past: list[Life] = []
         self._tasks: list[asyncio.Task[None]] = []
         SQL.changed = self.read_queues
+        self.plans.looked = self.heirs.look
 
     def now(self) -> float:
         return START + asyncio.get_running_loop().time()
@@ -131,7 +134,7 @@ class World:
     # Lives
 
     def store(self) -> Store:
-        return Store(MortalDatabase(f"sqlite:///{self._database}", lambda: self.database_away, self._writing))
+        return Store(MortalDatabase(f"sqlite:///{self.database}", lambda: self.database_away, self._writing))
 
     def begin(self) -> None:
         """Set everything to work; whoever dies is born again a while later."""
@@ -187,6 +190,7 @@ class World:
         )
         if life.alive:
             self.service = service
+        self.heirs.serve(life, service)
         await service.run()
 
     def _on_write(self, life: Life, method: str, args: tuple[Any, ...], options: dict[str, Any]) -> None:
@@ -275,7 +279,7 @@ class World:
 
     def read_queues(self) -> None:
         """The queues as SQL has them from now on."""
-        connection = sqlite3.connect(self._database)
+        connection = sqlite3.connect(self.database)
         try:
             rows = connection.execute("SELECT name, spec FROM queue ORDER BY name").fetchall()
         finally:
