@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
-from t9ksched.engine import cards, preemption
+from t9ksched.engine import cards, order, preemption
 from t9ksched.engine import plan as planning
 from t9ksched.engine import trial as trials
 from t9ksched.engine.ask import Ask
@@ -16,9 +16,12 @@ from t9ksched.engine.held import Held
 from t9ksched.engine.ledger import Ledger
 from t9ksched.engine.masks import Tolerated
 from t9ksched.engine.nodes import FrozenNodes
+from t9ksched.engine.plan import Planner
 from t9ksched.engine.preemption import Preemption
+from t9ksched.engine.trial import Trial
 
 _chosen = planning.chosen
+_gang_key = order.gang_key
 _begin = Failures.begin
 _choose = Preemption._chosen
 _hold = Held.__init__
@@ -27,6 +30,10 @@ _hold = Held.__init__
 def _one_less(gang: Any) -> Any:
     members, rest, enough = _chosen(gang)
     return (members[:-1], [*members[-1:], *rest], enough) if len(members) > 1 and enough else (members, rest, enough)
+
+
+def _by_age_alone(gang: Any) -> Any:
+    return (False, *_gang_key(gang)[1:])
 
 
 def _unverified(self: Any, groups: Any, found: Any, candidates: Any, must: Any) -> bool:
@@ -62,6 +69,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "quota is not asked": Mutant("2", ((Ledger, "can_charge", lambda self, queue, demand, **more: []),)),
     "one member may be missing": Mutant("3", ((planning, "chosen", _one_less),)),
+    "what is refilled waits its turn": Mutant("3", ((order, "gang_key", _by_age_alone),)),
     "taints are not looked at": Mutant("4", ((Tolerated, "allows", lambda self, facts: True),)),
     "other pods are not looked at": Mutant("4", ((Sight, "allowed", lambda self: self._usable),)),
     "everybody may be a victim": Mutant("5", ((preemption, "eligible", lambda *args: True),)),
@@ -69,6 +77,8 @@ MUTANTS: dict[str, Mutant] = {
         "5", ((preemption, "yields", lambda *args: True), (Preemption, "_verified", _unverified))
     ),
     "room that is held is free": Mutant("6", ((Held, "__init__", _nothing_held),)),
+    "held room is nobody's": Mutant("6", ((Trial, "release", lambda self, placement: None),)),
+    "promises are forgotten": Mutant("6", ((Planner, "_kept", lambda self, promise, ask: False),)),
     "one victim too few goes": Mutant("6", ((Preemption, "_chosen", _one_too_few),)),
     "strict queues let everybody pass": Mutant("8", ((Ask, "competes", lambda self, ahead: False),)),
     "failures are remembered too long": Mutant("10", ((Failures, "begin", _never_moved),)),

@@ -6,7 +6,7 @@ line by line with plain integers.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from t9ksched.engine.plan import Assignment, Plan
@@ -126,10 +126,7 @@ class _Rooms:
         name, shape = one.line.node, one.pod.shape
         node, used = self._world.nodes[name], self._used[name]
         used.update(shape.requests())
-        held = Counter[str]()
-        for hold in self._holds:
-            if hold.node == name:
-                held.update(dict(hold.pod_class.requests))
+        held = requests_of(hold for hold in self._holds if hold.node == name)
         if any(hold.owner == one.group.uid and hold.node == name for hold in self._world.holds):
             # Who was promised room here himself may take what came free first: those who leave make room for the rest.
             for pod in self._world.on(name):
@@ -182,10 +179,7 @@ def _quota(world: World, placed: Sequence[Placed], plan: Plan) -> None:
     """A queue's use, and what it will use when promises are kept, stays within its quota where a decision raised it."""
     for queue in world.queues.values():
         raised = _demand([one for one in placed if one.group.queue == queue.name])
-        promised: Counter[str] = Counter()
-        for hold in plan.holds:
-            if world.groups[hold.owner].queue == queue.name:
-                promised.update(dict(hold.pod_class.requests))
+        promised = requests_of(hold for hold in plan.holds if world.groups[hold.owner].queue == queue.name)
         leaving: Counter[str] = Counter()
         for line in plan.evictions:
             if world.groups[line.gang].queue == queue.name:
@@ -254,8 +248,9 @@ def _room_is_made(world: World, placed: Sequence[Placed], plan: Plan) -> None:
             raise Broken("6 nobody goes in vain", f"{uid} needs {group.missing()} places, {len(holds)} are held")
         if any(one.group is group for one in placed):
             raise Broken("6 nobody goes in vain", f"{uid} starts and evicts")
-        if group.preemptions and not group.excused:
-            raise Broken("6 one preemption a preemptor", f"{uid} evicts again, nothing having happened")
+        promised = requests_of(hold for hold in world.holds if hold.owner == uid and hold.node in world.nodes)
+        if promised and all(promised[name] >= units for name, units in requests_of(holds).items()):
+            raise Broken("6 one preemption a preemptor", f"{uid} evicts again, its promise stands")
         for hold in holds:
             shape = _shape(hold)
             if not allowed(world.nodes[hold.node], world.queues[group.queue], shape):
@@ -269,13 +264,64 @@ def _room_is_made(world: World, placed: Sequence[Placed], plan: Plan) -> None:
             if not pod.leaving and not _goes(plan, pod):
                 taken.update(pod.shape.requests())
         taken.update(_demand([one for one in placed if one.line.node == name]))
-        for hold in (*plan.holds, *kept):
-            if hold.node == name:
-                taken.update(dict(hold.pod_class.requests))
+        taken += requests_of(hold for hold in (*plan.holds, *kept) if hold.node == name)
         asked = {resource for hold in plan.holds if hold.node == name for resource, _ in hold.pod_class.requests}
         for resource in asked:
             if taken[resource] > node.has()[resource]:
                 raise Broken("6 nobody goes in vain", f"{resource} of {name}: {taken[resource]} when all have gone")
+
+
+def can_take_up(world: World, plan: Plan, uid: str) -> bool:
+    """Whether a gang that the plan leaves waiting could go to the very places it was promised, after all it decides.
+
+    Where rules about other pods decide, nobody can tell: they may have come near since.
+    """
+    group = world.groups[uid]
+    queue = world.queues[group.queue]
+    mine = [hold for hold in world.holds if hold.owner == uid]
+    wanted = Counter(pod.shape.name for pod in group.wanted())
+    if wanted.total() != group.missing() or wanted - Counter(_shape(hold).name for hold in mine):
+        return False  # members of its own were lost since: it needs more than it was promised
+    if any(pod.shape.ruled for pod in group.wanted()) or (queue.closed and not (group.ran or group.placed())):
+        return False
+    placed = _placed(world, plan)
+    others = [hold for hold in (*world.holds, *plan.holds) if hold.owner != uid]
+    payers = [hold for hold in others if world.groups[hold.owner].queue == queue.name]
+    charged = world.charged(queue.name) + _demand([one for one in placed if one.group.queue == queue.name])
+    charged += requests_of(payers) + requests_of(mine)
+    if any(charged[name] > most for name, most in queue.quota.items()):
+        return False
+    if any(hold.node not in world.nodes for hold in mine):
+        return False
+    if group.together and len({world.nodes[name].zone for name in _homes(group, mine)}) > 1:
+        return False
+    for name in {hold.node for hold in mine}:
+        node, here = world.nodes[name], [hold for hold in mine if hold.node == name]
+        landed = [one for one in placed if one.line.node == name]
+        if not all(allowed(node, queue, _shape(hold)) for hold in here):
+            return False
+        taken = world.used(name) + _demand(landed) + requests_of(here)
+        taken += requests_of(hold for hold in others if hold.node == name)
+        if any(taken[resource] > node.has()[resource] for resource in requests_of(here)):
+            return False
+        ports = [pod.shape.port for pod in world.on(name)] + [one.pod.shape.port for one in landed]
+        ports += [_shape(hold).port for hold in (*here, *(hold for hold in others if hold.node == name))]
+        if any(_shape(hold).port and ports.count(_shape(hold).port) > 1 for hold in here):
+            return False
+    return True
+
+
+def _homes(group: Group, holds: Sequence[Hold]) -> set[str]:
+    """Nodes where the gang is and where room is held for it."""
+    return {pod.node for pod in group.bound() if not pod.leaving} | {hold.node for hold in holds}
+
+
+def requests_of(holds: Iterable[Hold]) -> Counter[str]:
+    """What holds hold, in units."""
+    found: Counter[str] = Counter()
+    for hold in holds:
+        found.update(dict(hold.pod_class.requests))
+    return found
 
 
 def _shape(hold: Hold) -> Shape:

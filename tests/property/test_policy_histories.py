@@ -25,7 +25,7 @@ from t9ksched.engine.policy import Binpack, Policy, Preemption
 from t9ksched.engine.view import dump, load
 from tests.builders import GPU
 from tests.property.mutants import MUTANTS, broken
-from tests.property.promises import Broken, judge
+from tests.property.promises import Broken, can_take_up, judge
 from tests.property.tables import picture
 from tests.property.world import SECOND, SHAPES, Group, Node, Pod, Queue, Shape, World
 
@@ -108,11 +108,6 @@ class Histories(RuleBasedStateMachine):
     def _note(self, text: str) -> None:
         self.log.append(text)
 
-    def _disturb(self) -> None:
-        """What happened may cost gangs the room they were promised."""
-        for group in self.world.groups.values():
-            group.excused = True
-
     # --- workloads
 
     @rule(more=st.lists(jobs(), min_size=1, max_size=4))
@@ -132,13 +127,18 @@ class Histories(RuleBasedStateMachine):
         self._note(f"{uid} ends")
 
     @precondition(lambda self: any(group.bound() for group in self.world.groups.values()))
-    @rule(data=st.data())
-    def member_fails(self, data: st.DataObject) -> None:
+    @rule(data=st.data(), rival=st.booleans())
+    def member_fails(self, data: st.DataObject, rival: bool) -> None:
+        """With a rival, somebody of its queue who goes first by priority and age waits for just such a place."""
         bound = [pod for group in self.world.groups.values() for pod in group.bound()]
         pod = data.draw(st.sampled_from(bound))
+        queue = self.world.groups[pod.gang].queue
         self.world.remove(pod, again=True)
-        self.world.groups[pod.gang].excused = True  # what it lost by itself it may ask for again
         self._note(f"{pod.uid} fails and is made anew")
+        if rival:
+            single = {"members": [(pod.shape.name, "")], "minimum": 1, "roles": {}, "together": False}
+            self.arrive([single | {"queue": queue, "priority": 3}])
+            self._decide(set())
 
     # --- others, nodes and queues
 
@@ -162,15 +162,12 @@ class Histories(RuleBasedStateMachine):
                 uid = data.draw(st.sampled_from(sorted(world.foreign)))
                 world.remove(world.foreign[uid], again=False)
                 self._note(f"foreign {uid} ends")
-                return
             case "lost":
                 world.lose(name)
                 self._note(f"node {name} is lost")
             case "new" if len(world.nodes) < 4:
                 world.put(Node(f"n{world.serial()}", data.draw(st.sampled_from([4, 2, 0])), data.draw(ZONES)))
                 self._note("a node comes")
-                return
-        self._disturb()
 
     def _foreign(self, name: str, shape: Shape) -> None:
         """A pod of another scheduler is bound, where there is room for it."""
@@ -214,8 +211,6 @@ class Histories(RuleBasedStateMachine):
             self._promises_are_kept(found)
         except Broken as broken:
             raise Broken(broken.promise, f"{broken.what}\n{picture(world, found, self.log)}") from None
-        if refused and any(at < len(found.assignments) for at in refused):
-            self._disturb()
         world.apply(found, refused)
         self._note(f"cycle: {len(found.assignments)} placed, {len(found.evictions)} evicted")
 
@@ -229,14 +224,13 @@ class Histories(RuleBasedStateMachine):
             raise Broken("10 the same plan again", "a view that was loaded is written differently")
 
     def _promises_are_kept(self, found: Plan) -> None:
-        """Who was promised room starts once it is free, if nothing else happened; else the promise is given up."""
+        """Who was promised room starts once it is free, unless it cannot be had any more: then it is given up."""
         world = self.world
         started = {one.gang for one in found.assignments}
         for uid in dict.fromkeys(hold.owner for hold in world.holds):
             if uid in started or world.is_left(uid):
                 continue
-            group = world.groups[uid]
-            if not group.excused and self.only in ("", "6"):
+            if self.only in ("", "6") and can_take_up(world, found, uid):
                 raise Broken("6 room goes to its preemptor", f"{uid} does not start although its victims are gone")
             world.give_up(uid)
 

@@ -164,11 +164,8 @@ class Group:
     ran: bool = False
     started: int = 0
     pods: dict[str, Pod] = field(default_factory=dict)
-    preemptions: int = 0
     victims: set[str] = field(default_factory=set)
     """Pods that went for it."""
-    excused: bool = True
-    """Something happened since its last preemption that may have cost it its promised room."""
 
     def waiting(self) -> list[Pod]:
         return [pod for pod in self.pods.values() if not pod.node]
@@ -185,6 +182,18 @@ class Group:
         placed = self.placed()
         roles = sum(max(0, minimum - placed[role]) for role, minimum in self.roles.items())
         return max(roles, self.minimum - placed.total())
+
+    def wanted(self) -> list[Pod]:
+        """The waiting members that make up its minimum: those of roles that are short first, then in their order."""
+        placed = self.placed()
+        short = {role: least - placed[role] for role, least in self.roles.items()}
+        first: list[Pod] = []
+        for pod in self.waiting():
+            if short.get(pod.role, 0) > 0:
+                short[pod.role] -= 1
+                first.append(pod)
+        rest = [pod for pod in self.waiting() if pod not in first]
+        return first + rest[: max(0, self.minimum - placed.total() - len(first))]
 
     def whole(self, more: Counter[str]) -> bool:
         """Whether its minimum holds places with these members more, by role."""
@@ -317,9 +326,6 @@ class World:
         for one in plan.evictions:
             self.groups[one.gang].pods[one.pod].leaving = True
             self.groups[one.by].victims.add(one.pod)
-        for uid in promised:
-            self.groups[uid].preemptions += 1
-            self.groups[uid].excused = False
 
     def is_left(self, uid: str) -> bool:
         """Whether pods are still leaving for a gang, or leaving the nodes where room is held for it."""
@@ -329,7 +335,6 @@ class World:
     def give_up(self, uid: str) -> None:
         """Room promised to a gang is given up."""
         self.holds = tuple(hold for hold in self.holds if hold.owner != uid)
-        self.groups[uid].excused = True
 
     # --- what the engine is told
 
