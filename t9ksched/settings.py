@@ -24,6 +24,7 @@ class Settings(BaseSettings):
         host, port: where REST listens.
         internal_host, internal_port: where the leader serves `/internal/v1`; port 0 takes a free one.
         internal_address: the URL by which API replicas reach this leader, if it differs from host and port.
+        health_host, health_port: where scheduler and controllers answer a kubelet's probes; None is nowhere.
         internal_secret: shared by scheduler and API; None lets a single process make its own.
         admin_token: the administrator's token of the first start; None makes a random one.
         retention_days: how long history and deleted jobs are kept.
@@ -43,6 +44,8 @@ class Settings(BaseSettings):
     internal_host: str = "127.0.0.1"
     internal_port: int = Field(default=0, ge=0, le=65535)
     internal_address: str | None = None
+    health_host: str = "127.0.0.1"
+    health_port: int | None = Field(default=None, ge=0, le=65535)
     internal_secret: SecretStr | None = None
     admin_token: SecretStr | None = None
     retention_days: int = Field(default=90, ge=1)

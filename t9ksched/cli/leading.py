@@ -1,4 +1,7 @@
-"""Doing something only while a Lease is ours, and ending rather than going on beside the next leader."""
+"""Doing something only while a Lease is ours, and ending rather than going on beside the next leader.
+
+Who leads speaks to the cluster by a client whose writes end before the lease does: `connect` with `WRITE_SECONDS`.
+"""
 
 import asyncio
 import os
@@ -10,8 +13,9 @@ import structlog
 
 from t9ksched.cli.failure import Failure
 from t9ksched.cli.foreign import first_cause
+from t9ksched.cli.health import probed
 from t9ksched.kube.guarded import GuardedPort
-from t9ksched.kube.lease import LeaderElection
+from t9ksched.kube.lease import LeaderElection, Timing
 from t9ksched.kube.port import ClusterPort
 from t9ksched.model.names import SYSTEM_NAMESPACE
 
@@ -19,14 +23,23 @@ log = structlog.get_logger(__name__)
 
 SCHEDULER_LEASE = "t9k-scheduler"
 CONTROLLER_LEASE = "t9ksched-controller"
+WRITE_SECONDS = Timing().duration - Timing().renew_deadline - 0.5
+"""Shorter than what is left of the lease when its renewal fails: a write of a leader ends before its lease does."""
+_HEARD_SECONDS = 30.0
+"""Without an answer about the lease for this long, a process counts as cut off from the cluster."""
 
 
 @asynccontextmanager
-async def leading(client: ClusterPort, name: str) -> AsyncIterator[ClusterPort]:
+async def leading(
+    client: ClusterPort, name: str, probes: tuple[str, int | None] = ("", None)
+) -> AsyncIterator[ClusterPort]:
     """Wait for the lease `name`; the block runs while it is ours, on a port that writes only then.
+
+    `probes` is the host and port where a kubelet asks after this process, waiting or leading; no port, no probes.
 
     Raises:
         Failure: the lease was lost.
+        PortInUse: nothing can listen at `probes`.
     """
     won, lost = asyncio.Event(), asyncio.Event()
     identity = f"{socket.gethostname()}_{os.getpid()}"
@@ -39,7 +52,7 @@ async def leading(client: ClusterPort, name: str) -> AsyncIterator[ClusterPort]:
         raise Failure(f"The lease {SYSTEM_NAMESPACE}/{name} was lost: another process leads now.")
 
     with first_cause():
-        async with asyncio.TaskGroup() as tasks:
+        async with probed(*probes, lambda: election.heard(_HEARD_SECONDS)), asyncio.TaskGroup() as tasks:
             striving = tasks.create_task(election.run())
             try:
                 if not election.holds():

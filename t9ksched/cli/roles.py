@@ -16,7 +16,7 @@ from api.leader import HttpLeader
 from api.server import Server, listen
 from api.services import Services
 from t9ksched.cli.failure import Failure
-from t9ksched.cli.leading import CONTROLLER_LEASE, SCHEDULER_LEASE, leading
+from t9ksched.cli.leading import CONTROLLER_LEASE, SCHEDULER_LEASE, WRITE_SECONDS, leading
 from t9ksched.controller.service import Controllers
 from t9ksched.kube.config import connect
 from t9ksched.scheduler.service import SchedulerService
@@ -25,17 +25,14 @@ from t9ksched.store import Store
 
 log = structlog.get_logger(__name__)
 
-LEADER_WRITE_SECONDS = 4.5
-"""Shorter than what is left of the lease when its renewal fails: a write of a leader ends before its lease does."""
-
 
 async def scheduler(settings: Settings) -> int:
     """Schedule while this process leads."""
     secret = _secret(settings)
     async with (
         _store(settings) as store,
-        connect(settings.kubeconfig) as client,
-        leading(client, SCHEDULER_LEASE) as port,
+        connect(settings.kubeconfig, write_timeout=WRITE_SECONDS) as client,
+        leading(client, SCHEDULER_LEASE, (settings.health_host, settings.health_port)) as port,
     ):
         service = SchedulerService(
             port,
@@ -52,7 +49,10 @@ async def scheduler(settings: Settings) -> int:
 
 async def controller(settings: Settings) -> int:
     """Turn jobs into pods while this process leads."""
-    async with connect(settings.kubeconfig) as client, leading(client, CONTROLLER_LEASE) as port:
+    async with (
+        connect(settings.kubeconfig, write_timeout=WRITE_SECONDS) as client,
+        leading(client, CONTROLLER_LEASE, (settings.health_host, settings.health_port)) as port,
+    ):
         await Controllers(port).run()
     return 0
 

@@ -22,7 +22,7 @@ from api.services import Services
 from t9ksched.cli.datadir import ClientFile, database_url, lock
 from t9ksched.cli.failure import BAD_USAGE, Failure
 from t9ksched.cli.foreign import failures, first_cause
-from t9ksched.cli.leading import SCHEDULER_LEASE, leading
+from t9ksched.cli.leading import SCHEDULER_LEASE, WRITE_SECONDS, leading
 from t9ksched.controller.service import Controllers
 from t9ksched.devcluster.agents import Agents
 from t9ksched.devcluster.cluster import DevCluster
@@ -115,7 +115,9 @@ async def _start(plan: Plan, stack: AsyncExitStack) -> Running:
         await dev.start()
         stack.push_async_callback(dev.stop)
         dev.write_kubeconfig(kubeconfig)
-    client: ClusterPort = await stack.enter_async_context(connect(kubeconfig))
+    client: ClusterPort = await stack.enter_async_context(
+        connect(kubeconfig, write_timeout=None if dev else WRITE_SECONDS)
+    )
     if plan.observe:
         client = read_only(client)
     elif dev is None:

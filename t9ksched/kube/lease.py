@@ -107,6 +107,11 @@ class LeaderElection:
         self._until: float | None = None
         self._sighting = Sighting("", clock())
         self._leading = False
+        self._heard: float | None = None
+
+    def heard(self, within: float) -> bool:
+        """Whether the server answered about the lease in the last `within` seconds, whatever it said."""
+        return self._heard is not None and self._clock() - self._heard <= within
 
     def holds(self) -> bool:
         """Whether we lead at this very moment."""
@@ -130,6 +135,7 @@ class LeaderElection:
         try:
             async with asyncio.timeout(self._timing.renew_deadline / 2):
                 renewed = await self._try(started)
+            self._heard = self._clock()
         except TimeoutError:
             renewed = False
         except ApiError as error:

@@ -253,18 +253,20 @@ class Projection:
                 },
                 "spec": wanted,
             }
-            item = await self._client.create(QUEUES, body, names.SYSTEM_NAMESPACE)
-            self.objects[record.name] = item
-            return item
+            return self._answered(record.name, None, await self._client.create(QUEUES, body, names.SYSTEM_NAMESPACE))
         if not self._edited_outside(item) and {key: _annotations(item).get(key) for key in marks} == marks:
             return item
         fresh = msgspec.json.decode(msgspec.json.encode(item))
         fresh["spec"] = wanted
         fresh["metadata"]["annotations"] = _annotations(item) | marks
         fresh["metadata"]["labels"] = dict(record.labels)
-        item = await self._client.replace(QUEUES, fresh)
-        self.objects[record.name] = item
-        return item
+        return self._answered(record.name, item, await self._client.replace(QUEUES, fresh))
+
+    def _answered(self, name: str, before: dict[str, Any] | None, answer: dict[str, Any]) -> dict[str, Any]:
+        """Take the answer to a write, unless the watch brought something since: that may be newer, an answer late."""
+        if self.objects.get(name) is before:
+            self.objects[name] = answer
+        return answer
 
     async def _write_status(self, name: str, item: dict[str, Any]) -> None:
         before = item.get("status") or {}
@@ -272,7 +274,8 @@ class Projection:
         if status == before:
             return
         body = {"metadata": {"uid": item["metadata"]["uid"]}, "status": _replacing(before, status)}
-        self.objects[name] = await self._client.patch(QUEUES, name, names.SYSTEM_NAMESPACE, body, subresource="status")
+        answer = await self._client.patch(QUEUES, name, names.SYSTEM_NAMESPACE, body, subresource="status")
+        self._answered(name, item, answer)
 
 
 def _annotations(item: dict[str, Any]) -> dict[str, str]:

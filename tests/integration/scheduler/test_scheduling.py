@@ -1,10 +1,16 @@
 """The scheduler from outside: what is in the cluster afterwards."""
 
-from t9ksched.kube.resources import JOBS, PODGROUPS, PODS, QUEUES
+import asyncio
+from typing import Any
+
+import pytest
+
+from t9ksched.kube.resources import JOBS, PODGROUPS, PODS, QUEUES, Resource
+from t9ksched.kube.rights import SCHEDULER
 from t9ksched.model import names
 from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start
-from tests.integration.world import GPU, World
+from tests.integration.world import GPU, PATIENCE, World
 
 CARDS = names.GPU_INDEX_PREFIX + "main"
 
@@ -115,6 +121,28 @@ async def test_a_queue_edited_as_an_object_is_taken_over_or_reverted(
         await world.until(QUEUES, queue, lambda q: "not a key" not in q["spec"]["nodeSelector"]["matchLabels"], system)
         await store.queues.edit(queue, lambda old: (old.labels, old.spec | {"closed": True}))
         await world.until(QUEUES, queue, lambda q: q["spec"].get("closed") is True, system)
+
+
+async def test_an_edit_that_is_seen_before_the_answer_to_our_own_write_is_not_lost(
+    world: World, start: Start, queue: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system, account = names.SYSTEM_NAMESPACE, await world.account(SCHEDULER)
+    patch, edited = account.patch, False
+
+    async def late(res: Resource, name: str, *rest: Any, **options: Any) -> Any:
+        nonlocal edited
+        answer = await patch(res, name, *rest, **options)
+        if res is QUEUES and name == queue and not edited:
+            edited = True
+            await world.client.patch(QUEUES, queue, system, {"spec": {"priority": 7}})
+            async with asyncio.timeout(PATIENCE):
+                while service._projection.objects[queue]["spec"]["priority"] != 7:  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+        return answer
+
+    monkeypatch.setattr(account, "patch", late)
+    async with start() as service:
+        await world.event(names.EVENT_QUEUE_EDITED_OUTSIDE, queue, system)
 
 
 async def test_an_unknown_and_a_closed_queue_keep_their_pods_waiting_with_the_reason(

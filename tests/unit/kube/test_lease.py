@@ -123,6 +123,21 @@ async def test_failing_requests_let_it_end_by_the_clock(verb: str, failure: Exce
     assert not await first.attempt()
 
 
+async def test_an_answer_counts_for_a_while_whoever_leads() -> None:
+    port, clock = MemoryPort(), Clock()
+    await candidate(port, "other", clock).attempt()
+    waiting = candidate(port, "me", clock)
+    assert not waiting.heard(30)
+    assert not await waiting.attempt()
+    assert waiting.heard(30)
+    clock.seconds += 20
+    port.fail["get"] = [ServerError(500, "", "down")]
+    await waiting.attempt()
+    assert waiting.heard(30)
+    clock.seconds += 11
+    assert not waiting.heard(30)
+
+
 async def test_a_losing_creation_is_no_leadership() -> None:
     port, clock = MemoryPort(), Clock()
     port.fail["create"] = [Conflict(409)]
