@@ -15,7 +15,7 @@ from t9ksched.kube.resources import (
     PYTORCHTRAININGJOBS,
     STORAGECLASSES,
 )
-from tests.chaos.witness import GPU, GROUP, OURS, QUEUE
+from tests.chaos.witness import GPU, GROUP, KEPT, MADE, OURS, QUEUE
 
 if TYPE_CHECKING:
     from tests.chaos.world import World
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 Object = dict[str, Any]
 RUN = "devcluster.tensorstack.dev/run-seconds"
 STOP = "devcluster.tensorstack.dev/stop-seconds"
-MADE, KEPT = "made-for-it", "kept-on-nodes"
-"""Storage classes: one whose volumes are made where the pod goes, one with volumes that lie on nodes."""
 
 
 def template(cards: int, seconds: float | None, container: str = "main") -> Object:

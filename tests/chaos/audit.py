@@ -6,8 +6,8 @@ from typing import Any
 from t9ksched.kube.resources import QUEUES
 from t9ksched.model.names import SYSTEM_NAMESPACE
 from t9ksched.store.jobs import JobRecord
-from tests.chaos.asked import KEPT, Asked
-from tests.chaos.witness import ENDED, GPU, OURS
+from tests.chaos.asked import Asked
+from tests.chaos.witness import ENDED, GPU, KEPT, OURS
 from tests.chaos.world import World
 
 Object = dict[str, Any]

@@ -13,8 +13,9 @@ from random import Random
 from t9ksched.devcluster.faults import Rule
 from t9ksched.engine.policy import Policy
 from t9ksched.kube.resources import PODS
-from tests.chaos.asked import MADE, Asked, Gang, pod
+from tests.chaos.asked import Asked, Gang, pod
 from tests.chaos.audit import audit_at_rest
+from tests.chaos.witness import MADE
 from tests.chaos.world import World
 
 SILENCE = 260.0

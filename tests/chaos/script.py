@@ -8,9 +8,10 @@ from random import Random
 from t9ksched.devcluster.faults import Rule
 from t9ksched.kube.resources import NODES, PODS
 from tests.chaos import asked
-from tests.chaos.asked import KEPT, MADE, Asked
+from tests.chaos.asked import Asked
 from tests.chaos.lives import WRITES, Life
 from tests.chaos.repeat import SQL, START
+from tests.chaos.witness import KEPT, MADE
 from tests.chaos.world import World
 
 Happening = tuple[float, str, Callable[[], Awaitable[None]]]

@@ -21,6 +21,8 @@ QUEUE = "scheduler.tensorstack.dev/queue"
 OURS = "t9k-scheduler"
 ENDED = ("Succeeded", "Failed")
 GPU = "nvidia.com/gpu"
+MADE, KEPT = "made-for-it", "kept-on-nodes"
+"""Storage classes: one whose volumes are made where the pod goes, one with volumes that lie on nodes."""
 LAG = 90.0
 """Seconds for which a decision taken under an earlier quota, or on an earlier state of a node, may still be bound."""
 
@@ -40,6 +42,11 @@ class QueueFacts:
         counted += before[-1:]
         numbers = [quota for quota in counted if quota is not None]
         return None if len(numbers) < len(counted) else max(numbers)
+
+
+def _lies_on(volume: Object, hostname: str | None) -> bool:
+    terms = volume["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"]
+    return any(hostname in term["matchExpressions"][0]["values"] for term in terms)
 
 
 class Witness:
@@ -235,7 +242,9 @@ class Witness:
         return {key: value - taken[key] for key, value in has.items()}
 
     def reaches(self, pod: Object, node: Object) -> bool:
-        """Whether the volumes that the pod's claims are bound to, or are being bound to, can be used on the node."""
+        """Whether the pod's volumes can be used on the node: those that its claims are bound to, or being bound to, or,
+        where volumes lie on nodes, one that is nobody's yet.
+        """
         hostname = (node["metadata"].get("labels") or {}).get("kubernetes.io/hostname")
         for volume in pod["spec"].get("volumes") or ():
             name = (volume.get("persistentVolumeClaim") or {}).get("claimName")
@@ -244,10 +253,12 @@ class Witness:
                 return False
             bound = self.volumes.get((claim or {}).get("spec", {}).get("volumeName", ""))
             if bound is not None:
-                terms = bound["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"]
-                if not any(hostname in term["matchExpressions"][0]["values"] for term in terms):
+                if not _lies_on(bound, hostname):
                     return False
             elif claim is not None:
+                free = (one for one in self.volumes.values() if not one["spec"].get("claimRef"))
+                if claim["spec"]["storageClassName"] == KEPT and not any(_lies_on(one, hostname) for one in free):
+                    return False
                 chosen = (claim["metadata"].get("annotations") or {}).get("volume.kubernetes.io/selected-node")
                 if chosen not in (None, node["metadata"]["name"]):
                     return False
