@@ -27,6 +27,7 @@ from t9ksched.kube.credentials import Credentials
 from t9ksched.kube.errors import ApiError, Expired, TimedOut, Unreachable
 from t9ksched.kube.lane import CONNECT_SECONDS, Lane, probe
 from t9ksched.kube.lines import LineSplitter
+from t9ksched.kube.message import Request
 from t9ksched.kube.port import BOOKMARK, Object, ObjectList, Page, Payload, WatchEvent
 from t9ksched.kube.resources import PODS, Resource
 
@@ -46,7 +47,6 @@ _HEADERS = {
     "Accept-Encoding": "identity",
 }
 _plain_target = re.compile(r"[!-~]+").fullmatch
-_plain_value = re.compile(r"[ -~]*").fullmatch
 
 
 class _ListMeta(msgspec.Struct, rename="camel", gc=False):
@@ -92,8 +92,6 @@ class Client:
         self._prefix = ""
         self._extra: dict[str, Any] = {}
         self._lane: Lane | None = None
-        self._fixed: tuple[str | None, bytes] = (None, b"")
-        """The header lines of every request with this authorization."""
 
     async def __aenter__(self) -> Client:
         await self.open()
@@ -123,9 +121,8 @@ class Client:
             self._lane.retire()
         access = self._credentials.access
         if access.proxy is None:
-            self._lane = Lane(access.host, self._credentials.tls, access.server_name)
+            self._lane = Lane(access.host, self._credentials.sharing_tls, access.server_name, tuple(_HEADERS.items()))
             self._prefix = URL(access.host).raw_path.rstrip("/")
-            self._fixed = (None, b"")
 
     def _new_session(self) -> aiohttp.ClientSession:
         self._generation = self._credentials.generation
@@ -349,18 +346,7 @@ class Client:
             lane = self._lane
             if lane is None:
                 raise Unreachable(f"{method} {target}: the client is closed")
-            if authorization != self._fixed[0] or not self._fixed[1]:
-                self._fixed = authorization, _lines(lane, authorization)
-            head = f"{method} {self._prefix}{target} HTTP/1.1\r\n".encode("ascii") + self._fixed[1]
-            if body is None:
-                request = head + b"\r\n"
-            else:
-                request = b"%sContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s" % (
-                    head,
-                    content_type.encode("ascii"),
-                    len(body),
-                    body,
-                )
+            request = Request(method, self._prefix + target, body, content_type, authorization)
             try:
                 answer = await lane.exchange(request, allowed)
             except Unreachable as failure:
@@ -445,16 +431,6 @@ def named(res: Resource, payload: Payload) -> Object:
     obj.setdefault("apiVersion", res.api_version)
     obj.setdefault("kind", res.kind)
     return obj
-
-
-def _lines(lane: Lane, authorization: str | None) -> bytes:
-    """The header lines that all requests have."""
-    headers = {"Host": lane.authority.decode(), **_HEADERS}
-    if authorization:
-        if not _plain_value(authorization):
-            raise Unreachable("the credentials hold characters that no HTTP header may have: log in anew")
-        headers["Authorization"] = authorization
-    return "".join(f"{name}: {value}\r\n" for name, value in headers.items()).encode("ascii")
 
 
 def _selection(label_selector: str, field_selector: str) -> dict[str, str]:

@@ -54,6 +54,7 @@ class Credentials:
         self._access: Access | None = None
         self._due: float | None = None
         self._tls: ssl.SSLContext | None = None
+        self._sharing_tls: ssl.SSLContext | None = None
         self._lock = asyncio.Lock()
         self._files: tuple[object, ...] = ()
         self._fruitless = -math.inf
@@ -87,6 +88,11 @@ class Credentials:
     def tls(self) -> ssl.SSLContext | None:
         """The TLS context for https hosts, of this `generation`; None for http."""
         return self._tls
+
+    @property
+    def sharing_tls(self) -> ssl.SSLContext | None:
+        """The same for connections that may speak HTTP/2."""
+        return self._sharing_tls
 
     async def authorization(self) -> str | None:
         """The Authorization header to send now."""
@@ -124,8 +130,10 @@ class Credentials:
             files = _fingerprint(access.ca_file, access.cert_file, access.key_file)
             if self._tls is None or files != self._files:
                 fresh = _context(access)  # raises while a certificate and its key do not belong together yet
+                sharing = _context(access)
+                sharing.set_alpn_protocols(["h2", "http/1.1"])
                 self.generation += self._tls is not None
-                self._tls, self._files = fresh, files
+                self._tls, self._sharing_tls, self._files = fresh, sharing, files
         self._access = access
         self._due = None if access.fresh_for is None else self._clock() + access.fresh_for
 

@@ -1,90 +1,109 @@
-"""A narrow lane for small requests: HTTP/1.1 over kept connections, at a fraction of a general client's CPU.
+"""A narrow lane for small requests, at a fraction of a general client's CPU.
 
-One request is in flight on a connection, and nothing is ever sent again: what came of a request whose answer did not
-come is for the caller to find out. Every exchange ends in an `Answer`, or in Unreachable (`sent` says whether the
-server may have seen the request) or TimedOut. Bodies come with a length, in chunks, or until the connection ends; an
-answer that cannot be understood counts as a broken connection. Watches, lists and proxies are not for this lane.
+By TLS a server is offered HTTP/2, as Kubernetes API servers speak it: all requests then share a connection. Else, and
+where the server declines, each request under way has a connection of its own (HTTP/1.1), which is kept for the next.
+Nothing is ever sent again: what came of a request whose answer did not come is for the caller to find out. Every
+exchange ends in an `Answer`, or in Unreachable (`sent` says whether the server may have seen the request) or TimedOut.
+Watches, lists and proxies are not for this lane.
 """
 
 from __future__ import annotations
 
 import asyncio
-import re
 import socket
 import ssl
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol, cast
 
 from yarl import URL
 
-from t9ksched.kube.errors import TimedOut, Unreachable
+from t9ksched.kube.errors import Unreachable
+from t9ksched.kube.http1 import Http1Connection, Writer
+from t9ksched.kube.http2 import Http2Connection
+from t9ksched.kube.message import Answer, Origin, Request
 
 CONNECT_SECONDS: Final = 10.0
 _IDLE_SECONDS: Final = 50.0
 """Connections idle for longer are not used again: servers and balancers between close silent ones about then."""
-_LONGEST_HEAD: Final = 65_536
-_LONGEST_LINE: Final = 1024
-_UNTIL_CLOSED: Final = -1
-_CHUNKED: Final = -2
-_fields = re.compile(
-    rb"\r\n(content-length|transfer-encoding|connection|retry-after):[ \t]*([^\r\n]*)", re.IGNORECASE
-).findall
-"""What is read of a head."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A whole response; `reason` is the word after the status, `retry_after` that header as it came."""
+class _UnderWay(Protocol):
+    """A request whose answer is awaited; `deadline` is a time of the event loop's clock."""
 
-    status: int
-    reason: str
-    retry_after: str
-    content: bytes
+    deadline: float
 
-
-class _BrokenError(Exception):
-    """The server's bytes are not an HTTP response."""
+    def expire(self) -> None: ...
 
 
 class Lane:
-    """Connections to one server. `server` is its URL, `tls` the context for https, `server_name` the name that its
-    certificate bears when that is not the URL's host.
+    """Connections to one server. `server` is its URL, `tls` the context for https, which says what versions of HTTP are
+    offered, `server_name` the name that the certificate bears when that is not the URL's host, `headers` what every
+    request bears.
     """
 
-    def __init__(self, server: str, tls: ssl.SSLContext | None = None, server_name: str | None = None) -> None:
+    def __init__(
+        self,
+        server: str,
+        tls: ssl.SSLContext | None = None,
+        server_name: str | None = None,
+        headers: tuple[tuple[str, str], ...] = (),
+    ) -> None:
         url = URL(server)
         assert url.host is not None
         self._host, self._port = url.host, url.port or 443
         self._tls = (tls or ssl.create_default_context()) if url.scheme == "https" else None
         self._server_name = (server_name or url.host) if self._tls else None
         name = f"[{url.host}]" if ":" in url.host else url.host
-        self.authority = (name if url.is_default_port() else f"{name}:{self._port}").encode("ascii")
-        self._idle: list[_Connection] = []
-        self._busy: set[_Connection] = set()
+        self.authority = name if url.is_default_port() else f"{name}:{self._port}"
+        self._origin = Origin(url.scheme, self.authority, headers)
+        self._writer = Writer(self._origin)
+        self._shares = self._tls is not None
+        """Whether the server may speak HTTP/2, as far as is known."""
+        self._shared: list[Http2Connection] = []
+        self._opening: asyncio.Task[Http1Connection | Http2Connection] | None = None
+        self._idle: list[Http1Connection] = []
+        self._lent: set[Http1Connection] = set()
+        self._under_way: set[_UnderWay] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._closed = False
 
-    async def exchange(self, request: bytes, timeout: float) -> Answer:
-        """Send the bytes of one request and return its answer; `timeout` is in seconds, for all of it.
+    async def exchange(self, request: Request, timeout: float) -> Answer:
+        """Send one request and return its answer; `timeout` is in seconds, for all of it.
 
         Raises Unreachable or TimedOut.
         """
-        loop = asyncio.get_running_loop()
-        now = loop.time()
-        connection = self._kept(now) or await self._connect(timeout)
-        connection.deadline = now + timeout
-        if self._timer is None or connection.deadline < self._timer.when():
-            self._watch(connection.deadline)
-        self._busy.add(connection)
+        started = asyncio.get_running_loop().time()
+        deadline = started + timeout
+        connection = self._with_room() or self._kept(started) or await self._open(timeout)
+        if isinstance(connection, Http1Connection):
+            return await self._alone(connection, request, deadline)
+        stream = connection.begin(request, deadline)
+        connection.used = started
+        self._watch(deadline)
+        self._under_way.add(stream)
         try:
-            answer = await connection.send(request)
+            return await stream.answer
+        except asyncio.CancelledError:
+            stream.abort()
+            raise
+        finally:
+            self._under_way.discard(stream)
+
+    async def _alone(self, connection: Http1Connection, request: Request, deadline: float) -> Answer:
+        """An exchange on a connection that nobody else uses meanwhile."""
+        connection.deadline = deadline
+        self._watch(deadline)
+        self._under_way.add(connection)
+        self._lent.add(connection)
+        try:
+            answer = await connection.send(self._writer.bytes_of(request))
         except BaseException:  # a cancelled request's answer would be taken for the next one's
             connection.abort()
             raise
         finally:
-            self._busy.discard(connection)
+            self._under_way.discard(connection)
+            self._lent.discard(connection)
         if connection.reusable and not self._closed:
-            connection.used = loop.time()
+            connection.used = asyncio.get_running_loop().time()
             self._idle.append(connection)
         else:
             connection.abort()
@@ -95,18 +114,74 @@ class Lane:
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
-        for connection in (*self._idle, *self._busy):
+        if self._opening is not None:
+            self._opening.cancel()
+        for connection in (*self._idle, *self._lent):
             connection.abort()
+        for shared in self._shared:
+            shared.abort()
         self._idle.clear()
+        self._shared.clear()
 
     def retire(self) -> None:
-        """Let go of connections: those idle now, those under way after their answer."""
+        """Let go of connections: those idle now, those under way after their answers."""
         self._closed = True
         for connection in self._idle:
             connection.abort()
+        for shared in self._shared:
+            shared.retire()
         self._idle.clear()
+        self._shared.clear()
 
-    def _kept(self, now: float) -> _Connection | None:
+    def _with_room(self) -> Http2Connection | None:
+        """A shared connection that takes another request."""
+        if not self._shared:
+            return None
+        now = asyncio.get_running_loop().time()
+        for connection in self._shared:
+            if connection.idle and now - connection.used > _IDLE_SECONDS:
+                connection.retire()
+            elif connection.room:
+                return connection
+        self._shared = [connection for connection in self._shared if connection.open]
+        return None
+
+    async def _open(self, timeout: float) -> Http1Connection | Http2Connection:
+        """A new connection: one for all who wait for it where the server speaks HTTP/2, else each its own."""
+        if not self._shares:
+            connection = await self._connect(timeout)
+            if isinstance(connection, Http2Connection):
+                self._shared.append(connection)
+                self._shares = True
+            return connection
+        try:
+            async with asyncio.timeout(timeout):
+                while self._shares:
+                    if self._opening is None:
+                        self._opening = asyncio.create_task(self._connect(timeout))
+                        self._opening.add_done_callback(self._opened)
+                    await asyncio.shield(self._opening)
+                    if (found := self._with_room()) is not None:
+                        return found  # else those who waited with us took all of it
+        except TimeoutError as failure:
+            raise Unreachable(f"cannot connect to {self.authority} in time") from failure
+        return self._kept(asyncio.get_running_loop().time()) or await self._connect(timeout)
+
+    def _opened(self, opening: asyncio.Task[Http1Connection | Http2Connection]) -> None:
+        self._opening = None
+        if opening.cancelled() or opening.exception() is not None:
+            return
+        connection = opening.result()
+        connection.used = asyncio.get_running_loop().time()
+        if self._closed:
+            connection.abort()
+        elif isinstance(connection, Http2Connection):
+            self._shared.append(connection)
+        else:
+            self._shares = False
+            self._idle.append(connection)
+
+    def _kept(self, now: float) -> Http1Connection | None:
         while self._idle:
             connection = self._idle.pop()
             if connection.open and now - connection.used < _IDLE_SECONDS:
@@ -114,238 +189,67 @@ class Lane:
             connection.abort()
         return None
 
-    async def _connect(self, timeout: float) -> _Connection:
-        where = self.authority.decode()
+    async def _connect(self, timeout: float) -> Http1Connection | Http2Connection:
+        where = self.authority
         if self._closed:
             raise Unreachable(f"the connections to {where} are closed")
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(min(timeout, CONNECT_SECONDS)):
-                _, connection = await loop.create_connection(
-                    _Connection, self._host, self._port, ssl=self._tls, server_hostname=self._server_name
+                _, chosen = await loop.create_connection(
+                    lambda: _Choice(self._origin),
+                    self._host,
+                    self._port,
+                    ssl=self._tls,
+                    server_hostname=self._server_name,
                 )
+                if isinstance(chosen.connection, Http2Connection):
+                    await chosen.connection.told
         except TimeoutError as failure:
             raise Unreachable(f"cannot connect to {where} in time") from failure
+        except Unreachable as failure:
+            raise Unreachable(f"cannot connect to {where}: {failure.message}") from failure
         except (OSError, ValueError) as failure:  # ssl.SSLError is an OSError; a bad certificate's name a ValueError
             raise Unreachable(f"cannot connect to {where}: {failure or type(failure).__name__}") from failure
-        return connection
+        return chosen.connection
 
     def _watch(self, when: float) -> None:
         """One timer for all requests: it rings at the earliest deadline."""
         if self._timer is not None:
+            if self._timer.when() <= when:
+                return
             self._timer.cancel()
         self._timer = asyncio.get_running_loop().call_at(when, self._expire)
 
     def _expire(self) -> None:
         self._timer = None
         now = asyncio.get_running_loop().time()
-        for connection in self._busy:
-            if connection.deadline <= now:
-                connection.expire()
-        left = [connection.deadline for connection in self._busy if connection.deadline > now]
+        for request in self._under_way:
+            if request.deadline <= now:
+                request.expire()
+        left = [request.deadline for request in self._under_way if request.deadline > now]
         if left:
             self._watch(min(left))
 
 
-class _Connection(asyncio.Protocol):
-    """One connection: `send` a request, await its answer, then the next."""
+class _Choice(asyncio.Protocol):
+    """What a new connection begins with: the version of HTTP that the server agreed to takes over at once."""
 
-    __slots__ = (
-        "_answer",
-        "_at",
-        "_buffer",
-        "_head",
-        "_pieces",
-        "_size",
-        "_transport",
-        "deadline",
-        "reusable",
-        "used",
-    )
+    connection: Http1Connection | Http2Connection
 
-    def __init__(self) -> None:
-        self.deadline = self.used = 0.0
-        self.reusable = True
-        self._transport: asyncio.Transport
-        self._answer: asyncio.Future[Answer] | None = None
-        self._buffer = bytearray()
-        self._begin()
-
-    def _begin(self) -> None:
-        self._head: tuple[int, str, str] | None = None
-        self._size = 0
-        self._at = 0
-        self._pieces: list[bytes] = []
-
-    # Requests
-
-    @property
-    def open(self) -> bool:
-        """Whether another request may be sent."""
-        return self.reusable and not self._transport.is_closing()
-
-    async def send(self, request: bytes) -> Answer:
-        """The answer to these bytes."""
-        if not self.open:
-            raise Unreachable("the connection broke before the request was sent")
-        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._answer = answer
-        self._transport.write(request)
-        return await answer
-
-    def abort(self) -> None:
-        """Close at once, without waiting for what the other side has to say."""
-        self.reusable = False
-        self._transport.abort()
-
-    def expire(self) -> None:
-        """The request's time is over."""
-        self._fail(TimedOut("no answer in time"))
-
-    def _fail(self, error: Exception) -> None:
-        answer, self._answer = self._answer, None
-        self.reusable = False
-        if answer is not None and not answer.done():
-            answer.set_exception(error)
-
-    def _done(self, content: bytes) -> None:
-        assert self._head is not None
-        answer, self._answer = self._answer, None
-        status, reason, retry_after = self._head
-        if self._buffer:  # more than was asked for: whose answer the rest would be nobody can tell
-            self.reusable = False
-        self._begin()
-        if answer is not None and not answer.done():
-            answer.set_result(Answer(status, reason, retry_after, content))
-
-    # What asyncio calls
+    def __init__(self, origin: Origin) -> None:
+        self._origin = origin
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """See asyncio.Protocol."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        transport = cast("asyncio.Transport", transport)
         if (raw := transport.get_extra_info("socket")) is not None:
             probe(raw)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """See asyncio.Protocol."""
-        if self._head is not None and self._size == _UNTIL_CLOSED and exc is None:
-            content = bytes(self._buffer)
-            self._buffer.clear()
-            self._done(content)
-        self._fail(Unreachable(f"the connection broke: {exc or 'the server closed it'}", sent=True))
-
-    def data_received(self, data: bytes) -> None:
-        """See asyncio.Protocol."""
-        if self._answer is None:  # nothing was asked: such a connection cannot be trusted
-            self.abort()
-            return
-        self._buffer += data
-        try:
-            if self._head is None and not self._read_head():
-                return
-            self._read_body()
-        except _BrokenError as fault:
-            self._fail(Unreachable(f"the answer cannot be understood: {fault}", sent=True))
-            self.abort()
-
-    # Reading an answer
-
-    def _read_head(self) -> bool:
-        """Take the head off the buffer; False while it is not whole."""
-        while True:
-            end = self._buffer.find(b"\r\n\r\n")
-            if end < 0:
-                if len(self._buffer) > _LONGEST_HEAD:
-                    raise _BrokenError("its head does not end")
-                return False
-            head = bytes(self._buffer[:end])
-            del self._buffer[: end + 4]
-            status = _status(head)
-            if status == 101:
-                raise _BrokenError("the server changes the protocol")
-            if status >= 200:  # before that, it only says that an answer is to come
-                break
-        fields: dict[bytes, bytes] = {}
-        for name, value in _fields(head):
-            name, value = name.lower(), value.rstrip(b" \t")
-            if name in fields and name in (b"content-length", b"transfer-encoding"):
-                raise _BrokenError("it has two lengths")
-            fields[name] = b"%s, %s" % (fields[name], value) if name in fields else value
-        self._size = _size(status, fields)
-        connection = fields.get(b"connection", b"").lower()
-        old = head.startswith(b"HTTP/1.0")
-        if b"close" in connection or (old and b"keep-alive" not in connection) or self._size == _UNTIL_CLOSED:
-            self.reusable = False
-        reason = head[13:].split(b"\r\n", 1)[0].decode("latin-1")
-        self._head = status, reason, fields.get(b"retry-after", b"").decode("latin-1")
-        return True
-
-    def _read_body(self) -> None:
-        size = self._size
-        if size >= 0:
-            if len(self._buffer) >= size:
-                content = bytes(self._buffer[:size])
-                del self._buffer[:size]
-                self._done(content)
-        elif size == _CHUNKED:
-            self._read_chunks()
-
-    def _read_chunks(self) -> None:
-        """Take whole chunks off the buffer; the last one and its trailer end the answer."""
-        buffer, at = self._buffer, self._at
-        while (end := buffer.find(b"\r\n", at)) >= 0:
-            size = _chunk_size(bytes(buffer[at:end]))
-            start = end + 2
-            if size == 0:
-                while (line_end := buffer.find(b"\r\n", start)) > start:  # trailer fields say nothing we need
-                    start = line_end + 2
-                if line_end < 0:
-                    break
-                del buffer[: line_end + 2]
-                self._done(b"".join(self._pieces))
-                return
-            if len(buffer) < start + size + 2:
-                break
-            if buffer[start + size : start + size + 2] != b"\r\n":
-                raise _BrokenError("a chunk is not as long as it says")
-            self._pieces.append(bytes(buffer[start : start + size]))
-            at = start + size + 2
-        else:
-            if len(buffer) - at > _LONGEST_LINE:
-                raise _BrokenError("a chunk's size does not end")
-        self._at = at
-
-
-def _status(head: bytes) -> int:
-    digits = head[9:12]
-    if head[:7] != b"HTTP/1." or head[8:9] != b" " or not digits.isdigit() or head[12:13] not in (b" ", b"\r", b""):
-        raise _BrokenError("it does not begin with an HTTP/1 status")
-    return int(digits)
-
-
-def _size(status: int, fields: dict[bytes, bytes]) -> int:
-    """Bytes of the body, or how else its end is known (RFC 9112, 6.3)."""
-    if status in (204, 304):
-        return 0
-    coding = fields.get(b"transfer-encoding")
-    if coding is not None:
-        if coding.lower() != b"chunked" or b"content-length" in fields:
-            raise _BrokenError("its length is not told in one known way")
-        return _CHUNKED
-    length = fields.get(b"content-length")
-    if length is None:
-        return _UNTIL_CLOSED
-    if not length.isdigit():
-        raise _BrokenError("its length is not a number")
-    return int(length)
-
-
-def _chunk_size(line: bytes) -> int:
-    digits = line.split(b";", 1)[0].strip(b" \t")
-    if not digits or len(digits) > 15 or digits.strip(b"0123456789abcdefABCDEF"):
-        raise _BrokenError("a chunk's size is not a number")
-    return int(digits, 16)
+        tls = transport.get_extra_info("ssl_object")
+        shares = tls is not None and tls.selected_alpn_protocol() == "h2"
+        self.connection = Http2Connection(self._origin) if shares else Http1Connection()
+        transport.set_protocol(self.connection)
+        self.connection.connection_made(transport)
 
 
 def probe(opened: socket.socket) -> None:

@@ -10,9 +10,10 @@ import pytest
 
 from t9ksched.kube import lane as module
 from t9ksched.kube.errors import TimedOut, Unreachable
-from t9ksched.kube.lane import Answer, Lane
+from t9ksched.kube.lane import Lane
+from t9ksched.kube.message import Answer, Request
 
-REQUEST = b"POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n{}"
+REQUEST = Request("POST", "/x", b"{}", authorization="Bearer t")
 OK = b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\nok"
 CERTIFICATES = Path(__file__).parent / "certificates"
 Behaviour = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -111,6 +112,22 @@ async def test_answers_are_read_however_the_network_cuts_them(
     assert (answer.status, answer.content) == (status, content)
     assert (await lane.exchange(REQUEST, 5)).content == b"ok"
     assert peer.connections == 1, "the connection is used again"
+
+
+async def test_what_a_request_says(peer: Peer) -> None:
+    lane = Lane(peer.url, headers=(("Accept", "application/json"),))
+    await lane.exchange(REQUEST, 5)
+    lane.close()
+    lines = [b"POST /x HTTP/1.1", b"Host: " + peer.url[7:].encode(), b"Accept: application/json"]
+    lines += [b"Authorization: Bearer t", b"Content-Type: application/json", b"Content-Length: 2", b"", b"{}"]
+    assert peer.requests == [b"\r\n".join(lines)]
+
+
+async def test_credentials_that_would_begin_another_header_are_not_sent(peer: Peer, lane: Lane) -> None:
+    with pytest.raises(Unreachable, match="log in anew") as caught:
+        await lane.exchange(Request("GET", "/x", authorization="Bearer t\r\nX-Evil: 1"), 5)
+    assert not caught.value.unknown
+    assert peer.requests == []
 
 
 async def test_the_head_keeps_its_word_and_retry_after(peer: Peer, lane: Lane) -> None:
@@ -315,14 +332,14 @@ async def test_a_retired_lane_serves_what_is_under_way(peer: Peer, lane: Lane) -
 @pytest.mark.parametrize(
     ("server", "authority"),
     [
-        ("http://h:8001/as/token", b"h:8001"),
-        ("http://h", b"h"),
-        ("https://h", b"h"),
-        ("https://h:6443", b"h:6443"),
-        ("https://[::1]:6443", b"[::1]:6443"),
+        ("http://h:8001/as/token", "h:8001"),
+        ("http://h", "h"),
+        ("https://h", "h"),
+        ("https://h:6443", "h:6443"),
+        ("https://[::1]:6443", "[::1]:6443"),
     ],
 )
-def test_the_host_header(server: str, authority: bytes) -> None:
+def test_the_host_header(server: str, authority: str) -> None:
     assert Lane(server).authority == authority
 
 
