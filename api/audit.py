@@ -4,11 +4,11 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from starlette.responses import Response
 
 from api.answers import answer, at, documented
-from api.auth import Manager
+from api.auth import Manager, guarded
 from api.problems import invalid
 from api.schemas import AuditPage
 from api.services import Given
@@ -16,7 +16,7 @@ from api.usage import aware
 from t9ksched.model.errors import FieldError
 from t9ksched.store.history import AUDITED
 
-router = APIRouter(prefix="/apis/v1/admin/audit", tags=["audit"])
+router = guarded("/apis/v1/admin/audit", "audit")
 
 
 @router.get(

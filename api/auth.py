@@ -5,16 +5,19 @@ user submits, and sees what is his. A viewer sees what a user sees and changes n
 rules at the end of this file.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Annotated
 
-from fastapi import Depends, Security
+from fastapi import APIRouter, Depends, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from api.problems import Problem
 from api.services import Given
 from t9ksched.admission import access
 from t9ksched.store import tokens
+from t9ksched.store.controls import Stop
+from t9ksched.store.mirror import Decided
 
 _bearer = HTTPBearer(auto_error=False, description="An API token, as `t9ksched token create` prints it.")
 _MAX_TOKEN = 512
@@ -25,11 +28,13 @@ class Caller:
     """The user a request speaks for; `token` is the name of his token, for the record.
 
     `queues` are those a manager rules; for users and viewers the only ones the token is good for, all if empty.
+    `decided` is what stood when the request came: tokens, queues, stops and decisions about jobs.
     """
 
     user: str
     role: str
     token: str
+    decided: Decided = field(repr=False, compare=False)
     groups: frozenset[str] = frozenset()
     queues: frozenset[str] = frozenset()
 
@@ -56,6 +61,15 @@ class Caller:
         """Whether the token is good for the queue at all."""
         return not self.limits or queue in self.limits
 
+    @property
+    def stops(self) -> list[Stop]:
+        """The stops in force."""
+        return self.decided.stops_at(datetime.now(UTC))
+
+    def groups_of(self, user: str) -> frozenset[str]:
+        """The groups of anybody, as his tokens say."""
+        return self.decided.groups_of(user, datetime.now(UTC))
+
     def role_over(self, queue: str) -> str:
         """The rule by which a role alone lets him use the queue, empty if none does."""
         if self.is_admin:
@@ -74,10 +88,13 @@ async def authenticate(
     if credentials is None:
         raise _unauthenticated("this address needs a token", "")
     secret = credentials.credentials
-    record = await services.store.tokens.authenticate(secret) if 0 < len(secret) <= _MAX_TOKEN else None
+    record = None
+    if 0 < len(secret) <= _MAX_TOKEN:
+        decided = await services.store.mirror.now()
+        record = await services.store.tokens.used(decided.tokens.get(tokens.digest(secret)))
     if record is None:
         raise _unauthenticated("the token is unknown or was revoked, or its time is over", ', error="invalid_token"')
-    return Caller(record.owner, record.role, record.name, frozenset(record.groups), frozenset(record.queues))
+    return Caller(record.owner, record.role, record.name, decided, frozenset(record.groups), frozenset(record.queues))
 
 
 async def administrator(caller: Annotated[Caller, Depends(authenticate)]) -> Caller:
@@ -138,6 +155,11 @@ async def actor(caller: Annotated[Caller, Depends(authenticate)]) -> Caller:
             remedy="use a token with the role user",
         )
     return caller
+
+
+def guarded(prefix: str, tag: str) -> APIRouter:
+    """A router of which every route needs a token; what else it needs, each endpoint says."""
+    return APIRouter(prefix=prefix, tags=[tag], dependencies=[Depends(authenticate)])
 
 
 def _unauthenticated(detail: str, hint: str) -> Problem:

@@ -141,7 +141,7 @@ async def _undone(services: Services, items: Sequence[Item], made: Sequence[Obje
 
 
 async def _record(services: Services, caller: Caller, items: Sequence[Item], made: Sequence[Object]) -> None:
-    store, accepted, jobs, events = services.store, [], [], []
+    accepted, jobs, events = [], [], []
     for item, obj in zip(items, made, strict=True):
         acceptance = _acceptance(item, obj, caller)
         about: dict[str, Any] = {
@@ -162,7 +162,7 @@ async def _record(services: Services, caller: Caller, items: Sequence[Item], mad
             events.append(Event(event=history.ACCEPTED, detail={"gpus": shape["gpus"]}, **about))
             row = {key: about[key] for key in ("kind", "namespace", "name", "uid", "queue")}
             jobs.append(JobRecord(**row, submitted_at=acceptance.accepted_at, shape=shape))
-    await store.submitted(accepted, jobs, events)
+    await services.store.submissions.put(accepted, jobs, events)
 
 
 def _acceptance(item: Item, obj: Object, caller: Caller) -> Acceptance:

@@ -24,7 +24,7 @@ class Others:
         if eyes.caller.is_admin:
             return cls(eyes, frozenset())
         try:
-            jobs = await services.leader.jobs()
+            jobs = await services.leader.jobs(eyes.sight)
         except LeaderAway:
             jobs = []
         seen = {(str(job.get("namespace")), f"{job.get('kind')}/{job.get('name')}") for job in jobs if eyes.see(job)}

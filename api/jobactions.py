@@ -3,11 +3,11 @@
 What runs is left alone: holding it would be an eviction, which no button here makes.
 """
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from api.answers import Json, answer, at, body_of, documented
-from api.auth import Caller, User
+from api.auth import Caller, User, guarded
 from api.documents import read_mapping
 from api.kinds import addressed
 from api.leader import LeaderAway
@@ -22,7 +22,7 @@ from t9ksched.store import history
 from t9ksched.store.controls import JobControl
 from t9ksched.store.history import Event
 
-router = APIRouter(prefix="/apis/v1/workloads/{namespace}/{kind}/{name}/actions", tags=["workloads"])
+router = guarded("/apis/v1/workloads/{namespace}/{kind}/{name}/actions", "workloads")
 
 
 @router.post(

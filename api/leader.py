@@ -4,17 +4,24 @@ Its address stands in SQL, the secret is shared. Whoever asks either gets an ans
 long ago the leader was last heard of.
 """
 
+import asyncio
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import aiohttp
 import msgspec
 
 from api.problems import Problem
-from t9ksched.store.instance import Instances
+from t9ksched.store.history import Sight
+from t9ksched.store.instance import Instance, Instances
 
 Json = dict[str, Any]
+Asked = Sequence[tuple[str, str]]
+_KEPT_SECONDS = 1.0
+"""How long it is believed that the leader is where it was; one that does not answer is looked for at once."""
+_FRESH_SECONDS = 0.25
 
 
 class LeaderAway(Problem):
@@ -35,7 +42,7 @@ class LeaderAway(Problem):
 class Leader(Protocol):
     """What a leader can be asked. Each method raises LeaderAway; those about one thing return None if it is unknown."""
 
-    async def jobs(self) -> list[Json]: ...
+    async def jobs(self, seen_by: Sight | None = None) -> list[Json]: ...
     async def job(self, namespace: str, kind: str, name: str) -> Json | None: ...
     async def explanation(self, namespace: str, kind: str, name: str) -> Json | None: ...
     async def nodes(self) -> list[Json]: ...
@@ -52,6 +59,10 @@ class HttpLeader:
         self._headers = {"Authorization": f"Bearer {secret}"}
         self._timeout = aiohttp.ClientTimeout(total=timeout, connect=2.0)
         self._session: aiohttp.ClientSession | None = None
+        self._known: Instance | None = None
+        self._known_until = 0.0
+        self._queues_read: asyncio.Task[dict[str, Json]] | None = None
+        self._queues_until = 0.0
 
     async def __aenter__(self) -> "HttpLeader":
         self._session = aiohttp.ClientSession(timeout=self._timeout, headers=self._headers)
@@ -62,9 +73,9 @@ class HttpLeader:
             await self._session.close()
             self._session = None
 
-    async def jobs(self) -> list[Json]:
-        """Every job the leader knows."""
-        return list((await self._get("jobs"))["jobs"])
+    async def jobs(self, seen_by: Sight | None = None) -> list[Json]:
+        """The jobs that the leader knows; with `seen_by` hardly others than those that may be seen."""
+        return list((await self._get("jobs", asked=_question(seen_by)))["jobs"])
 
     async def job(self, namespace: str, kind: str, name: str) -> Json | None:
         """One job."""
@@ -83,8 +94,21 @@ class HttpLeader:
         return await self._find("nodes", name)
 
     async def queues(self) -> dict[str, Json]:
-        """What each queue holds, by name."""
-        return dict((await self._get("queues"))["queues"])
+        """What each queue holds, by name; as of the last quarter of a second. Who asks at once shares an answer."""
+        clock, reading = asyncio.get_running_loop().time, self._queues_read
+        if reading is None or (reading.done() and clock() >= self._queues_until):
+            self._queues_read = reading = asyncio.create_task(self._read_queues())
+        try:
+            return await asyncio.shield(reading)
+        except LeaderAway:
+            if self._queues_read is reading:
+                self._queues_read = None
+            raise
+
+    async def _read_queues(self) -> dict[str, Json]:
+        found = dict((await self._get("queues"))["queues"])
+        self._queues_until = asyncio.get_running_loop().time() + _FRESH_SECONDS
+        return found
 
     async def metrics(self) -> bytes:
         """The leader's metrics page."""
@@ -93,17 +117,17 @@ class HttpLeader:
             raise LeaderAway("Unavailable", "the leading scheduler has no metrics: is it of another version?", None)
         return page
 
-    async def _get(self, *parts: str) -> Json:
-        found = await self._find(*parts)
+    async def _get(self, *parts: str, asked: Asked = ()) -> Json:
+        found = await self._find(*parts, asked=asked)
         if found is None:
             raise LeaderAway(
                 "Unavailable", "the leading scheduler does not know this request: is it of another version?", None
             )
         return found
 
-    async def _find(self, *parts: str) -> Json | None:
+    async def _find(self, *parts: str, asked: Asked = ()) -> Json | None:
         path = "/".join(quote(part, safe="") for part in parts)
-        text = await self._read(f"internal/v1/{path}")
+        text = await self._read(f"internal/v1/{path}" + (f"?{urlencode(asked)}" if asked else ""))
         try:
             return None if text is None else msgspec.json.decode(text, type=dict[str, Any])
         except msgspec.DecodeError as error:
@@ -112,8 +136,29 @@ class HttpLeader:
 
     async def _read(self, path: str) -> bytes | None:
         """What the leader has at that path; None where it knows nothing of it."""
+        instance, remembered = await self._instance()
+        try:
+            return await self._ask(instance, path)
+        except LeaderAway:
+            self._known_until = 0.0
+            now, _ = await self._instance()
+            if not remembered or now is None or instance is None or now.epoch == instance.epoch:
+                raise
+        # Another leads by now.
+        return await self._ask(now, path)
+
+    async def _instance(self) -> tuple[Instance | None, bool]:
+        """Where the leader is, and whether that was read a moment ago."""
+        clock = asyncio.get_running_loop().time
+        if clock() < self._known_until:
+            return self._known, True
+        self._known = await self._instances.current()
+        if self._known is not None and self._known.address:
+            self._known_until = clock() + _KEPT_SECONDS
+        return self._known, False
+
+    async def _ask(self, instance: Instance | None, path: str) -> bytes | None:
         assert self._session is not None, "enter the context first"
-        instance = await self._instances.current()
         if instance is None or not instance.address:
             raise LeaderAway("NotLeader", "no scheduler leads now", instance.heartbeat_at if instance else None)
         url = f"{instance.address.rstrip('/')}/{path}"
@@ -131,3 +176,12 @@ class HttpLeader:
         except (aiohttp.ClientError, TimeoutError) as error:
             detail = f"the scheduler at {instance.address} does not answer ({type(error).__name__})"
             raise LeaderAway("Unavailable", detail, instance.heartbeat_at) from error
+
+
+def _question(seen_by: Sight | None) -> Asked:
+    """Which jobs to tell, as a query; all of them without."""
+    if seen_by is None:
+        return ()
+    queues = (("queue", name) for name in sorted(seen_by.queues))
+    spaces = (("namespace", name) for name in sorted(seen_by.namespaces))
+    return (("submitter", seen_by.user), *queues, *spaces)

@@ -3,18 +3,17 @@
 Everybody sees how full a node is; the names of other people's jobs on it are shown to their managers alone.
 """
 
-from fastapi import APIRouter
 from starlette.responses import Response
 
 from api.answers import answer, documented
-from api.auth import User
+from api.auth import User, guarded
 from api.hiding import Others
 from api.permits import Eyes
 from api.problems import Problem
 from api.schemas import Node, Nodes
 from api.services import Given
 
-router = APIRouter(prefix="/apis/v1/nodes", tags=["nodes"])
+router = guarded("/apis/v1/nodes", "nodes")
 
 
 @router.get("", summary="List the nodes", responses=documented({200: Nodes}, 503))

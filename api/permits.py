@@ -3,10 +3,10 @@
 The rules themselves are pure (`t9ksched.admission.access`); here is gathered what they need to know.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from api.answers import Json
 from api.auth import Caller
 from api.namespaces import Namespace
 from api.services import Services
@@ -40,13 +40,13 @@ class Place:
     owner_groups: frozenset[str] = frozenset()
 
     @classmethod
-    async def of(cls, services: Services, name: str | None) -> "Place":
+    async def of(cls, services: Services, caller: Caller, name: str | None) -> "Place":
         """The place of that name; nowhere in particular without one."""
         if not name:
             return cls(Namespace(""))
         namespace = await services.namespaces.get(name)
         owner = namespace.owner
-        return cls(namespace, await services.store.tokens.groups_of(owner) if owner else frozenset())
+        return cls(namespace, caller.groups_of(owner) if owner else frozenset())
 
 
 def may_caller_use(caller: Caller, record: QueueRecord, place: Place) -> Access:
@@ -56,6 +56,54 @@ def may_caller_use(caller: Caller, record: QueueRecord, place: Place) -> Access:
         text = f"the token {caller.token!r} is not good for the queue {record.name!r}"
         return Access(False, QUEUE_NOT_PERMITTED, text, remedy="use a token without this limit")
     return found
+
+
+def usable(caller: Caller, places: Sequence[Place]) -> list[tuple[QueueRecord, Access]]:
+    """The queues that the caller may use in any of these places, in order of names, each by its best grant."""
+    found = []
+    for name in _index(caller.decided.queues).candidates(caller, places):
+        record = caller.decided.queues[name]
+        allowed = [grant for place in places if (grant := may_caller_use(caller, record, place)).allowed]
+        if allowed:
+            found.append((record, max(allowed, key=lambda grant: grant.max_priority)))
+    return found
+
+
+class _Grants:
+    """Which queues name whom: of thousands of queues, those that are worth asking about for one caller."""
+
+    def __init__(self, queues: Mapping[str, QueueRecord]) -> None:
+        self.queues = queues
+        self._to_all: set[str] = set()
+        self._to: dict[str, set[str]] = {}
+        for name, record in queues.items():
+            queue, members = rules_of(record)
+            if members.everyone or queue.spec.namespace_selector is not None:
+                self._to_all.add(name)
+            for key in (*(f"user:{user}" for user in members.users), *(f"group:{group}" for group in members.groups)):
+                self._to.setdefault(key, set()).add(name)
+
+    def candidates(self, caller: Caller, places: Sequence[Place]) -> list[str]:
+        """The names of all queues that any rule could let him use, in order; perhaps more."""
+        if caller.is_admin:
+            return list(self.queues)
+        keys = {f"user:{caller.user}", *(f"group:{group}" for group in caller.groups)}
+        for place in places:
+            if place.namespace.owner:
+                keys |= {f"user:{place.namespace.owner}", *(f"group:{group}" for group in place.owner_groups)}
+        found = self._to_all | (caller.ruled & self.queues.keys())
+        return sorted(found.union(*(self._to.get(key, ()) for key in keys)))
+
+
+_latest = _Grants({})
+
+
+def _index(queues: Mapping[str, QueueRecord]) -> _Grants:
+    """The index of these queues; made anew when one of them changed."""
+    global _latest
+    if _latest.queues is not queues:
+        _latest = _Grants(queues)
+    return _latest
 
 
 def may_somebody_use(
@@ -89,16 +137,22 @@ class Eyes:
             return cls(caller, frozenset())
         return cls(caller, await services.namespaces.owned_by(caller.user))
 
-    def see(self, job: Mapping[str, Any]) -> bool:
+    def see(self, job: Json) -> bool:
         """Whether he may see that job by name."""
-        queue = job.get("queue")
-        if queue and not self.caller.in_scope(queue):
-            return False
-        return (
-            self.caller.rules(queue)
-            or job.get("submitter") == self.caller.user
-            or job.get("namespace") in self.namespaces
-        )
+        return bool(self.those([job]))
+
+    def those(self, jobs: Iterable[Json]) -> list[Json]:
+        """The jobs that he may see by name."""
+        caller, spaces = self.caller, self.namespaces
+        user, ruled, limits = caller.user, caller.ruled, caller.limits
+        if caller.is_admin:
+            return list(jobs)
+        return [
+            job
+            for job in jobs
+            if (job.get("submitter") == user or job.get("queue") in ruled or job.get("namespace") in spaces)
+            and (not limits or not job.get("queue") or job["queue"] in limits)
+        ]
 
     @property
     def sight(self) -> Sight | None:

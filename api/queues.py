@@ -8,29 +8,29 @@ Nothing here evicts: closing, draining and lower quotas act on what has not star
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Header, Query, Request
+from fastapi import Header, Query, Request
 from starlette.responses import Response
 
 from api.answers import Json, answer, body_of, documented
-from api.auth import Admin, Caller, Manager, Ruler, User
+from api.auth import Admin, Caller, Manager, Ruler, User, guarded
 from api.cancelling import delete_job
 from api.documents import read_mapping
 from api.kinds import ACCEPTED
 from api.leader import LeaderAway
-from api.permits import Place, may_caller_use
+from api.permits import Place, usable
 from api.problems import Problem
-from api.queueshapes import held_now, one, shape, stops_now
+from api.queueshapes import held_now, one, several, text
 from api.schemas import MembersBody, MembersShape, Queue, QueueBody, QueueChange, Queues
 from api.services import Given, Services
-from t9ksched.admission.access import Access, parse_members
+from t9ksched.admission.access import parse_members
 from t9ksched.model.errors import FieldError, Invalid
 from t9ksched.model.names import DEFAULT_QUEUE
 from t9ksched.model.queue import parse_labels, parse_queue_spec, validate_queue_name
 from t9ksched.store.errors import RevisionChanged, RowMissing
 from t9ksched.store.queues import Edit, QueueRecord
 
-admin = APIRouter(prefix="/apis/v1/admin/queues", tags=["queues"])
-users = APIRouter(prefix="/apis/v1/queues", tags=["queues"])
+admin = guarded("/apis/v1/admin/queues", "queues")
+users = guarded("/apis/v1/queues", "queues")
 
 IfMatch = Annotated[str | None, Header(description='The ETag seen before, such as `"12"`; `*` for any.')]
 _WRITABLE = ("labels", "spec", "members")
@@ -41,10 +41,9 @@ _FINISHED = ("Succeeded", "Failed")
 @admin.get("", summary="List the queues you manage", responses=documented({200: Queues}, 403))
 async def list_all(services: Given, caller: Manager) -> Response:
     held, headers = await held_now(services)
-    queues = services.store.queues
-    records = await queues.list() if caller.is_admin else (await queues.of(sorted(caller.ruled))).values()
-    items = [shape(record, held, caller) for record in records]
-    return answer({"items": items, "stopped": await stops_now(services)}, headers=headers)
+    queues = caller.decided.queues
+    names = queues if caller.is_admin else sorted(caller.ruled & queues.keys())
+    return several((text(queues[name], held, caller) for name in names), caller, headers)
 
 
 @users.get(
@@ -60,16 +59,9 @@ async def list_mine(
 ) -> Response:
     held, headers = await held_now(services)
     names = [*await services.namespaces.owned_by(caller.user), *([namespace] if namespace else [])]
-    places = [await Place.of(services, name) for name in (None, *dict.fromkeys(names))]
-    items = []
-    for record in await services.store.queues.list():
-        grants = [may_caller_use(caller, record, place) for place in places]
-        allowed = [grant for grant in grants if grant.allowed]
-        if allowed:
-            best: Access = max(allowed, key=lambda grant: grant.max_priority)
-            access = {"rule": best.rule, "maxPriority": best.max_priority}
-            items.append(shape(record, held, caller) | {"access": access})
-    return answer({"items": items, "stopped": await stops_now(services)}, headers=headers)
+    places = [await Place.of(services, caller, name) for name in (None, *dict.fromkeys(names))]
+    found = usable(caller, places)
+    return several((text(record, held, caller, access) for record, access in found), caller, headers)
 
 
 @admin.post(
@@ -94,7 +86,7 @@ async def create(request: Request, services: Given, caller: Admin) -> Response:
 
 @admin.get("/{name}", summary="Get a queue", responses=documented({200: Queue}, 403, 404))
 async def get(name: str, services: Given, caller: Ruler) -> Response:
-    record = await _known(services, name)
+    record = _known(caller, name)
     held, headers = await held_now(services)
     return one(record, caller, headers, held)
 
@@ -153,8 +145,7 @@ async def delete(
             "the queue 'default' cannot be deleted: jobs that name no queue use it",
             remedy="close it instead",
         )
-    await _known(services, name)
-    expected = await _expected(services, name, if_match)
+    expected = _expected(caller, name, if_match)
     held = await _jobs_in(services, name)
     if held and jobs is None:
         raise Problem(
@@ -184,8 +175,8 @@ async def delete(
     summary="Who may use a queue, and up to which priority",
     responses=documented({200: MembersShape}, 403, 404),
 )
-async def get_members(name: str, services: Given, _: Ruler) -> Response:
-    record = await _known(services, name)
+async def get_members(name: str, caller: Ruler) -> Response:
+    record = _known(caller, name)
     return answer(parse_members(record.members).to_dict(), headers={"ETag": f'"{record.revision}"'})
 
 
@@ -200,7 +191,7 @@ async def put_members(
 ) -> Response:
     members = parse_members(await read_mapping(request, services.max_body_bytes)).to_dict()
     try:
-        expected = await _expected(services, name, if_match)
+        expected = _expected(caller, name, if_match)
         record = await services.store.queues.set_members(name, members, expected, by=caller.user)
     except RowMissing:
         raise _not_found(name) from None
@@ -281,22 +272,22 @@ def _same_name(name: str, body: Json) -> None:
         raise Invalid.at("name", f"{body['name']!r} differs from the address: a queue cannot be renamed")
 
 
-async def _known(services: Services, name: str) -> QueueRecord:
-    record = await services.store.queues.get(name)
+def _known(caller: Caller, name: str) -> QueueRecord:
+    record = caller.decided.queues.get(name)
     if record is None:
         raise _not_found(name)
     return record
 
 
-async def _expected(services: Services, name: str, if_match: str | None) -> int | None:
+def _expected(caller: Caller, name: str, if_match: str | None) -> int | None:
     """The revision that If-Match asks for, None for any; of several ETags the current one, if it is among them."""
+    record = _known(caller, name)
     if if_match is None or if_match.strip() == "*":
         return None
     tags = [tag.strip() for tag in if_match.split(",")]
     revisions = [int(tag[1:-1]) for tag in tags if len(tag) > 2 and tag[0] == tag[-1] == '"' and tag[1:-1].isdecimal()]
     if len(revisions) == 1:
         return revisions[0]
-    record = await _known(services, name)
     if record.revision in revisions:
         return record.revision
     raise RevisionChanged(f"the queue {name!r} has the revision {record.revision}, none of {if_match}", record.revision)
@@ -313,7 +304,7 @@ async def _edit(
     draining: bool | None = None,
 ) -> Response:
     try:
-        expected = await _expected(services, name, if_match)
+        expected = _expected(caller, name, if_match)
         record = await services.store.queues.edit(
             name, edit, expected, members=members, draining=draining, by=caller.user
         )

@@ -1,8 +1,12 @@
-"""A queue's JSON: what is written, what it holds now, what is free of its quota or above it, and who may use it."""
+"""A queue's JSON: what is written, what it holds now, what is free of its quota or above it, and who may use it.
 
-from collections.abc import Mapping
+Lists have thousands of queues, of which few change between two requests, so each is kept in pieces of finished JSON.
+"""
+
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+import msgspec
 from starlette.responses import Response
 
 from api.answers import Json, answer, at
@@ -10,39 +14,79 @@ from api.auth import Caller
 from api.leader import LeaderAway
 from api.permits import rules_of
 from api.services import Services
-from t9ksched.admission.access import Members
+from t9ksched.admission.access import Access, Members
 from t9ksched.model.quantity import from_units, to_units
 from t9ksched.model.queue import Queue
 from t9ksched.store.controls import Stop
 from t9ksched.store.queues import QueueRecord
 
+Held = Mapping[str, Json]
+"""What queues hold, by name, as the leader says."""
+_MOST_KEPT = 20_000
 
-def shape(record: QueueRecord, held: Mapping[str, Json], caller: Caller) -> Json:
-    """A queue as the caller may see it: who else is a member is told to its managers alone."""
-    queue, members = rules_of(record)
-    return {
-        "name": record.name,
-        "uid": record.uid,
-        "labels": record.labels,
-        "spec": record.spec,
-        "status": _status(queue, held.get(record.name)),
-        "members": (members if caller.rules(record.name) else _seen_by(members, caller)).to_dict(),
-        "draining": record.draining,
-        "revision": record.revision,
-        "createdAt": at(record.created_at),
-        "updatedAt": at(record.updated_at),
-    }
+
+class _Text:
+    """The JSON of one revision of a queue, in pieces; that of its status until the leader says something else."""
+
+    __slots__ = ("_held", "_status", "head", "members", "queue", "tail", "who")
+
+    def __init__(self, record: QueueRecord) -> None:
+        self.queue, self.who = rules_of(record)
+        head = {"name": record.name, "uid": record.uid, "labels": record.labels, "spec": record.spec}
+        times = {"createdAt": at(record.created_at), "updatedAt": at(record.updated_at)}
+        tail = {"draining": record.draining, "revision": record.revision} | times
+        self.head = msgspec.json.encode(head)[:-1]
+        self.members = msgspec.json.encode(self.who.to_dict())
+        self.tail = msgspec.json.encode(tail)[1:-1]
+        self._held: Json | None = None
+        self._status = b"null"
+
+    def status(self, held: Json | None) -> bytes:
+        """The status, given what the queue holds."""
+        if held is not self._held and held != self._held:
+            self._status = msgspec.json.encode(_status(self.queue, held))
+        self._held = held
+        return self._status
+
+
+_texts: dict[tuple[str, int], _Text] = {}
+
+
+def text(record: QueueRecord, held: Held, caller: Caller, access: Access | None = None) -> bytes:
+    """A queue as the caller may see it: who else is a member is told to its managers alone.
+
+    `access` is by which rule he may use it, where that was asked.
+    """
+    key = (record.uid, record.revision)
+    kept = _texts.get(key)
+    if kept is None:
+        if len(_texts) >= _MOST_KEPT:
+            _texts.clear()
+        kept = _texts[key] = _Text(record)
+    members = kept.members if caller.rules(record.name) else msgspec.json.encode(_seen_by(kept.who, caller).to_dict())
+    more = b""
+    if access is not None:
+        more = b',"access":' + msgspec.json.encode({"rule": access.rule, "maxPriority": access.max_priority})
+    status = kept.status(held.get(record.name))
+    return b'%b,"status":%b,"members":%b,%b%b}' % (kept.head, status, members, kept.tail, more)
 
 
 def one(
-    record: QueueRecord, caller: Caller, headers: dict[str, str], held: dict[str, Json] | None = None, code: int = 200
+    record: QueueRecord, caller: Caller, headers: dict[str, str], held: Held | None = None, code: int = 200
 ) -> Response:
     """The answer about a single queue, with its ETag."""
-    return answer(shape(record, held or {}, caller), code, headers | {"ETag": f'"{record.revision}"'})
+    body = msgspec.Raw(text(record, held or {}, caller))
+    return answer(body, code, headers | {"ETag": f'"{record.revision}"'})
 
 
-async def held_now(services: Services) -> tuple[dict[str, Json], dict[str, str]]:
-    """What queues hold, by name; without a leader nothing, and the header that says so."""
+def several(texts: Iterable[bytes], caller: Caller, headers: dict[str, str]) -> Response:
+    """The answer about several queues, each as `text` gives it."""
+    items = msgspec.Raw(b"[%b]" % b",".join(texts))
+    return answer({"items": items, "stopped": stops_now(caller)}, headers=headers)
+
+
+async def held_now(services: Services) -> tuple[Held, dict[str, str]]:
+    """What queues hold; without a leader nothing, and the header that says so."""
     try:
         return await services.leader.queues(), {}
     except LeaderAway as away:
@@ -54,9 +98,9 @@ def stop_shape(stop: Stop) -> Json:
     return {"what": stop.what, "until": at(stop.until), "by": stop.by, "at": at(stop.at), "why": stop.why}
 
 
-async def stops_now(services: Services) -> list[Json]:
+def stops_now(caller: Caller) -> list[Json]:
     """The stops in force."""
-    return [stop_shape(stop) for stop in await services.store.stops.list()]
+    return [stop_shape(stop) for stop in caller.stops]
 
 
 def _status(queue: Queue, held: Json | None) -> Json | None:

@@ -1,10 +1,10 @@
 """`/apis/v1/access-reviews`: may somebody use a queue, and by which rule. About others only its managers may ask."""
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from api.answers import answer, body_of, documented
-from api.auth import User
+from api.auth import User, guarded
 from api.documents import read_mapping
 from api.permits import Place, may_caller_use, may_somebody_use
 from api.problems import Problem
@@ -15,7 +15,7 @@ from t9ksched.admission.access import within_maximum
 from t9ksched.model.errors import FieldError, Invalid
 from t9ksched.model.queue import MAX_PRIORITY
 
-router = APIRouter(prefix="/apis/v1/access-reviews", tags=["queues"])
+router = guarded("/apis/v1/access-reviews", "queues")
 
 
 @router.post(
@@ -32,12 +32,12 @@ async def review(request: Request, services: Given, caller: User) -> Response:
     if other and not caller.rules(name):
         detail = f"only a manager of the queue {name!r} may ask about others"
         raise Problem("Forbidden", detail, remedy="leave out user and groups to ask about yourself")
-    record = await services.store.queues.get(name)
+    record = caller.decided.queues.get(name)
     if record is None:
         raise Problem("QueueNotFound", f"there is no queue {name!r}")
-    place = await Place.of(services, space)
+    place = await Place.of(services, caller, space)
     if other:
-        groups = frozenset(body["groups"]) if body.get("groups") else await services.store.tokens.groups_of(user)
+        groups = frozenset(body["groups"]) if body.get("groups") else caller.groups_of(user)
         access = may_somebody_use(record, place, user, groups)
     else:
         access = may_caller_use(caller, record, place)

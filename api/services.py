@@ -27,7 +27,7 @@ class Services:
         return Namespaces(self.kube)
 
 
-def _services(request: Request) -> Services:
+async def _services(request: Request) -> Services:  # asynchronous: others are run in a thread
     services: Services = request.app.state.services
     return services
 

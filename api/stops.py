@@ -7,11 +7,11 @@ on either way, and a stop with a time ends by itself.
 from datetime import UTC, datetime
 from typing import Literal
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from api.answers import answer, body_of, documented
-from api.auth import Admin, User
+from api.auth import Admin, User, guarded
 from api.documents import read_mapping
 from api.durations import lasting
 from api.problems import Problem
@@ -21,15 +21,15 @@ from api.services import Given
 from t9ksched.model.errors import FieldError, Invalid
 from t9ksched.store.controls import Stop
 
-users = APIRouter(prefix="/apis/v1/stops", tags=["stops"])
-admin = APIRouter(prefix="/apis/v1/admin/stops", tags=["stops"])
+users = guarded("/apis/v1/stops", "stops")
+admin = guarded("/apis/v1/admin/stops", "stops")
 
 What = Literal["scheduling", "preemption"]
 
 
 @users.get("", summary="List what is stopped now", responses=documented({200: StopsShape}))
-async def list_now(services: Given, _: User) -> Response:
-    return answer({"items": await stops_now(services)})
+async def list_now(caller: User) -> Response:
+    return answer({"items": stops_now(caller)})
 
 
 @admin.put(

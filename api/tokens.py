@@ -4,11 +4,11 @@ import re
 from datetime import UTC, datetime
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from api.answers import Json, answer, at, body_of, documented
-from api.auth import Admin
+from api.auth import Admin, guarded
 from api.documents import read_mapping
 from api.durations import lasting
 from api.problems import Problem
@@ -17,7 +17,7 @@ from api.services import Given
 from t9ksched.model.errors import FieldError, Invalid
 from t9ksched.store.tokens import ADMIN, MANAGER, ROLES, USER, LastAdmin, TokenRecord
 
-router = APIRouter(prefix="/apis/v1/admin/tokens", tags=["tokens"])
+router = guarded("/apis/v1/admin/tokens", "tokens")
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
 _USER = re.compile(r"[\w.@:+-]{1,253}")

@@ -5,11 +5,11 @@ import io
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from starlette.responses import Response
 
 from api.answers import answer, at, documented
-from api.auth import User
+from api.auth import User, guarded
 from api.permits import Eyes
 from api.problems import invalid
 from api.schemas import UsageReport
@@ -17,7 +17,7 @@ from api.services import Given
 from t9ksched.model.errors import FieldError
 from t9ksched.store.spans import rows
 
-router = APIRouter(prefix="/apis/v1/usage", tags=["usage"])
+router = guarded("/apis/v1/usage", "usage")
 
 Grouping = Literal["queue", "user", "namespace", "model", "resource", "month", "job", "node", "card"]
 _Month = Annotated[str | None, Query(pattern=r"^20\d\d-(0[1-9]|1[0-2])$", description="Such as 2031-05; UTC")]

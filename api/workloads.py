@@ -9,18 +9,18 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from starlette.responses import Response
 
 from api.answers import Json, answer, at, body_of, documented
-from api.auth import Actor, Caller, User
+from api.auth import Actor, Caller, User, guarded
 from api.cancelling import delete_job
 from api.creation import create, may_create, try_out
 from api.documents import parse, read_body
 from api.hiding import Others
 from api.kinds import addressed
 from api.leader import LeaderAway
-from api.permits import Eyes, Place, may_caller_use, rules_of
+from api.permits import Eyes, Place, may_caller_use, rules_of, usable
 from api.problems import Problem, from_kube, refused
 from api.queueshapes import stops_now
 from api.schemas import Explanation, HistoryPage, Job, Jobs, Shape
@@ -41,7 +41,7 @@ from t9ksched.store.queues import QueueRecord
 from t9ksched.workloads.read import read
 from t9ksched.workloads.shape import Workload
 
-router = APIRouter(prefix="/apis/v1/workloads", tags=["workloads"])
+router = guarded("/apis/v1/workloads", "workloads")
 
 _FRESH = timedelta(seconds=30)
 """How long a job just accepted is listed though the leader has not seen it yet."""
@@ -90,27 +90,27 @@ async def list_jobs(
     phase: str | None = None,
     deleted: Annotated[bool, Query(description="Also those whose objects are gone")] = False,
 ) -> Response:
-    recorded = await services.store.jobs.list(namespace=namespace, queue=queue, phase=phase, deleted=deleted)
-    headers: dict[str, str] = {}
-    try:
-        live = await services.leader.jobs()
-    except LeaderAway as away:
-        jobs, headers = [_recorded(record) for record in recorded], away.age_header(away.age)
-    else:
-        known = {job["uid"] for job in live}
-        fresh = datetime.now(UTC) - _FRESH
-        jobs = [job for job in live if _matches(job, namespace, queue, phase)]
-        jobs += [
-            _recorded(record)
-            for record in recorded
-            if record.uid not in known and (record.deleted_at is not None or record.submitted_at > fresh)
-        ]
     eyes = await Eyes.of(services, caller)
-    jobs = [job for job in jobs if eyes.see(job)]
+    headers: dict[str, str] = {}
+    live: list[Json] = []
+    fresh: datetime | None = None
+    try:
+        live = await services.leader.jobs(eyes.sight)
+        fresh = datetime.now(UTC) - _FRESH
+    except LeaderAway as away:
+        headers = away.age_header(away.age)
+    recorded = await services.store.jobs.list(
+        namespace=namespace, queue=queue, phase=phase, deleted=deleted, live_since=fresh, seen_by=eyes.sight
+    )
+    known = {job["uid"] for job in live}
+    wanted = {"namespace": namespace, "queue": queue, "phase": phase}
+    asked = {key: value for key, value in wanted.items() if value is not None}
+    jobs = [job for job in live if all(job.get(key) == value for key, value in asked.items())] if asked else live
+    jobs = eyes.those([*jobs, *(_recorded(record) for record in recorded if record.uid not in known)])
     jobs.sort(key=lambda job: (job.get("submittedAt") or "", job["namespace"], job["name"]))
-    held = {control.uid for control in await services.store.controls.all() if control.held}
+    held = {control.uid for control in caller.decided.controls.values() if control.held}
     items = [job | {"held": True} if job.get("uid") in held else job for job in jobs]
-    return answer({"items": items, "stopped": await stops_now(services)}, headers=headers)
+    return answer({"items": items, "stopped": stops_now(caller)}, headers=headers)
 
 
 @router.get("/{namespace}/{kind}/{name}", summary="Get a job", responses=documented({200: Job}, 404, 503))
@@ -123,7 +123,7 @@ async def get(namespace: str, kind: str, name: str, services: Given, caller: Use
         job, headers = None, away.age_header(away.age)
     job = job or (await from_cluster(services, resource, namespace, name))[0]
     await _see(services, caller, job, resource, name)
-    control = (await services.store.controls.of([job["uid"]])).get(job["uid"])
+    control = caller.decided.controls.get(job["uid"])
     return answer(job | ({"held": True} if control and control.held else {}), headers=headers)
 
 
@@ -140,7 +140,7 @@ async def explain(namespace: str, kind: str, name: str, services: Given, caller:
     eyes = await _see(services, caller, explanation.get("job") or {"namespace": namespace}, resource, name)
     others = await Others.of(services, eyes)
     holders = [others.holder(one) for one in explanation.get("holders") or ()]
-    return answer(explanation | {"holders": holders, "stopped": await stops_now(services)})
+    return answer(explanation | {"holders": holders, "stopped": stops_now(caller)})
 
 
 @router.get(
@@ -195,7 +195,7 @@ async def _judge(services: Services, caller: Caller, items: list[Item]) -> None:
         await may_create(services, caller, resource, namespace)
     await _join_existing_groups(services, items)
     named = {item.workload.queue for item in items if item.ours}
-    records = await services.store.queues.of(named)
+    records = {name: caller.decided.queues[name] for name in named if name in caller.decided.queues}
     for item in items:
         if item.ours and item.group is None and item.workload.queue in records:
             await _permit(services, caller, item, records[item.workload.queue])
@@ -207,13 +207,13 @@ async def _judge(services: Services, caller: Caller, items: list[Item]) -> None:
 
 async def _usable(services: Services, caller: Caller) -> list[str]:
     """The names of the queues that the caller may use wherever he is: what whoever misspells one is told."""
-    nowhere = await Place.of(services, None)
-    return [one.name for one in await services.store.queues.list() if may_caller_use(caller, one, nowhere).allowed]
+    nowhere = await Place.of(services, caller, None)
+    return [one.name for one, _ in usable(caller, [nowhere])]
 
 
 async def _permit(services: Services, caller: Caller, item: Item, record: QueueRecord) -> None:
     """See that the caller may use the queue at that priority, and note by which rule."""
-    access = may_caller_use(caller, record, await Place.of(services, item.workload.namespace))
+    access = may_caller_use(caller, record, await Place.of(services, caller, item.workload.namespace))
     verdict: Verdict = access
     if access.allowed:
         verdict = within_maximum(access, item.workload.priority, record.name, item.priority_path)
@@ -277,11 +277,6 @@ def _submitted(item: Item, obj: _Object, caller: Caller) -> Json:
 def _recorded(record: JobRecord) -> Json:
     extra = {"deletedAt": at(record.deleted_at)} if record.deleted_at else {}
     return record.shape | {"phase": record.phase} | extra
-
-
-def _matches(job: Json, namespace: str | None, queue: str | None, phase: str | None) -> bool:
-    wanted = {"namespace": namespace, "queue": queue, "phase": phase}
-    return all(value is None or job.get(key) == value for key, value in wanted.items())
 
 
 def not_found(resource: Resource, namespace: str, name: str) -> Problem:

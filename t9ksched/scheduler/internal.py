@@ -85,8 +85,13 @@ class InternalServer:
             return web.json_response({"error": "wrong or missing internal secret"}, status=401)
         return await handler(request)
 
-    async def _jobs(self, _: web.Request) -> web.Response:
-        return _json({"jobs": [job_shape(view, self._state) for view in job_views(self._state).values()]})
+    async def _jobs(self, request: web.Request) -> web.Response:
+        """All jobs; with a query those of that submitter, and those in its queues and namespaces."""
+        jobs = [job_shape(view, self._state) for view in job_views(self._state).values()]
+        if query := request.query:
+            wanted = {key: frozenset(query.getall(key, ())) for key in ("submitter", "queue", "namespace")}
+            jobs = [job for job in jobs if any(job[key] in values for key, values in wanted.items())]
+        return _json({"jobs": jobs})
 
     async def _job(self, request: web.Request) -> web.Response:
         view = find_job(self._state, *_path(request))

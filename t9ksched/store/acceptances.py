@@ -7,15 +7,15 @@ who submitted, into which queue and group, with which priority, time limit and c
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
-from sqlalchemy import bindparam, delete, select, update
+from sqlalchemy import delete, select
 from sqlalchemy.engine import RowMapping
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from t9ksched.store import changes
+from t9ksched.store.bulk import Bulk, Speaker
 from t9ksched.store.database import Database
-from t9ksched.store.rows import BATCH, inserting_missing
+from t9ksched.store.rows import BATCH, inserting
 from t9ksched.store.tables import acceptance
 
 
@@ -59,32 +59,11 @@ class Acceptances:
         The scheduler itself need not `announce` in the change log what it alone would read there.
         """
         for start in range(0, len(accepted), BATCH):
+            rows = [row(one) for one in accepted[start : start + BATCH]]
             async with self._database.write() as connection:
-                await self.put(connection, accepted[start : start + BATCH], announce=announce)
-
-    async def put(self, connection: AsyncConnection, accepted: Sequence[Acceptance], *, announce: bool = True) -> None:
-        """The same within the caller's transaction. The order's lock is held from here to its end."""
-        rows = [_row(one) for one in accepted]
-        if announce and rows:
-            await changes.append(connection, "acceptance", *(str(row["uid"]) for row in rows))
-        await _PUT.write(connection, rows)
-        await self._name_submitters(connection, rows)
-
-    @staticmethod
-    async def _name_submitters(connection: AsyncConnection, batch: Sequence[dict[str, Any]]) -> None:
-        named = [
-            {"of_uid": row["uid"], "by": row["submitter"], "in_groups": row["groups"], "rule": row["permitted_by"]}
-            for row in batch
-            if row["submitter"]
-        ]
-        if named:
-            unnamed = (acceptance.c.uid == bindparam("of_uid")) & acceptance.c.submitter.is_(None)
-            values: dict[str, Any] = {
-                "submitter": bindparam("by"),
-                "groups": bindparam("in_groups"),
-                "permitted_by": bindparam("rule"),
-            }
-            await connection.execute(update(acceptance).where(unnamed).values(values), named)
+                if announce:
+                    await changes.append(connection, "acceptance", *(one["uid"] for one in rows))
+                await FIRST.write(connection, rows)
 
     async def get(self, uid: str) -> Acceptance | None:
         """The acceptance of one object."""
@@ -127,13 +106,22 @@ class Acceptances:
         return count
 
 
-def _row(one: Acceptance) -> dict[str, Any]:
+def row(one: Acceptance) -> dict[str, Any]:
+    """The acceptance as a row."""
     row = {name: getattr(one, name) for name in Acceptance.__slots__ if name != "time_limit"}
     row["time_limit_seconds"] = None if one.time_limit is None else int(one.time_limit.total_seconds())
     return row
 
 
-_PUT = inserting_missing(acceptance, [column.name for column in acceptance.columns])
+def _first(speaker: Speaker) -> Any:
+    statement: Any = inserting(speaker, acceptance)
+    unnamed = acceptance.c.submitter.is_(None) & statement.excluded.submitter.is_not(None)
+    named = {name: statement.excluded[name] for name in ("submitter", "groups", "permitted_by")}
+    return statement.on_conflict_do_update(index_elements=[acceptance.c.uid], set_=named, where=unnamed)
+
+
+FIRST: Final = Bulk(acceptance, [column.name for column in acceptance.columns], _first)
+"""Puts down acceptances; one that is there stands, but for a submitter where none was known."""
 
 
 def _acceptance(row: RowMapping) -> Acceptance:

@@ -6,62 +6,81 @@ written together share times, so a value that was converted once is not converte
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from sqlalchemy import Table
 from sqlalchemy.engine import Dialect
 from sqlalchemy.ext.asyncio import AsyncConnection
-from sqlalchemy.sql.expression import Executable
+from sqlalchemy.sql.expression import ClauseElement
+from sqlalchemy.types import TypeEngine
 
 from t9ksched.store.tables import Moment
 
 _Convert = Callable[[Any], Any] | None
 
 
-class Bulk:
-    """Writes rows with the columns `names` of `table` by the statement that `make` gives for a connection."""
+class Speaker(Protocol):
+    """A connection, or a database."""
 
-    def __init__(self, table: Table, names: Sequence[str], make: Callable[[AsyncConnection], Executable]) -> None:
-        self._table = table
-        self._names = tuple(names)
+    @property
+    def dialect(self) -> Dialect: ...
+
+
+class Statement:
+    """A statement with the parameters that `types` names, as `make` gives it for a dialect."""
+
+    def __init__(self, types: Mapping[str, TypeEngine[Any]], make: Callable[[Speaker], ClauseElement]) -> None:
+        self._types = dict(types)
         self._make = make
-        self._ready: dict[str, tuple[str, tuple[str, ...] | None, tuple[tuple[str, _Convert], ...]]] = {}
+        self._ready: dict[str, _Ready] = {}
 
-    async def write(self, connection: AsyncConnection, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Write them, each with a value for every column."""
-        if not rows:
-            return
-        dialect = connection.dialect
-        ready = self._ready.get(dialect.name)
+    def prepared(self, speaker: Speaker, rows: Sequence[Mapping[str, Any]]) -> "Prepared":
+        """Its text, and what to send with it for each row; a row has a value for every parameter."""
+        ready = self._ready.get(speaker.dialect.name)
         if ready is None:
-            ready = self._ready[dialect.name] = self._prepare(connection)
+            ready = self._ready[speaker.dialect.name] = self._prepare(speaker)
         text, order, columns = ready
         converted = []
         for name, convert in columns:
             values = [row[name] for row in rows]
             converted.append(values if convert is None else _all(values, convert))
-        names = order or self._names
         lines = zip(*converted, strict=True)
         # Positional parameters are tuples in the statement's order, named ones dicts.
-        parameters: list[Any] = (
-            list(lines) if order is not None else [dict(zip(names, line, strict=True)) for line in lines]
-        )
-        await connection.exec_driver_sql(text, parameters)
+        if order is not None:
+            return Prepared(text, list(lines))
+        return Prepared(text, [dict(zip(self._types, line, strict=True)) for line in lines])
 
-    def _prepare(
-        self, connection: AsyncConnection
-    ) -> tuple[str, tuple[str, ...] | None, tuple[tuple[str, _Convert], ...]]:
-        dialect = connection.dialect
-        compiled: Any = self._make(connection).compile(  # type: ignore[attr-defined]
-            dialect=dialect, column_keys=list(self._names)
-        )
+    async def write(self, connection: AsyncConnection, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write them."""
+        if rows:
+            await connection.exec_driver_sql(*self.prepared(connection, rows))
+
+    def _prepare(self, speaker: Speaker) -> "_Ready":
+        dialect = speaker.dialect
+        compiled: Any = self._make(speaker).compile(dialect=dialect, column_keys=list(self._types))
         order = tuple(compiled.positiontup) if compiled.positional else None
-        columns = tuple((name, _converter(self._table, name, dialect)) for name in order or self._names)
+        columns = tuple((name, _converter(self._types[name], dialect)) for name in order or self._types)
         return str(compiled), order, columns
 
 
-def _converter(table: Table, name: str, dialect: Dialect) -> _Convert:
-    kind = table.c[name].type
+class Bulk(Statement):
+    """Writes rows with the columns `names` of `table`."""
+
+    def __init__(self, table: Table, names: Sequence[str], make: Callable[[Speaker], ClauseElement]) -> None:
+        super().__init__({name: table.c[name].type for name in names}, make)
+
+
+class Prepared(NamedTuple):
+    """What a driver takes: a text, and parameters for each time that it is to be executed."""
+
+    text: str
+    parameters: list[Any]
+
+
+_Ready = tuple[str, tuple[str, ...] | None, tuple[tuple[str, _Convert], ...]]
+
+
+def _converter(kind: TypeEngine[Any], dialect: Dialect) -> _Convert:
     if isinstance(kind, Moment) and dialect.name == "sqlite":
         return _sqlite_moment
     convert: _Convert = kind.dialect_impl(dialect).bind_processor(dialect)

@@ -19,6 +19,8 @@ from t9ksched.store.tables import change_log, revision_counter
 
 POLL_SECONDS = 1.0
 _CHANNEL = "t9ksched_changes"
+NOTIFY = f"NOTIFY {_CHANNEL}"
+"""Wakes the readers on PostgreSQL when the transaction that says it is committed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ async def append(connection: AsyncConnection, table: str, *keys: str) -> int:
         rows = [{"revision": first + i, "table_name": table, "key": key, "at": at} for i, key in enumerate(keys)]
         await connection.execute(insert(change_log), rows)
         if connection.dialect.name == "postgresql":
-            await connection.execute(text(f"NOTIFY {_CHANNEL}"))
+            await connection.execute(text(NOTIFY))
     return last
 
 

@@ -105,18 +105,23 @@ class Stop:
         return self.until is None or now < self.until
 
 
+_STOPS = select(*(stop.c[name] for name in Stop.__slots__)).order_by(stop.c.what.desc())
+
+
 class Stops:
     """The repository of stops."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
+    async def all(self) -> list[Stop]:
+        """Every stop, those whose time is over included; those of the whole scheduling first."""
+        return [Stop(*row) for row in await self._database.fetch(_STOPS)]
+
     async def list(self, now: datetime | None = None) -> list[Stop]:
         """The stops in force now, those of the whole scheduling first. One whose time is over counts no more."""
         now = now or datetime.now(UTC)
-        async with self._database.read() as connection:
-            rows = (await connection.execute(select(stop).order_by(stop.c.what.desc()))).mappings()
-            return [one for one in (Stop(**row) for row in rows) if one.holds(now)]
+        return [one for one in await self.all() if one.holds(now)]
 
     async def stop(self, wanted: Stop) -> None:
         """Stop something, replacing an earlier stop of the same."""

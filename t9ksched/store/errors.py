@@ -1,6 +1,6 @@
 """What can go wrong with the database, in words an operator can act on. SQLAlchemy's own errors end here."""
 
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 
@@ -57,8 +57,8 @@ _GONE = (
 )
 
 
-def translate(error: SQLAlchemyError, shown_url: str) -> StoreError:
-    """The error in our words. `shown_url` is the database's address without its password."""
+def translate(error: Exception, shown_url: str) -> StoreError:
+    """An error of SQLAlchemy or a driver in our words. `shown_url` is the database's address without its password."""
     if isinstance(error, PoolTimeout):
         return DatabaseBusy(f"every connection to {shown_url} is in use: try again in a moment")
     cause = str(getattr(error, "orig", None) or error).strip()

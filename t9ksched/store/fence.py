@@ -4,13 +4,14 @@ A scheduler that stood still while another took over must not write its old pict
 its transactions asks, under a lock, whether its epoch is still the last one; `Instances.lead` waits for that lock.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from t9ksched.store.bulk import Prepared
 from t9ksched.store.database import Database
 from t9ksched.store.errors import StoreError
 from t9ksched.store.instance import LeadershipLost
@@ -49,3 +50,13 @@ class Fence(Database):
             if (await connection.execute(last)).scalar_one_or_none() != mine:
                 raise LeadershipLost(f"leadership {mine} has ended: another scheduler leads now")
             yield connection
+
+    async def write_all(self, steps: Sequence[Prepared]) -> None:
+        """See `Database.write_all`; guarded as `write` is.
+
+        Raises:
+            LeadershipLost, StoreError: as `write`.
+        """
+        async with self.write() as connection:
+            for text, parameters in steps:
+                await connection.exec_driver_sql(text, parameters)

@@ -10,7 +10,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, and_, delete, exists, insert, or_, select
-from sqlalchemy.engine import RowMapping
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from t9ksched.store.bulk import Bulk
@@ -113,7 +112,7 @@ class Sight:
 
 async def record(connection: AsyncConnection, event: Event) -> None:
     """Write one event within the caller's transaction: the change and its record stand or fall together."""
-    await connection.execute(insert(history), _values(event))
+    await connection.execute(insert(history), values(event))
 
 
 Before = Callable[[AsyncConnection, Sequence[Event]], Awaitable[None]]
@@ -137,7 +136,7 @@ class History:
         """Write events within the caller's transaction."""
         if self._before is not None:
             await self._before(connection, events)
-        await _APPEND.write(connection, [_values(event) for event in events])
+        await APPEND.write(connection, [values(event) for event in events])
 
     async def append(self, event: Event) -> None:
         """Write one event."""
@@ -169,10 +168,10 @@ class History:
         filters = {"uid": uid, "namespace": namespace, "name": name, "kind": kind, "queue": queue, "event": event}
         filters |= {"actor": actor}
         if newest_first:
-            query = select(history).order_by(history.c.id.desc()).limit(limit)
+            query = select(*_COLUMNS).order_by(history.c.id.desc()).limit(limit)
             query = query.where(history.c.id < after) if after else query
         else:
-            query = select(history).where(history.c.id > after).order_by(history.c.id).limit(limit)
+            query = select(*_COLUMNS).where(history.c.id > after).order_by(history.c.id).limit(limit)
         for several, values in ((history.c.event, events), (history.c.queue, queues)):
             if values is not None:
                 query = query.where(several.in_(values))
@@ -185,8 +184,7 @@ class History:
         for column, value in filters.items():
             if value is not None:
                 query = query.where(history.c[column] == value)
-        async with self._database.read() as connection:
-            return [_event(row) for row in (await connection.execute(query)).mappings()]
+        return [_event(row) for row in await self._database.fetch(query)]
 
     async def purge(self, before: datetime) -> int:
         """Drop events older than `before`, administrative ones only past `AUDIT_RETENTION`; how many.
@@ -210,12 +208,17 @@ class History:
 
 _WRITTEN: Final = tuple(name for name in Event.__slots__ if name != "id")
 _LENGTHS: Final = lengths(history, "kind", "namespace", "name", "queue", "actor")
-_APPEND: Final = Bulk(history, _WRITTEN, lambda _: insert(history))
+APPEND: Final = Bulk(history, _WRITTEN, lambda _: insert(history))
 
 
-def _values(event: Event) -> dict[str, Any]:
+def values(event: Event) -> dict[str, Any]:
+    """The event as a row, its texts cut to what the columns take."""
     return fit({name: getattr(event, name) for name in _WRITTEN}, _LENGTHS)
 
 
-def _event(row: RowMapping) -> Event:
-    return Event(**row)
+_READ: Final = tuple(Event.__slots__)
+_COLUMNS: Final = tuple(history.c[name] for name in _READ)
+
+
+def _event(row: Sequence[Any]) -> Event:
+    return Event(**dict(zip(_READ, row, strict=True)))

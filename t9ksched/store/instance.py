@@ -41,9 +41,8 @@ class Instances:
         """The leader last heard of; look at `heartbeat_at` to see whether it still is."""
         table = scheduler_instance.c
         query = select(table.address, table.identity, table.epoch, table.started_at, table.heartbeat_at)
-        async with self._database.read() as connection:
-            row = (await connection.execute(query)).one_or_none()
-        return None if row is None else Instance(*row)
+        found = await self._database.fetch(query)
+        return Instance(*found[0]) if found else None
 
     async def lead(self, address: str, identity: str) -> int:
         """Take over as leader (the caller holds the lease); the epoch of this leadership."""

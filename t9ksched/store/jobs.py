@@ -7,14 +7,13 @@ Lists come from here when the leader is away, and after the fact. The leader wri
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Select, Text, cast, delete, func, select, update
-from sqlalchemy.engine import RowMapping
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import ColumnElement, Select, Text, and_, cast, delete, func, or_, select, update
 
 from t9ksched.store.database import Database
-from t9ksched.store.rows import BATCH, batches, fit, insert_missing, lengths, upserting
+from t9ksched.store.history import Sight
+from t9ksched.store.rows import BATCH, batches, fit, inserting_missing, lengths, upserting
 from t9ksched.store.tables import job
 
 PENDING = "Pending"
@@ -58,19 +57,9 @@ class Jobs:
 
     async def put_many(self, records: Sequence[JobRecord]) -> None:
         """Write what is known now; the time of submission stays as first written."""
-        for batch in batches([_row(one) for one in records]):
+        for batch in batches([row(one) for one in records]):
             async with self._database.write() as connection:
                 await _PUT.write(connection, batch)
-
-    async def put_new(self, records: Sequence[JobRecord]) -> None:
-        """Write jobs just accepted, unless the leader was faster: its word is newer."""
-        for start in range(0, len(records), BATCH):
-            async with self._database.write() as connection:
-                await self.add(connection, records[start : start + BATCH])
-
-    async def add(self, connection: AsyncConnection, records: Sequence[JobRecord]) -> None:
-        """The same within the caller's transaction."""
-        await insert_missing(connection, job, [_row(one) for one in records])
 
     async def mark_deleted(self, uids: Iterable[str], at: datetime) -> None:
         """Note that these jobs' objects are gone."""
@@ -83,10 +72,11 @@ class Jobs:
     async def find(self, namespace: str, kind: str, name: str) -> JobRecord | None:
         """The latest job of that name, deleted or not; the kind in any case."""
         chosen = (job.c.namespace == namespace) & (job.c.name == name) & (func.lower(job.c.kind) == kind.lower())
-        query = select(job).where(chosen).order_by(job.c.deleted_at.is_not(None), job.c.submitted_at.desc()).limit(1)
-        async with self._database.read() as connection:
-            row = (await connection.execute(query)).mappings().one_or_none()
-        return None if row is None else _record(row)
+        query = (
+            select(*_COLUMNS).where(chosen).order_by(job.c.deleted_at.is_not(None), job.c.submitted_at.desc()).limit(1)
+        )
+        found = await self._database.fetch(query)
+        return _record(found[0]) if found else None
 
     async def list(
         self,
@@ -95,17 +85,27 @@ class Jobs:
         queue: str | None = None,
         phase: str | None = None,
         deleted: bool = False,
+        live_since: datetime | None = None,
+        seen_by: Sight | None = None,
         limit: int = 10_000,
     ) -> list[JobRecord]:
-        """Jobs that match every filter given, oldest first; those whose objects are gone only if `deleted`."""
-        query: Select[Any] = select(job).order_by(job.c.submitted_at, job.c.uid).limit(limit)
+        """Jobs that match every filter given, oldest first; of more than `limit` the newest.
+
+        Those whose objects are gone only if `deleted`, others only if submitted after `live_since`.
+        """
+        query: Select[Any] = select(*_COLUMNS).order_by(job.c.submitted_at.desc(), job.c.uid.desc()).limit(limit)
         for column, value in (("namespace", namespace), ("queue", queue), ("phase", phase)):
             if value is not None:
                 query = query.where(job.c[column] == value)
+        live = job.c.deleted_at.is_(None)
+        recent = live if live_since is None else live & (job.c.submitted_at > live_since)
         if not deleted:
-            query = query.where(job.c.deleted_at.is_(None))
-        async with self._database.read() as connection:
-            return [_record(row) for row in (await connection.execute(query)).mappings()]
+            query = query.where(recent)
+        elif live_since is not None:
+            query = query.where(or_(recent, job.c.deleted_at.is_not(None)))
+        if seen_by is not None:
+            query = query.where(_seen(seen_by))
+        return [_record(row) for row in reversed(await self._database.fetch(query))]
 
     async def written(self) -> AsyncIterator[Sequence[Written]]:
         """What was written of every job that is not known to be gone, a thousand at a time, in the order of UIDs."""
@@ -134,14 +134,29 @@ class Jobs:
 
 
 _PUT = upserting(job, JobRecord.__slots__, keep=["submitted_at"])
-
+MISSING: Final = inserting_missing(job, JobRecord.__slots__)
+"""Puts down jobs that are not there yet."""
 
 _LENGTHS = lengths(job, "kind", "namespace", "name", "queue", "phase")
 
 
-def _row(record: JobRecord) -> dict[str, Any]:
+def row(record: JobRecord) -> dict[str, Any]:
+    """The job as a row, its texts cut to what the columns take."""
     return fit({name: getattr(record, name) for name in JobRecord.__slots__}, _LENGTHS)
 
 
-def _record(row: RowMapping) -> JobRecord:
-    return JobRecord(**row)
+_NAMES = tuple(JobRecord.__slots__)
+_COLUMNS = tuple(job.c[name] for name in _NAMES)
+
+
+def _seen(sight: Sight) -> ColumnElement[bool]:
+    seen = or_(
+        job.c.shape["submitter"].as_string() == sight.user,
+        job.c.queue.in_(sight.queues),
+        job.c.namespace.in_(sight.namespaces),
+    )
+    return seen if not sight.within else and_(seen, or_(job.c.queue.in_(sight.within), job.c.queue.is_(None)))
+
+
+def _record(row: Sequence[Any]) -> JobRecord:
+    return JobRecord(**dict(zip(_NAMES, row, strict=True)))

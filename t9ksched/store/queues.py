@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import delete, select, update
-from sqlalchemy.engine import RowMapping
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from t9ksched.model.names import DEFAULT_QUEUE
@@ -48,6 +47,8 @@ class QueueRecord:
         return shown | ({"draining": True} if self.draining else {})
 
 
+_COLUMNS = tuple(queue.c[name] for name in QueueRecord.__slots__)
+
 Edit = Callable[[QueueRecord], tuple[dict[str, str], dict[str, Any]]]
 """From the queue as it is to its new labels and spec; may raise to leave it as it is."""
 
@@ -60,14 +61,12 @@ class Queues:
 
     async def list(self) -> list[QueueRecord]:
         """All queues, by name."""
-        async with self._database.read() as connection:
-            return [_record(row) for row in (await connection.execute(select(queue).order_by(queue.c.name))).mappings()]
+        return [QueueRecord(*row) for row in await self._database.fetch(select(*_COLUMNS).order_by(queue.c.name))]
 
     async def of(self, names: Iterable[str]) -> dict[str, QueueRecord]:
         """The queues of these names, by and in the order of names; unknown ones are left out."""
-        query = select(queue).where(queue.c.name.in_(list(names))).order_by(queue.c.name)
-        async with self._database.read() as connection:
-            return {row["name"]: _record(row) for row in (await connection.execute(query)).mappings()}
+        query = select(*_COLUMNS).where(queue.c.name.in_(list(names))).order_by(queue.c.name)
+        return {row.name: QueueRecord(*row) for row in await self._database.fetch(query)}
 
     async def get(self, name: str) -> QueueRecord | None:
         """The queue of that name, if there is one."""
@@ -195,8 +194,8 @@ async def _note(
 
 
 async def _find(connection: AsyncConnection, name: str) -> QueueRecord | None:
-    row = (await connection.execute(select(queue).where(queue.c.name == name))).mappings().one_or_none()
-    return None if row is None else _record(row)
+    row = (await connection.execute(select(*_COLUMNS).where(queue.c.name == name))).one_or_none()
+    return None if row is None else QueueRecord(*row)
 
 
 async def _require(connection: AsyncConnection, name: str, expected: int | None) -> QueueRecord:
@@ -209,10 +208,6 @@ async def _require(connection: AsyncConnection, name: str, expected: int | None)
             found.revision,
         )
     return found
-
-
-def _record(row: RowMapping) -> QueueRecord:
-    return QueueRecord(**row)
 
 
 def _row(record: QueueRecord) -> dict[str, Any]:

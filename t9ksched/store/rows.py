@@ -7,25 +7,20 @@ from sqlalchemy import Table
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from t9ksched.store.bulk import Bulk
+from t9ksched.store.bulk import Bulk, Speaker
 
 BATCH = 1000
 """Rows a statement; keeps one transaction's memory and one lock's time small."""
 
 
-def _insert(connection: AsyncConnection, table: Table) -> Any:
+def inserting(connection: Speaker, table: Table) -> Any:
+    """An insertion in the words of the connection's database, which knows conflicts."""
     return sqlite.insert(table) if connection.dialect.name == "sqlite" else postgresql.insert(table)
-
-
-async def insert_missing(connection: AsyncConnection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
-    """Insert the rows whose key is new, leave the others as they are."""
-    if rows:
-        await connection.execute(_insert(connection, table).on_conflict_do_nothing(), list(rows))
 
 
 async def insert_new(connection: AsyncConnection, table: Table, row: dict[str, Any]) -> bool:
     """Insert one row; False, with nothing written, if its key is taken."""
-    statement = _insert(connection, table).values(row).on_conflict_do_nothing().returning(*table.primary_key)
+    statement = inserting(connection, table).values(row).on_conflict_do_nothing().returning(*table.primary_key)
     return (await connection.execute(statement)).first() is not None
 
 
@@ -38,9 +33,9 @@ async def upsert(
 
 
 def _upsert(
-    connection: AsyncConnection, table: Table, names: Iterable[str], keep: Iterable[str], adds: Collection[str] = ()
+    connection: Speaker, table: Table, names: Iterable[str], keep: Iterable[str], adds: Collection[str] = ()
 ) -> Any:
-    statement = _insert(connection, table)
+    statement = inserting(connection, table)
     fixed = {column.name for column in table.primary_key} | set(keep)
     changed = {name: statement.excluded[name] for name in names if name not in fixed}
     changed |= {name: table.c[name] + statement.excluded[name] for name in adds}
@@ -48,8 +43,8 @@ def _upsert(
 
 
 def inserting_missing(table: Table, names: Sequence[str]) -> Bulk:
-    """As `insert_missing`, for many rows with these columns."""
-    return Bulk(table, names, lambda connection: _insert(connection, table).on_conflict_do_nothing())
+    """Inserts rows with these columns whose key is new, leaves the others as they are."""
+    return Bulk(table, names, lambda connection: inserting(connection, table).on_conflict_do_nothing())
 
 
 def upserting(table: Table, names: Sequence[str], keep: Iterable[str] = (), adds: Collection[str] = ()) -> Bulk:

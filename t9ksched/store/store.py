@@ -1,21 +1,23 @@
 """The store: one database and its repositories, opened and closed together."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from t9ksched.store import schema
-from t9ksched.store.acceptances import Acceptance, Acceptances
+from t9ksched.store.acceptances import Acceptances
 from t9ksched.store.changes import Changes
 from t9ksched.store.controls import Controls, Stops
 from t9ksched.store.database import Database
 from t9ksched.store.errors import SchemaMismatch
 from t9ksched.store.fence import Fence
-from t9ksched.store.history import Event, History
+from t9ksched.store.history import History
 from t9ksched.store.instance import Instances
-from t9ksched.store.jobs import JobRecord, Jobs
+from t9ksched.store.jobs import Jobs
 from t9ksched.store.meta import Meta
+from t9ksched.store.mirror import Mirror
 from t9ksched.store.promises import Promises
 from t9ksched.store.queues import Queues
+from t9ksched.store.submissions import Submissions
 from t9ksched.store.tokens import Tokens
 from t9ksched.store.usage import Usage
 
@@ -37,6 +39,8 @@ class Store:
         self.changes = Changes(database)
         self.instances = Instances(database)
         self.meta = Meta(database)
+        self.submissions = Submissions(database)
+        self.mirror = Mirror(database, self.queues, self.tokens, self.controls, self.stops)
 
     @classmethod
     async def open(cls, address: str, *, migrate: bool = True) -> "Store":
@@ -62,20 +66,6 @@ class Store:
         """The same store for a scheduler: it writes only while `epoch()` is the last leadership that began."""
         return Store(Fence(self.database, epoch))
 
-    async def submitted(
-        self, accepted: Sequence[Acceptance], jobs: Sequence[JobRecord], events: Sequence[Event]
-    ) -> None:
-        """Record what one request created: all of it or nothing, so that no trace is left of one that is undone.
-
-        Raises:
-            StoreError: nothing was written, unless the connection was lost with the database's answer.
-        """
-        async with self.database.write() as connection:
-            await self.jobs.add(connection, jobs)
-            await self.history.add(connection, events)
-            # Last, because it takes the lock of the order of changes, for which all others wait.
-            await self.acceptances.put(connection, accepted)
-
     async def ping(self) -> None:
         """Ask the database for a sign of life.
 
@@ -86,6 +76,7 @@ class Store:
 
     async def close(self) -> None:
         """Close every connection."""
+        await self.mirror.close()
         await self.changes.close()
         await self.database.close()
 

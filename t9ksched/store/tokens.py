@@ -2,7 +2,7 @@
 
 import hashlib
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -61,6 +61,7 @@ class Tokens:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._noted: dict[tuple[str, datetime], datetime] = {}
 
     async def create(
         self,
@@ -103,16 +104,20 @@ class Tokens:
         async with self._database.read() as connection:
             query = select(*_COLUMNS).where(api_token.c.sha256 == digest(plaintext))
             row = (await connection.execute(query)).mappings().one_or_none()
-        if row is None:
-            return None
-        record = _record(row)
+        return await self.used(None if row is None else _record(row))
+
+    async def used(self, record: TokenRecord | None) -> TokenRecord | None:
+        """The token that somebody came with, None if its time is over. Notes the use, at most once a minute."""
         now = datetime.now(UTC)
-        if record.expired(now):
+        if record is None or record.expired(now):
             return None
-        if record.last_used_at is None or now - record.last_used_at > _USE_GRAIN:
+        key = (record.name, record.created_at)
+        last = self._noted.get(key) or record.last_used_at
+        if last is None or now - last > _USE_GRAIN:
+            self._noted[key] = now
             async with self._database.write() as connection:
-                used = update(api_token).where(api_token.c.name == record.name).values(last_used_at=now)
-                await connection.execute(used)
+                same = (api_token.c.name == record.name) & (api_token.c.created_at == record.created_at)
+                await connection.execute(update(api_token).where(same).values(last_used_at=now))
         return record
 
     async def list(self) -> list[TokenRecord]:
@@ -120,6 +125,14 @@ class Tokens:
         async with self._database.read() as connection:
             found = await connection.execute(select(*_COLUMNS).order_by(api_token.c.name))
             return [_record(row) for row in found.mappings()]
+
+    async def by_digest(self, names: Iterable[str] | None = None) -> dict[str, TokenRecord]:
+        """Tokens by their SHA-256: all, or those of these names."""
+        query = select(api_token.c.sha256, *_COLUMNS)
+        if names is not None:
+            query = query.where(api_token.c.name.in_(sorted(names)))
+        async with self._database.read() as connection:
+            return {sha256: TokenRecord(*row) for sha256, *row in (await connection.execute(query)).all()}
 
     async def groups_of(self, user: str) -> frozenset[str]:
         """The groups of a user, as his tokens that still count say; for a namespace's owner, who is not calling."""

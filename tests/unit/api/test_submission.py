@@ -5,6 +5,7 @@ import json
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 
 from t9ksched.kube.errors import ServerError, TimedOut, Unprocessable, Unreachable
 from tests.unit.api.world import Json, World, documents, pod, pod_group, pytorch
@@ -334,16 +335,15 @@ class TestAllOrNothing:
         assert (failed.status, failed.body["code"]) == (503, "Unavailable")
         assert "PyTorchTrainingJob/a was created before and could not be deleted" in failed.body["detail"]
 
-    async def test_a_database_that_fails_leaves_nothing(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-        from t9ksched.store.errors import DatabaseUnreachable
-
-        async def broken(*_: object) -> None:
-            raise DatabaseUnreachable("gone")
-
-        monkeypatch.setattr(world.store.acceptances, "put", broken)
+    async def test_a_database_that_fails_leaves_nothing(self, world: World) -> None:
+        fault = "CREATE TRIGGER fault BEFORE INSERT ON acceptance BEGIN SELECT RAISE(ABORT, 'disk is full'); END"
+        async with world.store.database.write() as connection:
+            await connection.execute(text(fault))  # acceptances are written last
+        head = await world.store.changes.head()
         failed = await world.user("POST", WORKLOADS, pytorch())
         assert (failed.status, failed.body["code"]) == (503, "Unavailable")
         assert world.kube.objects == {}
+        assert await world.store.changes.head() == head
         assert await world.store.history.list() == []
         assert await world.store.jobs.list() == []
 

@@ -15,6 +15,7 @@ from t9ksched.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from t9ksched.kube.port import ObjectList
 from t9ksched.kube.resources import NAMESPACES, Resource
 from t9ksched.store import Store
+from t9ksched.store.history import Sight
 
 Json = dict[str, Any]
 
@@ -125,7 +126,7 @@ class ScriptedLeader:
         if self.away:
             raise LeaderAway("NotLeader", "no scheduler leads now", datetime.now(UTC))
 
-    async def jobs(self) -> list[Json]:
+    async def jobs(self, seen_by: Sight | None = None) -> list[Json]:
         self._here()
         return self.job_list
 

@@ -108,7 +108,7 @@ class TestJobs:
 
     async def test_new_jobs_do_not_overwrite_the_leaders_word(self, store: Store) -> None:
         await store.jobs.put_many([job("u", phase="Running")])
-        await store.jobs.put_new([job("u"), job("v")])
+        await store.submissions.put([], [job("u"), job("v")], [])
         assert [(one.uid, one.phase) for one in await store.jobs.list()] == [("u", "Running"), ("v", "Pending")]
 
     async def test_filters_and_deletion(self, store: Store) -> None:
