@@ -70,17 +70,19 @@ class Ask:
     Attributes:
         groups: classes with numbers of pods, hardest first.
         demand: sum of requests in units by resource.
-        key: what a refusal depends on besides the nodes.
+        key: its queue's nodes, and its classes with their numbers.
+        ruled: where its pods may go depends on where pods stand.
         seen: where its pods stand may be what others wait for.
         over_quota, no_room, behind: the answer it got in this cycle; None or empty while it got none.
         no_victims: preemption could not help it in this cycle, as candidates only get fewer.
     """
 
-    __slots__ = ("behind", "demand", "groups", "key", "no_room", "no_victims", "over_quota", "seen")
+    __slots__ = ("behind", "demand", "groups", "key", "no_room", "no_victims", "over_quota", "ruled", "seen")
 
     def __init__(self, groups: list[Group]) -> None:
         self.groups = groups
         self.key = (groups[0][0].selector, *((column.pod_class, pods) for column, pods in groups))
+        self.ruled = any(column.ruled for column, _ in groups)
         self.seen = any(column.seen for column, _ in groups)
         self.demand: dict[str, int] = {}
         for column, pods in groups:

@@ -51,12 +51,9 @@ class Crowd:
     def __init__(self, view: View, terms: Iterable[PodTerm]) -> None:
         self._namespaces = view.namespaces
         self.terms = {term: at for at, term in enumerate(dict.fromkeys(terms))}
-        shape = (len(self.terms), len(view.nodes))
-        self.counts: Int64s = np.zeros(shape, np.int64)
-        self.leaving: Int64s = np.zeros(shape, np.int64)
-        self.promised: Int64s = np.zeros(shape, np.int64)
-        self.holders: Int64s = np.zeros(shape, np.int64)
-        self.liking: Int64s = np.zeros(shape, np.int64)
+        self._tallies: Int64s = np.zeros((5, len(self.terms), len(view.nodes)), np.int64)
+        self.counts, self.leaving, self.promised, self.holders, self.liking = self._tallies
+        self._begun = self._tallies
         self._speaking: dict[tuple[str, tuple[tuple[str, str], ...]], tuple[PodTerm, ...]] = {}
         self._derived: dict[tuple[int, tuple[PodTerm, ...]], tuple[PodClass, PodClass]] = {}
         self._asked: set[int] = set()
@@ -101,6 +98,16 @@ class Crowd:
         found = cls(view, (*terms, *asked))
         found._asked.update(found.ids(asked))
         return found
+
+    def begin(self) -> dict[PodTerm, Int64s]:
+        """From now on it is asked what has moved; how it stands now, by term."""
+        self._begun = self._tallies.copy()
+        return {term: self._begun[:, at] for term, at in self.terms.items()}
+
+    def unmoved(self, term: PodTerm) -> bool:
+        """Whether all is for a term as it was at the beginning."""
+        at = self.terms[term]
+        return np.array_equal(self._begun[:, at], self._tallies[:, at])
 
     def ids(self, terms: Iterable[PodTerm]) -> list[int]:
         """Positions of terms."""

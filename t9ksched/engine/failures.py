@@ -1,8 +1,8 @@
 """What did not fit, remembered across cycles until something it waits for changes.
 
 An ask that found no room gets the same answer, to the letter, while nothing was placed on or taken from the nodes that
-it may use, no node changed, and the same room is promised to the same others there. So a cluster full of waiting gangs
-costs, in each cycle, only those whose nodes moved.
+it may use, no node changed, the same room is promised to the same others there, and the pods that its rules speak of
+stand where they stood. So a cluster full of waiting gangs costs, in each cycle, only those whose nodes moved.
 """
 
 from collections.abc import Mapping
@@ -13,12 +13,17 @@ import numpy as np
 from t9ksched.engine.nodes import FrozenNodes, Int64s
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.tenants import Flags
+from t9ksched.model.podrules import PodTerm
 from t9ksched.model.reasons import Reason
 
 _MOST: Final = 4096
 
 Scene = tuple[object, ...]
 """Who runs, and what queues are like: what decides, besides the nodes, who may be a victim."""
+Place = tuple[Flags, tuple[PodTerm, ...]]
+"""Nodes that an ask may use, and terms that its rules look at."""
+Standing = Mapping[PodTerm, Int64s]
+"""All that is counted of the pods that a term speaks of."""
 Promises = Mapping[int, tuple[object, ...]]
 """What room is promised to whom, by row of the node."""
 
@@ -39,6 +44,10 @@ class Failures:
         """A plugin failed since the last cycle began: it may be off in the next one from before its beginning."""
         self._cycle = 0
         self._changed: Int64s = np.zeros(0, np.int64)
+        """The cycle in which each node changed last."""
+        self._stood: Standing = {}
+        self._came: dict[PodTerm, int] = {}
+        """The cycle in which last somebody whom a term speaks of came or went."""
         self._known: dict[object, tuple[int, tuple[Reason, ...]]] = {}
         self._vain: dict[object, int] = {}
         """Searches for victims that found none, with the cycle of each."""
@@ -54,15 +63,20 @@ class Failures:
         self.forget()
         self._lasting, self._distrusted = False, True
 
-    def begin(self, nodes: FrozenNodes, policy: Policy, promises: Promises) -> None:
-        """A cycle begins on these nodes, with this room promised."""
+    def begin(self, nodes: FrozenNodes, policy: Policy, promises: Promises, standing: Standing) -> None:
+        """A cycle begins on these nodes, with this room promised and these pods standing there."""
         if policy != self._policy:
             self._policy = policy
             self.forget()
         old, self._nodes = self._nodes, nodes
-        before, self._promises = self._promises, promises
+        promised, self._promises = self._promises, promises
+        stood, self._stood = self._stood, standing
         self._lasting, self._distrusted = not self._distrusted, False
         self._cycle += 1
+        self._came = {
+            term: self._came[term] if term in stood and np.array_equal(stood[term], counts) else self._cycle
+            for term, counts in standing.items()
+        }
         if old is None or old.static is not nodes.static or old.used.shape != nodes.used.shape:
             self.forget()
             self._changed = np.full(len(nodes), self._cycle, np.int64)
@@ -71,10 +85,15 @@ class Failures:
         for name in old.ports.keys() | nodes.ports.keys():
             if old.ports.get(name) != nodes.ports.get(name) and name in nodes.static.index:
                 moved[nodes.static.index[name]] = True
-        for row in before.keys() | promises.keys():
-            if before.get(row) != promises.get(row):
+        for row in promised.keys() | promises.keys():
+            if promised.get(row) != promises.get(row):
                 moved[row] = True
         self._changed[moved] = self._cycle
+
+    def _since(self, cycle: int, place: Place) -> bool:
+        """Whether something has changed there since that cycle."""
+        nodes, terms = place
+        return any(self._came[term] > cycle for term in terms) or bool(np.any(self._changed[nodes] > cycle))
 
     def knows(self, nodes: FrozenNodes) -> bool:
         """Whether the cycle on these nodes is the latest: another plan may have begun between two slices of one."""
@@ -84,10 +103,10 @@ class Failures:
         """Whether there may be an answer."""
         return key in self._known
 
-    def answer(self, key: object, among: Flags) -> tuple[Reason, ...] | None:
-        """What the ask was told when it was tried last, None when its nodes have changed since."""
+    def answer(self, key: object, place: Place) -> tuple[Reason, ...] | None:
+        """What the ask was told when it was tried last, None when something has changed there since."""
         known = self._known.get(key)
-        if known is None or bool(np.any(self._changed[among] > known[0])):
+        if known is None or self._since(known[0], place):
             return None
         self.spared += 1
         return known[1]
@@ -106,10 +125,10 @@ class Failures:
             self._vain.clear()
         self._scene = scene
 
-    def in_vain(self, key: object, among: Flags) -> bool:
-        """Whether the ask looked for victims in this scene, on nodes that have not changed since, and found none."""
+    def in_vain(self, key: object, place: Place) -> bool:
+        """Whether the ask looked for victims in this scene, where nothing has changed since, and found none."""
         known = self._vain.get(key)
-        return known is not None and not bool(np.any(self._changed[among] > known))
+        return known is not None and not self._since(known, place)
 
     def note_vain(self, key: object) -> None:
         """The ask looked for victims, on nodes as they were when the cycle began, and found none."""

@@ -39,6 +39,25 @@ def sort_gangs(gangs: list[Gang], policy: Policy, plugins: Plugins, now: int) ->
     gangs[:] = [gangs[at] for at in sorted(range(len(gangs)), key=key, reverse=True)]
 
 
+class Line:
+    """Gangs of one queue, best first; sorted when the queue is first served."""
+
+    def __init__(self, gangs: list[Gang], sort: Callable[[list[Gang]], None]) -> None:
+        self._gangs = gangs
+        self._sort = sort
+        self._sorted = False
+
+    def __len__(self) -> int:
+        return len(self._gangs)
+
+    def pop(self) -> Gang:
+        """The best gang."""
+        if not self._sorted:
+            self._sort(self._gangs)
+            self._sorted = True
+        return self._gangs.pop()
+
+
 Comparator = Callable[[str], int]
 """What a queue, given by name, is compared by; smaller first."""
 

@@ -5,7 +5,7 @@ is sliced, nor on the memo it was given. Minima first: the best queue's best gan
 committed, or undone and explained. When every minimum has been judged, members above minima take what room is left.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import islice
 from operator import itemgetter
@@ -21,10 +21,11 @@ from t9ksched.engine.held import Held
 from t9ksched.engine.ledger import Ledger, Shortfall
 from t9ksched.engine.masks import Mask, Memo
 from t9ksched.engine.nodes import Int64s
-from t9ksched.engine.order import QueueOrder, gang_key, sort_gangs
+from t9ksched.engine.order import Line, QueueOrder, gang_key, sort_gangs
 from t9ksched.engine.placement import pack, place_together, wanting_company
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.preemption import Choice, Preemption
+from t9ksched.engine.recall import Recall
 from t9ksched.engine.topology import domains, scopes, shared
 from t9ksched.engine.trial import Placement, Trial
 from t9ksched.engine.view import View
@@ -67,18 +68,12 @@ class Planner:
         self._preemption: Preemption | None = None
         self._scopes: dict[str, Mask] = {}
         self._held = Held(view.holds, self._trial, now)
-        self._failures = self._trial.memo.failures
-        self._failures.begin(view.nodes, policy, self._held.rooms())
-        if "preempt" in policy.actions:
-            specs = ((name, state.spec.priority, state.spec.preemptible) for name, state in view.queues.items())
-            self._failures.among((view.running, *specs))
-        self._moved = np.zeros(len(view.nodes), np.bool_)
-        """Nodes that are not as they were when the cycle began."""
+        self._recall = Recall(view, self._trial, self._held, self._ledger, policy)
         by_queue: dict[str, list[Gang]] = {}
         for gang in view.gangs if crowd is None else crowd.derive(view.gangs):
             by_queue.setdefault(gang.queue, []).append(gang)
         sort = partial(sort_gangs, policy=policy, plugins=self._trial.plugins, now=now)
-        self._minima = {name: _Line(gangs, sort) for name, gangs in by_queue.items() if name in view.queues}
+        self._minima = {name: Line(gangs, sort) for name, gangs in by_queue.items() if name in view.queues}
         self._above: dict[str, list[tuple[Gang, list[Member]]]] = {}
         self._above_at: dict[str, int] = {}
         for name in sorted(by_queue.keys() - view.queues.keys()):
@@ -223,10 +218,10 @@ class Planner:
                 trial.lend(lent)
             start = trial.mark()
         self._stats.tried += 1
-        if not own and (known := self._remembered(gang, ask)) is not None:
+        if not own and (known := self._recall.answer(gang, ask)) is not None:
             ask.no_room = known
             return known
-        self._failures.tried += 1
+        self._recall.failures.tried += 1
         fits = self._fit(gang, ask)
         if lent:
             trial.lend({row: -room for row, room in lent.items()})
@@ -235,7 +230,7 @@ class Planner:
             trial.undo(mark)
             if not own:
                 ask.no_room = reasons
-                self._remember(gang, ask, reasons)
+                self._recall.note(gang, ask, reasons)
             return reasons
         self._assign(gang, members, trial.since(start))
         trial.commit()
@@ -252,7 +247,7 @@ class Planner:
     def _give_up(self, owner: str) -> None:
         """Room that was held is held no longer."""
         for placement in self._held.give_up(owner):
-            self._moved[placement.row] = True
+            self._recall.moved[placement.row] = True
 
     def _victims(self) -> Preemption:
         """The search for victims; made when it is first needed."""
@@ -278,14 +273,13 @@ class Planner:
             return reasons
         short = self._ledger.can_charge(gang.queue, ask.demand, staying=True)
         self._stats.searched += 1
-        key = (gang.queue, gang.priority, *ask.key)
         # With a minimum run time, time alone makes victims; a quota that is short changes with every charge.
         timed = bool(self._policy.preemption.minimum_run_seconds)
-        among = None if short or timed or gang.uid in self._held.of else self._lasting(gang, ask)
-        if among is not None and self._failures.in_vain(key, among):
+        lasts = not (short or timed or gang.uid in self._held.of)
+        if lasts and self._recall.in_vain(gang, ask):
             ask.no_victims = True
             return reasons
-        self._failures.searched += 1
+        self._recall.failures.searched += 1
         trial = self._trial
         mark = trial.mark()
         for placement in self._held.of.get(gang.uid, ()):
@@ -295,8 +289,8 @@ class Planner:
         if choice is None:
             trial.undo(mark)
             ask.no_victims = gang.uid not in self._held.of
-            if among is not None:
-                self._failures.note_vain(key)
+            if lasts and not self._evictions:  # those who go already may stay, should nobody carry that out
+                self._recall.note_vain(gang, ask)
             return reasons
         self._give_up(gang.uid)
         victims.take(choice)
@@ -310,7 +304,7 @@ class Planner:
     def _choice(self, preemption: Preemption, gang: Gang, ask: Ask, short: Sequence[Shortfall]) -> Choice | None:
         """Victims for the gang, within one domain if it must be in one, and confirmed where rules about pods decide."""
         trial, groups = self._trial, ask.groups
-        ruled = any(column.ruled for column, _ in groups)
+        ruled = ask.ruled
         scopes: Iterable[Mask | None] = [None]
         if gang.topology == "Required":
             scopes = domains(trial, gang)
@@ -340,7 +334,7 @@ class Planner:
         uid = gang.uid
         self._evictions += [Eviction(group.uid, pod.uid, uid, whys[group.queue]) for group, pod in choice.victims]
         for column, rows, counts in choice.places:
-            self._moved[rows] = True
+            self._recall.moved[rows] = True
             self._held.promise(column, rows, counts)
             for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
                 hold = Hold(gang.uid, names[row], column.pod_class, (), spec.priority, self._now, 0, False, VICTIMS)
@@ -350,29 +344,6 @@ class Planner:
                     self._trial.occupy(column, row, {})
             else:
                 self._trial.place_many(column, rows, counts, held=True)
-
-    def _remembered(self, gang: Gang, ask: Ask) -> tuple[Reason, ...] | None:
-        """What the ask was told in an earlier cycle, if nothing has changed since for it."""
-        if not self._failures.asked(ask.key):
-            return None
-        among = self._lasting(gang, ask)
-        return None if among is None else self._failures.answer(ask.key, among)
-
-    def _remember(self, gang: Gang, ask: Ask, reasons: tuple[Reason, ...]) -> None:
-        if self._lasting(gang, ask) is not None:
-            self._failures.note(ask.key, reasons)
-
-    def _lasting(self, gang: Gang, ask: Ask) -> Mask | None:
-        """The nodes of an ask if they are as they were when the cycle began, so that an answer lasts.
-
-        Where other pods stand, or whether the gang is together, is not remembered.
-        """
-        if gang.topology != "None" or any(column.ruled for column, _ in ask.groups):
-            return None
-        if not self._failures.knows(self._view.nodes):
-            return None
-        among: Mask = np.logical_or.reduce([column.mask for column, _ in ask.groups])
-        return None if bool(np.any(self._moved & among)) else among
 
     def _fit(self, gang: Gang, ask: Ask) -> bool:
         """Place the ask whole, within one domain where the gang wants that; or leave the trial as it was."""
@@ -473,7 +444,7 @@ class Planner:
         else:
             turns = {id(column): iter(those) for column, those in self._asks.by_class(gang.queue, members)}
         for column, row, pods, masks, _ in placements:
-            self._moved[row] = True
+            self._recall.moved[row] = True
             those = turns[id(column)]
             node, generation = names[row], generations[row]
             if not masks:
@@ -488,22 +459,3 @@ class Planner:
                     cards = written[held] = (grants(column.pod_class.cards, by_name), by_name)
                 write(Assignment(uid, member.uid, node, generation, cards[0], cards[1]))
         self._stats.pods += len(members)
-
-
-class _Line:
-    """Gangs of one queue, best first; sorted when the queue is first served."""
-
-    def __init__(self, gangs: list[Gang], sort: Callable[[list[Gang]], None]) -> None:
-        self._gangs = gangs
-        self._sort = sort
-        self._sorted = False
-
-    def __len__(self) -> int:
-        return len(self._gangs)
-
-    def pop(self) -> Gang:
-        """The best gang."""
-        if not self._sorted:
-            self._sort(self._gangs)
-            self._sorted = True
-        return self._gangs.pop()

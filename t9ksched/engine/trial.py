@@ -285,6 +285,8 @@ class ClassColumn:
             (rules is not None and bool(rules.terms)) or any(crowd.asks(at) for at in self.standing.counted)
         )
         """Where its next pod may go depends on where pods stand."""
+        self.terms = (*(rules.terms if rules else ()), *pod_class.counted) if self.ruled else ()
+        """What that depends on."""
         self.written: dict[tuple[int, ...], tuple[tuple[Grant, ...], tuple[tuple[str, int], ...]]] = {}
         """Cards as they are written on pods, by masks; filled by the planner."""
         self._seen = -1

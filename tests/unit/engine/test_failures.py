@@ -1,16 +1,20 @@
 """What did not fit is not tried again until something it waits for changes; the counters prove it."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
+from msgspec import structs
 
 from t9ksched.engine.masks import Memo
 from t9ksched.engine.nodes import NodeTable
 from t9ksched.engine.plan import plan
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import View
-from t9ksched.model.gang import Gang
+from t9ksched.model.gang import Gang, Neighbours
 from t9ksched.model.hold import Hold
+from t9ksched.model.podrules import parse_rules
 from tests.builders import gang, node, pod_class, queue, running, table, view
 
 NODES = [node(f"{pool}{at}", cpu=8, labels={"pool": pool}) for pool in "ab" for at in range(3)]
@@ -31,10 +35,12 @@ def waiting(count: int = 20) -> list[Gang]:
     ]
 
 
-def cycle(live: NodeTable, gangs: list[Gang], memo: Memo, holds: tuple[Hold, ...] = ()) -> tuple[int, int]:
+def cycle(
+    live: NodeTable, gangs: list[Gang], memo: Memo, holds: tuple[Hold, ...] = (), near: tuple[Neighbours, ...] = ()
+) -> tuple[int, int]:
     """Attempts made and spared by one cycle; its plan is the one that a fresh memo gives."""
     before = memo.failures.tried, memo.failures.spared
-    given = view(live, gangs, {"q": queue()}, holds)
+    given = replace(view(live, gangs, {"q": queue()}, holds), neighbours=near)
     assert plan(given, Policy(), 0, memo).to_bytes() == plan(given, Policy(), 0).to_bytes()
     return memo.failures.tried - before[0], memo.failures.spared - before[1]
 
@@ -104,3 +110,88 @@ def test_victims_are_not_looked_for_twice_while_nothing_changes() -> None:
     above = {**given.queues, "mid": replace(given.queues["mid"], spec=replace(given.queues["mid"].spec, priority=2))}
     assert searches(replace(given, queues=above)) == 3, "another priority"
     assert plan(replace(given, gangs=(gang("h", "top", cpu=8),)), policy, 0, memo).evictions
+
+
+def beside(app: str, *names: str) -> Neighbours:
+    """Pods of an app, one on each node named."""
+    return Neighbours("test", (("app", app),), tuple((name, 1) for name in names))
+
+
+def ruled(name: str, spec: Mapping[str, Any], key: str = "pool") -> Gang:
+    """A gang of one with a rule about pods of the app `spec` names, over pools of nodes."""
+    term = {"labelSelector": {"matchLabels": {"app": spec["app"]}}, "topologyKey": key}
+    rules = parse_rules(
+        {spec["kind"]: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}, None, "test", {"app": name}
+    )
+    return gang(name, of=replace(pod_class(cpu=1), rules=rules))
+
+
+def test_rules_about_pods_are_tried_again_when_those_they_speak_of_come_or_go() -> None:
+    live, memo = table(NODES), Memo()
+    waits = [
+        ruled("near", {"kind": "podAffinity", "app": "db"}),
+        ruled("far", {"kind": "podAntiAffinity", "app": "web"}),
+    ]
+    webs = beside("web", "a0", "b0")
+    assert cycle(live, waits, memo, near=(webs,)) == (2, 0)
+    assert cycle(live, waits, memo, near=(webs,)) == (0, 2)
+    assert cycle(live, waits, memo, near=(beside("web", "a0", "b1"),)) == (1, 1), "a web server moved to another node"
+    assert cycle(live, waits, memo, near=(beside("web", "a0", "b1"), beside("log", "a1"))) == (0, 2), (
+        "nobody asks for it"
+    )
+    leaving = (structs.replace(webs, leaving=True),)
+    assert cycle(live, waits, memo, near=leaving) == (1, 1)
+    assert cycle(live, waits, memo, near=(webs, beside("db", "b1"))) == (2, 0), "a database came: one of them starts"
+
+
+def test_gangs_that_must_be_together_are_tried_again_when_their_nodes_change(full: NodeTable) -> None:
+    memo = Memo()
+    pooled = [
+        structs.replace(
+            gang(f"t{at}", pods=2, cpu=1, selector={"pool": "ab"[at]}), topology="Required", levels=("pool",)
+        )
+        for at in range(2)
+    ]
+    assert cycle(full, pooled, memo) == (2, 0)
+    assert cycle(full, pooled, memo) == (0, 2)
+    full.discharge(full.row("a0"), pod_class(cpu=8), {})
+    full.charge(full.row("a0"), pod_class(cpu=7), {})
+    assert cycle(full, pooled, memo) == (1, 1)
+    wider = [structs.replace(one, levels=("pool", "kubernetes.io/hostname")) for one in pooled]
+    assert cycle(full, wider, memo) == (2, 0), "they may be in other domains now"
+    assert cycle(full, [structs.replace(one, nodes=("a1",)) for one in wider], memo) == (2, 0), "a member is somewhere"
+
+
+def test_victims_for_gangs_with_rules_are_not_looked_for_twice_either() -> None:
+    nodes = [node(f"n{at}", cpu=8, labels={"pool": "ab"[at % 2]}) for at in range(4)]
+    policy = Policy(actions=("allocate", "preempt"))
+    queues = {"low": queue(), "mid": queue(priority=1)}
+    stays = [running(f"s{at}", "mid", [f"n{at}"], cpu=5) for at in range(4)]
+    lows = [running(f"l{at}", "low", [f"n{at}"], cpu=3) for at in range(4)]
+    together = structs.replace(gang("together", "mid", pods=2, cpu=4), topology="Required", levels=("pool",))
+    away = structs.replace(gang("away", "mid"), waiting=ruled("far", {"kind": "podAntiAffinity", "app": "web"}).waiting)
+    given = replace(
+        view(nodes, [together, away], queues, running=[*stays, *lows]), neighbours=(beside("web", "n0", "n1"),)
+    )
+    memo = Memo()
+
+    def searches(of: View) -> int:
+        before = memo.failures.searched
+        assert plan(of, policy, 0, memo).to_bytes() == plan(of, policy, 0).to_bytes()
+        return memo.failures.searched - before
+
+    assert (searches(given), searches(given)) == (2, 0)
+    assert searches(replace(given, neighbours=(beside("web", "n0", "n3"),))) == 1
+    assert searches(replace(given, running=given.running[:-1])) == 2
+
+
+def test_a_search_in_vain_after_others_were_told_to_go_is_not_remembered() -> None:
+    """Nobody may carry the evictions out: who comes next finds the same victims."""
+    nodes = [node(f"n{at}", cpu=8, labels={"pool": str(at)}) for at in range(2)]
+    policy = Policy(actions=("allocate", "preempt"))
+    queues = {"low": queue(), "mid": queue(priority=1)}
+    gangs = [gang(name, "mid", cpu=8, selector={"pool": str(at)}) for at, name in enumerate(["first", "second"])]
+    both = view(nodes, gangs, queues, running=[running("l", "low", ["n0", "n1"], cpu=8)])
+    memo = Memo()
+    assert {one.by for one in plan(both, policy, 0, memo).evictions} == {"first"}
+    assert {one.by for one in plan(replace(both, gangs=tuple(gangs[1:])), policy, 0, memo).evictions} == {"second"}
