@@ -14,6 +14,7 @@ from t9ksched.devcluster.auditwatch import AuditWatcher
 from t9ksched.devcluster.defaultscheduler import DefaultScheduler
 from t9ksched.devcluster.faults import Faults
 from t9ksched.devcluster.follow import Follower, Reconciler
+from t9ksched.devcluster.heartbeat import Heartbeat
 from t9ksched.devcluster.jobs import JobController
 from t9ksched.devcluster.kubelet import Kubelet, Refusal
 from t9ksched.devcluster.timers import Clock, Timers, system_clock
@@ -43,7 +44,8 @@ class Agents:
         faults: Faults | None = None,
     ) -> None:
         """`nodes` are the names the kubelet plays, None for every node. On a server that has controllers and a default
-        scheduler of its own, `controllers` is false. `faults` silences nodes and puts kubelets' clocks off.
+        scheduler of its own, `controllers` is false, and the nodes' leases are kept. `faults` silences nodes and puts
+        kubelets' clocks off.
         """
         faults = faults or Faults()
         self._follower = Follower(port)
@@ -56,6 +58,7 @@ class Agents:
             port, self._follower, self._node_timers, names, silent=faults.silent, broken=faults.broken
         )
         self._reconcilers: list[Reconciler] = [self.kubelet]
+        self._heartbeat: Heartbeat | None = None
         if controllers:
             self._reconcilers += [
                 DefaultScheduler(port, *parts),
@@ -65,6 +68,9 @@ class Agents:
                 StatefulSetController(port, *parts),
                 VolumeBinder(port, *parts),
             ]
+        else:
+            seen = self._follower.cache(NODES).objects
+            self._heartbeat = Heartbeat(port, seen, self.kubelet.rooms, faults.silent, clock)
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -89,6 +95,8 @@ class Agents:
                 await self._follower.synced()  # whoever acts first knows everything
                 for reconciler in self._reconcilers:
                     group.create_task(reconciler.run(), name=type(reconciler).__name__)
+                if self._heartbeat is not None:
+                    group.create_task(self._heartbeat.run(), name="Heartbeat")
         finally:
             self._timers.stop()
             self._node_timers.stop()

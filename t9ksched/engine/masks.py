@@ -129,7 +129,8 @@ def constraints(selector: LabelSelector | None, pod_class: PodClass) -> tuple[Co
     found: list[Constraint] = [QueueNodes(selector), Selected(pod_class.node_selector, pod_class.node_affinity)]
     if pod_class.volume_affinity:
         found.append(Reachable(pod_class.volume_affinity))
-    found += [Tolerated(pod_class.tolerations), Usable()]
+    # A node that is not ready has a taint that says so, too: the plainer word comes first.
+    found += [Usable(), Tolerated(pod_class.tolerations)]
     return tuple(found)
 
 

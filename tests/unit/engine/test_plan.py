@@ -10,6 +10,7 @@ from t9ksched.model.gang import Gang
 from t9ksched.model.hold import Hold
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.reasons import Code, Reason
+from t9ksched.model.taints import Taint
 from tests.builders import GPU, gang, member, node, pod_class, queue, table, view
 from tests.unit.engine.deciding import A100, FOUR, NOW, POOL, codes, decide, starts, where
 
@@ -306,6 +307,9 @@ def test_no_node_matches_counts_by_constraint() -> None:
     assert reason.nodes == {"total": 6, "match": 0, "queue": 1, "selector": 5}
     cordoned = reason_of(POOL[1:5], gang("g"))
     assert cordoned.nodes == {"total": 4, "match": 0, "taints": 2, "not ready": 2}
+    taint = Taint("node.kubernetes.io/unreachable", "", "NoSchedule")
+    lost = reason_of([node("n0", gpu=1, ready=False, taints=(taint,))], gang("g"))
+    assert lost.nodes == {"total": 1, "match": 0, "not ready": 1}
 
 
 def test_quota_and_what_can_never_be_are_told_together() -> None:
