@@ -3,7 +3,7 @@
 Filled by reflectors; every change puts the workload it concerns into the work queue.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from t9ksched.workloads.actions import Children, Object, metadata, name_of, uid_of
@@ -68,6 +68,8 @@ class Owned:
         self._by_owner: dict[str, dict[str, Object]] = {}
         self._owner_of: dict[str, str] = {}
         self._gone: dict[str, None] = {}
+        self._unseen: dict[str, Object] = {}
+        """What we created and the watch has not brought yet, by UID."""
 
     def of(self, owner_uid: str) -> Children:
         """What a workload owns now, in order of names so that decisions repeat."""
@@ -82,6 +84,14 @@ class Owned:
         owner = self._controller(obj)
         if owner is not None and uid_of(obj) not in self._owner_of and uid_of(obj) not in self._gone:
             self._remember(obj, owner)
+            self._unseen[uid_of(obj)] = obj
+
+    @property
+    def unseen(self) -> Mapping[str, Object]:
+        """By UID, what we created and the watch has not brought. It never will if it read everything anew after the
+        object had gone: whoever finds that out calls `on_delete`.
+        """
+        return self._unseen
 
     def on_replace(self, items: list[Any]) -> None:
         """The first list of one kind."""
@@ -91,6 +101,7 @@ class Owned:
     def on_upsert(self, obj: Object) -> None:
         """New or changed."""
         owner = self._controller(obj)
+        self._unseen.pop(uid_of(obj), None)
         known = self._owner_of.get(uid_of(obj))
         if known is not None and (owner is None or owner["uid"] != known):
             self._forget(uid_of(obj))
@@ -101,6 +112,7 @@ class Owned:
     def on_delete(self, obj: Object) -> None:
         """Gone."""
         self._forget(uid_of(obj))
+        self._unseen.pop(uid_of(obj), None)
         self._gone[uid_of(obj)] = None
         if len(self._gone) > _GONE_REMEMBERED:
             del self._gone[next(iter(self._gone))]

@@ -17,11 +17,11 @@ from t9ksched.controller.picture import Key, Owned, Workloads
 from t9ksched.controller.sshkeys import KeyPair, new_key_pair
 from t9ksched.controller.workqueue import WorkQueue
 from t9ksched.kube import resources
-from t9ksched.kube.errors import ApiError
+from t9ksched.kube.errors import ApiError, NotFound
 from t9ksched.kube.events import EventRecorder
-from t9ksched.kube.port import ClusterPort
+from t9ksched.kube.port import ClusterPort, Object
 from t9ksched.kube.reflector import Reflector
-from t9ksched.workloads.actions import metadata, uid_of
+from t9ksched.workloads.actions import metadata, name_of, uid_of
 from t9ksched.workloads.parts import COMPONENT_LABEL
 from t9ksched.workloads.reconcile import reconcile
 
@@ -31,6 +31,8 @@ COMPONENT: Final = "t9ksched-controller"
 _REST_SHARE: Final = 5.0
 """A workload rests this many times as long as deciding took: one of a thousand pods changes often and takes long."""
 _LONGEST_REST: Final = 2.0
+_UNSEEN_SECONDS: Final = 10.0
+"""How long the watch may take to bring what we created before we ask for it."""
 _KINDS: Final = (resources.PYTORCHTRAININGJOBS, resources.MPIJOBS, resources.NOTEBOOKS)
 _CHILDREN: Final = (
     resources.PODS,
@@ -70,6 +72,7 @@ class Controllers:
         self.queue: WorkQueue[Key] = queue or WorkQueue()
         self._clock = clock
         self._workers = workers
+        self._client = client
         self._own_recorder = EventRecorder(client, COMPONENT) if recorder is None else None
         record: Record = (recorder or self._own_recorder or EventRecorder(client, COMPONENT)).record
         self._workloads = {res.kind: Workloads(res.kind, self.queue.add) for res in _KINDS}
@@ -101,6 +104,7 @@ class Controllers:
             self.ready.set()
             for number in range(self._workers):
                 tasks.create_task(self._work(), name=f"controller:worker-{number}")
+            tasks.create_task(self._look_for_unseen(), name="controller:unseen")
 
     async def _work(self) -> None:
         while True:
@@ -110,6 +114,26 @@ class Controllers:
                 thought = await self._look(key)
             finally:
                 self.queue.done(key, rest=min(_LONGEST_REST, _REST_SHARE * thought))
+
+    async def _look_for_unseen(self) -> None:
+        """Ask for what we created and the watch does not bring: it may have gone before the watch looked."""
+        before: set[str] = set()
+        while True:
+            await asyncio.sleep(_UNSEEN_SECONDS)
+            for obj in [obj for uid, obj in self._owned.unseen.items() if uid in before]:
+                await self._confirm(obj)
+            before = set(self._owned.unseen)
+
+    async def _confirm(self, obj: Object) -> None:
+        try:
+            found = await self._client.get(resources.of(obj), name_of(obj), metadata(obj)["namespace"])
+        except NotFound:
+            self._owned.on_delete(obj)
+        except ApiError as error:
+            log.info("not known yet whether it is there", kind=obj["kind"], name=name_of(obj), error=str(error))
+        else:
+            if uid_of(found) != uid_of(obj):
+                self._owned.on_delete(obj)
 
     async def _look(self, key: Key) -> float:
         """One look at one workload; returns the seconds that deciding took.

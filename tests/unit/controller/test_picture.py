@@ -1,12 +1,16 @@
 """The picture of the cluster: who owns what, and whom a change concerns."""
 
+import asyncio
 import copy
 from typing import Any
 
 import pytest
 
 from t9ksched.controller.picture import Key, Owned, Workloads
+from t9ksched.controller.service import Controllers
+from t9ksched.kube.errors import ApiError, NotFound
 from t9ksched.workloads.reconcile import expand
+from tests.unit.devcluster.virtualtime import on_virtual_time
 from tests.unit.workloads.builders import pytorch
 
 JOB = pytorch()
@@ -86,3 +90,51 @@ def test_workloads(told: list[Key]) -> None:
     workloads.on_delete(JOB)
     assert workloads.get(KEY) is None
     assert told == [KEY, KEY]
+
+
+def test_what_was_made_is_unseen_until_the_watch_brings_it_or_its_end(owned: Owned) -> None:
+    owned.made(FIRST)
+    owned.made(SECOND)
+    assert list(owned.unseen) == ["u0", "u1"]
+    owned.on_upsert(FIRST)
+    owned.on_delete(SECOND)
+    assert not owned.unseen
+    owned.made(FIRST)
+    owned.made(SECOND)
+    assert not owned.unseen, "the answer to a creation came late"
+    assert names(owned) == ["net-worker-0"]
+
+
+class Server:
+    """Has one answer to every question."""
+
+    def __init__(self, answer: dict[str, Any] | ApiError) -> None:
+        self.answer = answer
+
+    async def get(self, *_: object) -> dict[str, Any]:
+        if isinstance(self.answer, ApiError):
+            raise self.answer
+        return self.answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "left"),
+    [
+        (FIRST, ["net-worker-0"]),
+        (made(FIRST, "successor"), []),
+        (NotFound(404, "NotFound", "gone"), []),
+        (ApiError(500, "InternalError", "no"), ["net-worker-0"]),
+    ],
+)
+@on_virtual_time
+async def test_what_the_watch_never_brings_is_asked_for(answer: Any, left: list[str]) -> None:
+    """It was made and gone before a watch that had to read everything anew could tell of it."""
+    controllers = Controllers(Server(answer))  # type: ignore[arg-type]
+    controllers._owned.made(FIRST)
+    asking = asyncio.create_task(controllers._look_for_unseen())
+    await asyncio.sleep(15)
+    assert names(controllers._owned) == ["net-worker-0"], "the watch has a moment"
+    await asyncio.sleep(10)
+    assert names(controllers._owned) == left
+    asking.cancel()
+    await asyncio.gather(asking, return_exceptions=True)
