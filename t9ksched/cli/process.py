@@ -5,6 +5,8 @@ import signal
 from collections.abc import Coroutine
 from typing import Any
 
+from t9ksched.scheduler import paced
+
 
 def run_until_stopped(main: Coroutine[Any, Any, int]) -> int:
     """Run `main`; its exit code, or 0 when a signal ended it and it stopped cleanly."""
@@ -30,4 +32,4 @@ def run_until_stopped(main: Coroutine[Any, Any, int]) -> int:
                 raise
             return 0
 
-    return asyncio.run(guarded())
+    return paced.run(guarded())

@@ -21,6 +21,7 @@ from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.volumes import VolumeBinding, prepare_all
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.narrator import Narrator
+from t9ksched.scheduler.paced import pace
 from t9ksched.scheduler.state import ClusterState
 
 log = structlog.get_logger(__name__)
@@ -29,6 +30,8 @@ START_IN_FLIGHT: Final = 64
 """Above about 128 a real server's priority and fairness begins to refuse most of an ordinary user's requests."""
 MOST_IN_FLIGHT: Final = 112
 LEAST_IN_FLIGHT: Final = 4
+_MANY: Final = 16
+"""Bindings in flight from which on their answers are worth being gathered."""
 _PAUSE_SECONDS: Final = 0.25
 _LONGEST_PAUSE_SECONDS: Final = 15.0
 
@@ -128,6 +131,7 @@ class Executor:
             task = asyncio.create_task(self._work(self._waiting.popleft()))
             self._tasks.add(task)
             task.add_done_callback(self._done)
+        pace(len(self._tasks) >= _MANY)
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
@@ -143,7 +147,8 @@ class Executor:
             if not self._waiting or len(self._tasks) > int(self._limit):
                 return
             binding = self._waiting.popleft()
-            self._pump()
+            if self._waiting and len(self._tasks) < int(self._limit):
+                self._pump()
 
     async def _bind(self, binding: Binding) -> None:
         pause = _PAUSE_SECONDS

@@ -46,6 +46,7 @@ from t9ksched.kube.errors import AlreadyExists, Forbidden, NotFound, TooManyRequ
 from t9ksched.kube.resources import CRDS, NAMESPACES, NODES, PODGROUPS, PODS, QUEUES, SERVICEACCOUNTS, Resource
 from t9ksched.model import names
 from t9ksched.packaged import folder
+from t9ksched.scheduler import paced
 from t9ksched.scheduler.service import SchedulerService, running
 from t9ksched.store.store import Store
 from tests.benchmarks import nullserver
@@ -330,7 +331,7 @@ def main() -> None:
     if options.nodes * 8 < options.pods:
         parser.error(f"{options.nodes} nodes of 8 cards cannot take {options.pods} pods of one card")
     if options.kubeconfig is not None:
-        print(json.dumps(asyncio.run(measure(options.kubeconfig, options))))
+        print(json.dumps(paced.run(measure(options.kubeconfig, options))))
         return
     with tempfile.TemporaryDirectory() as where:
         kubeconfig = Path(where) / "kubeconfig"
@@ -343,7 +344,7 @@ def main() -> None:
         try:
             if not ready.wait(60):
                 raise TimeoutError("the server did not start within 60 s")
-            print(json.dumps(asyncio.run(measure(kubeconfig, options))))
+            print(json.dumps(paced.run(measure(kubeconfig, options))))
         finally:
             server.terminate()
             server.join()
