@@ -34,7 +34,7 @@ class NotEstablished(RuntimeError):
 def read(folder: Path) -> list[Object]:
     """Every CustomResourceDefinition of the folder's YAML files, in the files' order.
 
-    One without the version label gets this release's: the shipped files change with releases only.
+    The shipped files carry the version label, so that `kubectl apply` brings it too; one without gets this release's.
     """
     definitions: list[Object] = []
     for path in sorted(folder.glob("*.yaml")):

@@ -171,7 +171,7 @@ def judge_definitions(definitions: Sequence[Object], there: dict[str, Object]) -
             continue
         version = (known["metadata"].get("labels") or {}).get(VERSION_LABEL, "")
         if _numbers(version) < _numbers(ours):
-            text = f"is of release {version or 'unknown'}, this is {ours}"
+            text = f"is of release {version}, this is {ours}" if version else f"names no release, this is {ours}"
             found.append(Finding("kinds", Level.WARNING, name, text, remedy))
     if not found:
         found.append(Finding("kinds", Level.OK, f"{len(definitions)} custom kinds", "are installed and current"))

@@ -78,22 +78,25 @@ async def _serve(plan: "Plan", output: Output) -> int:
         if output is Output.json:
             print_json(up.to_json(), indent=False)
         else:
-            _welcome(up)
+            _welcome(up, observes=plan.observe)
         await asyncio.Event().wait()
     return 0
 
 
-def _welcome(up: "Running") -> None:
+def _welcome(up: "Running", *, observes: bool) -> None:
     out = console()
     lines = [("REST", up.server), ("docs", f"{up.server}/docs"), ("cluster", up.cluster or "the kubeconfig's")]
     lines += [("kubeconfig", str(up.kubeconfig)), ("data", str(up.data_dir))]
     if sys.stdout.isatty():
         lines.append(("token", up.token))
     out.print("t9ksched is ready.\n", style="bold")
+    if observes:
+        out.print("It plans and explains, and changes nothing in the cluster.\n")
     for name, value in lines:
         out.print(Text.assemble((f"  {name:<11}", "dim"), value), soft_wrap=True)
     out.print("\nIn another terminal:\n")
     where = "" if up.data_dir == default_data_dir() else f" --data-dir {up.data_dir}"
-    for command in ("nodes", f"submit -f {example('pytorch.yaml')} --queue default", "jobs"):
+    submit = () if observes else (f"submit -f {example('pytorch.yaml')} --queue default",)
+    for command in ("nodes", *submit, "jobs"):
         out.print(f"  {program()} {command}{where}", soft_wrap=True)
     out.print("\nCtrl-C stops it; the next start goes on from there.", style="dim")

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from t9ksched import __version__
 from t9ksched.kube.crds import VERSION_LABEL, NotEstablished, ensure, ensure_namespace, read
@@ -12,6 +14,7 @@ from t9ksched.kube.resources import CRDS, NAMESPACES
 from t9ksched.model.names import SYSTEM_NAMESPACE
 from tests.unit.kube.memory import MemoryPort
 
+ROOT = Path(__file__).parents[3]
 NAME = "queues.scheduler.tensorstack.dev"
 
 
@@ -22,6 +25,14 @@ def definition(version: str | None, spec: str = "new", established: bool = True)
     if established:
         made["status"] = {"conditions": [{"type": "Established", "status": "True"}]}
     return made
+
+
+def test_the_shipped_files_carry_the_release() -> None:
+    release = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    files = {path.name: yaml.safe_load(path.read_text())["metadata"] for path in (ROOT / "deploy/crds").glob("*.yaml")}
+    stale = [name for name, metadata in files.items() if metadata.get("labels", {}).get(VERSION_LABEL) != release]
+    assert files
+    assert not stale, f"put {VERSION_LABEL}: {release} into {stale}"
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,7 @@ def kind(name: str, version: str) -> Any:
         ("0.2.0", [("ok", "are installed and current")]),
         ("0.10.0", [("ok", "are installed and current")]),
         ("0.1.9", [("warning", "is of release 0.1.9, this is 0.2.0")]),
-        ("", [("warning", "is of release unknown, this is 0.2.0")]),
+        ("", [("warning", "names no release, this is 0.2.0")]),
     ],
 )
 def test_kinds_by_release(there: str, expected: list[tuple[str, str]]) -> None:
