@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.sql.expression import Executable
 
 from t9ksched.store.bulk import Prepared
 from t9ksched.store.database import Database
@@ -33,6 +34,10 @@ class Fence(Database):
         """See `Database.read`."""
         async with self._database.read() as connection:
             yield connection
+
+    async def fetch(self, query: Executable) -> Sequence[Any]:
+        """See `Database.fetch`."""
+        return await self._database.fetch(query)
 
     @asynccontextmanager
     async def write(self) -> AsyncIterator[AsyncConnection]:

@@ -8,15 +8,18 @@ transaction too, and so that a life that is stopped (as by SIGSTOP) takes no ste
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
+import sqlite3
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Sequence
 from contextvars import ContextVar, copy_context
 from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.sql.expression import Executable
 
 from t9ksched.kube.port import WatchEvent
+from t9ksched.store.bulk import Prepared
 from t9ksched.store.database import Database
-from t9ksched.store.errors import DatabaseBusy, StoreError
+from t9ksched.store.errors import DatabaseBusy, DatabaseUnreachable, StoreError
 
 BUSY_SECONDS = 5.0
 WRITES = ("create", "replace", "replace_status", "patch", "delete", "bind", "evict")
@@ -96,16 +99,20 @@ class Network:
 
 
 class MortalDatabase(Database):
-    """A database of one life; `away` says whether it is out of reach for everybody, `lock` is who writes to the file.
+    """A database of one life; `away` says whether it is out of reach for everybody, `lock` is who writes to the file,
+    `meet` does a piece of work unless the connection breaks.
 
     SQLite waits in its own thread for a while when another process writes; here that is on the loop's time.
     """
 
-    def __init__(self, address: str, away: Callable[[], bool], lock: asyncio.Lock) -> None:
+    def __init__(
+        self, address: str, away: Callable[[], bool], lock: asyncio.Lock, meet: Callable[[Callable[[], Any]], Any]
+    ) -> None:
         super().__init__(address)
         self.alive = True
         self._away = away
         self._lock = lock
+        self._meet = meet
 
     @contextlib.asynccontextmanager
     async def read(self) -> AsyncIterator[AsyncConnection]:
@@ -127,6 +134,27 @@ class MortalDatabase(Database):
                 self._check()  # a transaction of the dead is never committed
         finally:
             self._lock.release()
+
+    async def fetch(self, query: Executable) -> Sequence[Any]:
+        """In this thread; what is awaited before and after is where a life may end."""
+        self._check()
+        await asyncio.sleep(0)
+        self._check()
+
+        def execute() -> Sequence[Any]:
+            return self._fetch(query)
+
+        try:
+            found: Sequence[Any] = self._meet(execute)
+        except sqlite3.OperationalError as error:
+            raise DatabaseUnreachable(str(error)) from None
+        await asyncio.sleep(0)
+        return found
+
+    async def write_all(self, steps: Sequence[Prepared]) -> None:
+        async with self.write() as connection:
+            for text, parameters in steps:
+                await connection.exec_driver_sql(text, parameters)
 
     def _check(self) -> None:
         if not self.alive or self._away():

@@ -140,7 +140,7 @@ class Sql:
             raise sqlite3.OperationalError("disk I/O error: the connection broke")
         result = function()
         if what in ("execute", "executemany"):
-            statement = str(function.args[0])  # type: ignore[attr-defined]
+            statement = str(getattr(function, "args", ("",))[0])
             self._touched |= statement.startswith(("INSERT INTO queue ", "UPDATE queue ", "DELETE FROM queue "))
         elif what == "commit" and self._touched:
             self._touched = False

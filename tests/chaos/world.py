@@ -134,7 +134,7 @@ class World:
     # Lives
 
     def store(self) -> Store:
-        return Store(MortalDatabase(f"sqlite:///{self.database}", lambda: self.database_away, self._writing))
+        return Store(MortalDatabase(f"sqlite:///{self.database}", lambda: self.database_away, self._writing, SQL.meet))
 
     def begin(self) -> None:
         """Set everything to work; whoever dies is born again a while later."""
