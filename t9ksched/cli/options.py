@@ -1,7 +1,10 @@
 """Options that several commands share, declared once so that they read the same everywhere."""
 
+from collections.abc import Callable
+from functools import partial, wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -38,6 +41,24 @@ SchedulerConfOption = Annotated[
 NamespaceOption = Annotated[str, typer.Option("-n", "--namespace", metavar="NS", help="The namespace.")]
 
 
-def connect(server: str | None, token: str | None, data_dir: Path | None) -> Client:
-    """The service these options name."""
-    return Client.find(server, token, data_dir)
+Service = Callable[[], Client]
+"""Finds the service that a command was told to speak to. Raises Failure when none is known."""
+
+
+def _service(server: ServerOption = None, token: TokenOption = None, data_dir: DataDirOption = None) -> Service:
+    return partial(Client.find, server, token, data_dir)
+
+
+def with_service(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options that name a service; what they name comes to it as `service`."""
+    own, naming = signature(command).parameters, signature(_service).parameters
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        told = {name: given.pop(name) for name in naming}
+        command(**given, service=_service(**told))
+
+    shown = [one for name, one in own.items() if name != "service"] + list(naming.values())
+    run.__signature__ = Signature([one.replace(kind=Parameter.KEYWORD_ONLY) for one in shown])  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in shown}
+    return run

@@ -7,20 +7,19 @@ import typer
 
 from t9ksched.cli.failure import BAD_USAGE, Failure
 from t9ksched.cli.kinds import parse_target
-from t9ksched.cli.options import DataDirOption, NamespaceOption, ServerOption, TokenOption, connect
+from t9ksched.cli.options import NamespaceOption, Service, with_service
 from t9ksched.cli.output import console
 
 
+@with_service
 def cancel(
+    service: Service,
     targets: Annotated[list[str], typer.Argument(metavar="KIND/NAME", help="Such as ptj/resnet.")],
     namespace: NamespaceOption = "default",
     yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")] = False,
-    server: ServerOption = None,
-    token: TokenOption = None,
-    data_dir: DataDirOption = None,
 ) -> None:
     """Delete jobs with their pods, services and groups."""
-    client = connect(server, token, data_dir)
+    client = service()
     wanted = [parse_target(target, namespace) for target in targets]
     for target in wanted:
         client.get(target.path)

@@ -6,48 +6,45 @@ from typing import Annotated, Any
 import typer
 
 from t9ksched.cli.kinds import parse_target
-from t9ksched.cli.options import DataDirOption, NamespaceOption, OutputOption, ServerOption, TokenOption, connect
+from t9ksched.cli.options import NamespaceOption, OutputOption, Service, with_service
 from t9ksched.cli.output import Output, console, print_json
 
 Targets = Annotated[list[str], typer.Argument(metavar="KIND/NAME", help="Such as ptj/resnet.")]
 
 
+@with_service
 def hold(
+    service: Service,
     targets: Targets,
     namespace: NamespaceOption = "default",
     output: OutputOption = Output.table,
-    server: ServerOption = None,
-    token: TokenOption = None,
-    data_dir: DataDirOption = None,
 ) -> None:
     """Do not start waiting jobs until they are released; for managers of their queue."""
-    _decide(targets, namespace, "hold", {}, "is held", output, (server, token, data_dir))
+    _decide(targets, namespace, "hold", {}, "is held", output, service)
 
 
+@with_service
 def release(
+    service: Service,
     targets: Targets,
     namespace: NamespaceOption = "default",
     output: OutputOption = Output.table,
-    server: ServerOption = None,
-    token: TokenOption = None,
-    data_dir: DataDirOption = None,
 ) -> None:
     """Let held jobs start again; for managers of their queue."""
-    _decide(targets, namespace, "release", {}, "is released", output, (server, token, data_dir))
+    _decide(targets, namespace, "release", {}, "is released", output, service)
 
 
+@with_service
 def prioritise(
+    service: Service,
     targets: Targets,
     priority: Annotated[int, typer.Option("-p", "--priority", metavar="N", help="From 0 to 100.", min=0, max=100)],
     namespace: NamespaceOption = "default",
     output: OutputOption = Output.table,
-    server: ServerOption = None,
-    token: TokenOption = None,
-    data_dir: DataDirOption = None,
 ) -> None:
     """Give waiting jobs another priority within their queue; for managers of it."""
     says = f"has priority {priority} now"
-    _decide(targets, namespace, "prioritise", {"priority": priority}, says, output, (server, token, data_dir))
+    _decide(targets, namespace, "prioritise", {"priority": priority}, says, output, service)
 
 
 def _decide(
@@ -57,9 +54,9 @@ def _decide(
     body: dict[str, Any],
     says: str,
     output: Output,
-    how: tuple[Any, Any, Any],
+    service: Service,
 ) -> None:
-    client = connect(*how)
+    client = service()
     wanted = [parse_target(text, namespace) for text in targets]
     decided = []
     for target in wanted:

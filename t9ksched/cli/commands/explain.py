@@ -9,23 +9,22 @@ from rich.text import Text
 from t9ksched.cli.commands.jobs import PHASE_STYLES
 from t9ksched.cli.commands.stops import note
 from t9ksched.cli.kinds import parse_target
-from t9ksched.cli.options import DataDirOption, NamespaceOption, OutputOption, ServerOption, TokenOption, connect
+from t9ksched.cli.options import NamespaceOption, OutputOption, Service, with_service
 from t9ksched.cli.output import Output, console, paragraph, print_json, print_table, table
 
 VERDICT_STYLES = {"Waiting": "yellow", "Placed": "green", "Refused": "red", "Finished": "blue"}
 
 
+@with_service
 def explain(
+    service: Service,
     target: Annotated[str, typer.Argument(metavar="KIND/NAME", help="Such as ptj/resnet, mj/walk or nb/lab.")],
     namespace: NamespaceOption = "default",
     output: OutputOption = Output.table,
-    server: ServerOption = None,
-    token: TokenOption = None,
-    data_dir: DataDirOption = None,
 ) -> None:
     """Say why a job is where it is, with the numbers, and what would unblock it."""
     wanted = parse_target(target, namespace)
-    answer = connect(server, token, data_dir).get(f"{wanted.path}/explanation")
+    answer = service().get(f"{wanted.path}/explanation")
     if output is Output.json:
         print_json(answer)
     else:

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.text import Text
 
 from t9ksched.cli.commands.stops import note
-from t9ksched.cli.options import DataDirOption, OutputOption, ServerOption, TokenOption, connect
+from t9ksched.cli.options import OutputOption, Service, with_service
 from t9ksched.cli.output import Output, age, console, example, paragraph, print_json, print_table, program, table
 
 PHASE_STYLES = {
@@ -21,18 +21,17 @@ PHASE_STYLES = {
 }
 
 
+@with_service
 def jobs(
+    service: Service,
     namespace: Annotated[
         str | None, typer.Option("-n", "--namespace", metavar="NS", help="Only this namespace (default: all).")
     ] = None,
     queue: Annotated[str | None, typer.Option("--queue", metavar="QUEUE", help="Only this queue.")] = None,
     output: OutputOption = Output.table,
-    server: ServerOption = None,
-    token: TokenOption = None,
-    data_dir: DataDirOption = None,
 ) -> None:
     """List jobs: their queue, phase, members and cards, and what the waiting ones wait for."""
-    answer = connect(server, token, data_dir).get("/apis/v1/workloads", namespace=namespace, queue=queue)
+    answer = service().get("/apis/v1/workloads", namespace=namespace, queue=queue)
     items = answer["items"]
     if output is Output.json:
         print_json(items)

@@ -7,19 +7,18 @@ from rich.console import Console
 from rich.text import Text
 
 from t9ksched.cli.cards import Palette, coloured, draw, legend
-from t9ksched.cli.options import DataDirOption, OutputOption, ServerOption, TokenOption, connect
+from t9ksched.cli.options import OutputOption, Service, with_service
 from t9ksched.cli.output import Output, console, print_json, print_table, table
 
 
+@with_service
 def nodes(
+    service: Service,
     name: Annotated[str | None, typer.Argument(metavar="NODE", help="One node, card by card.")] = None,
     output: OutputOption = Output.table,
-    server: ServerOption = None,
-    token: TokenOption = None,
-    data_dir: DataDirOption = None,
 ) -> None:
     """Draw the nodes: one block a card, one colour a job, and a legend that says who holds how many."""
-    client = connect(server, token, data_dir)
+    client = service()
     if name is not None:
         node = client.get(f"/apis/v1/nodes/{name}")
         print_json(node) if output is Output.json else show_one(node, console())

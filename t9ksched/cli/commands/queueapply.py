@@ -17,7 +17,7 @@ from rich.text import Text
 from t9ksched.cli.client import Client
 from t9ksched.cli.commands.queues import ADMIN
 from t9ksched.cli.failure import BAD_USAGE, Failure
-from t9ksched.cli.options import DataDirOption, ServerOption, TokenOption, connect
+from t9ksched.cli.options import Service, with_service
 from t9ksched.cli.output import console
 
 Json = dict[str, Any]
@@ -40,19 +40,18 @@ class Change:
         return "create" if self.before is None else "delete" if self.after is None else "change"
 
 
+@with_service
 def apply(
+    service: Service,
     file: Annotated[Path, typer.Option("-f", "--file", metavar="DIR", help="A folder of YAML or JSON, or one file.")],
     prune: Annotated[
         bool, typer.Option("--prune", help="Also delete queues that no file has (never `default`, nor one in use).")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")] = False,
-    server: ServerOption = None,
-    token: TokenOption = None,
-    data_dir: DataDirOption = None,
 ) -> None:
     """Make queues what files say: created, changed, and with --prune deleted; the difference is shown."""
     wanted = read_folder(file)
-    client = connect(server, token, data_dir)
+    client = service()
     there = {queue["name"]: queue for queue in client.get(ADMIN)["items"]}
     changes = list(differences(wanted, there, prune))
     out = console()

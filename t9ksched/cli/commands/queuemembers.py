@@ -5,13 +5,15 @@ from typing import Annotated, Any
 import typer
 
 from t9ksched.cli.commands.queues import ADMIN, NameArgument
-from t9ksched.cli.options import DataDirOption, OutputOption, ServerOption, TokenOption, connect
+from t9ksched.cli.options import OutputOption, Service, with_service
 from t9ksched.cli.output import Output, console, print_json, table
 
 _Names = list[str] | None
 
 
+@with_service
 def members(
+    service: Service,
     name: NameArgument,
     add_user: Annotated[_Names, typer.Option("--add-user", metavar="USER", help="May use it from now on.")] = None,
     remove_user: Annotated[_Names, typer.Option("--remove-user", metavar="USER", help="May not any more.")] = None,
@@ -24,12 +26,9 @@ def members(
         int | None, typer.Option("--max-priority", metavar="N", help="The highest priority members may ask for.")
     ] = None,
     output: OutputOption = Output.table,
-    server: ServerOption = None,
-    token: TokenOption = None,
-    data_dir: DataDirOption = None,
 ) -> None:
     """Show who may use a queue; with options, change it first."""
-    client = connect(server, token, data_dir)
+    client = service()
     before = client.call("GET", f"{ADMIN}/{name}/members")
     shape: dict[str, Any] = dict(before.body)
     wanted = shape | {
@@ -61,11 +60,10 @@ def members(
     console().print(table(("MEMBER", "NAME", "MAX PRIORITY"), rows, right=("MAX PRIORITY",)))
 
 
-def drain(
-    name: NameArgument, server: ServerOption = None, token: TokenOption = None, data_dir: DataDirOption = None
-) -> None:
+@with_service
+def drain(service: Service, name: NameArgument) -> None:
     """Take no new jobs into a queue and start none that wait; those that run go on. `open` ends it."""
-    connect(server, token, data_dir).post(f"{ADMIN}/{name}/actions/drain")
+    service().post(f"{ADMIN}/{name}/actions/drain")
     console().print(f"Queue {name} drains: what runs goes on, nothing more is started")
 
 

@@ -13,7 +13,7 @@ from rich.text import Text
 from t9ksched.cli.commands.cancel import confirm
 from t9ksched.cli.commands.stops import note
 from t9ksched.cli.failure import BAD_USAGE, Failure
-from t9ksched.cli.options import DataDirOption, OutputOption, ServerOption, TokenOption, connect
+from t9ksched.cli.options import OutputOption, Service, with_service
 from t9ksched.cli.output import Output, console, print_json, print_table, table
 
 ADMIN = "/apis/v1/admin/queues"
@@ -40,14 +40,13 @@ FileOption = Annotated[
 
 
 @app.command("list")
+@with_service
 def list_(
+    service: Service,
     output: OutputOption = Output.table,
-    server: ServerOption = None,
-    token: TokenOption = None,
-    data_dir: DataDirOption = None,
 ) -> None:
     """List the queues with what they hold of their quota."""
-    answer = connect(server, token, data_dir).get("/apis/v1/queues")
+    answer = service().get("/apis/v1/queues")
     items = answer["items"]
     if output is Output.json:
         print_json(items)
@@ -58,15 +57,14 @@ def list_(
 
 
 @app.command("get")
+@with_service
 def get(
+    service: Service,
     name: NameArgument,
     output: OutputOption = Output.table,
-    server: ServerOption = None,
-    token: TokenOption = None,
-    data_dir: DataDirOption = None,
 ) -> None:
     """Show one queue: its spec as YAML, and what it holds."""
-    queue = connect(server, token, data_dir).get(f"{ADMIN}/{name}")
+    queue = service().get(f"{ADMIN}/{name}")
     if output is Output.json:
         print_json(queue)
         return
@@ -76,7 +74,9 @@ def get(
 
 
 @app.command("create")
+@with_service
 def create(
+    service: Service,
     name: Annotated[str | None, typer.Argument(metavar="QUEUE", help="The name, unless the file has it.")] = None,
     file: FileOption = None,
     quota: QuotaOption = None,
@@ -84,9 +84,6 @@ def create(
     node_label: NodeSelectorOption = None,
     for_namespace: NamespacesOption = None,
     output: OutputOption = Output.table,
-    server: ServerOption = None,
-    token: TokenOption = None,
-    data_dir: DataDirOption = None,
 ) -> None:
     """Make a queue from a file, from options, or both (options win)."""
     body = _read(file) if file else {}
@@ -95,12 +92,14 @@ def create(
     if not body.get("name"):
         raise Failure("The queue has no name.", remedy="Write t9ksched queues create NAME …", code=BAD_USAGE)
     body["spec"] = (body.get("spec") or {}) | _spec(body.get("spec"), quota, priority, node_label, for_namespace)
-    made = connect(server, token, data_dir).post(ADMIN, body)
+    made = service().post(ADMIN, body)
     print_json(made) if output is Output.json else console().print(f"Queue {made['name']} is made")
 
 
 @app.command("edit")
+@with_service
 def edit(
+    service: Service,
     name: NameArgument,
     file: FileOption = None,
     quota: QuotaOption = None,
@@ -108,12 +107,9 @@ def edit(
     node_label: NodeSelectorOption = None,
     for_namespace: NamespacesOption = None,
     output: OutputOption = Output.table,
-    server: ServerOption = None,
-    token: TokenOption = None,
-    data_dir: DataDirOption = None,
 ) -> None:
     """Change a queue: from a file, by options, or in $EDITOR when neither is given."""
-    client = connect(server, token, data_dir)
+    client = service()
     before = client.call("GET", f"{ADMIN}/{name}")
     current = {"labels": before.body.get("labels") or {}, "spec": before.body.get("spec") or {}}
     if file:
@@ -128,37 +124,34 @@ def edit(
 
 
 @app.command("close")
-def close(
-    name: NameArgument, server: ServerOption = None, token: TokenOption = None, data_dir: DataDirOption = None
-) -> None:
+@with_service
+def close(service: Service, name: NameArgument) -> None:
     """Take no new jobs into a queue; those already in it go on."""
-    connect(server, token, data_dir).post(f"{ADMIN}/{name}/actions/close")
+    service().post(f"{ADMIN}/{name}/actions/close")
     console().print(f"Queue {name} is closed")
 
 
 @app.command("open")
-def open_(
-    name: NameArgument, server: ServerOption = None, token: TokenOption = None, data_dir: DataDirOption = None
-) -> None:
+@with_service
+def open_(service: Service, name: NameArgument) -> None:
     """Take new jobs into a queue again."""
-    connect(server, token, data_dir).post(f"{ADMIN}/{name}/actions/open")
+    service().post(f"{ADMIN}/{name}/actions/open")
     console().print(f"Queue {name} is open")
 
 
 @app.command("delete")
+@with_service
 def delete(
+    service: Service,
     name: NameArgument,
     jobs: Annotated[
         str | None,
         typer.Option("--jobs", metavar="cancel|keep", help="What becomes of its unfinished jobs; without it, refused."),
     ] = None,
     yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")] = False,
-    server: ServerOption = None,
-    token: TokenOption = None,
-    data_dir: DataDirOption = None,
 ) -> None:
     """Delete a queue."""
-    client = connect(server, token, data_dir)
+    client = service()
     client.get(f"{ADMIN}/{name}")
     if not yes:
         confirm(f"Delete the queue {name}?")

@@ -8,13 +8,15 @@ from rich.console import Console
 from rich.text import Text
 
 from t9ksched.cli.failure import BAD_USAGE, Failure
-from t9ksched.cli.options import DataDirOption, OutputOption, ServerOption, TokenOption, connect
+from t9ksched.cli.options import OutputOption, Service, with_service
 from t9ksched.cli.output import Output, console, print_json
 
 _MEANS = {"scheduling": "no job is started", "preemption": "nothing is evicted"}
 
 
+@with_service
 def stop_scheduling(
+    service: Service,
     preemption: Annotated[bool, typer.Option("--preemption", help="Stop evictions; jobs still start.")] = False,
     lasting: Annotated[
         str | None, typer.Option("--for", metavar="DURATION", help="Such as 1h; without it, until --resume.")
@@ -22,15 +24,12 @@ def stop_scheduling(
     why: Annotated[str, typer.Option("--why", metavar="TEXT", help="What people are told.")] = "",
     resume: Annotated[bool, typer.Option("--resume", help="End the stop.")] = False,
     output: OutputOption = Output.table,
-    server: ServerOption = None,
-    token: TokenOption = None,
-    data_dir: DataDirOption = None,
 ) -> None:
     """Stop starting jobs (or, with --preemption, evicting them) for a while; what runs goes on."""
     if resume and (lasting or why):
         raise Failure("--resume goes without --for and --why.", code=BAD_USAGE)
     what = "preemption" if preemption else "scheduling"
-    client = connect(server, token, data_dir)
+    client = service()
     address = f"/apis/v1/admin/stops/{what}"
     if resume:
         client.delete(address)

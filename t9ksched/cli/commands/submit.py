@@ -8,11 +8,13 @@ import typer
 
 from t9ksched.cli.client import Client
 from t9ksched.cli.failure import REQUEST_FAILED, Failure
-from t9ksched.cli.options import DataDirOption, OutputOption, ServerOption, TokenOption, connect
+from t9ksched.cli.options import OutputOption, Service, with_service
 from t9ksched.cli.output import Output, console, print_failure, print_json
 
 
+@with_service
 def submit(
+    service: Service,
     file: Annotated[
         list[Path],
         typer.Option("-f", "--file", metavar="FILE", help="A YAML or JSON file, - for stdin; may be given repeatedly."),
@@ -29,12 +31,9 @@ def submit(
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Judge it, and create nothing.")] = False,
     output: OutputOption = Output.table,
-    server: ServerOption = None,
-    token: TokenOption = None,
-    data_dir: DataDirOption = None,
 ) -> None:
     """Submit jobs. The objects of a file are all created or none; the exit code is 1 when a file was refused."""
-    client = connect(server, token, data_dir)
+    client = service()
     made: list[dict[str, Any]] = []
     refused = 0
     for path in [*file, *(more or [])]:

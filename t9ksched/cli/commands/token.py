@@ -4,14 +4,16 @@ from typing import Annotated, Any
 
 import typer
 
-from t9ksched.cli.options import DataDirOption, OutputOption, ServerOption, TokenOption, connect
+from t9ksched.cli.options import OutputOption, Service, with_service
 from t9ksched.cli.output import Output, age, console, print_json, print_table, table
 
 app = typer.Typer(no_args_is_help=True, help="Make, list and revoke API tokens.")
 
 
 @app.command("create")
+@with_service
 def create(
+    service: Service,
     name: Annotated[str, typer.Argument(metavar="NAME", help="What it is for, such as ci or alice.")],
     admin: Annotated[bool, typer.Option("--admin", help="It may manage queues and tokens too.")] = False,
     role: Annotated[
@@ -31,15 +33,12 @@ def create(
         str | None, typer.Option("--for", metavar="DURATION", help="How long it lasts, such as 30d.")
     ] = None,
     output: OutputOption = Output.table,
-    server: ServerOption = None,
-    token: TokenOption = None,
-    data_dir: DataDirOption = None,
 ) -> None:
     """Make a token and print it, once."""
     body: dict[str, Any] = {"name": name, "user": user or name, "role": role or ("admin" if admin else "user")}
     scope = {"groups": group, "queues": queue, "duration": lasting}
     body |= {key: value for key, value in scope.items() if value}
-    made = connect(server, token, data_dir).post("/apis/v1/admin/tokens", body)
+    made = service().post("/apis/v1/admin/tokens", body)
     if output is Output.json:
         print_json(made)
     else:
@@ -47,14 +46,13 @@ def create(
 
 
 @app.command("list")
+@with_service
 def list_(
+    service: Service,
     output: OutputOption = Output.table,
-    server: ServerOption = None,
-    token: TokenOption = None,
-    data_dir: DataDirOption = None,
 ) -> None:
     """List the tokens, without what is secret about them."""
-    items = connect(server, token, data_dir).get("/apis/v1/admin/tokens")["items"]
+    items = service().get("/apis/v1/admin/tokens")["items"]
     if output is Output.json:
         print_json(items)
         return
@@ -73,12 +71,11 @@ def list_(
 
 
 @app.command("revoke")
+@with_service
 def revoke(
+    service: Service,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Its name, as `token list` shows it.")],
-    server: ServerOption = None,
-    token: TokenOption = None,
-    data_dir: DataDirOption = None,
 ) -> None:
     """Make a token worthless from now on."""
-    connect(server, token, data_dir).delete(f"/apis/v1/admin/tokens/{name}")
+    service().delete(f"/apis/v1/admin/tokens/{name}")
     console().print(f"Token {name} is revoked")

@@ -6,11 +6,13 @@ from typing import Annotated
 
 import typer
 
-from t9ksched.cli.options import DataDirOption, OutputOption, ServerOption, TokenOption, connect
+from t9ksched.cli.options import OutputOption, Service, with_service
 from t9ksched.cli.output import Output, console, print_json, print_table, table
 
 
+@with_service
 def usage(
+    service: Service,
     by: Annotated[
         list[str] | None,
         typer.Option(
@@ -24,13 +26,10 @@ def usage(
     until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Default now.")] = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Write CSV, for spreadsheets and billing.")] = False,
     output: OutputOption = Output.table,
-    server: ServerOption = None,
-    token: TokenOption = None,
-    data_dir: DataDirOption = None,
 ) -> None:
     """Show GPU-hours of your jobs; a manager sees those of his queues too, an administrator all."""
     groups = [name for text in by or ["queue"] for name in text.split(",")]
-    client = connect(server, token, data_dir)
+    client = service()
     report = client.call(
         "GET", "/apis/v1/usage", query={"by": groups, "month": month, "since": since, "until": until}
     ).body

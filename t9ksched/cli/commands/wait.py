@@ -8,7 +8,7 @@ import typer
 
 from t9ksched.cli.failure import BAD_USAGE, Failure
 from t9ksched.cli.kinds import parse_target
-from t9ksched.cli.options import DataDirOption, NamespaceOption, OutputOption, ServerOption, TokenOption, connect
+from t9ksched.cli.options import NamespaceOption, OutputOption, Service, with_service
 from t9ksched.cli.output import Output, console, print_json
 from t9ksched.model.duration import parse_duration
 
@@ -26,19 +26,18 @@ class Goal(StrEnum):
     deleted = "deleted"
 
 
+@with_service
 def wait(
+    service: Service,
     target: Annotated[str, typer.Argument(metavar="KIND/NAME", help="Such as ptj/resnet.")],
     goal: Annotated[Goal, typer.Option("--for", help="What to wait for.")] = Goal.finished,
     timeout: Annotated[str, typer.Option("--timeout", metavar="DURATION", help="Such as 90s, 10m or 1h.")] = "1h",
     namespace: NamespaceOption = "default",
     output: OutputOption = Output.table,
-    server: ServerOption = None,
-    token: TokenOption = None,
-    data_dir: DataDirOption = None,
 ) -> None:
     """Wait for a job. `running` is also reached by a job that has already succeeded."""
     wanted = parse_target(target, namespace)
-    client = connect(server, token, data_dir)
+    client = service()
     end = time.monotonic() + _seconds(timeout)
     job: dict[str, Any] | None = None
     while True:
