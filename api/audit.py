@@ -1,17 +1,17 @@
 """`/apis/v1/admin/audit`: administrative changes, each with who, when, before and after. Append-only, newest first."""
 
-from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated
 
 from fastapi import Query
 from starlette.responses import Response
 
-from api.answers import answer, at, documented
+from api.answers import answer, documented
 from api.auth import Manager, guarded
 from api.problems import invalid
 from api.schemas import AuditPage
 from api.services import Given
+from api.shapes import from_event
 from api.usage import aware
 from t9ksched.model.errors import FieldError
 from t9ksched.store.history import AUDITED
@@ -53,5 +53,5 @@ async def list_changes(
         limit=limit,
         newest_first=True,
     )
-    items = [asdict(one) | {"at": at(one.at)} for one in found]
+    items = [from_event(one) for one in found]
     return answer({"items": items, "next": found[-1].id if len(found) == limit else None})

@@ -27,7 +27,7 @@ class Others:
             jobs = await services.leader.jobs(eyes.sight)
         except LeaderAway:
             jobs = []
-        seen = {(str(job.get("namespace")), f"{job.get('kind')}/{job.get('name')}") for job in jobs if eyes.see(job)}
+        seen = {(str(job.get("namespace")), f"{job.get('kind')}/{job.get('name')}") for job in eyes.those(jobs)}
         return cls(eyes, frozenset(seen))
 
     def holder(self, holder: Json) -> Json:
@@ -37,8 +37,8 @@ class Others:
         return holder | {key: None for key in _HIDDEN if key in holder} | {"job": None}
 
     def preemptor(self, detail: Json) -> Json:
-        """Details of history; without the name of the job that got the room of this one if it is somebody else's."""
-        if "byQueue" not in detail or self._known({"job": detail.get("by"), "queue": detail["byQueue"]}):
+        """Details that `name_others`, without the name of the job that got the room if it is somebody else's."""
+        if not name_others(detail) or self._known({"job": detail.get("by"), "queue": detail["byQueue"]}):
             return detail
         return detail | {"by": None}
 
@@ -57,3 +57,8 @@ class Others:
         # An explanation's holder names its job in full, a node's within the namespace beside it.
         space, _, rest = job.partition("/")
         return (namespace, job) in self._seen or (space, rest) in self._seen
+
+
+def name_others(detail: Json) -> bool:
+    """Whether details of history say which job got the room of this one."""
+    return "byQueue" in detail

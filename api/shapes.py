@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from api.answers import Json
+from api.answers import Json, at
 from t9ksched.model.podgroup import PodGroupSpec
 from t9ksched.model.resources import is_card_resource
 from t9ksched.store.acceptances import Acceptance
+from t9ksched.store.history import Event
 from t9ksched.workloads.shape import Workload
 
 FINISHED = ("Succeeded", "Failed")
@@ -59,6 +60,11 @@ def from_object(
         "reason": None,
         "expectedStart": None,
     }
+
+
+def from_event(event: Event) -> Json:
+    """An event of history."""
+    return {name: getattr(event, name) for name in Event.__slots__} | {"at": at(event.at)}
 
 
 def _phase(kind: str, status: Mapping[str, Any]) -> str:

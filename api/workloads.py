@@ -5,7 +5,7 @@ is the leader's word; while it is away, lists come from what was last recorded, 
 that the leader does not know (yet, or because another scheduler places it) is shown from its own object.
 """
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
@@ -17,7 +17,7 @@ from api.auth import Actor, Caller, User, guarded
 from api.cancelling import delete_job
 from api.creation import create, may_create, try_out
 from api.documents import parse, read_body
-from api.hiding import Others
+from api.hiding import Others, name_others
 from api.kinds import addressed
 from api.leader import LeaderAway
 from api.permits import Eyes, Place, may_caller_use, rules_of, usable
@@ -25,7 +25,7 @@ from api.problems import Problem, from_kube, refused
 from api.queueshapes import stops_now
 from api.schemas import Explanation, HistoryPage, Job, Jobs, Shape
 from api.services import Given, Services
-from api.shapes import FINISHED, from_object
+from api.shapes import FINISHED, from_event, from_object
 from api.submission import Item, Wish, check, prepare
 from t9ksched.admission import Verdict
 from t9ksched.admission.access import within_maximum
@@ -138,8 +138,10 @@ async def explain(namespace: str, kind: str, name: str, services: Given, caller:
     if explanation is None:
         explanation = _unseen(*await from_cluster(services, resource, namespace, name))
     eyes = await _see(services, caller, explanation.get("job") or {"namespace": namespace}, resource, name)
-    others = await Others.of(services, eyes)
-    holders = [others.holder(one) for one in explanation.get("holders") or ()]
+    holders = explanation.get("holders") or []
+    if holders:
+        others = await Others.of(services, eyes)
+        holders = [others.holder(one) for one in holders]
     return answer(explanation | {"holders": holders, "stopped": stops_now(caller)})
 
 
@@ -165,9 +167,11 @@ async def events(
     if not found and after == 0:
         job, _ = await from_cluster(services, resource, namespace, name)
         await _see(services, caller, job, resource, name)
-    others = await Others.of(services, eyes)
-    items = [asdict(event) | {"at": at(event.at)} for event in found]
-    return answer({"items": [item | {"detail": others.preemptor(item["detail"])} for item in items]})
+    items = [from_event(event) for event in found]
+    if any(name_others(event.detail) for event in found):
+        others = await Others.of(services, eyes)
+        items = [item | {"detail": others.preemptor(item["detail"])} for item in items]
+    return answer({"items": items})
 
 
 @router.delete(

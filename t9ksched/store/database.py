@@ -174,22 +174,20 @@ class Database:
                 async with self._one_writer:
                     await asyncio.to_thread(self._direct.run, steps)
             else:
-                await self._pipe(steps)
+                await self._at_once(steps)
         except (sqlite3.Error, psycopg.Error, SQLAlchemyError) as error:
             raise translate(error, self.shown_url) from error
         for listener in self._after_write:
             listener()
 
-    async def _pipe(self, steps: Sequence[Prepared]) -> None:
-        """All statements and the commit in one round trip."""
-        async with self._writer.connect() as connection:
+    async def _at_once(self, steps: Sequence[Prepared]) -> None:
+        """All statements as one message, which PostgreSQL carries out as one transaction: one round trip."""
+        async with self._reader.connect() as connection:
             driver: Any = (await connection.get_raw_connection()).driver_connection
+            cursor = psycopg.AsyncClientCursor(driver)
+            message = ";".join(cursor.mogrify(text_, one) for text_, several in steps for one in several)
             try:
-                async with driver.pipeline(), driver.cursor() as cursor:
-                    for text_, parameters in steps:
-                        for one in parameters:
-                            await cursor.execute(text_, one)
-                    await driver.commit()
+                await cursor.execute(message.encode())
             except psycopg.Error:
                 if driver.closed:
                     await connection.invalidate()

@@ -80,6 +80,11 @@ class Event:
     id: int = 0
 
 
+_first = history.alias()
+_OWN: Final = exists().where(_first.c.uid == history.c.uid, _first.c.event.in_((SUBMITTED, ACCEPTED)))
+"""Asked of each row's job, of which there are few; a list of all that somebody ever submitted would be long."""
+
+
 @dataclass(frozen=True, slots=True)
 class Sight:
     """What one user may see of jobs' histories: his own jobs', and those of queues and namespaces that are his.
@@ -94,17 +99,11 @@ class Sight:
 
     def condition(self) -> ColumnElement[bool]:
         """As SQL: rows he wrote or that lie in what is his, and all rows of jobs that he submitted."""
-        # Asked of each row's job, of which there are few; a list of all that he ever submitted would be long.
-        first = history.alias()
-        own = exists().where(
-            first.c.uid == history.c.uid, first.c.event.in_((SUBMITTED, ACCEPTED)), first.c.actor == self.user
-        )
-        seen = or_(
-            history.c.actor == self.user,
-            own,
-            history.c.queue.in_(self.queues),
-            history.c.namespace.in_(self.namespaces),
-        )
+        seen = or_(history.c.actor == self.user, _OWN.where(_first.c.actor == self.user))
+        if self.queues:
+            seen |= history.c.queue.in_(self.queues)
+        if self.namespaces:
+            seen |= history.c.namespace.in_(self.namespaces)
         if not self.within:
             return seen
         return and_(seen, or_(history.c.queue.in_(self.within), history.c.queue.is_(None)))
