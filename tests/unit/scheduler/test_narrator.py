@@ -1,7 +1,8 @@
 """Jobs are written when their phase changes, and less often while only their counts do."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 
 import msgspec
 import pytest
@@ -44,44 +45,52 @@ async def until(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_a_phase_is_written_soon_and_counts_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "JOB_PERIOD", 0.01)
-    monkeypatch.setattr(module, "FIRST_PERIOD", 0.05)
-    monkeypatch.setattr(module, "COUNTS_PERIOD", 1e9)
-    state, journal = ClusterState(), Journal()
-    narrator = Narrator(state, journal, None, lambda: 1)  # type: ignore[arg-type]
-    task = asyncio.create_task(narrator.run())
-    see(state)
-    narrator.wake()
-    await until(lambda: len(journal.jobs) == 1)
-    see(state, node="n1")
-    narrator.wake()
-    await until(lambda: bool(narrator._later))
-    assert len(journal.jobs) == 1, "bound is a count, not a phase"
-    see(state, node="n1", phase="Running")
-    narrator.wake()
-    await until(lambda: len(journal.jobs) == 2)
-    assert journal.jobs[-1].shape["members"]["bound"] == 1
-    assert journal.events == ["started"]
-    assert not narrator._later
+class Telling:
+    """A narrator at work, and what it was told of."""
+
+    def __init__(self) -> None:
+        self.state, self.journal = ClusterState(), Journal()
+        self.narrator = Narrator(self.state, self.journal, None, lambda: 1)  # type: ignore[arg-type]
+
+    def see(self, *, node: str = "", phase: str = "Pending") -> None:
+        see(self.state, node=node, phase=phase)
+        self.narrator.wake()
+
+    async def told(self, jobs: int) -> None:
+        await until(lambda: len(self.journal.jobs) == jobs)
+
+
+@asynccontextmanager
+async def telling(monkeypatch: pytest.MonkeyPatch, *, first: float, counts: float) -> AsyncGenerator[Telling, None]:
+    """Jobs are looked at at once, new ones after `first` seconds, counts after `counts`."""
+    for name, seconds in {"JOB_PERIOD": 0.01, "FIRST_PERIOD": first, "COUNTS_PERIOD": counts}.items():
+        monkeypatch.setattr(module, name, seconds)
+    found = Telling()
+    task = asyncio.create_task(found.narrator.run())
+    found.see()
+    yield found
     task.cancel()
+
+
+async def test_a_phase_is_written_soon_and_counts_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with telling(monkeypatch, first=0.05, counts=1e9) as one:
+        await one.told(1)
+        one.see(node="n1")
+        await until(lambda: bool(one.narrator._later))
+        assert len(one.journal.jobs) == 1, "bound is a count, not a phase"
+        one.see(node="n1", phase="Running")
+        await one.told(2)
+        assert one.journal.jobs[-1].shape["members"]["bound"] == 1
+        assert one.journal.events == ["started"]
+        assert not one.narrator._later
 
 
 async def test_what_was_put_off_is_written_in_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "JOB_PERIOD", 0.01)
-    monkeypatch.setattr(module, "FIRST_PERIOD", 0.05)
-    monkeypatch.setattr(module, "COUNTS_PERIOD", 0.2)
-    state, journal = ClusterState(), Journal()
-    narrator = Narrator(state, journal, None, lambda: 1)  # type: ignore[arg-type]
-    task = asyncio.create_task(narrator.run())
-    see(state)
-    narrator.wake()
-    await until(lambda: len(journal.jobs) == 1)
-    see(state, node="n1")
-    narrator.wake()
-    await until(lambda: len(journal.jobs) == 2)
-    assert journal.jobs[-1].shape["members"]["bound"] == 1
-    task.cancel()
+    async with telling(monkeypatch, first=0.05, counts=0.2) as one:
+        await one.told(1)
+        one.see(node="n1")
+        await one.told(2)
+        assert one.journal.jobs[-1].shape["members"]["bound"] == 1
 
 
 async def test_what_was_written_before_a_restart_is_not_written_again() -> None:
@@ -111,19 +120,11 @@ async def test_what_was_written_before_a_restart_is_not_written_again() -> None:
 
 
 async def test_a_new_job_that_has_its_place_soon_is_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "JOB_PERIOD", 0.01)
-    monkeypatch.setattr(module, "FIRST_PERIOD", 0.3)
-    state, journal = ClusterState(), Journal()
-    narrator = Narrator(state, journal, None, lambda: 1)  # type: ignore[arg-type]
-    task = asyncio.create_task(narrator.run())
-    see(state)
-    narrator.wake()
-    await until(lambda: bool(narrator._later))
-    see(state, node="n1")
-    narrator.wake()
-    await until(lambda: bool(journal.jobs))
-    assert [job.shape["members"]["bound"] for job in journal.jobs] == [1]
-    task.cancel()
+    async with telling(monkeypatch, first=0.3, counts=1e9) as one:
+        await until(lambda: bool(one.narrator._later))
+        one.see(node="n1")
+        await until(lambda: bool(one.journal.jobs))
+        assert [job.shape["members"]["bound"] for job in one.journal.jobs] == [1]
 
 
 async def test_a_job_that_went_before_it_was_told_is_noted_as_gone() -> None:
