@@ -40,6 +40,11 @@ class JobView:
         """Members of all its groups."""
         return [pod for gang in self.gangs for pod in gang.members.values()]
 
+    @property
+    def queue(self) -> str | None:
+        """The queue of its first group, else the one it names."""
+        return self.gangs[0].queue if self.gangs else (self.record.queue if self.record else None)
+
 
 def identity(gang: GangRecord) -> tuple[str, str, str, str]:
     """`(uid, kind, apiVersion, name)` of the job a group belongs to."""
@@ -102,12 +107,17 @@ def phase(view: JobView) -> str:
     return "Pending"
 
 
+def submitter(view: JobView, state: ClusterState) -> str | None:
+    """Who submitted the job, if anybody knows."""
+    acceptance = state.acceptances.get(view.uid) or (view.gangs[0].acceptance if view.gangs else None)
+    return acceptance.submitter if acceptance else None
+
+
 def job_shape(view: JobView, state: ClusterState) -> Json:
     """A job as REST and CLI show it."""
     gangs, pods = view.gangs, view.pods
     first = gangs[0] if gangs else None
     waiting = next((gang for gang in gangs if gang.reasons), None)
-    acceptance = state.acceptances.get(view.uid) or (first.acceptance if first else None)
     record = view.record
     counts, bound, cards, started = Counter[str](), 0, 0, 0
     for pod in pods:
@@ -124,9 +134,9 @@ def job_shape(view: JobView, state: ClusterState) -> Json:
         "name": view.name,
         "uid": view.uid,
         "group": next((gang.name for gang in gangs if not gang.virtual), None),
-        "queue": first.queue if first else (record.queue if record else None),
+        "queue": view.queue,
         "priority": first.priority if first else (record.priority if record else 0),
-        "submitter": acceptance.submitter if acceptance else None,
+        "submitter": submitter(view, state),
         "phase": phase(view),
         "members": {
             "min": sum(gang.spec.min_member for gang in gangs),
