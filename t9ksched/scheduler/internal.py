@@ -15,7 +15,7 @@ from t9ksched.scheduler.explaining import explanation
 from t9ksched.scheduler.metrics import CONTENT_TYPE, exposition
 from t9ksched.scheduler.plugins import PluginWatch
 from t9ksched.scheduler.queuestatus import queue_status
-from t9ksched.scheduler.shapes import find_job, job_shape, job_views, node_shape
+from t9ksched.scheduler.shapes import find_job, job_shape, job_views, node_shape, submitter
 from t9ksched.scheduler.state import ClusterState
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -87,11 +87,16 @@ class InternalServer:
 
     async def _jobs(self, request: web.Request) -> web.Response:
         """All jobs; with a query those of that submitter, and those in its queues and namespaces."""
-        jobs = [job_shape(view, self._state) for view in job_views(self._state).values()]
-        if query := request.query:
-            wanted = {key: frozenset(query.getall(key, ())) for key in ("submitter", "queue", "namespace")}
-            jobs = [job for job in jobs if any(job[key] in values for key, values in wanted.items())]
-        return _json({"jobs": jobs})
+        state, query = self._state, request.query
+        views = list(job_views(state).values())
+        if query:
+            users, queues, spaces = (query.getall(key, ()) for key in ("submitter", "queue", "namespace"))
+            views = [
+                view
+                for view in views
+                if view.namespace in spaces or view.queue in queues or submitter(view, state) in users
+            ]
+        return _json({"jobs": [job_shape(view, state) for view in views]})
 
     async def _job(self, request: web.Request) -> web.Response:
         view = find_job(self._state, *_path(request))
@@ -120,7 +125,9 @@ class InternalServer:
 
     async def _metrics(self, _: web.Request) -> web.Response:
         return web.Response(
-            body=await exposition(self._state, bool(self._configuration.refused), self._plugins.failures),
+            body=await exposition(
+                self._state, bool(self._configuration.refused), self._plugins.failures, self._plugins.slow.answers
+            ),
             headers={"Content-Type": CONTENT_TYPE},
         )
 

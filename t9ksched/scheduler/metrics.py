@@ -18,7 +18,10 @@ _NODES_A_SLICE: Final = 200
 
 
 async def exposition(
-    state: ClusterState, configuration_refused: bool, plugin_failures: Mapping[str, int] | None = None
+    state: ClusterState,
+    configuration_refused: bool,
+    plugin_failures: Mapping[str, int] | None = None,
+    plugin_slow: Mapping[str, int] | None = None,
 ) -> bytes:
     """The whole page."""
     lines = [
@@ -59,6 +62,12 @@ async def exposition(
         *(
             f't9ksched_plugin_failures_total{{plugin="{_text(name)}"}} {count}'
             for name, count in sorted((plugin_failures or {}).items())
+        ),
+        "# HELP t9ksched_plugin_slow_answers_total Answers of a plugin that took longer than 50 ms.",
+        "# TYPE t9ksched_plugin_slow_answers_total counter",
+        *(
+            f't9ksched_plugin_slow_answers_total{{plugin="{_text(name)}"}} {count}'
+            for name, count in sorted((plugin_slow or {}).items())
         ),
         "",
     ]

@@ -200,7 +200,7 @@ class Narrator:
             await self._wait(time)
             self._work.clear()
             self._state.settle()
-            self._tell_bypassing()
+            await self._tell_bypassing()
             ended, self._state.ended = self._state.ended, []
             for gang, pod in ended:
                 self._note(history.RELEASED, gang, self._clock(), {"pod": pod})
@@ -222,9 +222,9 @@ class Narrator:
                 self._told = {uid: codes for uid, codes in self._told.items() if uid in self._state.gangs_by_uid}
             await asyncio.sleep(JOB_PERIOD)
 
-    def _tell_bypassing(self) -> None:
+    async def _tell_bypassing(self) -> None:
         told, self._state.bypassing = self._state.bypassing, []
-        for namespace, name, uid, node in told:
+        for count, (namespace, name, uid, node) in enumerate(told, start=1):
             message = (
                 f"its creator put it on node {node}: {names.SCHEDULER_NAME} was not asked, counts it to no queue and to"
                 " no group; leave spec.nodeName out"
@@ -232,6 +232,8 @@ class Narrator:
             self._notices.event(
                 reference("v1", "Pod", namespace, name, uid), names.EVENT_BYPASSED, message, warning=True
             )
+            if count % _JOBS_A_SLICE == 0:
+                await asyncio.sleep(0)
 
     def _tell(self, uid: str, *, due: bool = False) -> None:
         at = datetime.fromtimestamp(self._clock() / 1e9, UTC)

@@ -35,7 +35,7 @@ from t9ksched.scheduler.journal import Journal
 from t9ksched.scheduler.loop import Loop
 from t9ksched.scheduler.narrator import Narrator
 from t9ksched.scheduler.notices import Notices
-from t9ksched.scheduler.plugins import PluginWatch, installed
+from t9ksched.scheduler.plugins import PluginWatch, Slow, installed
 from t9ksched.scheduler.preemption import Evictor
 from t9ksched.scheduler.projection import Projection
 from t9ksched.scheduler.promises import PromiseKeeper
@@ -104,10 +104,11 @@ class SchedulerService:
             observe=observe,
         )
         self._directions = Directions(store, self.state, self.loop, clock, lambda: self._status.wake())
-        plugins = installed()
+        slow = Slow()
+        plugins = installed(slow)
         self.configuration = Configuration(policy or Policy(), notices, self._apply, plugins)
         self._file = ConfigurationFile(scheduler_conf, self.configuration, plugins) if scheduler_conf else None
-        watch = self.loop.plugins = PluginWatch(notices, self.configuration.about)
+        watch = self.loop.plugins = PluginWatch(notices, self.configuration.about, slow)
         followed = Feed(self.configuration.upsert, self.configuration.remove, lambda: None)
         self._config_map = Reflector(client, CONFIGMAPS, followed, SYSTEM_NAMESPACE, field_selector=NAMED)
         self._projection = Projection(client, store, self.state, notices, self._now, observe=observe)

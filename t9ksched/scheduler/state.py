@@ -187,22 +187,38 @@ class ClusterState(Observed):
         because a node went away or another scheduler was faster. Its owner is planned for anew.
         """
         self._promised = {owner: holds for owner, holds in self._promised.items() if now < holds[0].until}
-        idle = {} if evicting else {o: self._idle_promises.get(o, now) for o in self._promised if not self._leaving(o)}
+        idle: dict[str, int] = {}
+        if self._promised and not evicting:
+            waiting = self._waiting_for_victims()
+            idle = {owner: self._idle_promises.get(owner, now) for owner in self._promised if owner not in waiting}
         self._idle_promises = idle
         for owner, since in list(idle.items()):
             if now - since >= IDLE_PROMISE_NS:
                 del idle[owner]
                 self.give_up_room(owner)
 
-    def _leaving(self, owner: str) -> bool:
-        """Whether pods still leave the nodes where room is held for it, or its queue, so that the quota suffices."""
-        nodes = {hold.node for hold in self._promised[owner]}
-        pods = (self.pods.get(charge.uid) for node in nodes for charge in self.charges.on_node(node))
-        if any(pod is not None and pod.deleting for pod in pods):
-            return True
-        gang = self.gangs_by_uid.get(owner)
-        mine = (one for one in self.gangs.values() if gang is not None and one.queue == gang.queue)
-        return any(pod.deleting and not pod.finished and pod.node for one in mine for pod in one.members.values())
+    def _waiting_for_victims(self) -> set[str]:
+        """Owners of promises for whom pods still leave the nodes where room is held, or their queue, so that the quota
+        suffices. Nodes and pods are looked at once for all of them.
+        """
+        owners_on: dict[str, set[str]] = {}
+        for owner, holds in self._promised.items():
+            for hold in holds:
+                owners_on.setdefault(hold.node, set()).add(owner)
+        found: set[str] = set()
+        for node, owners in owners_on.items():
+            pods = (self.pods.get(charge.uid) for charge in self.charges.on_node(node))
+            if not owners <= found and any(pod is not None and pod.deleting for pod in pods):
+                found |= owners
+        others = [gang for owner in self._promised if owner not in found if (gang := self.gangs_by_uid.get(owner))]
+        queues = {gang.queue for gang in others}
+        leaving = {
+            gang.queue
+            for gang in (self.gangs.values() if queues else ())
+            if gang.queue in queues
+            and any(pod.deleting and not pod.finished and pod.node for pod in gang.members.values())
+        }
+        return found | {gang.uid for gang in others if gang.queue in leaving}
 
     def give_up_room(self, owner: str) -> None:
         """The room promised to this group does not come free: it waits like any other."""

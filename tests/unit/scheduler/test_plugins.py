@@ -8,9 +8,9 @@ import pytest
 from t9ksched.engine.conf import parse_conf
 from t9ksched.engine.decision import PluginFault
 from t9ksched.engine.plan import plan
-from t9ksched.engine.plugins import NodeFilter, NodeScore
+from t9ksched.engine.plugins import GangOrder, NodeFilter, NodeScore
 from t9ksched.model.errors import Invalid
-from t9ksched.scheduler.plugins import EVENT_FAILED, PluginWatch, installed
+from t9ksched.scheduler.plugins import EVENT_FAILED, EVENT_SLOW, PluginWatch, Slow, installed
 from tests.builders import gang, node, view
 from tests.integration.scheduler.plugged import EXAMPLE, install
 
@@ -94,3 +94,34 @@ def test_a_failure_is_told_once_until_it_is_over() -> None:
         watch.cycle(faults)
     assert watch.failures == {"mine": 3}
     assert told == [(EVENT_FAILED, "plugin 'mine' is off while its score fails: RuntimeError: no")] * 2
+
+
+def test_a_plugin_that_is_slow_again_and_again_is_told_of_once() -> None:
+    told: list[tuple[str, str]] = []
+
+    class Notices:
+        def event(self, item: Any, reason: str, message: str, *, warning: bool = False) -> None:
+            told.append((reason, message))
+
+    class Mine:
+        def score(self, pod: Any, node: Any) -> int:
+            times.append(times[-1] + node)
+            return 7
+
+        def allows(self, pod: Any, node: Any) -> bool:
+            raise RuntimeError("no")
+
+    times = [0.0]
+    slow = Slow(lambda: times[-1])
+    watch = PluginWatch(Notices(), dict, slow)  # type: ignore[arg-type]
+    plugin: Any = slow.watched("mine", Mine())
+    assert isinstance(plugin, NodeScore)
+    assert isinstance(plugin, NodeFilter)
+    assert not isinstance(plugin, GangOrder)
+    with pytest.raises(RuntimeError, match="no"):
+        plugin.allows(None, None)
+    for seconds in (0.04, 0.06, 0.3, 0.07, 0.08):
+        assert plugin.score(None, seconds) == 7
+        watch.cycle(())
+    assert slow.answers == {"mine": 4}
+    assert told == [(EVENT_SLOW, "plugin 'mine' is slow: its score took 300 ms, and nothing is decided meanwhile")]
