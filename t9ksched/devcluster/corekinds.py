@@ -375,6 +375,20 @@ class PriorityClassStrategy(Strategy):
         return [] if new["value"] == old["value"] else [not_allowed("value", "may not be changed in an update.")]
 
 
+class NetworkPolicyStrategy(Strategy):
+    """Network policies, kept and not enforced: simulated pods have no network."""
+
+    counts_generation = True
+
+    def default(self, obj: Object) -> None:
+        spec = obj.setdefault("spec", {})
+        spec.setdefault("podSelector", {})
+        spec.setdefault("policyTypes", ["Ingress", *(["Egress"] if spec.get("egress") else [])])
+        for rule in (*(spec.get("ingress") or ()), *(spec.get("egress") or ())):
+            for port in rule.get("ports") or ():
+                port.setdefault("protocol", "TCP")
+
+
 class RbacStrategy(Strategy):
     """Roles and their bindings, whose names are less restricted."""
 

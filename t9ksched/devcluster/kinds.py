@@ -193,6 +193,15 @@ def _builtin() -> Iterator[Kind]:
         strategy=batchkinds.BudgetStrategy(),
         subresources=("status",),
     )
+    yield Kind(
+        "networking.k8s.io",
+        "v1",
+        "networkpolicies",
+        "NetworkPolicy",
+        short_names=("netpol",),
+        model="V1NetworkPolicy",
+        strategy=corekinds.NetworkPolicyStrategy(),
+    )
     yield Kind("coordination.k8s.io", "v1", "leases", "Lease", model="V1Lease", strategy=corekinds.LeaseStrategy())
     yield Kind(
         "storage.k8s.io",

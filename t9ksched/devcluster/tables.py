@@ -422,6 +422,11 @@ _COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
         Column("Allowed Disruptions", _path("status", "disruptionsAllowed", missing=0), "integer"),
         AGE,
     ),
+    "networkpolicies.networking.k8s.io": (
+        NAME,
+        Column("Pod-Selector", lambda obj: _pairs(_dig(obj, "spec", "podSelector", "matchLabels"))),
+        AGE,
+    ),
     "storageclasses.storage.k8s.io": (
         NAME,
         Column("Provisioner", _path("provisioner", missing="")),

@@ -1,5 +1,6 @@
 """The manifests of `deploy/` name commands, options and variables that exist."""
 
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -50,3 +51,23 @@ def test_every_role_has_an_account_with_rights() -> None:
     roles = {item["metadata"]["name"] for item in _objects("ClusterRole")}
     assert accounts == used == set(bound)
     assert set(bound.values()) == roles
+
+
+@pytest.mark.parametrize(("name", "container"), _containers())
+def test_a_restricted_namespace_takes_every_pod_and_a_kubelet_can_ask_after_it(
+    name: str, container: dict[str, Any]
+) -> None:
+    context = container["securityContext"]
+    assert context["runAsNonRoot"] is context["readOnlyRootFilesystem"] is True
+    assert context["allowPrivilegeEscalation"] is False
+    assert context["capabilities"] == {"drop": ["ALL"]}
+    assert context["seccompProfile"] == {"type": "RuntimeDefault"}
+    ports = {port["name"] for port in container["ports"]}
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        assert container[probe]["httpGet"]["port"] in ports
+
+
+def test_the_image_is_of_this_release() -> None:
+    release = tomllib.loads((BASE.parents[1] / "pyproject.toml").read_text())["project"]["version"]
+    (image,) = yaml.safe_load((BASE / "kustomization.yaml").read_text())["images"]
+    assert image == {"name": "t9ksched", "newTag": release}
