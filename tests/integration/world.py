@@ -309,12 +309,25 @@ class World:
                 await self.client.delete(res, name)
                 await self.client.patch(res, name, None, {"metadata": {"finalizers": None}})
         await self.client.delete(NAMESPACES, self.namespace)
-        if not self.controllers:
+        if self.controllers:
+            await self._emptied()
+        else:
             await self._finalize()
 
     async def _delete_all(self, res: Resource) -> None:
         options = msgspec.json.encode({"gracePeriodSeconds": 0, "propagationPolicy": "Background"})
         await self.client.request("DELETE", res.path(self.namespace), body=options)
+
+    async def _emptied(self) -> None:
+        """Wait for the namespace controller: the next test's scheduler is not to meet what is still there."""
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                try:
+                    await self._delete_all(PODS)  # nobody plays their kubelet any more
+                    await self.client.get(NAMESPACES, self.namespace)
+                except NotFound:
+                    return
+                await asyncio.sleep(0.2)
 
     async def _finalize(self) -> None:
         """What the namespace controller does: empty it, then let it go."""
