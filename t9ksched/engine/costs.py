@@ -15,6 +15,9 @@ from t9ksched.engine.trial import ClassColumn
 _SHARE_OF_A_ROUND: Final = 6
 """With victims on several nodes, this part of the pods still without a place is given nodes before costs are new."""
 
+_STALE: Final = 1.25
+"""When there are so many times more candidates than may still go, those who went are looked at no longer."""
+
 
 class Costs:
     """What it costs, in victims, to make room for one more pod of a class on each node."""
@@ -27,8 +30,17 @@ class Costs:
         unit, row = tenants.unit_of[pods], tenants.row[pods]
         keys = (order[unit], tenants.unit_size[unit], row) if by_size else (order[unit], row)
         pods = pods[np.lexsort(keys)]
+        self._look_at(pods)
+        self._order = order
+        distinct = int((np.bincount(self._unit) > 0).sum()) if len(pods) else 0
+        self._spread = distinct < int(self._fresh.sum()) or not tenants.simple
+
+    def _look_at(self, pods: Indices) -> None:
+        """Candidates, node after node in the order in which they go there."""
+        tenants = self._tenants
+        self._pods = pods
         self._unit, self._row = tenants.unit_of[pods], tenants.row[pods]
-        self._freed = [tenants.freed[at][pods] for at, _ in column.needs]
+        self._freed = [tenants.freed[at][pods] for at, _ in self._column.needs]
         fresh = np.ones(len(pods), np.bool_)
         fresh[1:] = self._row[1:] != self._row[:-1]
         self._starts = np.flatnonzero(fresh)
@@ -36,9 +48,6 @@ class Costs:
         self._rows = self._row[self._starts]
         fresh[1:] |= self._unit[1:] != self._unit[:-1]
         self._fresh = fresh
-        self._order = order
-        distinct = int((np.bincount(self._unit) > 0).sum()) if len(pods) else 0
-        self._spread = distinct < int(fresh.sum()) or not tenants.simple
 
     def next(self, free: Int64s, counts: Int64s, gone: Flags, left: int) -> tuple[Indices, Flags]:
         """The nodes to take now, one pod each, and the units that go for them."""
@@ -47,6 +56,9 @@ class Costs:
         if not len(self._unit):
             return self._rows[:0], units
         alive = ~gone[self._unit]
+        if int(alive.sum()) * _STALE < len(alive):
+            self._look_at(self._pods[alive])
+            return self.next(free, counts, gone, left)
         enough = np.ones(len(alive), np.bool_)
         for (at, amount), freed in zip(column.needs, self._freed, strict=True):
             enough &= free[at][self._row] + self._running_sum(freed * alive) >= amount
