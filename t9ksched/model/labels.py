@@ -1,6 +1,6 @@
 """Labels and what selects by them.
 
-`LabelSelector` is the object form of Kubernetes (`matchLabels`, `matchExpressions`) and the text form of `kubectl -l`.
+`LabelSelector` is read from the form that Kubernetes objects have: `matchLabels` and `matchExpressions`.
 `NodeSelector` is required node affinity with its further operators `Gt` and `Lt` and with `matchFields`. All are
 frozen, hashable values, so that whatever depends on a selector can be cached by it.
 """
@@ -146,52 +146,12 @@ class LabelSelector:
             raise Invalid(faults)
         return cls(tuple(sorted(found, key=lambda r: (r.key, r.operator, r.values))))
 
-    @classmethod
-    def from_string(cls, text: str) -> "LabelSelector":
-        """From the text form: `a=b,c!=d,e in (f,g),h notin (i),j,!k`.
-
-        Raises:
-            Invalid: with the part that cannot be read.
-        """
-        return cls(tuple(_read_part(part.strip()) for part in _split(text) if part.strip()))
-
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether labels satisfy every requirement."""
         return all(requirement.matches(labels) for requirement in self.requirements)
 
     def __str__(self) -> str:
         return ",".join(map(str, self.requirements)) or "everything"
-
-
-_SET_PART: Final = re.compile(r"(\S+)\s+(in|notin)\s*\(([^()]*)\)")
-_EQUAL_PART: Final = re.compile(r"([^=!\s]+)\s*(==|=|!=)\s*([^=!\s]*)")
-_NUMBER_PART: Final = re.compile(r"([^<>\s]+)\s*([<>])\s*(-?\d+)")
-
-
-def _split(text: str) -> list[str]:
-    """Split at the commas outside parentheses."""
-    return re.split(r",(?![^()]*\))", text)
-
-
-def _read_part(part: str) -> Requirement:
-    requirement: Requirement
-    if match := _SET_PART.fullmatch(part):
-        values = tuple(sorted(value.strip() for value in match[3].split(",")))
-        requirement = Requirement(match[1], "In" if match[2] == "in" else "NotIn", values)
-    elif match := _EQUAL_PART.fullmatch(part):
-        requirement = Requirement(match[1], "NotIn" if match[2] == "!=" else "In", (match[3],))
-    elif match := _NUMBER_PART.fullmatch(part):
-        requirement = Requirement(match[1], "Gt" if match[2] == ">" else "Lt", (match[3],))
-    elif part.startswith("!"):
-        requirement = Requirement(part[1:].strip(), "DoesNotExist")
-    else:
-        requirement = Requirement(part, "Exists")
-    fault = key_fault(requirement.key)
-    if not fault and requirement.operator in ("In", "NotIn"):
-        fault = next(filter(None, map(value_fault, requirement.values)), "")
-    if fault:
-        raise Invalid.at("", f"cannot read the selector at {part!r}: {fault}")
-    return requirement
 
 
 _FIELD_OPERATORS: Final = ("In", "NotIn")

@@ -115,7 +115,6 @@ class PodSpec(msgspec.Struct, gc=False, rename="camel"):
     resource_claims: list[dict[str, Any]] | None = None
     host_network: bool | None = None
     priority: int | None = None
-    termination_grace_period_seconds: int | None = None
 
 
 class PodStatus(msgspec.Struct, gc=False, rename="camel"):

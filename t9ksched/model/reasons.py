@@ -20,7 +20,6 @@ class Code(StrEnum):
     HELD_FOR_OTHER = "HeldForOther"
     WAITING_FOR_VICTIMS = "WaitingForVictims"
     PLANNED_START = "PlannedStart"
-    START_TIME_NOT_REACHED = "StartTimeNotReached"
     VOLUME_NOT_BOUND = "VolumeNotBound"
     TOPOLOGY_NOT_SATISFIED = "TopologyNotSatisfied"
     SCHEDULING_GATED = "SchedulingGated"
