@@ -20,8 +20,10 @@ _LONGEST_KEPT: Final = 2048
 _PATH: Final = 0x04
 """A literal that is not kept, with the name `:path` of the static table."""
 _CONTENT_LENGTH: Final = b"\x0f\x0d"
-_STATUS_NAME: Final = (0x08, 0x18, 0x48)
-"""`:status` with a value written out: not kept, never to be kept, to be kept."""
+_STATUS_NAME: Final = frozenset(kept + index for kept in (0x00, 0x10, 0x40) for index in range(8, 15))
+"""`:status` with a value written out: not kept, never to be kept, to be kept. Seven entries of the static table have
+that name; Go's library takes the last one.
+"""
 _INDEXED: Final = {0x88: 200, 0x89: 204, 0x8A: 206}
 
 

@@ -11,7 +11,7 @@ RFC 9113 (frames, streams, windows), RFC 7541 (header compression).
 from __future__ import annotations
 
 import asyncio
-from enum import IntEnum, IntFlag
+from enum import IntEnum
 from typing import Final, cast
 
 import hpack
@@ -35,29 +35,29 @@ _STREAMS: Final = 100
 _LONGEST_FIELDS: Final = 65_536
 
 
-class Kind(IntEnum):
-    """Types of frames."""
+class Kind:
+    """Types of frames, plain numbers too."""
 
-    DATA = 0
-    HEADERS = 1
-    PRIORITY = 2
-    RST_STREAM = 3
-    SETTINGS = 4
-    PUSH_PROMISE = 5
-    PING = 6
-    GOAWAY = 7
-    WINDOW_UPDATE = 8
-    CONTINUATION = 9
+    DATA: Final = 0
+    HEADERS: Final = 1
+    PRIORITY: Final = 2
+    RST_STREAM: Final = 3
+    SETTINGS: Final = 4
+    PUSH_PROMISE: Final = 5
+    PING: Final = 6
+    GOAWAY: Final = 7
+    WINDOW_UPDATE: Final = 8
+    CONTINUATION: Final = 9
 
 
-class Flag(IntFlag):
-    """Flags of frames."""
+class Flag:
+    """Flags of frames: plain numbers, for every frame asks for some."""
 
-    END_STREAM = 1
-    ACK = 1
-    END_HEADERS = 4
-    PADDED = 8
-    PRIORITY = 32
+    END_STREAM: Final = 1
+    ACK: Final = 1
+    END_HEADERS: Final = 4
+    PADDED: Final = 8
+    PRIORITY: Final = 32
 
 
 class Setting(IntEnum):

@@ -68,6 +68,8 @@ class Executor:
         self._waiting: deque[Binding] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         self._limit = float(START_IN_FLIGHT)
+        self._answer_seconds = 0.0
+        """What bindings take, the last ones weighing most."""
         self.stats = ExecutorStats()
 
     @property
@@ -131,7 +133,7 @@ class Executor:
             task = asyncio.create_task(self._work(self._waiting.popleft()))
             self._tasks.add(task)
             task.add_done_callback(self._done)
-        pace(len(self._tasks) >= _MANY)
+        pace(self._answer_seconds if len(self._tasks) >= _MANY else 0.0)
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
@@ -141,14 +143,16 @@ class Executor:
 
     async def _work(self, binding: Binding) -> None:
         """Bind this pod, then one after the other while there are any and the server takes so many at once."""
+        time = asyncio.get_running_loop().time
         while True:
             if not self._forgotten(binding):
+                started = time()
                 await self._bind(binding)
+                self._answer_seconds += (time() - started - self._answer_seconds) / START_IN_FLIGHT
             if not self._waiting or len(self._tasks) > int(self._limit):
                 return
             binding = self._waiting.popleft()
-            if self._waiting and len(self._tasks) < int(self._limit):
-                self._pump()
+            self._pump()
 
     async def _bind(self, binding: Binding) -> None:
         pause = _PAUSE_SECONDS

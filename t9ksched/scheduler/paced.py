@@ -12,23 +12,26 @@ from collections.abc import Coroutine
 from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
-PACE_SECONDS: Final = 0.003
-"""Little beside the answer time of a server under load, and enough for about ten answers a look."""
+_SHARE: Final = 1 / 8
+"""Of the time that an answer takes: so little longer it seems to take, and of so many in flight an eighth comes at
+once.
+"""
+LONGEST_SECONDS: Final = 0.01
 
 
 class _PacedSelector(selectors.DefaultSelector):
-    """Looks at most once in `PACE_SECONDS` while `paced`, unless asked not to wait."""
+    """Looks at most once in `pace` seconds, unless asked not to wait."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.paced = False
+        self.pace = 0.0
         self._looked = 0.0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         """See selectors.BaseSelector."""
-        if not self.paced or (timeout is not None and timeout <= 0):
+        if not self.pace or (timeout is not None and timeout <= 0):
             return super().select(timeout)
-        pause = self._looked + PACE_SECONDS - time.monotonic()
+        pause = self._looked + self.pace - time.monotonic()
         if timeout is not None:
             pause = min(pause, timeout)
         if pause > 0:
@@ -40,27 +43,27 @@ class _PacedSelector(selectors.DefaultSelector):
 
 
 class PacedLoop(asyncio.SelectorEventLoop):
-    """The standard loop, with a switch `paced`."""
+    """The standard loop, with a `pace`: seconds between two looks, 0 for none."""
 
     def __init__(self) -> None:
         self._paced_selector = _PacedSelector()
         super().__init__(self._paced_selector)
 
     @property
-    def paced(self) -> bool:
-        """Whether it gathers what comes."""
-        return self._paced_selector.paced
+    def pace(self) -> float:
+        """Seconds between two looks at what came."""
+        return self._paced_selector.pace
 
-    @paced.setter
-    def paced(self, on: bool) -> None:
-        self._paced_selector.paced = on
+    @pace.setter
+    def pace(self, seconds: float) -> None:
+        self._paced_selector.pace = seconds
 
 
-def pace(on: bool) -> None:
-    """Let the running loop gather what comes, if it can."""
+def pace(answer_seconds: float) -> None:
+    """Let the running loop gather what comes, if it can, while answers take that long; 0 for no longer."""
     loop = asyncio.get_running_loop()
     if isinstance(loop, PacedLoop):
-        loop.paced = on
+        loop.pace = min(LONGEST_SECONDS, answer_seconds * _SHARE)
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:

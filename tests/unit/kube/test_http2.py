@@ -467,6 +467,17 @@ def test_long_credentials_are_never_kept() -> None:
     assert all(value != secret.encode() for _, value in decoder.header_table.dynamic_entries)
 
 
+@pytest.mark.parametrize("kept", [0x00, 0x10, 0x40])
+@pytest.mark.parametrize("index", range(8, 15))
+@pytest.mark.parametrize("value", [b"\x03201", b"\x82\x10\x03"])
+def test_a_status_of_success_is_read_without_the_library(
+    kept: int, index: int, value: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = StatusReader()
+    monkeypatch.setattr(reader, "_decoder", None)
+    assert reader.read(bytes((kept + index,)) + value + b"\x00\x01x\x01y") == (201, "")
+
+
 @given(
     st.sampled_from([200, 201, 202, 204, 206, 299, 301, 404, 409, 429, 500, 503]),
     st.booleans(),

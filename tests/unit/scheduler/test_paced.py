@@ -33,33 +33,35 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> Pauses:
 
 
 async def wait(times: int) -> None:
-    """Wait for something from outside, so often."""
+    """Wait for a timer, so often."""
     loop = asyncio.get_running_loop()
     for _ in range(times):
         heard = asyncio.Event()
-        timer = loop.call_later(0.0005, heard.set)
+        timer = loop.call_later(0.02, heard.set)
         await heard.wait()
         timer.cancel()
 
 
-@pytest.mark.parametrize("on", [True, False])
-def test_it_pauses_between_looks_only_while_paced(pauses: Pauses, on: bool) -> None:
+@pytest.mark.parametrize(("answer_seconds", "longest"), [(0.0, 0.0), (0.016, 0.002), (10.0, paced.LONGEST_SECONDS)])
+def test_it_pauses_between_looks_for_a_share_of_an_answers_time(
+    pauses: Pauses, answer_seconds: float, longest: float
+) -> None:
     async def main() -> None:
-        pace(on)
+        pace(answer_seconds)
         await wait(5)
-        pace(False)
+        pace(0.0)
         before = len(pauses.taken)
         await wait(5)
         assert len(pauses.taken) == before
 
     paced.run(main())
-    assert (len(pauses.taken) >= 4) is on
-    assert all(0 < taken <= paced.PACE_SECONDS for taken in pauses.taken)
+    assert (len(pauses.taken) >= 4) is (longest > 0)
+    assert all(0 < taken < longest + 1e-6 for taken in pauses.taken)
 
 
 def test_work_that_is_ready_never_waits(pauses: Pauses) -> None:
     async def main() -> None:
-        pace(True)
+        pace(1.0)
         for _ in range(100):
             await asyncio.sleep(0)
 
@@ -95,12 +97,12 @@ def test_what_came_meanwhile_is_found_in_one_look() -> None:
             return select(timeout)
 
         loop._paced_selector.select = counted  # type: ignore[method-assign]
-        pace(True)
+        pace(1.0)
         for _, writer in pairs:
             writer.write(b"x")
         words: list[Coroutine[Any, Any, bytes]] = [reader.read(1) for reader, _ in pairs]
         found = await asyncio.gather(*words)
-        pace(False)
+        pace(0.0)
         for _, writer in pairs:
             writer.close()
             await writer.wait_closed()
@@ -113,5 +115,5 @@ def test_what_came_meanwhile_is_found_in_one_look() -> None:
 
 
 async def test_other_loops_go_on_as_they_do() -> None:
-    pace(True)
+    pace(1.0)
     await wait(2)
