@@ -18,7 +18,7 @@ from t9ksched.devcluster.heartbeat import Heartbeat
 from t9ksched.devcluster.jobs import JobController
 from t9ksched.devcluster.kubelet import Kubelet, Refusal
 from t9ksched.devcluster.timers import Clock, Timers, system_clock
-from t9ksched.devcluster.volumes import VolumeBinder
+from t9ksched.devcluster.volumes import Provisioner, VolumeBinder
 from t9ksched.devcluster.workloads import DeploymentController, ReplicaSetController, StatefulSetController
 from t9ksched.kube.errors import AlreadyExists
 from t9ksched.kube.port import ClusterPort
@@ -44,8 +44,8 @@ class Agents:
         faults: Faults | None = None,
     ) -> None:
         """`nodes` are the names the kubelet plays, None for every node. On a server that has controllers and a default
-        scheduler of its own, `controllers` is false, and the nodes' leases are kept. `faults` silences nodes and puts
-        kubelets' clocks off.
+        scheduler of its own, `controllers` is false: then the nodes' leases are kept, and volumes are made but not
+        bound. `faults` silences nodes and puts kubelets' clocks off.
         """
         faults = faults or Faults()
         self._follower = Follower(port)
@@ -70,6 +70,7 @@ class Agents:
             ]
         else:
             seen = self._follower.cache(NODES).objects
+            self._reconcilers.append(Provisioner(port, *parts))
             self._heartbeat = Heartbeat(port, seen, self.kubelet.rooms, faults.silent, clock)
         self._task: asyncio.Task[None] | None = None
 

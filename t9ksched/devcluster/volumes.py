@@ -22,6 +22,7 @@ Object = dict[str, Any]
 
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
 PROVISIONER: Final = "local.devcluster.tensorstack.dev"
+_ASKED: Final = "volume.kubernetes.io/storage-provisioner"
 _PROTECTION: Final = "kubernetes.io/pvc-protection"
 _BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 _DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
@@ -285,6 +286,26 @@ class VolumeBinder(Reconciler):
         }
         body = {"metadata": {"uid": uid}, "status": status}
         self._claims.learn(await self._port.patch(PVCS, claim_name, namespace, body, subresource="status"))
+
+
+class Provisioner(VolumeBinder):
+    """Makes volumes and nothing else, beside the volume binder of a cluster with controllers of its own.
+
+    That binder asks for a volume by naming the provisioner on a claim for which there is none yet.
+    """
+
+    async def reconcile(self, key: str) -> None:
+        """Make the volume of one claim when it is asked for."""
+        claim = self._claims.get(key)
+        if claim is None or claim["metadata"].get("deletionTimestamp") or claim["spec"].get("volumeName"):
+            return
+        class_name, storage_class = self._class_of(claim)
+        annotations = claim["metadata"].get("annotations") or {}
+        node = annotations.get(SELECTED_NODE)
+        if storage_class is None or annotations.get(_ASKED) != PROVISIONER:
+            return
+        if node or not waits_for_consumer(storage_class):
+            await self._provision(claim, class_name, storage_class, node)
 
 
 def _reference(claim: Object) -> Object:

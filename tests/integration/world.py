@@ -320,7 +320,7 @@ class World:
 
     async def _emptied(self) -> None:
         """Wait for the namespace controller: the next test's scheduler is not to meet what is still there."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(4 * PATIENCE):
             while True:
                 try:
                     await self._delete_all(PODS)  # nobody plays their kubelet any more

@@ -3,8 +3,6 @@
 import secrets
 from typing import Any
 
-import pytest
-
 from t9ksched.devcluster.volumes import PROVISIONER
 from t9ksched.kube.resources import CSINODES, NODES, PODS, PVCS, PVS, STORAGECLASSES
 from t9ksched.model.volumes import SELECTED_NODE
@@ -12,12 +10,6 @@ from tests.integration.scheduler.conftest import Start
 from tests.integration.world import World
 
 ZONE = "topology.kubernetes.io/zone"
-
-
-@pytest.fixture
-def dev(world: World) -> None:
-    if world.controllers:
-        pytest.skip("needs a volume binder and provisioner that play, not those of the cluster")
 
 
 async def storage_class(world: World, **more: Any) -> str:
@@ -67,7 +59,7 @@ async def waits(world: World, pod: str, *words: str) -> None:
 
 
 async def test_a_claim_gets_its_node_and_its_volume_before_the_pod_is_bound(
-    world: World, dev: None, start: Start, queue: str
+    world: World, start: Start, queue: str
 ) -> None:
     await world.play(2, 4)
     kind = await storage_class(world)
@@ -80,7 +72,7 @@ async def test_a_claim_gets_its_node_and_its_volume_before_the_pod_is_bound(
     assert bound["metadata"]["annotations"][SELECTED_NODE] == pod["spec"]["nodeName"]
 
 
-async def test_a_gang_of_claims_is_placed_whole(world: World, dev: None, start: Start, queue: str) -> None:
+async def test_a_gang_of_claims_is_placed_whole(world: World, start: Start, queue: str) -> None:
     await world.play(2, 2)
     kind = await storage_class(world)
     await world.create(world.group("g", 4, queue))
@@ -91,7 +83,7 @@ async def test_a_gang_of_claims_is_placed_whole(world: World, dev: None, start: 
         await world.running(*(f"g-{index}" for index in range(4)))
 
 
-async def test_volumes_are_made_in_allowed_topologies_only(world: World, dev: None, start: Start, queue: str) -> None:
+async def test_volumes_are_made_in_allowed_topologies_only(world: World, start: Start, queue: str) -> None:
     await world.play(1, 4)
     elsewhere = [{"matchLabelExpressions": [{"key": ZONE, "values": ["far"]}]}]
     kind = await storage_class(world, allowedTopologies=elsewhere)
@@ -104,7 +96,7 @@ async def test_volumes_are_made_in_allowed_topologies_only(world: World, dev: No
         await world.running("a")
 
 
-async def test_local_volumes_draw_their_pods(world: World, dev: None, start: Start, queue: str) -> None:
+async def test_local_volumes_draw_their_pods(world: World, start: Start, queue: str) -> None:
     await world.play(3, 4)
     kind = await storage_class(world, provisioner="kubernetes.io/no-provisioner")
     await claim(world, "data", kind)
@@ -119,9 +111,7 @@ async def test_local_volumes_draw_their_pods(world: World, dev: None, start: Sta
         await waits(world, "b", "'large'", "no free volume")
 
 
-async def test_a_missing_claim_is_named_and_its_coming_noticed(
-    world: World, dev: None, start: Start, queue: str
-) -> None:
+async def test_a_missing_claim_is_named_and_its_coming_noticed(world: World, start: Start, queue: str) -> None:
     await world.play(1, 4)
     kind = await storage_class(world)
     async with start():
@@ -132,7 +122,7 @@ async def test_a_missing_claim_is_named_and_its_coming_noticed(
 
 
 async def test_a_volume_that_never_comes_is_given_up_and_the_claim_freed(
-    world: World, dev: None, start: Start, queue: str
+    world: World, start: Start, queue: str
 ) -> None:
     await world.play(1, 4)
     kind = await storage_class(world, provisioner="example.com/asleep")
@@ -146,7 +136,7 @@ async def test_a_volume_that_never_comes_is_given_up_and_the_claim_freed(
         assert await world.bound() == {}, "none of a gang is bound before all its volumes are"
 
 
-async def test_an_exclusive_claim_is_used_by_one_pod(world: World, dev: None, start: Start, queue: str) -> None:
+async def test_an_exclusive_claim_is_used_by_one_pod(world: World, start: Start, queue: str) -> None:
     await world.play(1, 4)
     kind = await storage_class(world)
     await claim(world, "data", kind, accessModes=["ReadWriteOncePod"])
@@ -159,7 +149,7 @@ async def test_an_exclusive_claim_is_used_by_one_pod(world: World, dev: None, st
         await world.running("b")
 
 
-async def test_attach_limits_of_a_node_are_kept(world: World, dev: None, start: Start, queue: str) -> None:
+async def test_attach_limits_of_a_node_are_kept(world: World, start: Start, queue: str) -> None:
     await world.play(2, 8)
     kind = await storage_class(world)
     for name in world.nodes:
