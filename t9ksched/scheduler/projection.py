@@ -23,7 +23,7 @@ from t9ksched.model.queue import Queue, QueueSpec, parse_queue_spec, validate_qu
 from t9ksched.scheduler.notices import Notices
 from t9ksched.scheduler.queuestatus import queue_status
 from t9ksched.scheduler.state import ClusterState
-from t9ksched.store.errors import RevisionChanged, RowExists, RowMissing, StoreError
+from t9ksched.store.errors import RevisionChanged, RowExists, RowMissing
 from t9ksched.store.queues import QueueRecord
 from t9ksched.store.store import Store
 
@@ -76,15 +76,20 @@ class Projection:
         self._members: dict[str, Members] = {}
         self.objects: dict[str, dict[str, Any]] = {}
 
+    @property
+    def loaded(self) -> bool:
+        """Whether the queues have been read from SQL since the start."""
+        return self._head is not None
+
     async def load(self) -> None:
         """Read the queues from SQL and hand them to the state.
 
         Raises:
             StoreError: the database is away; the queues known last stay.
         """
-        if self._head is None:
-            self._head = await self._store.changes.head()
+        head = await self._store.changes.head() if self._head is None else self._head
         records = await self._store.queues.list()
+        self._head = head
         self._records = {record.name: record for record in records}
         self._met |= self._records.keys()
         queues, members = [], {}
@@ -124,7 +129,14 @@ class Projection:
         self._state.changed_queues.add(name)
 
     async def write(self, name: str) -> None:
-        """Bring one queue's object and SQL in step, then its status up to date."""
+        """Bring one queue's object and SQL in step, then its status up to date.
+
+        Raises:
+            StoreError: the database is away; try again later.
+            ApiError: the API server did not take it; try again later.
+        """
+        if not self.loaded:
+            return  # the database was away at the start: what stands in it is not known, the objects stay as they are
         item = self.objects.get(name)
         try:
             if self._observe:
@@ -142,8 +154,6 @@ class Projection:
                 return
             item = await self._project(record, item)
             await self._write_status(name, item)
-        except StoreError as error:
-            log.warning("database is away, the queue's object waits", queue=name, error=str(error))
         except (Conflict, NotFound):
             self._state.changed_queues.add(name)  # the watch brings what changed meanwhile
 

@@ -242,6 +242,8 @@ class SchedulerService:
             await asyncio.sleep(_DATABASE_PAUSE)
             revision = await self._restore()
         self.state.outage.read()
+        self.state.changed_queues.update([*self.state.queues, *self._projection.objects])
+        self._status.wake()
         log.info("the database answers: what was agreed and promised is known")
         await self._accept_running()
         return revision

@@ -22,6 +22,7 @@ from t9ksched.model.ordered import OrderedSet
 from t9ksched.scheduler.groupstatus import group_status
 from t9ksched.scheduler.records import GangRecord
 from t9ksched.scheduler.state import ClusterState
+from t9ksched.store.errors import StoreError
 
 log = structlog.get_logger(__name__)
 
@@ -139,6 +140,6 @@ class StatusWriter:
     async def _queue(self, name: str) -> None:
         try:
             await self._write_queue(name)
-        except ApiError as error:
+        except (ApiError, StoreError) as error:
             log.info("Queue object not written, trying again", queue=name, error=str(error))
             self._queues.waiting[name] = asyncio.get_running_loop().time() + _RETRY

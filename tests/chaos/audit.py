@@ -52,9 +52,17 @@ def _accepted(world: World, pod: Object, accepted: dict[str, Any]) -> None:
 
 
 async def _queues(world: World) -> None:
-    """The Queue objects say what their queues use."""
-    for item in (await world.port.list(QUEUES, SYSTEM_NAMESPACE)).items:
-        name = item["metadata"]["name"]
+    """The Queue objects are those of SQL, and say what their queues use."""
+    items = {item["metadata"]["name"]: item for item in (await world.port.list(QUEUES, SYSTEM_NAMESPACE)).items}
+    for name, facts in world.witness.queues.items():
+        quota = (items.get(name, {}).get("spec") or {}).get("quota") or {}
+        if name not in items:
+            world.witness.say(f"Queue {name} has no object")
+        elif (quota.get("requests") or {}).get(GPU) != (
+            None if facts.quotas[-1][1] is None else str(facts.quotas[-1][1])
+        ):
+            world.witness.say(f"the object of queue {name} says quota {quota}, SQL says {facts.quotas[-1][1]}")
+    for name, item in items.items():
         if name in world.witness.queues:
             said = int(((item.get("status") or {}).get("allocated") or {}).get(GPU, 0))
             if said != world.witness.used(name):

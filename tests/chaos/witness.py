@@ -100,6 +100,9 @@ class Witness:
                 known.pop(key, None)
             else:
                 known[key] = obj
+        elif resource == "queues":
+            if obj is None and (name := key.rpartition("/")[2]) in self.queues:
+                self.say(f"the object of queue {name} is deleted, and the queue is not")
         elif resource == "podgroups":
             if obj is None:
                 self.groups.pop(key, None)

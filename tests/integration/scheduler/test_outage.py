@@ -4,6 +4,7 @@ import asyncio
 import shutil
 from pathlib import Path
 
+from t9ksched.kube.resources import QUEUES
 from t9ksched.kube.rights import SCHEDULER
 from t9ksched.model import names
 from t9ksched.scheduler.service import SchedulerService, running
@@ -20,6 +21,7 @@ async def test_a_start_without_the_database_starts_nothing_until_it_could_be_rea
     async with start():
         await world.create(world.pod("old", 1, queue=queue))
         (before,) = await world.running("old")
+        shown = await world.until(QUEUES, queue, lambda one: one.get("status"), names.SYSTEM_NAMESPACE)
     await store.close()
     here, ready = tmp_path / "here", tmp_path / "ready"
     ready.mkdir()
@@ -32,6 +34,10 @@ async def test_a_start_without_the_database_starts_nothing_until_it_could_be_rea
         event = await world.event(names.EVENT_WAITING, "new")
         assert "the database has not answered" in event["message"]
         assert set(await world.bound()) == {"old"}
+        kept = await world.client.get(QUEUES, queue, names.SYSTEM_NAMESPACE)
+        assert kept["metadata"]["uid"] == shown["metadata"]["uid"]
+        edit = {"spec": {"priority": 7}}
+        await world.client.patch(QUEUES, queue, names.SYSTEM_NAMESPACE, edit)
         ready.rename(here)
         await world.running("new")
         async with asyncio.timeout(20):
@@ -41,4 +47,9 @@ async def test_a_start_without_the_database_starts_nothing_until_it_could_be_rea
         assert after["metadata"]["uid"] == before["metadata"]["uid"]
         written = {one.name for one in await late.acceptances.all()}
         assert {"old", "new"} <= written
+        event = await world.event(names.EVENT_QUEUE_EDITED_OUTSIDE, queue, names.SYSTEM_NAMESPACE)
+        assert event["type"] == "Normal"
+        record = await late.queues.get(queue)
+        assert record is not None
+        assert record.spec["priority"] == 7
     await late.close()
