@@ -55,6 +55,8 @@ class Integrity:
 
         The time of a gang that stood in part before a restart counts from when it was first looked at.
         """
+        if self._state.outage.unread:
+            return []  # who may complete them is not known yet: nobody is evicted because the database was away
         now = self._clock()
         found = []
         for gang in self._state.partial:

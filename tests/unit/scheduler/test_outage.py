@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from t9ksched.model.reasons import Code
+from t9ksched.scheduler.integrity import Integrity
 from t9ksched.scheduler.journal import Journal
 from t9ksched.scheduler.metrics import exposition
 from t9ksched.scheduler.outage import Outage
@@ -77,6 +78,24 @@ def test_a_scheduler_that_has_read_nothing_agrees_to_nothing() -> None:
     (gang,) = state.view(NOW).gangs
     assert (gang.queue, gang.priority) == ("default", 7)
     assert "pod-runs" in state.acceptances
+
+
+def test_no_gang_is_taken_back_because_nothing_could_be_read() -> None:
+    state = state_with(node())
+    state.permit({})
+    state.outage.unread = True
+    state.upsert_group(group("g", 2))
+    state.upsert_pod(pod("g0", group="g", node="n1", phase="Running"))
+    state.upsert_pod(pod("g1", group="g"))
+    now = [NOW]
+    integrity = Integrity(None, state, None, None, lambda: now[0], timeout=60)  # type: ignore[arg-type]
+    for _ in range(3):
+        assert integrity.overdue() == []
+        now[0] += 100 * 1_000_000_000
+    state.outage.read()
+    assert integrity.overdue() == [], "its time begins now"
+    now[0] += 61 * 1_000_000_000
+    assert [gang.uid for gang in integrity.overdue()] == ["group-g"]
 
 
 async def test_the_metrics_say_so() -> None:
