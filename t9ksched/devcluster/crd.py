@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from t9ksched.devcluster import cel, structural
 from t9ksched.devcluster.api import Api
+from t9ksched.devcluster.cells import age
 from t9ksched.devcluster.deletion import CRD_FINALIZER
 from t9ksched.devcluster.jsonpath import Path
 from t9ksched.devcluster.kinds import ALL_VERBS, Column, Kind
@@ -19,7 +20,6 @@ from t9ksched.devcluster.selectors import METADATA_FIELDS
 from t9ksched.devcluster.status import Cause, bad_value, required
 from t9ksched.devcluster.storage import Entry
 from t9ksched.devcluster.strategy import Strategy
-from t9ksched.devcluster.tables import age
 
 Object = dict[str, Any]
 GROUP: Final = "apiextensions.k8s.io"

@@ -7,6 +7,7 @@ import yaml
 
 from t9ksched.devcluster.api import Api
 from t9ksched.devcluster.auth import Attributes, Authorizer, User
+from t9ksched.devcluster.cells import duration
 from t9ksched.devcluster.cluster import install
 from t9ksched.devcluster.crd import Definitions
 from t9ksched.devcluster.gc import GarbageCollector
@@ -14,7 +15,6 @@ from t9ksched.devcluster.kinds import Registry
 from t9ksched.devcluster.options import DeleteOptions, WriteOptions
 from t9ksched.devcluster.status import StatusError
 from t9ksched.devcluster.storage import Storage
-from t9ksched.devcluster.tables import duration
 from t9ksched.packaged import folder
 
 Object = dict[str, Any]
