@@ -22,6 +22,15 @@ _CHANNEL = "t9ksched_changes"
 NOTIFY = f"NOTIFY {_CHANNEL}"
 """Wakes the readers on PostgreSQL when the transaction that says it is committed."""
 
+_APPEND = text(
+    "WITH taken AS (UPDATE revision_counter SET value = value + :count RETURNING value),"
+    " logged AS (INSERT INTO change_log (revision, table_name, key, at)"
+    " SELECT taken.value - :count + named.place, :table, named.key, :at"
+    " FROM taken, unnest(CAST(:keys AS text[])) WITH ORDINALITY AS named (key, place))"
+    f" SELECT value, pg_notify('{_CHANNEL}', '') FROM taken"
+)
+"""All of `append` in one round trip."""
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -36,18 +45,20 @@ class Change:
 async def append(connection: AsyncConnection, table: str, *keys: str) -> int:
     """Record changes of rows within the caller's transaction; the last of their revisions.
 
-    Call it before the change itself, so that the writer holds the order's lock from its first step.
+    From here to the end of the transaction the writer holds the order's lock, for which all others wait: what can be
+    done before, is; what follows should be one step (`Database.finish`).
     """
+    at = datetime.now(UTC)
+    if connection.dialect.name == "postgresql":
+        values = {"count": len(keys), "table": table, "keys": list(keys), "at": at}
+        return int((await connection.execute(_APPEND, values)).scalar_one())
     taken = (
         update(revision_counter).values(value=revision_counter.c.value + len(keys)).returning(revision_counter.c.value)
     )
     last = int((await connection.execute(taken)).scalar_one())
-    if keys:
-        at, first = datetime.now(UTC), last - len(keys) + 1
-        rows = [{"revision": first + i, "table_name": table, "key": key, "at": at} for i, key in enumerate(keys)]
-        await connection.execute(insert(change_log), rows)
-        if connection.dialect.name == "postgresql":
-            await connection.execute(text(NOTIFY))
+    first = last - len(keys) + 1
+    rows = [{"revision": first + i, "table_name": table, "key": key, "at": at} for i, key in enumerate(keys)]
+    await connection.execute(insert(change_log), rows)
     return last
 
 

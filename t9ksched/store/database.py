@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import psycopg
@@ -24,6 +24,7 @@ from t9ksched.store import urls
 from t9ksched.store.bulk import Prepared
 from t9ksched.store.errors import translate
 
+T = TypeVar("T")
 _BUSY_TIMEOUT_MS = 5000
 _PRAGMAS = ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON")
 _TRUSTED_SECONDS = 1.0
@@ -174,24 +175,50 @@ class Database:
                 async with self._one_writer:
                     await asyncio.to_thread(self._direct.run, steps)
             else:
-                await self._at_once(steps)
+                async with self._reader.connect() as connection:
+                    await _at_once(connection, steps)
         except (sqlite3.Error, psycopg.Error, SQLAlchemyError) as error:
             raise translate(error, self.shown_url) from error
         for listener in self._after_write:
             listener()
 
-    async def _at_once(self, steps: Sequence[Prepared]) -> None:
-        """All statements as one message, which PostgreSQL carries out as one transaction: one round trip."""
-        async with self._reader.connect() as connection:
-            driver: Any = (await connection.get_raw_connection()).driver_connection
-            cursor = psycopg.AsyncClientCursor(driver)
-            message = ";".join(cursor.mogrify(text_, one) for text_, several in steps for one in several)
-            try:
-                await cursor.execute(message.encode())
-            except psycopg.Error:
-                if driver.closed:
-                    await connection.invalidate()
-                raise
+    async def finish(self, connection: AsyncConnection, steps: Sequence[Prepared]) -> None:
+        """The last statements of a transaction that `write` began, and its commit; on PostgreSQL one round trip.
+
+        Raises:
+            StoreError: the transaction is undone, unless the connection was lost with the database's answer.
+        """
+        if self.is_sqlite:
+            for text_, parameters in steps:
+                if parameters:
+                    await connection.exec_driver_sql(text_, parameters)
+            return
+        try:
+            await _at_once(connection, [*steps, Prepared("COMMIT", [{}])])
+        except psycopg.Error as error:
+            raise translate(error, self.shown_url) from error
+
+    async def transact(self, act: Callable[[Connection], T]) -> T:
+        """One transaction, all of it done by `act` in one go: beside the event loop on SQLite.
+
+        Raises:
+            StoreError: as any door of this class; then nothing was written.
+        """
+        if not self.is_sqlite:
+            async with self.write() as connection:
+                return await connection.run_sync(act)
+        try:
+            async with self._one_writer:
+                done = await asyncio.to_thread(self._transact, act)
+        except SQLAlchemyError as error:
+            raise translate(error, self.shown_url) from error
+        for listener in self._after_write:
+            listener()
+        return done
+
+    def _transact(self, act: Callable[[Connection], T]) -> T:
+        with self._aside.execution_options(t9k_begin="BEGIN IMMEDIATE").begin() as connection:
+            return act(connection)
 
     async def ping(self) -> None:
         """Ask the database for a sign of life.
@@ -208,6 +235,19 @@ class Database:
             self._direct.close()
             self._aside.dispose()
         await self._engine.dispose()
+
+
+async def _at_once(connection: AsyncConnection, steps: Sequence[Prepared]) -> None:
+    """All statements as one message; outside of a transaction PostgreSQL carries them out as one."""
+    driver: Any = (await connection.get_raw_connection()).driver_connection
+    cursor = psycopg.AsyncClientCursor(driver)
+    message = ";".join(cursor.mogrify(text_, one) for text_, several in steps for one in several)
+    try:
+        await cursor.execute(message.encode())
+    except psycopg.Error:
+        if driver.closed:
+            await connection.invalidate()
+        raise
 
 
 class _Direct:

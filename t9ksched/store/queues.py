@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import delete, select, update
+from sqlalchemy import bindparam, delete, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from t9ksched.model.names import DEFAULT_QUEUE
 from t9ksched.store import changes, history
+from t9ksched.store.bulk import Statement
 from t9ksched.store.database import Database
 from t9ksched.store.errors import RevisionChanged, RowExists, RowMissing
 from t9ksched.store.history import Event
@@ -49,6 +50,12 @@ class QueueRecord:
 
 _COLUMNS = tuple(queue.c[name] for name in QueueRecord.__slots__)
 
+_CHANGING = ("labels", "spec", "members", "draining", "revision", "updated_at")
+_UPDATE = Statement(
+    {key: queue.c[key].type for key in _CHANGING} | {"of": queue.c.name.type},
+    lambda _: update(queue).where(queue.c.name == bindparam("of")).values({key: bindparam(key) for key in _CHANGING}),
+)
+
 Edit = Callable[[QueueRecord], tuple[dict[str, str], dict[str, Any]]]
 """From the queue as it is to its new labels and spec; may raise to leave it as it is."""
 
@@ -70,8 +77,7 @@ class Queues:
 
     async def get(self, name: str) -> QueueRecord | None:
         """The queue of that name, if there is one."""
-        async with self._database.read() as connection:
-            return await _find(connection, name)
+        return (await self.of([name])).get(name)
 
     async def create(
         self,
@@ -143,8 +149,8 @@ class Queues:
             RowMissing, RevisionChanged: as `edit`.
         """
         async with self._database.write() as connection:
-            await changes.append(connection, "queue", name)
             before = await _require(connection, name, expected)
+            await changes.append(connection, "queue", name)
             await connection.execute(delete(queue).where(queue.c.name == name))
             await _note(connection, history.QUEUE_DELETED, by, before, None)
             return before
@@ -169,32 +175,36 @@ class Queues:
         by: str | None,
     ) -> QueueRecord:
         async with self._database.write() as connection:
-            # The lock of the order comes first: whoever waits here sees the row as the one before him left it.
-            revision = await changes.append(connection, "queue", name)
+            # The row is locked: whoever waits here sees it as the one before him left it.
             before = await _require(connection, name, expected)
             after = change(before)
             if after == before:
-                await connection.rollback()
                 return before
+            revision = await changes.append(connection, "queue", name)
             after = replace(after, revision=revision, updated_at=datetime.now(UTC))
-            await connection.execute(update(queue).where(queue.c.name == name).values(_row(after)))
-            await _note(connection, event, by, before, after)
+            row = {key: value for key, value in _row(after).items() if key in _CHANGING} | {"of": name}
+            told = [] if by is None else [history.values(_event(event, by, before, after))]
+            steps = [_UPDATE.prepared(self._database, [row]), history.APPEND.prepared(self._database, told)]
+            await self._database.finish(connection, steps)
             return after
 
 
 async def _note(
     connection: AsyncConnection, event: str, by: str | None, before: QueueRecord | None, after: QueueRecord | None
 ) -> None:
-    if by is None:
-        return
+    if by is not None:
+        await history.record(connection, _event(event, by, before, after))
+
+
+def _event(event: str, by: str, before: QueueRecord | None, after: QueueRecord | None) -> Event:
     about = after or before
     assert about is not None
     detail = {key: one.written() for key, one in (("before", before), ("after", after)) if one is not None}
-    await history.record(connection, Event(event=event, queue=about.name, actor=by, detail=detail))
+    return Event(event=event, queue=about.name, actor=by, detail=detail)
 
 
 async def _find(connection: AsyncConnection, name: str) -> QueueRecord | None:
-    row = (await connection.execute(select(*_COLUMNS).where(queue.c.name == name))).one_or_none()
+    row = (await connection.execute(select(*_COLUMNS).where(queue.c.name == name).with_for_update())).one_or_none()
     return None if row is None else QueueRecord(*row)
 
 
