@@ -107,6 +107,11 @@ class Cluster:
         told = json.loads(self._process.stdout.readline())
         self.kubeconfigs = {name: Path(path) for name, path in told.items()}
 
+    @property
+    def pid(self) -> int:
+        """Of its process."""
+        return self._process.pid
+
     def stop(self) -> None:
         """End it."""
         self._process.communicate(timeout=PATIENCE_SECONDS)
