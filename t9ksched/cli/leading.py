@@ -49,7 +49,10 @@ async def leading(
 
     async def end_when_lost() -> None:
         await lost.wait()
-        raise Failure(f"The lease {SYSTEM_NAMESPACE}/{name} was lost: another process leads now.")
+        raise Failure(
+            f"The lease {SYSTEM_NAMESPACE}/{name} could not be kept: another process leads now, or may.",
+            remedy="Start this one again (a Deployment does it): it waits until it may lead.",
+        )
 
     with first_cause():
         async with probed(*probes, lambda: election.heard(_HEARD_SECONDS)), asyncio.TaskGroup() as tasks:
