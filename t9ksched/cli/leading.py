@@ -50,7 +50,7 @@ async def leading(
     async def end_when_lost() -> None:
         await lost.wait()
         raise Failure(
-            f"The lease {SYSTEM_NAMESPACE}/{name} could not be kept: another process leads now, or may.",
+            f"The lease {SYSTEM_NAMESPACE}/{name} was lost: another process leads now, or may.",
             remedy="Start this one again (a Deployment does it): it waits until it may lead.",
         )
 
