@@ -195,7 +195,8 @@ class Planner:
 
     def _place(self, gang: Gang, ask: Ask, members: Sequence[Member]) -> tuple[Reason, ...]:
         """Commit the gang and return no reason, or leave the trial as it was and return why."""
-        if ask.over_quota is not None:
+        # For whoever was promised room the queue pays already: what one like it was told is not true of it.
+        if ask.over_quota is not None and gang.uid not in self._promised:
             self._stats.alike += 1
             return ask.over_quota
         shortfalls = self._ledger.can_charge(gang.queue, ask.demand)

@@ -395,3 +395,15 @@ def test_rules_about_pods_decide_about_victims_too() -> None:
     full = view(nodes, [apart(1)], LOW_HIGH, running=groups)
     near = Neighbours("test", (("app", "p"),), (("n0", 1),))
     assert gone(decide(replace(full, neighbours=(near,)))) == ["l2-0"]
+
+
+@pytest.mark.parametrize("ordering", ["Strict", "BestEffort"])
+def test_whoever_was_promised_room_starts_although_one_like_it_lacks_the_quota(ordering: str) -> None:
+    """The queue pays for the promise: what one ahead of it was told about the quota is not true of it."""
+    shape = pod_class(gpu=4)
+    ahead, promised = gang("ahead", "high", of=shape, priority=9), gang("promised", "high", of=shape)
+    queues = {"high": queue(priority=1, quota={GPU: 4}, ordering=ordering)}  # type: ignore[arg-type]
+    room = Hold("promised", "n0", shape, why=VICTIMS)
+    found = decide(view([node("n0", gpu=4)], [ahead, promised], queues, [room]))
+    assert [one.gang for one in found.assignments] == ["promised"]
+    assert [one.gang for one in found.waiting] == ["ahead"]
