@@ -101,9 +101,9 @@ class Planner:
                 self._order.served(more=at + 1 < len(self._above[name]), grown=True)
             else:
                 line = self._minima[name]
-                placed = self._stats.placed
+                paid = self._stats.placed + self._stats.preempted
                 self._judge(line.pop())
-                self._order.served(more=bool(line), grown=self._stats.placed > placed)
+                self._order.served(more=bool(line), grown=self._stats.placed + self._stats.preempted > paid)
         return self._in_surplus and self._order.best() is None
 
     @property
@@ -270,13 +270,14 @@ class Planner:
 
     def _preempt(self, gang: Gang, ask: Ask, reasons: tuple[Reason, ...]) -> tuple[Reason, ...]:
         """Choose who has to go for the gang, promise it their room, and say so; or leave the reasons as they are."""
-        if ask.no_victims or any(reason.code in _NO_ROOM_HELPS for reason in reasons):
+        holder = gang.uid in self._held.of  # needs fewer victims than one like it
+        if (ask.no_victims and not holder) or any(reason.code in _NO_ROOM_HELPS for reason in reasons):
             return reasons
         short = self._ledger.can_charge(gang.queue, ask.demand, staying=True)
         self._stats.searched += 1
         # With a minimum run time, time alone makes victims; a quota that is short changes with every charge.
         timed = bool(self._policy.preemption.minimum_run_seconds)
-        lasts = not (short or timed or gang.uid in self._held.of)
+        lasts = not (short or timed or holder)
         if lasts and self._recall.in_vain(gang, ask):
             ask.no_victims = True
             return reasons
@@ -289,7 +290,7 @@ class Planner:
         choice = self._choice(victims, gang, ask, short)
         if choice is None:
             trial.undo(mark)
-            ask.no_victims = gang.uid not in self._held.of
+            ask.no_victims = ask.no_victims or not holder
             if lasts and not self._evictions:  # those who go already may stay, should nobody carry that out
                 self._recall.note_vain(gang, ask)
             return reasons

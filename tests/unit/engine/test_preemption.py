@@ -407,3 +407,25 @@ def test_whoever_was_promised_room_starts_although_one_like_it_lacks_the_quota(o
     found = decide(view([node("n0", gpu=4)], [ahead, promised], queues, [room]))
     assert [one.gang for one in found.assignments] == ["promised"]
     assert [one.gang for one in found.waiting] == ["ahead"]
+
+
+def test_room_that_is_promised_counts_in_a_queues_share_at_once() -> None:
+    """Two queues of one priority take turns at what lower jobs hold, as they do at free room."""
+    nodes = [node(f"n{at}", gpu=4) for at in range(4)]
+    queues = {"low": queue(), "x": queue(priority=1), "y": queue(priority=1)}
+    gangs = [gang(f"{name}{at}", name, gpu=4) for name in "xy" for at in range(3)]
+    lows = [running(f"l{at}", "low", [f"n{at}"], gpu=4, cards=[15]) for at in range(4)]
+    found = decide(view(nodes, gangs, queues, running=lows))
+    assert list(dict.fromkeys(one.by for one in found.evictions)) == ["x0", "y0", "x1", "y1"]
+
+
+def test_who_holds_a_part_finds_victims_for_the_rest_although_one_like_it_finds_none() -> None:
+    """A node of the promise was lost: one victim is enough for it, two would be needed for the other."""
+    shape = pod_class(gpu=4)
+    queues = {"low": queue(), "mid": queue(priority=1)}
+    gangs = [gang("ahead", "mid", pods=2, of=shape, priority=9), gang("promised", "mid", pods=2, of=shape)]
+    room = Hold("promised", "n0", shape, why=VICTIMS)
+    lows = [running("l", "low", ["n1"], gpu=4, cards=[15])]
+    found = decide(view([node("n0", gpu=4), node("n1", gpu=4)], gangs, queues, [room], running=lows))
+    assert [one.by for one in found.evictions] == ["promised"]
+    assert sorted(hold.node for hold in found.holds) == ["n0", "n1"]
