@@ -2,7 +2,7 @@
 
 `append` takes the lock of one counter row, so a revision becomes visible only after every smaller one: a reader who
 asks `since(r)` misses nothing. Waking is a courtesy (LISTEN/NOTIFY on PostgreSQL, an event in the process on SQLite);
-asking once a second is the truth.
+asking every `POLL_SECONDS` is the truth.
 """
 
 import asyncio
@@ -17,7 +17,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from t9ksched.store.database import Database
 from t9ksched.store.tables import change_log, revision_counter
 
-POLL_SECONDS = 1.0
+POLL_SECONDS = 0.75
+"""So that what nobody is told of is known within a second."""
 _CHANNEL = "t9ksched_changes"
 NOTIFY = f"NOTIFY {_CHANNEL}"
 """Wakes the readers on PostgreSQL when the transaction that says it is committed."""

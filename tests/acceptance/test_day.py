@@ -94,9 +94,25 @@ def test_a_dry_run_judges_and_creates_nothing(up: Up) -> None:
 
 
 def test_the_life_of_a_queue(up: Up) -> None:
-    up.must("queues", "create", "night", "--quota", "nvidia.com/gpu=4", "--for-namespace", "default", "--priority", "3")
+    up.must(
+        "queues",
+        "create",
+        "night",
+        "--quota",
+        "nvidia.com/gpu=4",
+        "--for-namespace",
+        "default",
+        "--priority",
+        "3",
+        "--everyone",
+        "--for-user",
+        "ann",
+        "--for-group",
+        "ml",
+    )
     up.must("queues", "edit", "night", "--quota", "cpu=10", "--priority", "4")
     night = json.loads(up.must("queues", "get", "night", "-o", "json"))
+    assert night["members"] == {"everyone": True, "users": ["ann"], "groups": ["ml"], "maxPriority": None}
     assert night["spec"]["quota"]["requests"] == {"cpu": "10", "nvidia.com/gpu": "4"}
     assert night["spec"]["priority"] == 4
     again = up.cli("queues", "create", "night")

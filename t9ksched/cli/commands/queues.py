@@ -34,6 +34,7 @@ NamespacesOption = Annotated[
     list[str] | None,
     typer.Option("--for-namespace", metavar="NS", help="A namespace that may use it; may be given repeatedly."),
 ]
+_Names = list[str] | None
 FileOption = Annotated[
     Path | None, typer.Option("-f", "--file", metavar="FILE", help="{name, labels, spec} as YAML or JSON, - for stdin.")
 ]
@@ -83,15 +84,21 @@ def create(
     priority: PriorityOption = None,
     node_label: NodeSelectorOption = None,
     for_namespace: NamespacesOption = None,
+    everyone: Annotated[bool, typer.Option("--everyone", help="Any user may use it.")] = False,
+    for_user: Annotated[_Names, typer.Option("--for-user", metavar="USER", help="A user who may use it.")] = None,
+    for_group: Annotated[_Names, typer.Option("--for-group", metavar="GROUP", help="A group that may.")] = None,
     output: OutputOption = Output.table,
 ) -> None:
-    """Make a queue from a file, from options, or both (options win)."""
+    """Make a queue from a file, from options, or both (options win). `queues members` says later who may use it."""
     body = _read(file) if file else {}
     if name:
         body["name"] = name
     if not body.get("name"):
         raise Failure("The queue has no name.", remedy="Write t9ksched queues create NAME …", code=BAD_USAGE)
     body["spec"] = (body.get("spec") or {}) | _spec(body.get("spec"), quota, priority, node_label, for_namespace)
+    members = {"everyone": everyone or None, "users": for_user, "groups": for_group}
+    if named := {key: value for key, value in members.items() if value}:
+        body["members"] = (body.get("members") or {}) | named
     made = service().post(ADMIN, body)
     print_json(made) if output is Output.json else console().print(f"Queue {made['name']} is made")
 
