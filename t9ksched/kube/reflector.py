@@ -286,7 +286,7 @@ class Reflector(Generic[T]):
             await self._finish()
             self.state = State.WATCHING
             self._backoff.reset()
-            await self._events(stream)
+            await self._listen(stream)
 
     async def _initial(self, stream: AsyncIterator[WatchEvent]) -> bool:
         """Take events until the one that says that all present objects were sent; False when the stream ends first.
@@ -331,15 +331,19 @@ class Reflector(Generic[T]):
         stream = self._client.watch(
             self.res, self._namespace, resource_version=self._version, timeout=self._duration(), **self._selectors
         )
-        heard = False
         async with _closing(stream):
-            try:
-                heard = await self._events(stream)
-            except TimedOut as silence:  # the connection may be half open, or the server sends no bookmarks
-                log.info("watch resumed", resource=str(self.res), error=str(silence))
+            heard = await self._listen(stream)
         self.error = None
         if not heard:  # a server that closes at once must not be asked again at once
             await self._sleep(self._backoff.least())
+
+    async def _listen(self, stream: AsyncIterator[WatchEvent]) -> bool:
+        """Take events until the stream ends or falls silent; whether it brought anything."""
+        try:
+            return await self._events(stream)
+        except TimedOut as silence:  # the connection may be half open, or nothing happens: then bookmarks do not come
+            log.info("watch resumed", resource=str(self.res), error=str(silence))
+            return False
 
     async def _events(self, stream: AsyncIterator[WatchEvent]) -> bool:
         """Take what a watch brings until it ends; whether it brought anything."""

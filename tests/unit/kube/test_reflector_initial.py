@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from t9ksched.kube.errors import (
-    Unprocessable,
-)
+from t9ksched.kube.errors import TimedOut, Unprocessable
 from t9ksched.kube.port import WatchEvent
 from t9ksched.kube.reflector import State
 from tests.unit.kube.mirrored import (
@@ -27,7 +25,9 @@ from tests.unit.kube.mirrored import (
 
 
 class StreamingServer(FakeServer):
-    """Offers initial events, as `manner` says: `well`, `refused`, `ignored` (their end never comes) or `ended`."""
+    """Offers initial events, as `manner` says: `well`, `refused`, `ignored` (their end never comes), `ended`;
+    `silent` is it once they came.
+    """
 
     def __init__(self, manner: str = "well") -> None:
         super().__init__()
@@ -51,6 +51,8 @@ class StreamingServer(FakeServer):
             return
         end = {"annotations": {"k8s.io/initial-events-end": "true"}, "resourceVersion": self.version(at)}
         yield WatchEvent("BOOKMARK", {"metadata": end})
+        if self.manner == "silent":
+            raise TimedOut("no answer in time")
         async for event in self.watch(res, namespace, resource_version=self.version(at)):
             yield event
 
@@ -97,6 +99,18 @@ class TestInitialEvents:
         server.forget()
         await until_quiet(reflector, server)
         assert (server.streams, server.lists) == (1, 2)
+
+    async def test_a_kind_of_which_nothing_is_heard_is_no_trouble(self) -> None:
+        server, mirror = StreamingServer("silent"), Mirror()
+        server.apply("put", "a")
+        reflector, pauses = following(server, mirror, initial_events=True)
+        for _ in range(2):
+            await reflector.step()
+        assert (reflector.state, reflector.error, pauses) == (State.WATCHING, None, [])
+        server.apply("put", "b")
+        await until_quiet(reflector, server)
+        assert mirror.objects == server.objects
+        assert (server.streams, server.lists) == (1, 0), "it is resumed, not begun anew"
 
     async def test_a_server_that_ignores_the_question_is_found_out(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("t9ksched.kube.reflector._SILENCE", 0.01)
