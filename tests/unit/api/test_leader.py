@@ -8,6 +8,7 @@ from aiohttp import web
 
 from api.leader import HttpLeader, LeaderAway
 from t9ksched.store import Store
+from t9ksched.store.history import Sight
 
 SECRET = "a shared secret"
 
@@ -30,6 +31,8 @@ async def address() -> AsyncIterator[str]:
                 return web.json_response({"nodes": [{"name": "a/b"}]})
             case "nodes/a/b" if "%2F" in request.raw_path:
                 return web.json_response({"name": "a/b"})
+            case "jobs":
+                return web.json_response({"jobs": [{"asked": [*request.query.items()]}]})
             case "jobs/ml/MPIJob/walk":
                 return web.json_response({"name": "walk"})
             case "jobs/ml/MPIJob/walk/explanation":
@@ -62,6 +65,20 @@ async def test_answers(store: Store, address: str) -> None:
         assert await leader.job("ml", "MPIJob", "run") is None
         assert await leader.explanation("ml", "MPIJob", "walk") == {"verdict": "Waiting"}
         assert await leader.queues() == {"q": {}}
+        assert await leader.jobs() == [{"asked": []}]
+        sight = Sight("ann", frozenset({"q"}), frozenset({"ml"}))
+        assert await leader.jobs(sight) == [{"asked": [["submitter", "ann"], ["queue", "q"], ["namespace", "ml"]]}]
+
+
+async def test_a_successor_is_found_at_once(store: Store, address: str) -> None:
+    await store.instances.lead("http://127.0.0.1:1", "one")
+    async with HttpLeader(store.instances, SECRET) as leader:
+        with pytest.raises(LeaderAway, match="does not answer"):
+            await leader.nodes()
+        await store.instances.lead(address, "two")
+        assert await leader.nodes() == [{"name": "a/b"}]
+        await store.instances.lead("http://127.0.0.1:1", "three")
+        assert await leader.nodes() == [{"name": "a/b"}], "whoever answers as a leader is believed for a moment"
 
 
 async def test_nobody_leads(store: Store) -> None:
