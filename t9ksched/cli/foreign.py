@@ -1,5 +1,6 @@
 """The errors of other rooms, said as failures of a command."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -50,4 +51,6 @@ def first_cause() -> Iterator[None]:
 
 
 def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
+    """With a capital, unless it begins with the name of a file or of something else, and with a full stop."""
+    first = text[:1].upper() if re.match(r"[a-z]+[ ,]", text) else text[:1]
+    return first + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
