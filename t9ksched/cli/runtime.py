@@ -32,6 +32,8 @@ from t9ksched.kube.config import connect
 from t9ksched.kube.crds import ensure, ensure_namespace, read
 from t9ksched.kube.guarded import read_only
 from t9ksched.kube.port import ClusterPort
+from t9ksched.kube.resources import LEASES
+from t9ksched.model.names import SYSTEM_NAMESPACE
 from t9ksched.model.resources import add_card_resources
 from t9ksched.packaged import folder
 from t9ksched.scheduler.service import SchedulerService
@@ -39,6 +41,8 @@ from t9ksched.settings import Settings
 from t9ksched.store import Store
 
 READY_SECONDS = 120.0
+LEAD_SECONDS = 40.0
+"""More than the lease of a scheduler that was killed lasts."""
 STOP_SECONDS = 5.0
 
 
@@ -97,6 +101,24 @@ async def running(plan: Plan) -> AsyncIterator[Running]:
             yield up
 
 
+async def _lead(client: ClusterPort, stack: AsyncExitStack) -> ClusterPort:
+    """A port of the leader, once we are it.
+
+    Raises:
+        Failure: somebody else leads.
+    """
+    try:
+        async with asyncio.timeout(LEAD_SECONDS):
+            return await stack.enter_async_context(leading(client, SCHEDULER_LEASE))
+    except TimeoutError:
+        lease = await client.get(LEASES, SCHEDULER_LEASE, SYSTEM_NAMESPACE)
+        raise Failure(
+            f"Another scheduler leads this cluster: {lease['spec'].get('holderIdentity') or 'somebody'} holds the lease"
+            f" {SYSTEM_NAMESPACE}/{SCHEDULER_LEASE}.",
+            remedy="Stop that one first; or add --observe, which plans and explains without leading.",
+        ) from None
+
+
 async def _start(plan: Plan, stack: AsyncExitStack) -> Running:
     settings = plan.settings
     add_card_resources(*settings.card_resources)
@@ -123,7 +145,7 @@ async def _start(plan: Plan, stack: AsyncExitStack) -> Running:
     elif dev is None:
         await ensure_namespace(client)
         # Others may be at work on a real cluster; a dev cluster is ours alone.
-        client = await stack.enter_async_context(leading(client, SCHEDULER_LEASE))
+        client = await _lead(client, stack)
     if not plan.observe:
         await ensure(client, read(folder("crds")))
 
