@@ -20,7 +20,8 @@ def listen(host: str, port: int) -> socket.socket:
         PortInUse: the port is taken or may not be used.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    # Named as TCP, so that asyncio switches Nagle's algorithm off: it would hold answers back for 40 ms.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))

@@ -188,7 +188,12 @@ async def cancel(namespace: str, kind: str, name: str, services: Given, caller: 
 async def _see(services: Services, caller: Caller, job: Json, resource: Resource, name: str) -> Eyes:
     """See that the caller may know of the job; else it is answered as one that does not exist."""
     eyes = await Eyes.of(services, caller)
-    if not eyes.see(job):
+    seen = eyes.see(job)
+    if not seen and job.get("uid") and job.get("submitter") is None:
+        # The leader knows an object before it hears whose it is.
+        accepted = await services.store.acceptances.get(job["uid"])
+        seen = accepted is not None and eyes.see(job | {"submitter": accepted.submitter})
+    if not seen:
         raise not_found(resource, str(job.get("namespace")), name)
     return eyes
 

@@ -122,7 +122,8 @@ class Readiness:
                 if before is not self.down:
                     continue
                 self.seen[before, status] += 1
-                if before and (status != 503 or "database" not in told):
+                down = [fault["path"] for fault in json.loads(told).get("errors", ())]
+                if before and (status != 503 or "database" not in down):
                     self.lies.append(f"without a database: {status} {told}")
                 if status not in (200, 503):
                     self.lies.append(f"{status} {told}")

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from t9ksched.store.jobs import JobRecord
-from tests.unit.api.world import Json, World, documents, pod, pod_group, pytorch
+from tests.unit.api.world import Client, Json, World, documents, pod, pod_group, pytorch
 
 WORKLOADS = "/apis/v1/workloads"
 
@@ -150,3 +150,15 @@ async def test_a_user_cancels_only_what_he_submitted(world: World) -> None:
     assert (refused.status, refused.body["code"]) == (404, "NotFound"), "that it is there is not his to know"
     assert len(world.kube.objects) == 1
     assert (await world.admin("DELETE", f"{WORKLOADS}/default/pytorchtrainingjob/resnet")).status == 200
+
+
+async def test_who_submitted_it_sees_it_before_the_leader_knows_whose_it_is(world: World) -> None:
+    """The scheduler may see an object before it reads in the database who submitted it."""
+    made = (await world.user("POST", WORKLOADS, pytorch())).body
+    world.leader.job_list = [made | {"submitter": None}]
+    address = f"{WORKLOADS}/default/PyTorchTrainingJob/resnet"
+    world.leader.explanations["default/PyTorchTrainingJob/resnet"] = {"job": world.leader.job_list[0], "holders": []}
+    other = Client(world.user.url, world.user.session, await world.store.tokens.create("bob"))
+    for part in ("", "/explanation"):
+        assert (await world.user("GET", address + part)).status == 200
+        assert (await other("GET", address + part)).status == 404

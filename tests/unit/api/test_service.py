@@ -111,6 +111,12 @@ async def test_nodes_come_from_the_leader(world: World) -> None:
     assert (away.status, away.body["code"], away.body["age"]) == (503, "NotLeader", 0)
 
 
+def test_answers_are_sent_at_once() -> None:
+    """A socket that is not named as TCP would wait for the client's acknowledgement of each part of an answer."""
+    with listen("127.0.0.1", 0) as listener:
+        assert listener.proto == socket.IPPROTO_TCP
+
+
 def test_a_port_in_use_says_so() -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
