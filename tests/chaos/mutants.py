@@ -45,8 +45,8 @@ async def _guess(self: Executor, binding: Any) -> None:
         self._react(binding, Refused(Refusal(error.status, error.reason, error.message)))
 
 
-def _kept(self: Observed, record: Any) -> bool:
-    return False if record.finished else _recharge(self, record)
+def _kept(self: Observed, record: Any, annotations: Any) -> bool:
+    return False if record.finished else _recharge(self, record, annotations)
 
 
 def _without_cards(self: Charges, uid: str, node: str, pod_class: Any, queue: str, cards: Any) -> None:
