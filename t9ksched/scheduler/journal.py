@@ -28,7 +28,7 @@ _SILENCE_SECONDS = 5.0
 """A database that takes longer for one batch counts as away until it answers."""
 _BATCH = 1000
 """Rows in one transaction: enough to be cheap, few enough not to hold the event loop."""
-_PAUSE = 0.25
+_PAUSE = 0.5
 """Seconds between two writes: what happens within them goes into one transaction."""
 
 
@@ -136,30 +136,21 @@ class Journal:
     async def _flush(self) -> None:
         if self.behind is not None:
             await self._store.ping()
-        while self._acceptances:
-            batch = list(islice(self._acceptances, _BATCH))
-            await self._store.acceptances.put_many(batch, announce=False)
-            self._batches += 1
-            for _ in batch:
-                self._acceptances.popleft()
-        while self._events:
+        while self._acceptances or self._events or self._jobs:
+            accepted = list(islice(self._acceptances, _BATCH))
             events = [self._events.popleft() for _ in range(min(_BATCH, len(self._events)))]
-            try:
-                await self._store.history.append_many(events)
-            except StoreError:
-                self._events.extendleft(reversed(events))
-                raise
-            self._batches += 1
-        while self._jobs:
             jobs = dict(islice(self._jobs.items(), _BATCH))
             for uid in jobs:
                 del self._jobs[uid]
             try:
-                await self._store.jobs.put_many(list(jobs.values()))
+                await self._store.tell(accepted, events, list(jobs.values()))
             except StoreError:
+                self._events.extendleft(reversed(events))
                 self._jobs = jobs | self._jobs
                 raise
             self._batches += 1
+            for _ in accepted:
+                self._acceptances.popleft()
         while self._gone:
             uid, at = next(iter(self._gone.items()))
             batch_uids = [other for other, when in self._gone.items() if when == at]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import delete, select
+from sqlalchemy import Connection, delete, select
 from sqlalchemy.engine import RowMapping
 
 from t9ksched.store import changes
@@ -53,17 +53,18 @@ class Acceptances:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def put_many(self, accepted: Sequence[Acceptance], *, announce: bool = True) -> None:
-        """Record acceptances, all or none of a thousand.
-
-        The scheduler itself need not `announce` in the change log what it alone would read there.
-        """
+    async def put_many(self, accepted: Sequence[Acceptance]) -> None:
+        """Record acceptances and announce them in the change log, all or none of a thousand."""
         for start in range(0, len(accepted), BATCH):
-            rows = [row(one) for one in accepted[start : start + BATCH]]
+            batch = accepted[start : start + BATCH]
             async with self._database.write() as connection:
-                if announce:
-                    await changes.append(connection, "acceptance", *(one["uid"] for one in rows))
-                await FIRST.write(connection, rows)
+                await changes.append(connection, "acceptance", *(one.uid for one in batch))
+                await connection.run_sync(self.add, batch)
+
+    @staticmethod
+    def add(connection: Connection, accepted: Sequence[Acceptance]) -> None:
+        """Record acceptances within the caller's transaction, who announces them if others must hear of it."""
+        FIRST.write(connection, [row(one) for one in accepted])
 
     async def get(self, uid: str) -> Acceptance | None:
         """The acceptance of one object."""

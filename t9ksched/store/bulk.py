@@ -8,9 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol
 
-from sqlalchemy import Table
+from sqlalchemy import Connection, Table
 from sqlalchemy.engine import Dialect
-from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.expression import ClauseElement
 from sqlalchemy.types import TypeEngine
 
@@ -50,10 +49,10 @@ class Statement:
             return Prepared(text, list(lines))
         return Prepared(text, [dict(zip(self._types, line, strict=True)) for line in lines])
 
-    async def write(self, connection: AsyncConnection, rows: Sequence[Mapping[str, Any]]) -> None:
+    def write(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write them."""
         if rows:
-            await connection.exec_driver_sql(*self.prepared(connection, rows))
+            connection.exec_driver_sql(*self.prepared(connection, rows))
 
     def _prepare(self, speaker: Speaker) -> "_Ready":
         dialect = speaker.dialect

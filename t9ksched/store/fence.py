@@ -6,9 +6,9 @@ its transactions asks, under a lock, whether its epoch is still the last one; `I
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
-from sqlalchemy import select
+from sqlalchemy import Connection, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.expression import Executable
 
@@ -17,6 +17,8 @@ from t9ksched.store.database import Database
 from t9ksched.store.errors import StoreError
 from t9ksched.store.instance import LeadershipLost
 from t9ksched.store.tables import scheduler_instance
+
+T = TypeVar("T")
 
 
 class Fence(Database):
@@ -47,14 +49,30 @@ class Fence(Database):
             LeadershipLost: a later epoch has begun.
             StoreError: as any door, and while the leadership has not begun yet.
         """
+        mine = self._mine()
+        async with self._database.write() as connection:
+            await connection.run_sync(_insist, mine)
+            yield connection
+
+    async def transact(self, act: Callable[[Connection], T]) -> T:
+        """See `Database.transact`; guarded as `write` is.
+
+        Raises:
+            LeadershipLost, StoreError: as `write`.
+        """
+        mine = self._mine()
+
+        def guarded(connection: Connection) -> T:
+            _insist(connection, mine)
+            return act(connection)
+
+        return await self._database.transact(guarded)
+
+    def _mine(self) -> int:
         mine = self._epoch()
         if not mine:
             raise StoreError("this scheduler has not told the database yet that it leads")
-        async with self._database.write() as connection:
-            last = select(scheduler_instance.c.epoch).with_for_update(read=True)
-            if (await connection.execute(last)).scalar_one_or_none() != mine:
-                raise LeadershipLost(f"leadership {mine} has ended: another scheduler leads now")
-            yield connection
+        return mine
 
     async def write_all(self, steps: Sequence[Prepared]) -> None:
         """See `Database.write_all`; guarded as `write` is.
@@ -65,3 +83,10 @@ class Fence(Database):
         async with self.write() as connection:
             for text, parameters in steps:
                 await connection.exec_driver_sql(text, parameters)
+
+
+def _insist(connection: Connection, mine: int) -> None:
+    """Lock the last leadership, and see that it is this one."""
+    last = connection.execute(select(scheduler_instance.c.epoch).with_for_update(read=True)).scalar_one_or_none()
+    if last != mine:
+        raise LeadershipLost(f"leadership {mine} has ended: another scheduler leads now")

@@ -4,12 +4,13 @@ Rows are never changed (the database itself refuses it); they leave only by age 
 writing and is the page cursor. Administrative changes (`AUDITED`) are written in the transaction of the change itself.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, and_, delete, exists, insert, or_, select
+from sqlalchemy import ColumnElement, Connection, and_, delete, exists, insert, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from t9ksched.store.bulk import Bulk
@@ -114,7 +115,7 @@ async def record(connection: AsyncConnection, event: Event) -> None:
     await connection.execute(insert(history), values(event))
 
 
-Before = Callable[[AsyncConnection, Sequence[Event]], Awaitable[None]]
+Before = Callable[[Connection, Sequence[Event]], None]
 
 
 class History:
@@ -127,15 +128,13 @@ class History:
     async def append_many(self, events: Sequence[Event]) -> None:
         """Write events in their order, a thousand a transaction."""
         for start in range(0, len(events), BATCH):
-            batch = events[start : start + BATCH]
-            async with self._database.write() as connection:
-                await self.add(connection, batch)
+            await self._database.transact(partial(self.add, events=events[start : start + BATCH]))
 
-    async def add(self, connection: AsyncConnection, events: Sequence[Event]) -> None:
+    def add(self, connection: Connection, events: Sequence[Event]) -> None:
         """Write events within the caller's transaction."""
         if self._before is not None:
-            await self._before(connection, events)
-        await APPEND.write(connection, [values(event) for event in events])
+            self._before(connection, events)
+        APPEND.write(connection, [values(event) for event in events])
 
     async def append(self, event: Event) -> None:
         """Write one event."""

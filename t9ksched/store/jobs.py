@@ -7,9 +7,10 @@ Lists come from here when the leader is away, and after the fact. The leader wri
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, Select, Text, and_, cast, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Select, Text, and_, cast, delete, func, or_, select, update
 
 from t9ksched.store.database import Database
 from t9ksched.store.history import Sight
@@ -57,9 +58,13 @@ class Jobs:
 
     async def put_many(self, records: Sequence[JobRecord]) -> None:
         """Write what is known now; the time of submission stays as first written."""
-        for batch in batches([row(one) for one in records]):
-            async with self._database.write() as connection:
-                await _PUT.write(connection, batch)
+        for batch in batches(records):
+            await self._database.transact(partial(self.put, records=batch))
+
+    @staticmethod
+    def put(connection: Connection, records: Sequence[JobRecord]) -> None:
+        """The same within the caller's transaction."""
+        _PUT.write(connection, [row(one) for one in records])
 
     async def mark_deleted(self, uids: Iterable[str], at: datetime) -> None:
         """Note that these jobs' objects are gone."""

@@ -1,14 +1,15 @@
 """Small SQL that several repositories share: inserting what may exist already, on both databases."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
-from sqlalchemy import Table
+from sqlalchemy import JSON, Column, ColumnElement, String, Table, any_, bindparam, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from t9ksched.store.bulk import Bulk, Speaker
 
+T = TypeVar("T")
 BATCH = 1000
 """Rows a statement; keeps one transaction's memory and one lock's time small."""
 
@@ -16,6 +17,17 @@ BATCH = 1000
 def inserting(connection: Speaker, table: Table) -> Any:
     """An insertion in the words of the connection's database, which knows conflicts."""
     return sqlite.insert(table) if connection.dialect.name == "sqlite" else postgresql.insert(table)
+
+
+def among(speaker: Speaker, column: Column[str], values: Iterable[str]) -> ColumnElement[bool]:
+    """Whether a text is one of these: as one parameter, so that the statement is the same for any number of them.
+
+    `in_` writes a parameter for each value, and both SQLAlchemy and SQLite read such a statement anew each time.
+    """
+    wanted = sorted(values)
+    if speaker.dialect.name == "sqlite":
+        return column.in_(select(func.json_each(bindparam(None, wanted, JSON)).table_valued("value").c.value))
+    return column == any_(bindparam(None, wanted, postgresql.ARRAY(String)))
 
 
 async def insert_new(connection: AsyncConnection, table: Table, row: dict[str, Any]) -> bool:
@@ -67,6 +79,6 @@ def lengths(table: Table, *names: str) -> dict[str, int]:
     return {name: table.c[name].type.length for name in names}  # type: ignore[attr-defined]
 
 
-def batches(rows: Sequence[dict[str, Any]]) -> Iterable[Sequence[dict[str, Any]]]:
+def batches(rows: Sequence[T]) -> Iterable[Sequence[T]]:
     """The rows in slices of `BATCH`."""
     return (rows[start : start + BATCH] for start in range(0, len(rows), BATCH))

@@ -1,18 +1,20 @@
 """The store: one database and its repositories, opened and closed together."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+
+from sqlalchemy import Connection
 
 from t9ksched.store import schema
-from t9ksched.store.acceptances import Acceptances
+from t9ksched.store.acceptances import Acceptance, Acceptances
 from t9ksched.store.changes import Changes
 from t9ksched.store.controls import Controls, Stops
 from t9ksched.store.database import Database
 from t9ksched.store.errors import SchemaMismatch
 from t9ksched.store.fence import Fence
-from t9ksched.store.history import History
+from t9ksched.store.history import Event, History
 from t9ksched.store.instance import Instances
-from t9ksched.store.jobs import Jobs
+from t9ksched.store.jobs import JobRecord, Jobs
 from t9ksched.store.meta import Meta
 from t9ksched.store.mirror import Mirror
 from t9ksched.store.promises import Promises
@@ -65,6 +67,21 @@ class Store:
     def fenced(self, epoch: Callable[[], int]) -> "Store":
         """The same store for a scheduler: it writes only while `epoch()` is the last leadership that began."""
         return Store(Fence(self.database, epoch))
+
+    async def tell(self, accepted: Sequence[Acceptance], events: Sequence[Event], jobs: Sequence[JobRecord]) -> None:
+        """What a scheduler writes down of one moment, in one transaction: all of it or nothing. What it accepted is not
+        announced: it alone would read that there.
+
+        Raises:
+            StoreError: nothing was written.
+        """
+
+        def write(connection: Connection) -> None:
+            self.acceptances.add(connection, accepted)
+            self.history.add(connection, events)
+            self.jobs.put(connection, jobs)
+
+        await self.database.transact(write)
 
     async def ping(self) -> None:
         """Ask the database for a sign of life.

@@ -134,31 +134,18 @@ class Tokens:
         async with self._database.read() as connection:
             return {sha256: TokenRecord(*row) for sha256, *row in (await connection.execute(query)).all()}
 
-    async def groups_of(self, user: str) -> frozenset[str]:
-        """The groups of a user, as his tokens that still count say; for a namespace's owner, who is not calling."""
-        return (await self.groups(user)).get(user, frozenset())
+    async def groups_until(self, now: datetime) -> tuple[dict[str, frozenset[str]], datetime | None]:
+        """The groups of every user that has any, as tokens that still count say, and until when that holds.
 
-    async def groups(self, user: str | None = None) -> dict[str, frozenset[str]]:
-        """The groups of every user that has any (or of one), as tokens that still count say."""
-        return (await self.groups_until(datetime.now(UTC), user))[0]
-
-    async def groups_until(
-        self, now: datetime, user: str | None = None
-    ) -> tuple[dict[str, frozenset[str]], datetime | None]:
-        """The same as of `now`, and until when it holds: a token with groups ends then. None: until a token changes.
-
-        Changes of tokens stand in the change log, as table `api_token`.
+        It ends when a token with groups does; None: when a token changes, which stands in the change log.
         """
         ends: list[datetime] = []
-        query = select(api_token.c.owner, api_token.c.groups, api_token.c.expires_at)
-        if user is not None:
-            query = query.where(api_token.c.owner == user)
         found: dict[str, frozenset[str]] = {}
-        async with self._database.read() as connection:
-            for owner, groups, end in (await connection.execute(query)).all():
-                if groups and (end is None or now < end):
-                    found[owner] = found.get(owner, frozenset()) | frozenset(groups)
-                    ends += [end] if end is not None else []
+        query = select(api_token.c.owner, api_token.c.groups, api_token.c.expires_at)
+        for owner, groups, end in await self._database.fetch(query):
+            if groups and (end is None or now < end):
+                found[owner] = found.get(owner, frozenset()) | frozenset(groups)
+                ends += [end] if end is not None else []
         return found, min(ends, default=None)
 
     async def revoke(self, name: str, *, by: str | None = None) -> None:

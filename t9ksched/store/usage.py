@@ -10,14 +10,14 @@ from collections.abc import AsyncIterator, Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, bindparam, delete, func, insert, or_, select, tuple_, update
+from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, insert, or_, select, tuple_, update
 from sqlalchemy.engine import RowMapping
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from t9ksched.store.bulk import Bulk
 from t9ksched.store.database import Database
 from t9ksched.store.history import Event, Sight
-from t9ksched.store.rows import BATCH, upserting
+from t9ksched.store.rows import BATCH, among, upserting
 from t9ksched.store.spans import (
     EVENTS,
     SUMMED,
@@ -35,6 +35,7 @@ from t9ksched.store.spans import (
 )
 from t9ksched.store.tables import history, usage_job, usage_open, usage_span, usage_sum
 
+_WHOLE: Final = sorted(WHOLE)
 _STATE: Final = tuple(column.name for column in usage_open.columns)
 _COLUMNS: Final = {
     "queue": usage_sum.c.queue,
@@ -52,35 +53,35 @@ class Usage:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def take(self, connection: AsyncConnection, events: Sequence[Event]) -> None:
+    def take(self, connection: Connection, events: Sequence[Event]) -> None:
         """Keep the sums in step with events that are about to be written, within the caller's transaction."""
         told = [event for event in events if event.uid and event.event in EVENTS]
         if not told:
             return
-        jobs = await _jobs(connection, {str(event.uid) for event in told})
+        jobs = _jobs(connection, {str(event.uid) for event in told})
         fresh = {str(event.uid) for event in told if cards_of(event)} - jobs.keys()
         told = [event for event in told if event.uid in jobs or event.uid in fresh]
         if not told:
             return
         before = {uid: (job.submitter, job.running, set(job.months)) for uid, job in jobs.items()}
-        await _open_spans(connection, jobs, told)
+        _open_spans(connection, jobs, told)
         fold = Fold(jobs)
-        for event in await _earlier(connection, fresh):
+        for event in _earlier(connection, fresh):
             fold.take(event)
         for event in told:
             fold.take(event)
         changed = sums(fold.closed, jobs)
-        await _write_spans(connection, fold)
-        await _write_sums(connection, changed)
+        _write_spans(connection, fold)
+        _write_sums(connection, changed)
         gone = [uid for uid, job in jobs.items() if job.gone and not job.open]
         kept = [
             _job_row(uid, job)
             for uid, job in jobs.items()
             if not (job.gone and not job.open) and before.get(uid) != (job.submitter, job.running, job.months)
         ]
-        await _PUT_JOBS.write(connection, kept)
+        _PUT_JOBS.write(connection, kept)
         if gone:
-            await connection.execute(delete(usage_job).where(usage_job.c.uid.in_(gone)))
+            connection.execute(delete(usage_job).where(usage_job.c.uid.in_(gone)))
 
     async def report(
         self, by: Sequence[str], *, since: datetime | None, until: datetime, now: datetime, seen_by: Sight | None = None
@@ -229,7 +230,7 @@ async def _running(connection: AsyncConnection, sight: Sight | None) -> tuple[li
     months: dict[str, frozenset[str]] = {}
     uids = list(dict.fromkeys(span.uid for span in spans))
     for start in range(0, len(uids), BATCH):
-        chosen = usage_job.c.uid.in_(uids[start : start + BATCH])
+        chosen = among(connection, usage_job.c.uid, uids[start : start + BATCH])
         counted = await connection.execute(select(usage_job.c.uid, usage_job.c.months).where(chosen))
         months |= {uid: frozenset(found) for uid, found in counted.all()}
     return spans, months
@@ -244,49 +245,43 @@ async def _open_page(
     return [_span(row) for row in (await connection.execute(query)).mappings()]
 
 
-async def _jobs(connection: AsyncConnection, uids: Collection[str]) -> dict[str, Job]:
-    found: dict[str, Job] = {}
-    wanted = sorted(uids)
-    for start in range(0, len(wanted), BATCH):
-        query = select(usage_job).where(usage_job.c.uid.in_(wanted[start : start + BATCH]))
-        for row in (await connection.execute(query)).mappings():
-            found[row["uid"]] = Job(row["submitter"], row["running"], set(row["months"]))
-    return found
+def _jobs(connection: Connection, uids: Collection[str]) -> dict[str, Job]:
+    query = select(usage_job).where(among(connection, usage_job.c.uid, uids))
+    rows = (connection.execute(query)).mappings()
+    return {row["uid"]: Job(row["submitter"], row["running"], set(row["months"])) for row in rows}
 
 
-async def _open_spans(connection: AsyncConnection, jobs: dict[str, Job], told: Sequence[Event]) -> None:
+def _open_spans(connection: Connection, jobs: dict[str, Job], told: Sequence[Event]) -> None:
     """Read the open spans that the events may end or change: all of a job, or those of one pod."""
     whole = {str(event.uid) for event in told if event.event in WHOLE and event.uid in jobs}
     pods = {(str(event.uid), str(event.detail.get("pod"))) for event in told if event.uid in jobs}
     single = sorted(pair for pair in pods if pair[0] not in whole)
-    chosen = [usage_open.c.uid.in_(sorted(whole))] if whole else []
+    chosen = [among(connection, usage_open.c.uid, whole)] if whole else []
     key = tuple_(usage_open.c.uid, usage_open.c.pod)
     chosen += [key.in_(single[start : start + BATCH]) for start in range(0, len(single), BATCH)]
     for one in chosen:
-        for row in (await connection.execute(select(usage_open).where(one))).mappings():
+        for row in (connection.execute(select(usage_open).where(one))).mappings():
             span = _span(row)
             span.stored = True
             jobs[span.uid].open[span.pod] = span
 
 
-async def _earlier(connection: AsyncConnection, uids: Collection[str]) -> list[Event]:
+def _earlier(connection: Connection, uids: Collection[str]) -> list[Event]:
     """What happened to jobs before they first got cards: who submitted them, whether they run."""
-    events: list[Event] = []
-    wanted = sorted(uids)
+    if not uids:
+        return []
     columns = (history.c.uid, history.c.event, history.c.at, history.c.actor, history.c.detail)
-    for start in range(0, len(wanted), BATCH):
-        chosen = history.c.uid.in_(wanted[start : start + BATCH]) & history.c.event.in_(sorted(WHOLE))
-        found = await connection.execute(select(*columns).where(chosen).order_by(history.c.id))
-        events += [Event(**row) for row in found.mappings()]
-    return events
+    chosen = among(connection, history.c.uid, uids) & history.c.event.in_(_WHOLE)
+    found = connection.execute(select(*columns).where(chosen).order_by(history.c.id))
+    return [Event(uid=uid, event=event, at=at, actor=actor, detail=detail) for uid, event, at, actor, detail in found]
 
 
-async def _write_spans(connection: AsyncConnection, fold: Fold) -> None:
+def _write_spans(connection: Connection, fold: Fold) -> None:
     ended = [{"of_uid": span.uid, "of_pod": span.pod} for span in fold.closed if span.stored]
     this_one = (usage_open.c.uid == bindparam("of_uid")) & (usage_open.c.pod == bindparam("of_pod"))
     if ended:
-        await connection.execute(delete(usage_open).where(this_one), ended)
-    await _ADD_CLOSED.write(connection, [_row(span) | {"ended_at": span.ended} for span in fold.closed])
+        connection.execute(delete(usage_open).where(this_one), ended)
+    _ADD_CLOSED.write(connection, [_row(span) | {"ended_at": span.ended} for span in fold.closed])
     running = fold.open
     changed = [
         {"of_uid": span.uid, "of_pod": span.pod, "ran": span.ran, "by": span.submitter}
@@ -295,17 +290,17 @@ async def _write_spans(connection: AsyncConnection, fold: Fold) -> None:
     ]
     if changed:
         values: dict[str, Any] = {"ran_at": bindparam("ran"), "submitter": bindparam("by")}
-        await connection.execute(update(usage_open).where(this_one).values(values), changed)
-    await _ADD_OPEN.write(connection, [_row(span) for span in running if not span.stored])
+        connection.execute(update(usage_open).where(this_one).values(values), changed)
+    _ADD_OPEN.write(connection, [_row(span) for span in running if not span.stored])
 
 
-async def _write_sums(connection: AsyncConnection, changed: dict[Any, Amount]) -> None:
+def _write_sums(connection: Connection, changed: dict[Any, Amount]) -> None:
     names = ("day", "queue", "submitter", "namespace", "model", "resource")
     lines = [
         dict(zip(names, key, strict=True)) | {"amount": total.amount, "held": total.held, "jobs": total.jobs}
         for key, total in sorted(changed.items())
     ]
-    await _ADD_SUMS.write(connection, lines)
+    _ADD_SUMS.write(connection, lines)
 
 
 def _row(span: Span) -> dict[str, Any]:

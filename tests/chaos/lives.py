@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Gener
 from contextvars import ContextVar, copy_context
 from typing import Any
 
+from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.expression import Executable
 
@@ -150,6 +151,10 @@ class MortalDatabase(Database):
             raise DatabaseUnreachable(str(error)) from None
         await asyncio.sleep(0)
         return found
+
+    async def transact(self, act: Callable[[Connection], Any]) -> Any:
+        async with self.write() as connection:
+            return await connection.run_sync(act)
 
     async def write_all(self, steps: Sequence[Prepared]) -> None:
         async with self.write() as connection:

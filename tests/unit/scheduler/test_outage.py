@@ -112,8 +112,10 @@ class Flaky:
         self._store = store
         self.away = False
         self.hang: asyncio.Event | None = None
-        for name in ("acceptances", "history", "jobs"):
-            setattr(self, name, _Part(self, getattr(store, name)))
+
+    async def tell(self, *told: Any) -> None:
+        await self.meet()
+        await self._store.tell(*told)
 
     async def ping(self) -> None:
         await self.meet()
@@ -123,18 +125,6 @@ class Flaky:
             await self.hang.wait()
         if self.away:
             raise DatabaseUnreachable("away")
-
-
-class _Part:
-    def __init__(self, flaky: Flaky, part: Any) -> None:
-        self._flaky, self._part = flaky, part
-
-    def __getattr__(self, name: str) -> Any:
-        async def act(*args: Any, **options: Any) -> Any:
-            await self._flaky.meet()
-            return await getattr(self._part, name)(*args, **options)
-
-        return act
 
 
 def new(uid: str) -> Acceptance:

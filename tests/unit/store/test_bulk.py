@@ -27,8 +27,8 @@ async def test_both_ways_leave_the_same_bytes(store: Store) -> None:
     bulk = Bulk(history, NAMES, lambda _: insert(history))
     async with store.database.write() as connection:
         await connection.execute(insert(history), rows)
-        await bulk.write(connection, rows)
-        await bulk.write(connection, [])
+        await connection.run_sync(bulk.write, rows)
+        await connection.run_sync(bulk.write, [])
     columns = ", ".join(f"CAST({name} AS TEXT)" for name in NAMES)
     async with store.database.read() as connection:
         raw = [tuple(found) for found in await connection.execute(text(f"SELECT {columns} FROM history ORDER BY id"))]
@@ -42,4 +42,4 @@ async def test_a_time_without_a_zone_is_refused(store: Store) -> None:
     bulk = Bulk(history, NAMES, lambda _: insert(history))
     with pytest.raises(Exception, match="carry a zone"):
         async with store.database.write() as connection:
-            await bulk.write(connection, [row(datetime(2026, 1, 1), {})])  # noqa: DTZ001
+            await connection.run_sync(bulk.write, [row(datetime(2026, 1, 1), {})])  # noqa: DTZ001
