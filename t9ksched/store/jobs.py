@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Select, Text, and_, cast, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Select, Text, and_, cast, delete, or_, select, update
 
 from t9ksched.store.database import Database
 from t9ksched.store.history import Sight
@@ -74,15 +74,6 @@ class Jobs:
             async with self._database.write() as connection:
                 await connection.execute(update(job).where(chosen).values(deleted_at=at, updated_at=at))
 
-    async def find(self, namespace: str, kind: str, name: str) -> JobRecord | None:
-        """The latest job of that name, deleted or not; the kind in any case."""
-        chosen = (job.c.namespace == namespace) & (job.c.name == name) & (func.lower(job.c.kind) == kind.lower())
-        query = (
-            select(*_COLUMNS).where(chosen).order_by(job.c.deleted_at.is_not(None), job.c.submitted_at.desc()).limit(1)
-        )
-        found = await self._database.fetch(query)
-        return _record(found[0]) if found else None
-
     async def list(
         self,
         *,
@@ -125,12 +116,6 @@ class Jobs:
                 return
             yield piece
             last = piece[-1].uid
-
-    async def unfinished(self, queue: str) -> int:
-        """How many jobs of the queue are neither finished nor deleted."""
-        chosen = (job.c.queue == queue) & job.c.finished_at.is_(None) & job.c.deleted_at.is_(None)
-        async with self._database.read() as connection:
-            return int((await connection.execute(select(func.count()).select_from(job).where(chosen))).scalar_one())
 
     async def purge(self, before: datetime) -> int:
         """Drop jobs whose objects were gone before that time; how many."""

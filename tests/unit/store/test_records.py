@@ -1,12 +1,13 @@
 """Acceptances, history, jobs, the leader's row and small facts: what goes in comes out, on both databases."""
 
 from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 
 from t9ksched.store import Store
 from t9ksched.store.acceptances import Acceptance
-from t9ksched.store.history import Event
+from t9ksched.store.history import Event, Sight
 from t9ksched.store.instance import LeadershipLost
 from t9ksched.store.jobs import JobRecord
 
@@ -102,8 +103,7 @@ class TestJobs:
         await store.jobs.put_many([job("u", phase="Pending")])
         later = job("u", phase="Running", submitted_at=NOW + timedelta(days=1), updated_at=NOW + timedelta(days=1))
         await store.jobs.put_many([later])
-        found = await store.jobs.find("ml", "mpijob", "job-u")
-        assert found is not None
+        (found,) = await store.jobs.list()
         assert (found.phase, found.submitted_at, found.updated_at) == ("Running", NOW, later.updated_at)
 
     async def test_new_jobs_do_not_overwrite_the_leaders_word(self, store: Store) -> None:
@@ -118,20 +118,34 @@ class TestJobs:
         assert [one.uid for one in await store.jobs.list(queue="q")] == ["a", "c"]
         assert [one.uid for one in await store.jobs.list(namespace="ml")] == ["a", "b"]
         assert [one.uid for one in await store.jobs.list(phase="Succeeded")] == ["c"]
-        assert await store.jobs.unfinished("q") == 1
         await store.jobs.mark_deleted(["a"], NOW)
-        assert await store.jobs.unfinished("q") == 0
         assert [one.uid for one in await store.jobs.list()] == ["b", "c"]
         assert [one.uid for one in await store.jobs.list(deleted=True)] == ["a", "b", "c"]
         assert await store.jobs.purge(NOW + timedelta(seconds=1)) == 1
 
-    async def test_find_prefers_the_living(self, store: Store) -> None:
-        await store.jobs.put_many([job("old", name="x", submitted_at=NOW), job("new", name="x", submitted_at=NOW)])
-        await store.jobs.mark_deleted(["old"], NOW)
-        found = await store.jobs.find("ml", "MPIJob", "x")
-        assert found is not None
-        assert found.uid == "new"
-        assert await store.jobs.find("ml", "MPIJob", "y") is None
+    async def test_what_one_user_may_see_of_what_the_leader_does_not_know(self, store: Store) -> None:
+        """Those just submitted, and those that are gone; of many the newest."""
+
+        def of(user: str, name: str, **fields: Any) -> JobRecord:
+            return job(name, shape={"submitter": user}, **fields)
+
+        old, new = NOW - timedelta(hours=1), NOW + timedelta(hours=1)
+        await store.jobs.put_many([of("ann", "a", submitted_at=old), of("ann", "b", submitted_at=new)])
+        await store.jobs.put_many([of("bob", "c", submitted_at=new), of("bob", "d", submitted_at=new, queue="r")])
+        await store.jobs.put_many([of("bob", "e", submitted_at=new, namespace="nlp")])
+        await store.jobs.put_many([of("ann", "f", submitted_at=old), of("bob", "g", submitted_at=old)])
+        await store.jobs.mark_deleted(["f", "g"], NOW)
+
+        async def seen(sight: Sight | None, **asked: Any) -> list[str]:
+            return [one.uid for one in await store.jobs.list(seen_by=sight, **asked)]
+
+        assert await seen(Sight("ann"), live_since=NOW) == ["b"]
+        assert await seen(Sight("ann"), live_since=NOW, deleted=True) == ["f", "b"]
+        assert await seen(Sight("ann"), deleted=True) == ["a", "f", "b"]
+        assert await seen(Sight("ann", queues=frozenset({"r"})), live_since=NOW) == ["b", "d"]
+        assert await seen(Sight("ann", namespaces=frozenset({"nlp"})), live_since=NOW) == ["b", "e"]
+        assert await seen(Sight("bob", within=frozenset({"r"})), live_since=NOW) == ["d"]
+        assert await seen(None, deleted=True, limit=2) == ["d", "e"]
 
 
 class TestLeader:
