@@ -169,13 +169,14 @@ class Feeds:
             feed = LeanFeed(upsert, remove, after, state.settle)
             self._reflectors.append(Reflector(client, kind, feed, decode=decode, initial_events=True))
 
+        storage = state.storage
         follow(NAMESPACES, decoder(NamespaceObject), state.namespaces.upsert, state.namespaces.remove)
-        follow(CSINODES, decoder(CsiNode), state.upsert_csi_node, state.remove_csi_node)
+        follow(CSINODES, decoder(CsiNode), storage.upsert_csi_node, storage.remove_csi_node)
         follow_many(NODES, decode_node, state.upsert_node, lambda node: state.remove_node(node.name))
-        follow(STORAGECLASSES, decoder(StorageClass), state.upsert_storage_class, state.remove_storage_class)
-        follow(PVS, decoder(PersistentVolume), state.upsert_volume, state.remove_volume)
+        follow(STORAGECLASSES, decoder(StorageClass), storage.upsert_class, storage.remove_class)
+        follow(PVS, decoder(PersistentVolume), storage.upsert_volume, storage.remove_volume)
         follow(PDBS, decoder(DisruptionBudget), state.budgets.upsert, state.budgets.remove)
-        follow(PVCS, decoder(Claim), state.upsert_claim, state.remove_claim)
+        follow(PVCS, decoder(Claim), storage.upsert_claim, storage.remove_claim)
         follow(
             QUEUES,
             None,

@@ -25,8 +25,7 @@ from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.avoided import Avoided
 from t9ksched.scheduler.budgets import Budgets
 from t9ksched.scheduler.charges import Charges
-from t9ksched.scheduler.claimants import Claimants
-from t9ksched.scheduler.claims import Claim, Claims, CsiNode, PersistentVolume, StorageClass, claim_names
+from t9ksched.scheduler.claims import claim_names
 from t9ksched.scheduler.counts import Counts
 from t9ksched.scheduler.gates import gates
 from t9ksched.scheduler.namespaces import Namespaces
@@ -42,6 +41,7 @@ from t9ksched.scheduler.records import (
     nanoseconds,
 )
 from t9ksched.scheduler.sharing import NOTHING, Sharing, alone
+from t9ksched.scheduler.storage import Storage
 from t9ksched.store.acceptances import Acceptance
 
 log = structlog.get_logger(__name__)
@@ -59,7 +59,7 @@ class Observed:
         self.charges = Charges(self.nodes)
         self.avoided = Avoided()
         self.budgets = Budgets()
-        self.claims = Claims()
+        self.storage = Storage(self._look_again, self._limits_changed)
         self.pods: dict[str, PodRecord] = {}
         self.namespaces = Namespaces(self._namespace_changed)
         self.neighbourhood = Neighbourhood(self.pods, self.namespaces)
@@ -89,7 +89,6 @@ class Observed:
         self._unaccepted: OrderedSet[GangRecord] = OrderedSet()
         """Groups that hold places, and nothing was agreed with them."""
         self._by_owner: defaultdict[str, dict[GangRecord, None]] = defaultdict(dict)
-        self._claimants = Claimants(self.claims)
         self._resting: OrderedSet[PodRecord] = OrderedSet()
         self._sharing = Sharing()
         self._on_change = on_change
@@ -98,7 +97,7 @@ class Observed:
 
     def upsert_node(self, node: Node) -> None:
         """A node appeared or changed."""
-        facts = self.claims.limit(node_facts(node))
+        facts = self.storage.limit(node_facts(node))
         name = facts.name
         known = self.node_objects.get(name)
         self.node_objects[name] = (node, facts)
@@ -109,14 +108,14 @@ class Observed:
         self.nodes.upsert(facts)
         self.charges.node_appeared(name)
         if known is None:
-            self._look_again(self._claimants.placeless())
+            self._look_again(self.storage.claimants.placeless())
         self._on_change()
 
     def remove_node(self, name: str) -> None:
         """A node is gone, its columns with it; the pods on it are charged until they go too."""
         if self.node_objects.pop(name, None) is not None:
             self._drop_node(name)
-            self._look_again(self._claimants.placeless())
+            self._look_again(self.storage.claimants.placeless())
             self._on_change()
 
     def _drop_node(self, name: str) -> None:
@@ -135,58 +134,18 @@ class Observed:
 
     # Volumes
 
-    def upsert_claim(self, claim: Claim) -> None:
-        """A PersistentVolumeClaim appeared or changed."""
-        meta = claim.metadata
-        self.claims.claims[meta.namespace, meta.name] = claim
-        self._look_again(self._claimants.of(meta.namespace, meta.name))
-
-    def remove_claim(self, claim: Claim) -> None:
-        """A PersistentVolumeClaim is gone."""
-        meta = claim.metadata
-        self.claims.claims.pop((meta.namespace, meta.name), None)
-        self._look_again(self._claimants.of(meta.namespace, meta.name))
-
-    def upsert_volume(self, volume: PersistentVolume) -> None:
-        """A PersistentVolume appeared or changed."""
-        self.claims.add_volume(volume)
-        self._look_again(self._claimants.placeless())
-
-    def remove_volume(self, volume: PersistentVolume) -> None:
-        """A PersistentVolume is gone."""
-        self.claims.drop_volume(volume.metadata.name)
-        self._look_again(self._claimants.placeless())
-
-    def upsert_storage_class(self, kind: StorageClass) -> None:
-        """A StorageClass appeared or changed."""
-        self.claims.classes[kind.metadata.name] = kind
-        self._look_again(self._claimants.placeless())
-
-    def remove_storage_class(self, kind: StorageClass) -> None:
-        """A StorageClass is gone."""
-        self.claims.classes.pop(kind.metadata.name, None)
-        self._look_again(self._claimants.placeless())
-
-    def upsert_csi_node(self, node: CsiNode) -> None:
-        """What storage drivers say of a node appeared or changed."""
-        first = self.claims.add_limits(node)
-        for name in list(self.node_objects) if first else [node.metadata.name]:
-            if name in self.node_objects:
-                self.upsert_node(self.node_objects[name][0])
-        if first:
-            self._look_again(self._claimants.placeless())
-
-    def remove_csi_node(self, node: CsiNode) -> None:
-        """A node's storage drivers are gone, and their limits with them."""
-        if self.claims.limits.pop(node.metadata.name, None) and node.metadata.name in self.node_objects:
-            self.upsert_node(self.node_objects[node.metadata.name][0])
+    def _limits_changed(self, name: str | None) -> None:
+        """What storage drivers can attach changed on this node, or on all of them."""
+        for concerned in list(self.node_objects) if name is None else [name]:
+            if concerned in self.node_objects:
+                self.upsert_node(self.node_objects[concerned][0])
 
     def _look_again(self, records: Iterable[PodRecord]) -> None:
         """What the claims of these pods mean may have changed."""
         for record in records:
             if record.assumed or record.pod_class is None:
                 continue
-            meaning = self._claimants.meaning(record, self.nodes.__contains__)
+            meaning = self.storage.claimants.meaning(record, self.nodes.__contains__)
             pod_class = self._sharing.intern(meaning.on(record.pod_class))
             if (pod_class, meaning.reasons, meaning.unbound) != (record.pod_class, record.unbound, record.to_bind):
                 record.pod_class, record.unbound, record.to_bind = pod_class, meaning.reasons, meaning.unbound
@@ -217,7 +176,7 @@ class Observed:
         record.gates = gates(pod) if record.ours and not record.node else ()
         freed = self._recharge(record, pod.metadata.annotations or NOTHING)
         if record.claims and was != (record.phase, record.node, record.deleting):
-            self._look_again(self._claimants.sharing(record))
+            self._look_again(self.storage.claimants.sharing(record))
         self.neighbourhood.seen(record)
         self.counts.pod(record)
         if known is None or was != (record.phase, record.node, record.deleting) or opened != record.gates:
@@ -246,8 +205,8 @@ class Observed:
             if not gang.members and (gang.virtual or not gang.uid):
                 self._forget_gang(gang)
         if record.claims:
-            self._claimants.remove(record)
-            self._look_again(self._claimants.sharing(record))
+            self.storage.claimants.remove(record)
+            self._look_again(self.storage.claimants.sharing(record))
         self._on_change()
 
     def _new_pod(self, pod: Pod) -> PodRecord:
@@ -278,8 +237,8 @@ class Observed:
         self._pods_by_name[record.namespace, meta.name] = meta.uid
         meaning = None
         if record.claims:
-            self._claimants.add(record)
-            meaning = self._claimants.meaning(record, self.nodes.__contains__)
+            self.storage.claimants.add(record)
+            meaning = self.storage.claimants.meaning(record, self.nodes.__contains__)
             record.unbound, record.to_bind = meaning.reasons, meaning.unbound
         try:
             own = self._sharing.class_of(pod.spec, meta.namespace, labels)

@@ -295,13 +295,13 @@ def test_claims_decide_where_and_whether() -> None:
     assert Code.VOLUME_NOT_BOUND in {reason.code for reason in waiting.reasons}
     terms = [{"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["n2"]}]}]
     volume = {"metadata": {"name": "pv"}, "spec": {"nodeAffinity": {"required": {"nodeSelectorTerms": terms}}}}
-    state.upsert_volume(decoder(PersistentVolume)(volume))
+    state.storage.upsert_volume(decoder(PersistentVolume)(volume))
     claim = {
         "metadata": {"name": "data", "namespace": "ns"},
         "spec": {"volumeName": "pv"},
         "status": {"phase": "Bound"},
     }
-    state.upsert_claim(decoder(Claim)(claim))
+    state.storage.upsert_claim(decoder(Claim)(claim))
     assert [a.node for a in decide(state)] == ["n2"]
 
 
