@@ -63,6 +63,11 @@ class Ledger:
     answers: Counter[int] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
 
+    @property
+    def served(self) -> int:
+        """How many requests were answered otherwise than by "not now"."""
+        return self.answers.total() - sum(self.answers[status] for status in UNKNOWN)
+
 
 class Load:
     """Requests at random to replicas in turn, by an administrator and users of his."""
@@ -95,7 +100,10 @@ class Load:
         return [headers["Authorization"].split()[1] for headers in self._headers.values()]
 
     async def run(self, rate: float, seconds: float, in_flight: int = 64) -> float:
-        """Offer `rate` requests a second, as long as no more are in flight; how many a second were answered."""
+        """Offer `rate` requests a second, as long as no more are in flight; how many a second were served.
+
+        "Not now" is no service.
+        """
         kinds: dict[Callable[[], Awaitable[None]], int] = {
             self._list_jobs: 250,
             self._look_at_a_job: 200,
@@ -117,7 +125,7 @@ class Load:
         }
         clock, room = asyncio.get_running_loop().time, asyncio.Semaphore(in_flight)
         choices, weights = [*kinds], [*itertools.accumulate(kinds.values())]
-        begin, offered, answered = clock(), 0, self.ledger.answers.total()
+        begin, offered, before = clock(), 0, self.ledger.served
 
         async def one(kind: Callable[[], Awaitable[None]]) -> None:
             try:
@@ -131,7 +139,7 @@ class Load:
                 await asyncio.sleep(max(0.0, begin + offered / rate - clock()))
                 tasks.create_task(one(*self._random.choices(choices, cum_weights=weights)))
                 offered += 1
-        return (self.ledger.answers.total() - answered) / (clock() - begin)
+        return (self.ledger.served - before) / (clock() - begin)
 
     async def ask(
         self, method: str, path: str, body: Any = None, user: str = "admin", **headers: str
