@@ -163,6 +163,8 @@ class Lane:
                     await asyncio.shield(self._opening)
                     if (found := self._with_room()) is not None:
                         return found  # else those who waited with us took all of it
+                    # An opening that is done is noted by its callback, which comes only when this loop pauses.
+                    await asyncio.sleep(0)
         except TimeoutError as failure:
             raise Unreachable(f"cannot connect to {self.authority} in time") from failure
         return self._kept(asyncio.get_running_loop().time()) or await self._connect(timeout)

@@ -5,6 +5,8 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -382,3 +384,24 @@ class TestTls:
             await lane.exchange(REQUEST, 5)
         assert not caught.value.unknown
         assert not secure.requests
+
+
+async def test_an_opening_that_is_done_and_not_yet_noted_does_not_stop_the_world(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lane, looked = Lane("https://127.0.0.1:1", ssl.create_default_context(), None), 0
+    made: Any = SimpleNamespace(open=True, used=0.0, abort=lambda: None)
+
+    async def connected() -> Any:
+        return made
+
+    def looks() -> None:
+        nonlocal looked
+        looked += 1
+        assert looked < 100, "it looks again and again, and nobody else has a turn"
+
+    monkeypatch.setattr(lane, "_with_room", looks)
+    lane._opening = asyncio.create_task(connected())
+    lane._opening.add_done_callback(lane._opened)
+    # Runs right after the opening, before its callback.
+    assert await asyncio.create_task(lane._open(5)) is made
