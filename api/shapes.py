@@ -64,7 +64,7 @@ def from_object(
 
 def from_event(event: Event) -> Json:
     """An event of history."""
-    return {name: getattr(event, name) for name in Event.__slots__} | {"at": at(event.at)}
+    return {name: getattr(event, name) for name in Event.__struct_fields__} | {"at": at(event.at)}
 
 
 def _phase(kind: str, status: Mapping[str, Any]) -> str:

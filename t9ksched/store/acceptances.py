@@ -5,10 +5,10 @@ who submitted, into which queue and group, with which priority, time limit and c
 """
 
 from collections.abc import AsyncIterator, Iterable, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+import msgspec
 from sqlalchemy import Connection, delete, select
 from sqlalchemy.engine import RowMapping
 
@@ -19,8 +19,7 @@ from t9ksched.store.rows import BATCH, inserting
 from t9ksched.store.tables import acceptance
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Acceptance:
+class Acceptance(msgspec.Struct, frozen=True, kw_only=True):
     """One accepted object; `cards` and `requests` are the whole job's totals by resource (millicores, bytes, units).
 
     `groups` are the submitter's then; `permitted_by` is the rule that let him use the queue, None where nobody asked.
@@ -33,14 +32,14 @@ class Acceptance:
     group_uid: str | None = None
     group_name: str | None = None
     submitter: str | None = None
-    groups: list[str] = field(default_factory=list)
+    groups: list[str] = msgspec.field(default_factory=list)
     permitted_by: str | None = None
     queue: str | None = None
     priority: int = 0
     time_limit: timedelta | None = None
-    cards: dict[str, int] = field(default_factory=dict)
-    requests: dict[str, int] = field(default_factory=dict)
-    accepted_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    cards: dict[str, int] = msgspec.field(default_factory=dict)
+    requests: dict[str, int] = msgspec.field(default_factory=dict)
+    accepted_at: datetime = msgspec.field(default_factory=lambda: datetime.now(UTC))
 
 
 class Acceptances:
@@ -109,7 +108,7 @@ class Acceptances:
 
 def row(one: Acceptance) -> dict[str, Any]:
     """The acceptance as a row."""
-    row = {name: getattr(one, name) for name in Acceptance.__slots__ if name != "time_limit"}
+    row = {name: getattr(one, name) for name in Acceptance.__struct_fields__ if name != "time_limit"}
     row["time_limit_seconds"] = None if one.time_limit is None else int(one.time_limit.total_seconds())
     return row
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
+import msgspec
 from sqlalchemy import delete, select
 
 from t9ksched.store import changes, history
@@ -86,7 +87,7 @@ class Controls:
             after = replace(before, by=event.actor or "", at=event.at, **change)
             await upsert(connection, job_control, [{name: getattr(after, name) for name in JobControl.__slots__}])
             detail = {"before": _decided(before), "after": _decided(after)}
-            await history.record(connection, replace(event, detail=event.detail | detail))
+            await history.record(connection, msgspec.structs.replace(event, detail=event.detail | detail))
             return after
 
 

@@ -5,11 +5,12 @@ writing and is the page cursor. Administrative changes (`AUDITED`) are written i
 """
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
+import msgspec
 from sqlalchemy import ColumnElement, Connection, and_, delete, exists, insert, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -65,19 +66,18 @@ AUDIT_RETENTION: Final = timedelta(days=730)
 """Administrative changes are kept at least this long, however short the retention of the rest is."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class Event(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that happened, to which job and in which queue, by whom. `id` is 0 until it is stored."""
 
     event: str
-    at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    at: datetime = msgspec.field(default_factory=lambda: datetime.now(UTC))
     kind: str | None = None
     namespace: str | None = None
     name: str | None = None
     uid: str | None = None
     queue: str | None = None
     actor: str | None = None
-    detail: dict[str, Any] = field(default_factory=dict)
+    detail: dict[str, Any] = msgspec.field(default_factory=dict)
     id: int = 0
 
 
@@ -204,7 +204,7 @@ class History:
                 return dropped
 
 
-_WRITTEN: Final = tuple(name for name in Event.__slots__ if name != "id")
+_WRITTEN: Final = tuple(name for name in Event.__struct_fields__ if name != "id")
 _LENGTHS: Final = lengths(history, "kind", "namespace", "name", "queue", "actor")
 APPEND: Final = Bulk(history, _WRITTEN, lambda _: insert(history))
 
@@ -214,7 +214,7 @@ def values(event: Event) -> dict[str, Any]:
     return fit({name: getattr(event, name) for name in _WRITTEN}, _LENGTHS)
 
 
-_READ: Final = tuple(Event.__slots__)
+_READ: Final = tuple(Event.__struct_fields__)
 _COLUMNS: Final = tuple(history.c[name] for name in _READ)
 
 

@@ -5,11 +5,11 @@ Lists come from here when the leader is away, and after the fact. The leader wri
 """
 
 from collections.abc import AsyncIterator, Iterable, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+import msgspec
 from sqlalchemy import ColumnElement, Connection, Select, Text, and_, cast, delete, or_, select, update
 
 from t9ksched.store.database import Database
@@ -20,8 +20,7 @@ from t9ksched.store.tables import job
 PENDING = "Pending"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobRecord:
+class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A job as last seen at `updated_at`. `deleted_at` is set once its object is gone."""
 
     uid: str
@@ -31,7 +30,7 @@ class JobRecord:
     queue: str | None = None
     phase: str = PENDING
     submitted_at: datetime
-    updated_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    updated_at: datetime = msgspec.field(default_factory=lambda: datetime.now(UTC))
     finished_at: datetime | None = None
     deleted_at: datetime | None = None
     shape: dict[str, Any]
@@ -123,8 +122,8 @@ class Jobs:
             return int((await connection.execute(delete(job).where(job.c.deleted_at < before))).rowcount)
 
 
-_PUT = upserting(job, JobRecord.__slots__, keep=["submitted_at"])
-MISSING: Final = inserting_missing(job, JobRecord.__slots__)
+_PUT = upserting(job, JobRecord.__struct_fields__, keep=["submitted_at"])
+MISSING: Final = inserting_missing(job, JobRecord.__struct_fields__)
 """Puts down jobs that are not there yet."""
 
 _LENGTHS = lengths(job, "kind", "namespace", "name", "queue", "phase")
@@ -132,10 +131,10 @@ _LENGTHS = lengths(job, "kind", "namespace", "name", "queue", "phase")
 
 def row(record: JobRecord) -> dict[str, Any]:
     """The job as a row, its texts cut to what the columns take."""
-    return fit({name: getattr(record, name) for name in JobRecord.__slots__}, _LENGTHS)
+    return fit({name: getattr(record, name) for name in JobRecord.__struct_fields__}, _LENGTHS)
 
 
-_NAMES = tuple(JobRecord.__slots__)
+_NAMES = tuple(JobRecord.__struct_fields__)
 _COLUMNS = tuple(job.c[name] for name in _NAMES)
 
 

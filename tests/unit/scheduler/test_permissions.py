@@ -94,7 +94,7 @@ def test_roles_count_as_recorded_and_a_managers_only_over_his_queue() -> None:
     for role, queue, allowed in (("administrator", "x", False), ("administrator", "q", True), ("manager", "q", True)):
         state = cluster(Members())
         made = accepted("job", "root", permitted_by=role)
-        state.accept(Acceptance(**{name: getattr(made, name) for name in made.__slots__} | {"queue": queue}))
+        state.accept(Acceptance(**{name: getattr(made, name) for name in made.__struct_fields__} | {"queue": queue}))
         state.upsert_group(owned_group())
         state.upsert_pod(owned_pod("p"))
         assert outcome(state)[0] is allowed, (role, queue)
@@ -182,7 +182,7 @@ def test_a_stranger_does_not_ride_on_somebody_elses_group() -> None:
 def test_an_owner_in_another_namespace_is_none() -> None:
     state = cluster(Members(users=frozenset({"ann"})))
     made = accepted("job", permitted_by="user:ann")
-    state.accept(Acceptance(**{name: getattr(made, name) for name in made.__slots__} | {"namespace": "others"}))
+    state.accept(Acceptance(**{name: getattr(made, name) for name in made.__struct_fields__} | {"namespace": "others"}))
     state.upsert_group(owned_group())
     state.upsert_pod(owned_pod("p"))
     assert outcome(state) == (False, {Code.SUBMITTER_UNKNOWN})
