@@ -123,7 +123,10 @@ MUTANTS: dict[str, tuple[tuple[Any, str, Any], ...]] = {
     "promised room is not written": ((PromiseKeeper, "write", _said_to_be_written),),
     "what is new starts while the database is away": ((Outage, "refusal", lambda self, gang: None),),
     "nobody notices that the database is away": ((Outage, "begin", lambda self, *args: None),),
-    "a former leader writes to SQL": ((Fence, "write", lambda self: self._database.write()),),
+    "a former leader writes to SQL": (
+        (Fence, "write", lambda self: self._database.write()),
+        (Fence, "transact", lambda self, act: self._database.transact(act)),
+    ),
 }
 
 
