@@ -66,6 +66,18 @@ class Charges:
                 used[resource] += amount
         self._apply(charge)
 
+    def pay(self, uid: str, queue: str) -> None:
+        """Let this queue pay for what the pod holds, if it holds anything."""
+        charge = self._by_pod.get(uid)
+        if charge is None or charge.queue == queue:
+            return
+        for payer, sign in ((charge.queue, -1), (queue, 1)):
+            if payer:
+                used = self.queue_used[payer]
+                for resource, amount in charge.pod_class.requests:
+                    used[resource] += sign * amount
+        charge.queue = queue
+
     def release(self, uid: str) -> Charge | None:
         """Take a pod's charge back; None when it has none."""
         charge = self._by_pod.pop(uid, None)

@@ -30,6 +30,7 @@ from t9ksched.scheduler.counts import Counts
 from t9ksched.scheduler.gates import gates
 from t9ksched.scheduler.namespaces import Namespaces
 from t9ksched.scheduler.neighbours import Neighbourhood
+from t9ksched.scheduler.payers import Payers
 from t9ksched.scheduler.permissions import Permissions
 from t9ksched.scheduler.records import (
     FINISHED,
@@ -91,6 +92,7 @@ class Observed:
         self._by_owner: defaultdict[str, dict[GangRecord, None]] = defaultdict(dict)
         self._resting: OrderedSet[PodRecord] = OrderedSet()
         self._sharing = Sharing()
+        self._payers = Payers(self.acceptances)
         self._on_change = on_change
 
     # Nodes
@@ -174,6 +176,8 @@ class Observed:
         if record.phase == "Failed" and was[0] != "Failed" and known is not None and record.ours:
             self.avoided.note(record, pod.status.reason, pod.status.message)
         record.gates = gates(pod) if record.ours and not record.node else ()
+        if record.node and record.gang is not None and not record.gang.uid:
+            self._recall_queue(record.gang)
         freed = self._recharge(record, pod.metadata.annotations or NOTHING)
         if record.claims and was != (record.phase, record.node, record.deleting):
             self._look_again(self.storage.claimants.sharing(record))
@@ -308,6 +312,7 @@ class Observed:
         if (spec, faults) != (gang.spec, gang.spec_faults) or gang.stale:
             gang.spec, gang.spec_faults = spec, faults
             self._gang_changed(gang)
+            self._settle_bill(gang)
             self._on_change()
 
     def remove_group(self, group: PodGroupObject) -> None:
@@ -321,6 +326,19 @@ class Observed:
         self._gang_changed(gang)
         if not gang.members:
             self._forget_gang(gang)
+
+    def _settle_bill(self, gang: GangRecord) -> None:
+        """What members hold is paid by the group's queue, which may be known later than they are."""
+        for uid in gang.members:
+            self.charges.pay(uid, gang.queue)
+        self.changed_queues.add(gang.queue)
+
+    def _recall_queue(self, gang: GangRecord) -> None:
+        """Members hold places, and the PodGroup is gone or not seen yet."""
+        queue = self._payers.of(gang)
+        if queue is not None and queue != gang.spec.queue:
+            gang.spec = replace(gang.spec, queue=queue)
+            self._settle_bill(gang)
 
     def _join(self, record: PodRecord) -> None:
         group = record.labels.get(names.GROUP_LABEL, "")
@@ -479,12 +497,14 @@ class Observed:
         """An acceptance read from SQL: at start, or because the service recorded one."""
         uid = acceptance.uid
         self.acceptances[uid] = acceptance
+        self._payers.changed()
         gang, pod = self.gangs_by_uid.get(uid), self.pods.get(uid)
         if gang is not None and (gang.acceptance is None or gang.acceptance.submitter is None):
             gang.acceptance = acceptance
         for concerned in dict.fromkeys((gang, pod.gang if pod else None, *self.gangs_of_owner(uid))):
             if concerned is not None:
                 self._gang_changed(concerned)
+                self._settle_bill(concerned)
                 self._on_change()
 
 

@@ -276,6 +276,7 @@ class ClusterState(Observed):
             accepted_at=datetime.fromtimestamp(now / 1e9, UTC),
         )
         gang.acceptance = self.acceptances[gang.uid] = acceptance
+        self._payers.changed()
         gang.stale = True
         self.new_acceptances.append(acceptance)
         self.outage.accepted(gang.uid)

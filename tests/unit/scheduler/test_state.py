@@ -1,5 +1,6 @@
 """The state: events come twice, late and in any order; each pod is charged once; refusals give room back."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 from t9ksched.admission.access import Members
@@ -14,6 +15,7 @@ from t9ksched.scheduler.claims import Claim, PersistentVolume
 from t9ksched.scheduler.feeds import decoder
 from t9ksched.scheduler.records import PodGroupObject
 from t9ksched.scheduler.state import ClusterState
+from t9ksched.store.acceptances import Acceptance
 
 GPU = "nvidia.com/gpu"
 NOW = 1_700_000_000_000_000_000
@@ -356,3 +358,59 @@ def test_a_group_that_cannot_be_read_is_not_guessed_at() -> None:
     assert "named twice" in gang.reasons[0].message
     state.upsert_group(group("g", 1))
     assert len(decide(state)) == 1
+
+
+class TestWhoPays:
+    """Cards are paid by the queue that was agreed, in whatever order its group and its members are seen."""
+
+    @staticmethod
+    def used(state: ClusterState) -> dict[str, int]:
+        used = {queue: amounts["nvidia.com/gpu"] for queue, amounts in state.charges.queue_used.items()}
+        return {queue: amount for queue, amount in used.items() if amount}
+
+    def test_members_seen_before_their_group(self) -> None:
+        state = state_with(node())
+        state.upsert_pod(pod("g0", 2, group="g", node="n1", phase="Running"))
+        assert self.used(state) == {"default": 2}
+        state.upsert_group(group("g", 1))
+        assert self.used(state) == {"q": 2}
+        state.remove_pod("pod-g0")
+        assert self.used(state) == {}
+
+    def test_an_agreement_that_is_read_later_counts(self) -> None:
+        state = state_with(node())
+        state.upsert_group(group("g", 1, queue="default"))
+        state.upsert_pod(pod("g0", 2, group="g", node="n1", phase="Running"))
+        state.accept(agreed("group-g", "q"))
+        assert self.used(state) == {"q": 2}
+
+    def test_members_that_outlive_their_group_are_paid_as_agreed_after_a_restart(self) -> None:
+        state = state_with(node())
+        state.accept(agreed("group-before", "default", hour=1))
+        state.accept(agreed("group-g", "q", hour=2))
+        state.upsert_pod(pod("g0", 2, group="g", node="n1", phase="Running", deleting=True))
+        state.upsert_pod(pod("h0", 1, group="h", node="n1", phase="Running"))
+        assert self.used(state) == {"q": 2, "default": 1}
+
+    def test_members_pay_on_when_their_group_goes(self) -> None:
+        state = state_with(node())
+        state.upsert_group(group("g", 1))
+        state.upsert_pod(pod("g0", 2, group="g", node="n1", phase="Running"))
+        state.accept_running(NOW)
+        state.remove_group(group("g", 1, queue="default"))
+        state.upsert_pod(pod("g0", 2, group="g", node="n1", phase="Running", deleting=True))
+        assert self.used(state) == {"q": 2}
+
+
+def agreed(uid: str, queue: str, hour: int = 0) -> Acceptance:
+    """What was agreed with a group named g."""
+    return Acceptance(
+        uid=uid,
+        kind="PodGroup",
+        namespace="ns",
+        name="g",
+        group_uid=uid,
+        group_name="g",
+        queue=queue,
+        accepted_at=datetime(2026, 1, 1, hour, tzinfo=UTC),
+    )
