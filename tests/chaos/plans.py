@@ -6,7 +6,7 @@ is strict, every victim allowed, and whoever victims go for fits once they are g
 copy of their view, and must come out equal to the byte. What was decided is what may be bound.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -185,7 +185,8 @@ class _Look:
             head: Gang | None = None
             line = [gang for gang in self.view.gangs if gang.queue == name]
             for gang in sorted(line, key=lambda g: (not (g.ran or g.placed), -g.priority, g.created, g.name)):
-                if head is not None and gang.uid in self.got and self.missing(gang) and self._competes(gang, head):
+                takes = gang.uid in self.got and self.missing(gang) and not self._in_own_room(gang)
+                if head is not None and takes and self._competes(gang, head):
                     found.append(f"{gang.name} passes {head.name} in the strict queue {name}")
                 codes = {reason.code for reason in refused.get(gang.uid, ())}
                 if head is None and codes and not codes & _NO_TURN and self._anywhere(gang):
@@ -196,6 +197,11 @@ class _Look:
         ours = {name for member in gang.waiting for name, _ in member.pod_class.requests if "/" in name}
         theirs = {name for member in head.waiting for name, _ in member.pod_class.requests if "/" in name}
         return bool(ours & theirs) and self._anywhere(gang)
+
+    def _in_own_room(self, gang: Gang) -> bool:
+        """Whether it goes where room was held for it, which nobody ahead of it could have had."""
+        held = Counter(hold.node for hold in self.view.holds if hold.owner == gang.uid)
+        return Counter(one.node for one in self.made.assignments if one.gang == gang.uid) <= held
 
     @staticmethod
     def _anywhere(gang: Gang) -> bool:
