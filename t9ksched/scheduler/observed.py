@@ -1,7 +1,7 @@
 """The cluster as the watches show it, kept event by event.
 
-`Observed` is fed by reflectors (`upsert_*`, `remove_*`) and by SQL (`set_queues`, `accept`). Each event may come
-twice or late without harm. Whatever could let something start calls `on_change`: an idle cluster costs nothing.
+It is fed by reflectors (`upsert_*`, `remove_*`) and by SQL (`set_queues`). Each event may come twice or late without
+harm. Whatever could let something start calls `on_change`: an idle cluster costs nothing.
 """
 
 from collections import defaultdict
@@ -453,7 +453,7 @@ class Observed:
     def holds_a_place(self, namespace: str, name: str) -> bool:
         """Whether the pod of that name is somewhere and has not ended."""
         pod = self.pods.get(self._pods_by_name.get((namespace, name), ""))
-        return pod is not None and bool(pod.node) and not pod.finished
+        return pod is not None and bool(pod.node and not pod.finished)
 
     def knows(self, uid: str) -> bool:
         """Whether a job or group of this UID is there, or a group that it owns."""
@@ -492,20 +492,6 @@ class Observed:
         """A job's object is gone."""
         if self.jobs.pop(uid, None) is not None:
             self.changed_jobs.add(uid)
-
-    def accept(self, acceptance: Acceptance) -> None:
-        """An acceptance read from SQL: at start, or because the service recorded one."""
-        uid = acceptance.uid
-        self.acceptances[uid] = acceptance
-        self._payers.changed()
-        gang, pod = self.gangs_by_uid.get(uid), self.pods.get(uid)
-        if gang is not None and (gang.acceptance is None or gang.acceptance.submitter is None):
-            gang.acceptance = acceptance
-        for concerned in dict.fromkeys((gang, pod.gang if pod else None, *self.gangs_of_owner(uid))):
-            if concerned is not None:
-                self._gang_changed(concerned)
-                self._settle_bill(concerned)
-                self._on_change()
 
 
 def _condition(status: Mapping[str, object], kind: str) -> bool:

@@ -238,6 +238,20 @@ class ClusterState(Observed):
         taken, self._said = self._said, []
         return taken
 
+    def accept(self, acceptance: Acceptance) -> None:
+        """An acceptance read from SQL: at start, or because the service recorded one."""
+        uid = acceptance.uid
+        self.acceptances[uid] = acceptance
+        self._payers.changed()
+        gang, pod = self.gangs_by_uid.get(uid), self.pods.get(uid)
+        if gang is not None and (gang.acceptance is None or gang.acceptance.submitter is None):
+            gang.acceptance = acceptance
+        for concerned in dict.fromkeys((gang, pod.gang if pod else None, *self.gangs_of_owner(uid))):
+            if concerned is not None:
+                self._gang_changed(concerned)
+                self._settle_bill(concerned)
+                self._on_change()
+
     def accept_running(self, now: int) -> bool:
         """What holds places is taken as it is, be its queue closed since: it ran before we looked, or the record of its
         acceptance was lost with the process that made it. Later edits change nothing of it either.

@@ -348,7 +348,7 @@ def _order(world: World, placed: Sequence[Placed], plan: Plan) -> None:
             owners = {hold.owner for hold in world.holds}  # room held for somebody is not what those ahead wait for
             for one in later:
                 mine = one.group.queue == ahead.queue and one.group.uid not in owners
-                if mine and _competes(world, queue, one.pod.shape, ahead, short):
+                if mine and _competes(world, queue, one, ahead, short):
                     raise Broken("8 only passed as its queue allows", f"{uid} by {one.pod.uid} in a strict queue")
         if not world.holds and not plan.holds and _would_fit(world, ahead, placed, later):
             who = sorted({one.group.uid for one in later})
@@ -370,14 +370,16 @@ def _key(group: Group) -> tuple[bool, int, int, str]:
     return (new, -group.priority, group.created, group.uid)
 
 
-def _competes(world: World, queue: Queue, shape: Shape, ahead: Group, short: set[str]) -> bool:
+def _competes(world: World, queue: Queue, taker: Placed, ahead: Group, short: set[str]) -> bool:
+    shape = taker.pod.shape
     if short:
         return any(shape.requests()[resource] for resource in short)
+    nodes = list(world.nodes.values())
+    if taker.surplus and taker.group.together:  # its minimum has a zone, and no other could take it
+        zone = world.nodes[taker.line.node].zone
+        nodes = [node for node in nodes if node.zone == zone]
     asked = {pod.shape for pod in ahead.waiting()}  # which of them make up the minimum is the engine's to choose
-    return all(
-        any(could_run(node, queue, shape) and could_run(node, queue, one) for node in world.nodes.values())
-        for one in asked
-    )
+    return all(any(could_run(node, queue, shape) and could_run(node, queue, one) for node in nodes) for one in asked)
 
 
 def _would_fit(world: World, ahead: Group, placed: Sequence[Placed], later: Sequence[Placed]) -> bool:
