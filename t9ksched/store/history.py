@@ -134,7 +134,7 @@ class History:
         """Write events within the caller's transaction."""
         if self._before is not None:
             self._before(connection, events)
-        APPEND.write(connection, [values(event) for event in events])
+        APPEND.write_objects(connection, events, _LENGTHS)
 
     async def append(self, event: Event) -> None:
         """Write one event."""

@@ -63,7 +63,7 @@ class Jobs:
     @staticmethod
     def put(connection: Connection, records: Sequence[JobRecord]) -> None:
         """The same within the caller's transaction."""
-        _PUT.write(connection, [row(one) for one in records])
+        _PUT.write_objects(connection, records, _LENGTHS)
 
     async def mark_deleted(self, uids: Iterable[str], at: datetime) -> None:
         """Note that these jobs' objects are gone."""

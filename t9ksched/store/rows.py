@@ -7,7 +7,7 @@ from sqlalchemy import JSON, Column, ColumnElement, String, Table, any_, bindpar
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from t9ksched.store.bulk import Bulk, Speaker
+from t9ksched.store.bulk import Bulk, Speaker, fitting
 
 T = TypeVar("T")
 BATCH = 1000
@@ -66,11 +66,9 @@ def upserting(table: Table, names: Sequence[str], keep: Iterable[str] = (), adds
 
 
 def fit(row: dict[str, Any], lengths: Mapping[str, int]) -> dict[str, Any]:
-    """The row with texts that their columns take: what people write into objects may be longer, or hold a NUL."""
+    """The row with texts that their columns take."""
     for name, length in lengths.items():
-        text = row[name]
-        if text is not None and (len(text) > length or "\x00" in text):
-            row[name] = text.replace("\x00", "\ufffd")[:length]
+        row[name] = fitting(row[name], length)
     return row
 
 

@@ -281,7 +281,7 @@ def _write_spans(connection: Connection, fold: Fold) -> None:
     this_one = (usage_open.c.uid == bindparam("of_uid")) & (usage_open.c.pod == bindparam("of_pod"))
     if ended:
         connection.execute(delete(usage_open).where(this_one), ended)
-    _ADD_CLOSED.write(connection, [_row(span) | {"ended_at": span.ended} for span in fold.closed])
+    _ADD_CLOSED.write_objects(connection, fold.closed, attributes=_ATTRIBUTES)
     running = fold.open
     changed = [
         {"of_uid": span.uid, "of_pod": span.pod, "ran": span.ran, "by": span.submitter}
@@ -291,7 +291,7 @@ def _write_spans(connection: Connection, fold: Fold) -> None:
     if changed:
         values: dict[str, Any] = {"ran_at": bindparam("ran"), "submitter": bindparam("by")}
         connection.execute(update(usage_open).where(this_one).values(values), changed)
-    _ADD_OPEN.write(connection, [_row(span) for span in running if not span.stored])
+    _ADD_OPEN.write_objects(connection, [span for span in running if not span.stored], attributes=_ATTRIBUTES)
 
 
 def _write_sums(connection: Connection, changed: dict[Any, Amount]) -> None:
@@ -301,23 +301,6 @@ def _write_sums(connection: Connection, changed: dict[Any, Amount]) -> None:
         for key, total in sorted(changed.items())
     ]
     _ADD_SUMS.write(connection, lines)
-
-
-def _row(span: Span) -> dict[str, Any]:
-    return {
-        "uid": span.uid,
-        "pod": span.pod,
-        "namespace": span.namespace,
-        "job": span.job,
-        "queue": span.queue,
-        "submitter": span.submitter,
-        "node": span.node,
-        "cards": list(span.cards),
-        "resource": span.resource,
-        "model": span.model,
-        "bound_at": span.bound,
-        "ran_at": span.ran,
-    }
 
 
 def _span(row: RowMapping) -> Span:
@@ -331,6 +314,7 @@ def _job_row(uid: str, job: Job) -> dict[str, Any]:
     return {"uid": uid, "submitter": job.submitter, "running": job.running, "months": sorted(job.months)}
 
 
+_ATTRIBUTES: Final = {"bound_at": "bound", "ran_at": "ran", "ended_at": "ended"}
 _ADD_OPEN: Final = Bulk(usage_open, _STATE, lambda _: insert(usage_open))
 _ADD_CLOSED: Final = Bulk(usage_span, (*_STATE, "ended_at"), lambda _: insert(usage_span))
 _PUT_JOBS: Final = upserting(usage_job, [column.name for column in usage_job.columns])
