@@ -38,6 +38,7 @@ from t9ksched.scheduler.records import (
     JobRecord,
     PodGroupObject,
     PodRecord,
+    is_true,
     levels,
     nanoseconds,
 )
@@ -292,11 +293,12 @@ class Observed:
         gang = self.gangs.get(key)
         if gang is None:
             gang = self.gangs[key] = GangRecord(meta.namespace, meta.name)
+        before = gang.terms()
         if gang.uid != meta.uid:
             self.gangs_by_uid.pop(gang.uid, None)
             gang.uid, gang.acceptance = meta.uid, self.acceptances.get(meta.uid)
             # Later on this status is our own word: it must not bring back what we took back since.
-            gang.ran = _condition(group.status, "GroupScheduled")
+            gang.ran = is_true(group.status, "GroupScheduled")
             gang.first_bound = gang.admitted = gang.fell = 0
             self.gangs_by_uid[meta.uid] = gang
         gang.created = nanoseconds(meta.creation_timestamp)
@@ -306,11 +308,10 @@ class Observed:
             self._by_owner[gang.owner.uid][gang] = None
         gang.status = group.status
         try:
-            spec, faults = PodGroupSpec.parse(group.spec), ""
+            gang.spec, gang.spec_faults = PodGroupSpec.parse(group.spec), ""
         except Invalid as error:
-            spec, faults = gang.spec, str(error)
-        if (spec, faults) != (gang.spec, gang.spec_faults) or gang.stale:
-            gang.spec, gang.spec_faults = spec, faults
+            gang.spec_faults = str(error)
+        if gang.terms() != before:  # else it is our own word about it, which lets nothing start
             self._gang_changed(gang)
             self._settle_bill(gang)
             self._on_change()
@@ -492,10 +493,3 @@ class Observed:
         """A job's object is gone."""
         if self.jobs.pop(uid, None) is not None:
             self.changed_jobs.add(uid)
-
-
-def _condition(status: Mapping[str, object], kind: str) -> bool:
-    conditions = status.get("conditions")
-    if not isinstance(conditions, list):
-        return False
-    return any(c.get("type") == kind and c.get("status") == "True" for c in conditions if isinstance(c, dict))

@@ -5,7 +5,7 @@ PodGroup with its members, or the virtual group of a single pod; it knows when i
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -48,6 +48,14 @@ def natural(name: str) -> tuple[object, ...]:
 def levels(annotation: str) -> tuple[str, ...]:
     """Node labels that the annotation names, narrow to wide, separated by commas; the node itself without any."""
     return tuple(key for part in annotation.split(",") if (key := part.strip())) or (HOSTNAME,)
+
+
+def is_true(status: Mapping[str, object], kind: str) -> bool:
+    """Whether a status has this condition, and it is true."""
+    conditions = status.get("conditions")
+    if not isinstance(conditions, list):
+        return False
+    return any(c.get("type") == kind and c.get("status") == "True" for c in conditions if isinstance(c, dict))
 
 
 class PodGroupObject(msgspec.Struct, gc=False, rename="camel"):
@@ -188,6 +196,10 @@ class GangRecord:
         if self.control is not None and self.control.priority is not None:
             return self.control.priority
         return self.acceptance.priority if self.acceptance else self.spec.priority
+
+    def terms(self) -> tuple[object, ...]:
+        """What of its PodGroup decides about its members."""
+        return self.uid, self.created, self.levels, self.owner, self.spec, self.spec_faults
 
     def living(self) -> Iterable[PodRecord]:
         """Members that count: not failed, and not going away without a place."""

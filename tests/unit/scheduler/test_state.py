@@ -360,6 +360,22 @@ def test_a_group_that_cannot_be_read_is_not_guessed_at() -> None:
     assert len(decide(state)) == 1
 
 
+def test_our_own_word_about_a_group_wakes_nobody() -> None:
+    """The status of a PodGroup comes back by the watch while its members are being bound."""
+    woken: list[str] = []
+    state = ClusterState(lambda: woken.append("x"))
+    state.upsert_group(group("g", 2))
+    state.upsert_pod(pod("g0", group="g"))
+    woken.clear()
+    told = group("g", 2)
+    told.status = {"phase": "Pending"}
+    state.upsert_group(told)
+    assert woken == []
+    assert state.gangs["ns", "g"].status == {"phase": "Pending"}
+    state.upsert_group(group("g", 1))
+    assert woken, "another minimum may let it start"
+
+
 class TestWhoPays:
     """Cards are paid by the queue that was agreed, in whatever order its group and its members are seen."""
 
