@@ -11,6 +11,8 @@ import pytest
 from sqlalchemy import select, text
 from sqlalchemy.exc import DBAPIError
 
+from t9ksched.model.hold import VICTIMS, Hold
+from t9ksched.model.podclass import PodClass
 from t9ksched.store import Store, history
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.controls import SCHEDULING, Stop
@@ -52,7 +54,7 @@ async def furnish(store: Store) -> dict[str, str]:
     job = JobRecord(**about, phase="Running", submitted_at=NOW, shape={"name": "p", "order": {"z": 1, "a": 2}})
     bound = {"pod": "p", "node": "n1", "cards": {"main": [0, 3]}, "model": "A100", "resource": "nvidia.com/gpu"}
     events = [Event(event=history.SUBMITTED, at=NOW, actor="ann", **about)]
-    await store.submitted([accepted], [job], events)
+    await store.submissions.put([accepted], [job], events)
     hours = ((history.BOUND, 0, bound), (history.STARTED, 1, {}), (history.RELEASED, 3, {"pod": "p"}))
     await store.history.append_many(
         [Event(event=event, at=NOW + timedelta(hours=at), detail=detail, **about) for event, at, detail in hours]
@@ -61,6 +63,8 @@ async def furnish(store: Store) -> dict[str, str]:
     await store.history.append(Event(event=history.BOUND, at=NOW, detail=bound | {"pod": "q"}, **still))
     await store.controls.hold(Event(event=history.JOB_HELD, actor="boss", **about))
     await store.stops.stop(Stop(SCHEDULING, NOW + timedelta(days=9999), "admin", NOW, "new switches"))
+    room = PodClass(requests=(("pods", 1),))
+    await store.promises.put([Hold("u1", "n1", room, rank=10, since=10**18, until=2 * 10**18, why=VICTIMS)])
     await store.instances.lead("http://10.0.0.1:1", "first")
     await store.meta.set("key", {"z": 1, "a": [True, None]})
     return secrets
