@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -136,7 +137,7 @@ class Database:
         """
         if self.is_sqlite:
             # One step aside in place of one for each of the driver's calls.
-            return await asyncio.to_thread(self._fetch, query)
+            return await _beside(partial(self._fetch, query))
         async with self.read() as connection:
             return (await connection.execute(query)).all()
 
@@ -173,7 +174,7 @@ class Database:
         try:
             if self.is_sqlite:
                 async with self._one_writer:
-                    await asyncio.to_thread(self._direct.run, steps)
+                    await _beside(partial(self._direct.run, steps))
             else:
                 async with self._reader.connect() as connection:
                     await _at_once(connection, steps)
@@ -209,7 +210,7 @@ class Database:
                 return await connection.run_sync(act)
         try:
             async with self._one_writer:
-                done = await asyncio.to_thread(self._transact, act)
+                done = await _beside(partial(self._transact, act))
         except SQLAlchemyError as error:
             raise translate(error, self.shown_url) from error
         for listener in self._after_write:
@@ -247,6 +248,18 @@ async def _at_once(connection: AsyncConnection, steps: Sequence[Prepared]) -> No
     except psycopg.Error:
         if driver.closed:
             await connection.invalidate()
+        raise
+
+
+async def _beside(work: Callable[[], T]) -> T:
+    """Work in a thread. A cancellation waits for it, so that nothing goes on behind the back of who closes."""
+    working = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(working)
+    except asyncio.CancelledError:
+        await asyncio.wait({working})
+        if not working.cancelled():
+            working.exception()
         raise
 
 
