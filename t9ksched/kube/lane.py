@@ -167,6 +167,11 @@ class Lane:
                     await asyncio.sleep(0)
         except TimeoutError as failure:
             raise Unreachable(f"cannot connect to {self.authority} in time") from failure
+        except asyncio.CancelledError:
+            asking = asyncio.current_task()
+            if self._closed and asking is not None and not asking.cancelling():  # the opening was, not who waits
+                raise Unreachable(f"the connections to {self.authority} are closed") from None
+            raise
         return self._kept(asyncio.get_running_loop().time()) or await self._connect(timeout)
 
     def _opened(self, opening: asyncio.Task[Http1Connection | Http2Connection]) -> None:

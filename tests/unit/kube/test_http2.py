@@ -283,6 +283,27 @@ async def test_a_closed_lane_ends_what_is_under_way(server: Server, lane: Lane) 
         await task
 
 
+async def test_a_lane_that_is_closed_while_it_connects_says_so() -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    listening = await asyncio.start_server(silent, "127.0.0.1", 0)
+    tls = ssl.create_default_context()
+    lane = Lane(f"https://127.0.0.1:{listening.sockets[0].getsockname()[1]}", tls)
+    tasks = [asyncio.create_task(lane.exchange(POST, 5)) for _ in range(2)]
+    await asyncio.sleep(0.05)
+    tasks[0].cancel()
+    await asyncio.sleep(0)
+    lane.close()
+    with pytest.raises(asyncio.CancelledError):
+        await tasks[0]
+    with pytest.raises(Unreachable, match="closed"):
+        await tasks[1]
+    listening.close()
+    await asyncio.sleep(0.05)
+
+
 async def test_a_server_that_declines_is_spoken_to_in_http_1() -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while True:
