@@ -100,9 +100,9 @@ class Load:
         return [headers["Authorization"].split()[1] for headers in self._headers.values()]
 
     async def run(self, rate: float, seconds: float, in_flight: int = 64) -> float:
-        """Offer `rate` requests a second, as long as no more are in flight; how many a second were served.
+        """Offer `rate` requests a second, as long as no more are in flight; how many a second were answered.
 
-        "Not now" is no service.
+        "Not now" is an answer: what was served is in the ledger.
         """
         kinds: dict[Callable[[], Awaitable[None]], int] = {
             self._list_jobs: 250,
@@ -125,7 +125,7 @@ class Load:
         }
         clock, room = asyncio.get_running_loop().time, asyncio.Semaphore(in_flight)
         choices, weights = [*kinds], [*itertools.accumulate(kinds.values())]
-        begin, offered, before = clock(), 0, self.ledger.served
+        begin, offered, before = clock(), 0, self.ledger.answers.total()
 
         async def one(kind: Callable[[], Awaitable[None]]) -> None:
             try:
@@ -139,7 +139,7 @@ class Load:
                 await asyncio.sleep(max(0.0, begin + offered / rate - clock()))
                 tasks.create_task(one(*self._random.choices(choices, cum_weights=weights)))
                 offered += 1
-        return (self.ledger.served - before) / (clock() - begin)
+        return (self.ledger.answers.total() - before) / (clock() - begin)
 
     async def ask(
         self, method: str, path: str, body: Any = None, user: str = "admin", **headers: str

@@ -1,9 +1,14 @@
-"""Several replicas of the service on one PostgreSQL: nobody's edit is lost, and all of them reach the scheduler."""
+"""Several replicas of the service on one database: nobody's edit is lost, and all of them reach the scheduler.
+
+That is PostgreSQL; on SQLite all is one process, yet who changes the file beside it (a second `t9ksched`, a restore) is
+followed too.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -39,16 +44,18 @@ class Replicas:
         return list(await asyncio.gather(*asked))
 
 
-@pytest.fixture
-async def replicas(postgres: str) -> AsyncIterator[Replicas]:
+@pytest.fixture(params=["postgresql"])
+async def replicas(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Replicas]:
+    sqlite = request.param == "sqlite"
+    address = f"sqlite:///{tmp_path / 'store.db'}" if sqlite else str(request.getfixturevalue("postgres"))
     async with AsyncExitStack() as stack:
         session = await stack.enter_async_context(aiohttp.ClientSession())
-        stores = [await stack.enter_async_context(await Store.open(postgres)) for _ in range(2)]
+        stores = [await stack.enter_async_context(await Store.open(address)) for _ in range(2)]
         token, urls = await stores[0].tokens.ensure_admin(), []
         for store in stores:
             app = create_app(Services(store, MemoryCluster(), ScriptedLeader()))  # type: ignore[arg-type]
             urls.append((await stack.enter_async_context(Server(app, listen("127.0.0.1", 0)))).url)
-        yield Replicas(postgres, [Client(url, session, token) for url in urls], stores)
+        yield Replicas(address, [Client(url, session, token) for url in urls], stores)
 
 
 async def test_two_edits_of_what_both_saw(replicas: Replicas) -> None:
@@ -110,7 +117,12 @@ async def test_a_token_revoked_at_one_replica_is_worthless_at_the_other(replicas
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize("woken", [True, False], ids=["notified", "polling"])
+@pytest.mark.parametrize(
+    ("replicas", "woken"),
+    [("postgresql", True), ("postgresql", False), ("sqlite", False)],
+    ids=["notified", "polling", "sqlite"],
+    indirect=["replicas"],
+)
 async def test_an_edit_through_any_replica_reaches_the_scheduler(
     world: World, replicas: Replicas, woken: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
