@@ -41,6 +41,11 @@ class Acceptance(msgspec.Struct, frozen=True, kw_only=True):
     requests: dict[str, int] = msgspec.field(default_factory=dict)
     accepted_at: datetime = msgspec.field(default_factory=lambda: datetime.now(UTC))
 
+    @property
+    def time_limit_seconds(self) -> int | None:
+        """Whole ones, as the table has it."""
+        return None if self.time_limit is None else int(self.time_limit.total_seconds())
+
 
 class Acceptances:
     """The repository of acceptances.
@@ -63,7 +68,7 @@ class Acceptances:
     @staticmethod
     def add(connection: Connection, accepted: Sequence[Acceptance]) -> None:
         """Record acceptances within the caller's transaction, who announces them if others must hear of it."""
-        FIRST.write(connection, [row(one) for one in accepted])
+        FIRST.write(connection, accepted)
 
     async def get(self, uid: str) -> Acceptance | None:
         """The acceptance of one object."""
@@ -106,13 +111,6 @@ class Acceptances:
         return count
 
 
-def row(one: Acceptance) -> dict[str, Any]:
-    """The acceptance as a row."""
-    row = {name: getattr(one, name) for name in Acceptance.__struct_fields__ if name != "time_limit"}
-    row["time_limit_seconds"] = None if one.time_limit is None else int(one.time_limit.total_seconds())
-    return row
-
-
 def _first(speaker: Speaker) -> Any:
     statement: Any = inserting(speaker, acceptance)
     unnamed = acceptance.c.submitter.is_(None) & statement.excluded.submitter.is_not(None)
@@ -120,7 +118,7 @@ def _first(speaker: Speaker) -> Any:
     return statement.on_conflict_do_update(index_elements=[acceptance.c.uid], set_=named, where=unnamed)
 
 
-FIRST: Final = Bulk(acceptance, [column.name for column in acceptance.columns], _first)
+FIRST: Final[Bulk[Acceptance]] = Bulk(acceptance, [column.name for column in acceptance.columns], _first)
 """Puts down acceptances; one that is there stands, but for a submitter where none was known."""
 
 

@@ -1,4 +1,4 @@
-"""Many rows by one statement: compiled once, each row's values made ready without the cost of a general executor.
+"""Many rows by one statement: compiled once, each column's values made ready without the cost of a general executor.
 
 What reaches the database is what SQLAlchemy would send: the same statement, the same types' own conversions. Rows
 written together share times, so a value that was converted once is not converted again.
@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from operator import attrgetter
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 from sqlalchemy import JSON, Connection, Table
@@ -20,7 +20,9 @@ from t9ksched.store.tables import Moment
 
 _encode = msgspec.json.Encoder().encode
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
-_Convert = Callable[[Any], Any] | None
+_Column = list[Any]
+_Convert = Callable[[_Column], _Column]
+Row = TypeVar("Row", contravariant=True)
 
 
 class Speaker(Protocol):
@@ -30,78 +32,6 @@ class Speaker(Protocol):
     def dialect(self) -> Dialect: ...
 
 
-class Statement:
-    """A statement with the parameters that `types` names, as `make` gives it for a dialect."""
-
-    def __init__(self, types: Mapping[str, TypeEngine[Any]], make: Callable[[Speaker], ClauseElement]) -> None:
-        self._types = dict(types)
-        self._make = make
-        self._ready: dict[str, _Ready] = {}
-
-    def prepared(self, speaker: Speaker, rows: Sequence[Mapping[str, Any]]) -> "Prepared":
-        """Its text, and what to send with it for each row; a row has a value for every parameter."""
-        ready = self._known(speaker)
-        return self._made(ready, [[row[name] for row in rows] for name, _ in ready[2]])
-
-    def write(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Write them."""
-        if rows:
-            connection.exec_driver_sql(*self.prepared(connection, rows))
-
-    def write_objects(
-        self,
-        connection: Connection,
-        objects: Sequence[object],
-        cut: Mapping[str, int] = _NOTHING,
-        attributes: Mapping[str, str] = _NOTHING,
-    ) -> None:
-        """Write objects that have the parameters as attributes, some by another name; texts are cut to so many
-        characters.
-        """
-        if not objects:
-            return
-        ready = self._known(connection)
-        names = [name for name, _ in ready[2]]
-        read = attrgetter(*(attributes.get(name, name) for name in names))
-        columns = [list(column) for column in zip(*map(read, objects), strict=True)]
-        for at, name in enumerate(names):
-            if name in cut:
-                columns[at] = [fitting(text, cut[name]) for text in columns[at]]
-        connection.exec_driver_sql(*self._made(ready, columns))
-
-    def _known(self, speaker: Speaker) -> "_Ready":
-        ready = self._ready.get(speaker.dialect.name)
-        if ready is None:
-            ready = self._ready[speaker.dialect.name] = self._prepare(speaker)
-        return ready
-
-    def _made(self, ready: "_Ready", columns: Sequence[list[Any]]) -> "Prepared":
-        text, order, converters = ready
-        converted = [
-            values if convert is None else _all(values, convert)
-            for (_, convert), values in zip(converters, columns, strict=True)
-        ]
-        lines = zip(*converted, strict=True)
-        # Positional parameters are tuples in the statement's order, named ones dicts.
-        if order is not None:
-            return Prepared(text, list(lines))
-        return Prepared(text, [dict(zip(self._types, line, strict=True)) for line in lines])
-
-    def _prepare(self, speaker: Speaker) -> "_Ready":
-        dialect = speaker.dialect
-        compiled: Any = self._make(speaker).compile(dialect=dialect, column_keys=list(self._types))
-        order = tuple(compiled.positiontup) if compiled.positional else None
-        columns = tuple((name, _converter(self._types[name], dialect)) for name in order or self._types)
-        return str(compiled), order, columns
-
-
-class Bulk(Statement):
-    """Writes rows with the columns `names` of `table`."""
-
-    def __init__(self, table: Table, names: Sequence[str], make: Callable[[Speaker], ClauseElement]) -> None:
-        super().__init__({name: table.c[name].type for name in names}, make)
-
-
 class Prepared(NamedTuple):
     """What a driver takes: a text, and parameters for each time that it is to be executed."""
 
@@ -109,16 +39,106 @@ class Prepared(NamedTuple):
     parameters: list[Any]
 
 
-_Ready = tuple[str, tuple[str, ...] | None, tuple[tuple[str, _Convert], ...]]
+class _Statement(Generic[Row]):
+    """A statement with the parameters that `types` names, as `make` gives it for a dialect, executed once a row."""
+
+    def __init__(self, types: Mapping[str, TypeEngine[Any]], make: Callable[[Speaker], ClauseElement]) -> None:
+        self._types = dict(types)
+        self._make = make
+        self._ready: dict[str, _Ready] = {}
+
+    def prepared(self, speaker: Speaker, rows: Sequence[Row]) -> Prepared:
+        """Its text, and what to send with it for each row."""
+        ready = self._ready.get(speaker.dialect.name)
+        if ready is None:
+            ready = self._ready[speaker.dialect.name] = self._prepare(speaker)
+        columns = self._columns(ready.names, rows) if rows else [[] for _ in ready.names]
+        converted = [convert(column) for convert, column in zip(ready.converters, columns, strict=True)]
+        lines = zip(*converted, strict=True)
+        # Positional parameters are tuples in the statement's order, named ones dicts.
+        if ready.positional:
+            return Prepared(ready.text, list(lines))
+        return Prepared(ready.text, [dict(zip(ready.names, line, strict=True)) for line in lines])
+
+    def write(self, connection: Connection, rows: Sequence[Row]) -> None:
+        """Execute it."""
+        if rows:
+            connection.exec_driver_sql(*self.prepared(connection, rows))
+
+    def _columns(self, names: Sequence[str], rows: Sequence[Row]) -> list[_Column]:
+        raise NotImplementedError
+
+    def _prepare(self, speaker: Speaker) -> "_Ready":
+        dialect = speaker.dialect
+        compiled: Any = self._make(speaker).compile(dialect=dialect, column_keys=list(self._types))
+        names = tuple(compiled.positiontup) if compiled.positional else tuple(self._types)
+        converters = tuple(_converter(self._types[name], dialect) for name in names)
+        return _Ready(str(compiled), compiled.positional, names, converters)
+
+
+class Statement(_Statement[Mapping[str, Any]]):
+    """Any statement; a row is a mapping with a value for every parameter."""
+
+    def _columns(self, names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[_Column]:
+        return [[row[name] for row in rows] for name in names]
+
+
+class Bulk(_Statement[Row]):
+    """Writes objects, which have the columns `names` of `table` as attributes, some by another name.
+
+    Texts in the columns that `cut` names are cut to so many characters.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        names: Sequence[str],
+        make: Callable[[Speaker], ClauseElement],
+        *,
+        attributes: Mapping[str, str] = _NOTHING,
+        cut: Mapping[str, int] = _NOTHING,
+    ) -> None:
+        super().__init__({name: table.c[name].type for name in names}, make)
+        self._attributes = attributes
+        self._cut = cut
+
+    def _columns(self, names: Sequence[str], rows: Sequence[Row]) -> list[_Column]:
+        read = attrgetter(*(self._attributes.get(name, name) for name in names))
+        columns = zip(*map(read, rows), strict=True)
+        return [
+            fitting(column, self._cut[name]) if name in self._cut else list(column)
+            for name, column in zip(names, columns, strict=True)
+        ]
+
+
+class _Ready(NamedTuple):
+    """A statement in a dialect: its text, its parameters' names in order, and how their values become the driver's."""
+
+    text: str
+    positional: bool
+    names: tuple[str, ...]
+    converters: tuple[_Convert, ...]
 
 
 def _converter(kind: TypeEngine[Any], dialect: Dialect) -> _Convert:
-    if isinstance(kind, Moment) and dialect.name == "sqlite":
-        return _sqlite_moment
-    if isinstance(kind, JSON) and dialect.name == "sqlite":
-        return _sqlite_json
-    convert: _Convert = kind.dialect_impl(dialect).bind_processor(dialect)
-    return convert
+    convert: Callable[[Any], Any] | None
+    if dialect.name == "sqlite" and isinstance(kind, JSON):
+        convert = _sqlite_json
+    elif dialect.name == "sqlite" and isinstance(kind, Moment):
+        convert = _sqlite_moment
+    else:
+        convert = kind.dialect_impl(dialect).bind_processor(dialect)
+    if convert is None:
+        return list
+    each: Callable[[Any], Any] = convert
+    if not isinstance(kind, Moment):
+        return lambda column: list(map(each, column))
+
+    def once(column: _Column) -> _Column:
+        known = {value: each(value) for value in set(column)}
+        return [known[value] for value in column]
+
+    return once
 
 
 def _sqlite_moment(value: datetime | None) -> str | None:
@@ -135,22 +155,9 @@ def _sqlite_json(value: Any) -> str:
     return _encode(value).decode()
 
 
-def fitting(text: str | None, length: int) -> str | None:
-    """A text that its column takes: what people write into objects may be longer, or hold a NUL."""
-    if text is not None and (len(text) > length or "\x00" in text):
-        return text.replace("\x00", "\ufffd")[:length]
-    return text
-
-
-def _all(values: list[Any], convert: Callable[[Any], Any]) -> list[Any]:
-    """Each value converted, equal times once."""
-    known: dict[datetime, Any] = {}
-    done = []
-    for value in values:
-        if isinstance(value, datetime):
-            if (found := known.get(value)) is None:
-                found = known[value] = convert(value)
-            done.append(found)
-        else:
-            done.append(convert(value))
-    return done
+def fitting(texts: Sequence[str | None], length: int) -> list[str | None]:
+    """Texts that their column takes: what people write into objects may be longer, or hold a NUL."""
+    wrong = {text for text in set(texts) if text is not None and (len(text) > length or "\x00" in text)}
+    if not wrong:
+        return list(texts)
+    return [text.replace("\x00", "\ufffd")[:length] if text in wrong else text for text in texts]

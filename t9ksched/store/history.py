@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from t9ksched.store.bulk import Bulk
 from t9ksched.store.database import Database
-from t9ksched.store.rows import BATCH, fit, lengths
+from t9ksched.store.rows import BATCH, lengths
 from t9ksched.store.tables import history
 
 SUBMITTED: Final = "submitted"
@@ -112,7 +112,7 @@ class Sight:
 
 async def record(connection: AsyncConnection, event: Event) -> None:
     """Write one event within the caller's transaction: the change and its record stand or fall together."""
-    await connection.execute(insert(history), values(event))
+    await connection.run_sync(APPEND.write, [event])
 
 
 Before = Callable[[Connection, Sequence[Event]], None]
@@ -134,7 +134,7 @@ class History:
         """Write events within the caller's transaction."""
         if self._before is not None:
             self._before(connection, events)
-        APPEND.write_objects(connection, events, _LENGTHS)
+        APPEND.write(connection, events)
 
     async def append(self, event: Event) -> None:
         """Write one event."""
@@ -205,14 +205,12 @@ class History:
 
 
 _WRITTEN: Final = tuple(name for name in Event.__struct_fields__ if name != "id")
-_LENGTHS: Final = lengths(history, "kind", "namespace", "name", "queue", "actor")
-APPEND: Final = Bulk(history, _WRITTEN, lambda _: insert(history))
-
-
-def values(event: Event) -> dict[str, Any]:
-    """The event as a row, its texts cut to what the columns take."""
-    return fit({name: getattr(event, name) for name in _WRITTEN}, _LENGTHS)
-
+APPEND: Final[Bulk[Event]] = Bulk(
+    history,
+    _WRITTEN,
+    lambda _: insert(history),
+    cut=lengths(history, "kind", "namespace", "name", "queue", "actor"),
+)
 
 _READ: Final = tuple(Event.__struct_fields__)
 _COLUMNS: Final = tuple(history.c[name] for name in _READ)

@@ -12,9 +12,10 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from sqlalchemy import ColumnElement, Connection, Select, Text, and_, cast, delete, or_, select, update
 
+from t9ksched.store.bulk import Bulk
 from t9ksched.store.database import Database
 from t9ksched.store.history import Sight
-from t9ksched.store.rows import BATCH, batches, fit, inserting_missing, lengths, upserting
+from t9ksched.store.rows import BATCH, batches, inserting_missing, lengths, upserting
 from t9ksched.store.tables import job
 
 PENDING = "Pending"
@@ -63,7 +64,7 @@ class Jobs:
     @staticmethod
     def put(connection: Connection, records: Sequence[JobRecord]) -> None:
         """The same within the caller's transaction."""
-        _PUT.write_objects(connection, records, _LENGTHS)
+        _PUT.write(connection, records)
 
     async def mark_deleted(self, uids: Iterable[str], at: datetime) -> None:
         """Note that these jobs' objects are gone."""
@@ -122,19 +123,11 @@ class Jobs:
             return int((await connection.execute(delete(job).where(job.c.deleted_at < before))).rowcount)
 
 
-_PUT = upserting(job, JobRecord.__struct_fields__, keep=["submitted_at"])
-MISSING: Final = inserting_missing(job, JobRecord.__struct_fields__)
+_NAMES: Final = tuple(JobRecord.__struct_fields__)
+_CUT: Final = lengths(job, "kind", "namespace", "name", "queue", "phase")
+_PUT: Final[Bulk[JobRecord]] = upserting(job, _NAMES, keep=["submitted_at"], cut=_CUT)
+MISSING: Final[Bulk[JobRecord]] = inserting_missing(job, _NAMES, _CUT)
 """Puts down jobs that are not there yet."""
-
-_LENGTHS = lengths(job, "kind", "namespace", "name", "queue", "phase")
-
-
-def row(record: JobRecord) -> dict[str, Any]:
-    """The job as a row, its texts cut to what the columns take."""
-    return fit({name: getattr(record, name) for name in JobRecord.__struct_fields__}, _LENGTHS)
-
-
-_NAMES = tuple(JobRecord.__struct_fields__)
 _COLUMNS = tuple(job.c[name] for name in _NAMES)
 
 

@@ -183,7 +183,7 @@ class Queues:
             revision = await changes.append(connection, "queue", name)
             after = replace(after, revision=revision, updated_at=datetime.now(UTC))
             row = {key: value for key, value in _row(after).items() if key in _CHANGING} | {"of": name}
-            told = [] if by is None else [history.values(_event(event, by, before, after))]
+            told = [] if by is None else [_event(event, by, before, after)]
             steps = [_UPDATE.prepared(self._database, [row]), history.APPEND.prepared(self._database, told)]
             await self._database.finish(connection, steps)
             return after

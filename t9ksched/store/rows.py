@@ -7,7 +7,7 @@ from sqlalchemy import JSON, Column, ColumnElement, String, Table, any_, bindpar
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from t9ksched.store.bulk import Bulk, Speaker, fitting
+from t9ksched.store.bulk import Bulk, Speaker
 
 T = TypeVar("T")
 BATCH = 1000
@@ -54,22 +54,17 @@ def _upsert(
     return statement.on_conflict_do_update(index_elements=list(table.primary_key), set_=changed)
 
 
-def inserting_missing(table: Table, names: Sequence[str]) -> Bulk:
-    """Inserts rows with these columns whose key is new, leaves the others as they are."""
-    return Bulk(table, names, lambda connection: inserting(connection, table).on_conflict_do_nothing())
+def inserting_missing(table: Table, names: Sequence[str], cut: Mapping[str, int]) -> Bulk[Any]:
+    """Inserts objects with these columns whose key is new, leaves the others as they are."""
+    return Bulk(table, names, lambda connection: inserting(connection, table).on_conflict_do_nothing(), cut=cut)
 
 
-def upserting(table: Table, names: Sequence[str], keep: Iterable[str] = (), adds: Collection[str] = ()) -> Bulk:
-    """As `upsert`, for many rows with these columns; those in `adds` are added to what is there."""
+def upserting(
+    table: Table, names: Sequence[str], keep: Iterable[str] = (), adds: Collection[str] = (), **options: Any
+) -> Bulk[Any]:
+    """As `upsert`, for many objects with these columns; those in `adds` are added to what is there."""
     columns, kept = tuple(names), tuple(keep)
-    return Bulk(table, columns, lambda connection: _upsert(connection, table, columns, kept, adds))
-
-
-def fit(row: dict[str, Any], lengths: Mapping[str, int]) -> dict[str, Any]:
-    """The row with texts that their columns take."""
-    for name, length in lengths.items():
-        row[name] = fitting(row[name], length)
-    return row
+    return Bulk(table, columns, lambda connection: _upsert(connection, table, columns, kept, adds), **options)
 
 
 def lengths(table: Table, *names: str) -> dict[str, int]:

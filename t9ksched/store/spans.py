@@ -7,9 +7,11 @@ the sum over queues is the sum over cards, to the digit. Days and months are tho
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
+
+import msgspec
 
 from t9ksched.store import history
 from t9ksched.store.history import Event
@@ -38,8 +40,7 @@ _LONGEST: Final = 253
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 
-@dataclass(slots=True)
-class Span:
+class Span(msgspec.Struct):
     """One pod on its cards. `ran` is when its job ran with it, `ended` when it gave them back; None: not yet."""
 
     uid: str
@@ -60,14 +61,13 @@ class Span:
     changed: bool = False
 
 
-@dataclass(slots=True)
-class Job:
+class Job(msgspec.Struct):
     """What must be remembered of a job between events; `months` are those it was counted in."""
 
     submitter: str = UNKNOWN
     running: bool = False
-    months: set[str] = field(default_factory=set)
-    open: dict[str, Span] = field(default_factory=dict)
+    months: set[str] = msgspec.field(default_factory=set)
+    open: dict[str, Span] = msgspec.field(default_factory=dict)
     gone: bool = False
 
 

@@ -37,13 +37,13 @@ class Submissions:
         steps = [
             _NAME_JOB.prepared(self._database, named),
             _NAME_SPANS.prepared(self._database, named),
-            jobs.MISSING.prepared(self._database, [jobs.row(one) for one in new]),
-            history.APPEND.prepared(self._database, [history.values(event) for event in events]),
+            jobs.MISSING.prepared(self._database, new),
+            history.APPEND.prepared(self._database, events),
         ]
         if accepted:
             # Last, because it takes the lock of the order of changes, for which all others wait.
             steps += self._announced([one.uid for one in accepted])
-            steps.append(acceptances.FIRST.prepared(self._database, [acceptances.row(one) for one in accepted]))
+            steps.append(acceptances.FIRST.prepared(self._database, accepted))
         await self._database.write_all([step for step in steps if step.parameters])
 
     def _announced(self, uids: Sequence[str]) -> list[Prepared]:

@@ -8,7 +8,7 @@ of the events themselves. Spans leave with history; sums stay, so retention by a
 import asyncio
 from collections.abc import AsyncIterator, Collection, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, insert, or_, select, tuple_, update
 from sqlalchemy.engine import RowMapping
@@ -28,6 +28,7 @@ from t9ksched.store.spans import (
     Job,
     Piece,
     Span,
+    SumKey,
     add,
     cards_of,
     sums,
@@ -36,6 +37,8 @@ from t9ksched.store.spans import (
 from t9ksched.store.tables import history, usage_job, usage_open, usage_span, usage_sum
 
 _WHOLE: Final = sorted(WHOLE)
+_ANY_TIME: Final = datetime.min.replace(tzinfo=UTC)
+"""Of events before a job's first cards: there is no span yet that they could end or change."""
 _STATE: Final = tuple(column.name for column in usage_open.columns)
 _COLUMNS: Final = {
     "queue": usage_sum.c.queue,
@@ -75,7 +78,7 @@ class Usage:
         _write_sums(connection, changed)
         gone = [uid for uid, job in jobs.items() if job.gone and not job.open]
         kept = [
-            _job_row(uid, job)
+            _JobRow(uid, job.submitter, job.running, sorted(job.months))
             for uid, job in jobs.items()
             if not (job.gone and not job.open) and before.get(uid) != (job.submitter, job.running, job.months)
         ]
@@ -267,13 +270,16 @@ def _open_spans(connection: Connection, jobs: dict[str, Job], told: Sequence[Eve
 
 
 def _earlier(connection: Connection, uids: Collection[str]) -> list[Event]:
-    """What happened to jobs before they first got cards: who submitted them, whether they run."""
+    """What happened to jobs before they first got cards, as far as it says who submitted them and whether they run."""
     if not uids:
         return []
-    columns = (history.c.uid, history.c.event, history.c.at, history.c.actor, history.c.detail)
+    submitter = history.c.detail["submitter"].as_string()
     chosen = among(connection, history.c.uid, uids) & history.c.event.in_(_WHOLE)
-    found = connection.execute(select(*columns).where(chosen).order_by(history.c.id))
-    return [Event(uid=uid, event=event, at=at, actor=actor, detail=detail) for uid, event, at, actor, detail in found]
+    query = select(history.c.uid, history.c.event, history.c.actor, submitter).where(chosen).order_by(history.c.id)
+    return [
+        Event(uid=uid, event=event, at=_ANY_TIME, actor=actor, detail={"submitter": submitter})
+        for uid, event, actor, submitter in connection.execute(query)
+    ]
 
 
 def _write_spans(connection: Connection, fold: Fold) -> None:
@@ -281,7 +287,7 @@ def _write_spans(connection: Connection, fold: Fold) -> None:
     this_one = (usage_open.c.uid == bindparam("of_uid")) & (usage_open.c.pod == bindparam("of_pod"))
     if ended:
         connection.execute(delete(usage_open).where(this_one), ended)
-    _ADD_CLOSED.write_objects(connection, fold.closed, attributes=_ATTRIBUTES)
+    _ADD_CLOSED.write(connection, fold.closed)
     running = fold.open
     changed = [
         {"of_uid": span.uid, "of_pod": span.pod, "ran": span.ran, "by": span.submitter}
@@ -291,15 +297,11 @@ def _write_spans(connection: Connection, fold: Fold) -> None:
     if changed:
         values: dict[str, Any] = {"ran_at": bindparam("ran"), "submitter": bindparam("by")}
         connection.execute(update(usage_open).where(this_one).values(values), changed)
-    _ADD_OPEN.write_objects(connection, [span for span in running if not span.stored], attributes=_ATTRIBUTES)
+    _ADD_OPEN.write(connection, [span for span in running if not span.stored])
 
 
-def _write_sums(connection: Connection, changed: dict[Any, Amount]) -> None:
-    names = ("day", "queue", "submitter", "namespace", "model", "resource")
-    lines = [
-        dict(zip(names, key, strict=True)) | {"amount": total.amount, "held": total.held, "jobs": total.jobs}
-        for key, total in sorted(changed.items())
-    ]
+def _write_sums(connection: Connection, changed: dict[SumKey, Amount]) -> None:
+    lines = [_SumRow(*key, total.amount, total.held, total.jobs) for key, total in sorted(changed.items())]
     _ADD_SUMS.write(connection, lines)
 
 
@@ -310,12 +312,33 @@ def _span(row: RowMapping) -> Span:
     return Span(**values | {"cards": tuple(values["cards"])}, bound=bound, ran=ran, ended=ended)
 
 
-def _job_row(uid: str, job: Job) -> dict[str, Any]:
-    return {"uid": uid, "submitter": job.submitter, "running": job.running, "months": sorted(job.months)}
+class _JobRow(NamedTuple):
+    """A row of `usage_job`."""
+
+    uid: str
+    submitter: str
+    running: bool
+    months: list[str]
+
+
+class _SumRow(NamedTuple):
+    """A row of `usage_sum`."""
+
+    day: str
+    queue: str
+    submitter: str
+    namespace: str
+    model: str
+    resource: str
+    amount: int
+    held: int
+    jobs: int
 
 
 _ATTRIBUTES: Final = {"bound_at": "bound", "ran_at": "ran", "ended_at": "ended"}
-_ADD_OPEN: Final = Bulk(usage_open, _STATE, lambda _: insert(usage_open))
-_ADD_CLOSED: Final = Bulk(usage_span, (*_STATE, "ended_at"), lambda _: insert(usage_span))
-_PUT_JOBS: Final = upserting(usage_job, [column.name for column in usage_job.columns])
-_ADD_SUMS: Final = upserting(usage_sum, [column.name for column in usage_sum.columns], adds=("amount", "held", "jobs"))
+_ADD_OPEN: Final[Bulk[Span]] = Bulk(usage_open, _STATE, lambda _: insert(usage_open), attributes=_ATTRIBUTES)
+_ADD_CLOSED: Final[Bulk[Span]] = Bulk(
+    usage_span, (*_STATE, "ended_at"), lambda _: insert(usage_span), attributes=_ATTRIBUTES
+)
+_PUT_JOBS: Final[Bulk[_JobRow]] = upserting(usage_job, _JobRow._fields)
+_ADD_SUMS: Final[Bulk[_SumRow]] = upserting(usage_sum, _SumRow._fields, adds=("amount", "held", "jobs"))
