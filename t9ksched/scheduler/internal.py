@@ -3,23 +3,27 @@
 The secret comes in the Authorization header; every path needs it but `/metrics` and `/healthz`.
 """
 
+import asyncio
 import hmac
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Final
 
 import msgspec
 from aiohttp import web
 
 from t9ksched.scheduler.configuration import Configuration
 from t9ksched.scheduler.explaining import explanation
+from t9ksched.scheduler.jobindex import JobIndex
 from t9ksched.scheduler.metrics import CONTENT_TYPE, exposition
 from t9ksched.scheduler.plugins import PluginWatch
 from t9ksched.scheduler.queuestatus import queue_status
-from t9ksched.scheduler.shapes import find_job, job_shape, job_views, node_shape, submitter
+from t9ksched.scheduler.shapes import JobView, Json, job_shape, job_view, node_shape
 from t9ksched.scheduler.state import ClusterState
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _OPEN = ("/metrics", "/healthz")
+_A_SLICE: Final = 200
+"""Jobs or nodes that are written down at a time."""
 
 
 class InternalServer:
@@ -28,6 +32,7 @@ class InternalServer:
     def __init__(
         self,
         state: ClusterState,
+        jobs: JobIndex,
         configuration: Configuration,
         plugins: PluginWatch,
         secret: str,
@@ -35,6 +40,7 @@ class InternalServer:
         listen: tuple[str, int],
     ) -> None:
         self._state = state
+        self._index = jobs
         self._configuration = configuration
         self._plugins = plugins
         self._secret = secret
@@ -88,26 +94,29 @@ class InternalServer:
     async def _jobs(self, request: web.Request) -> web.Response:
         """All jobs; with a query those of that submitter, and those in its queues and namespaces."""
         state, query = self._state, request.query
-        views = list(job_views(state).values())
         if query:
             users, queues, spaces = (query.getall(key, ()) for key in ("submitter", "queue", "namespace"))
-            views = [
-                view
-                for view in views
-                if view.namespace in spaces or view.queue in queues or submitter(view, state) in users
-            ]
-        return _json({"jobs": [job_shape(view, state) for view in views]})
+            uids = await self._index.of(users, queues, spaces)
+        else:
+            uids = await self._index.all()
+        views = (job_view(state, uid) for uid in uids)
+        return await _list("jobs", (job_shape(view, state) for view in views if view is not None))
 
     async def _job(self, request: web.Request) -> web.Response:
-        view = find_job(self._state, *_path(request))
+        view = await self._named(request)
         return _missing("job") if view is None else _json(job_shape(view, self._state))
 
     async def _explanation(self, request: web.Request) -> web.Response:
-        view = find_job(self._state, *_path(request))
+        view = await self._named(request)
         return _missing("job") if view is None else _json(await explanation(view, self._state))
 
+    async def _named(self, request: web.Request) -> JobView | None:
+        path = request.match_info
+        return await self._index.find(path["namespace"], path["kind"], path["name"])
+
     async def _nodes(self, _: web.Request) -> web.Response:
-        return _json({"nodes": [node_shape(self._state, name) for name in sorted(self._state.node_objects)]})
+        shapes = (node_shape(self._state, name) for name in sorted(self._state.node_objects))
+        return await _list("nodes", (shape for shape in shapes if shape is not None))
 
     async def _node(self, request: web.Request) -> web.Response:
         shape = node_shape(self._state, request.match_info["name"])
@@ -135,9 +144,15 @@ class InternalServer:
         return web.Response(text="ok")
 
 
-def _path(request: web.Request) -> tuple[str, str, str]:
-    info = request.match_info
-    return info["namespace"], info["kind"], info["name"]
+async def _list(what: str, shapes: Iterable[Json]) -> web.Response:
+    """All of them, made in slices: there may be many. Each is as it is when its turn comes."""
+    pieces: list[bytes] = []
+    for shape in shapes:
+        pieces.append(msgspec.json.encode(shape))
+        if len(pieces) % _A_SLICE == 0:
+            await asyncio.sleep(0)
+    body = b'{"%s":[%s]}' % (what.encode(), b",".join(pieces))
+    return web.Response(body=body, content_type="application/json")
 
 
 def _json(value: Any) -> web.Response:

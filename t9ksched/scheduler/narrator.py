@@ -212,8 +212,7 @@ class Narrator:
                 del self._later[uid]
                 changed.add(uid)
             for count, uid in enumerate(changed):
-                if uid:
-                    self._tell(uid, due=uid in due)
+                self._tell(uid, due=uid in due)
                 if count % _JOBS_A_SLICE == _JOBS_A_SLICE - 1:
                     await asyncio.sleep(0)
                     if self._journal.backlog > _MOST_WAITING:  # a UID waits here at less cost than a row does there

@@ -78,6 +78,8 @@ class Observed:
         self.changed_gangs: OrderedSet[GangRecord] = OrderedSet()
         self.changed_queues: OrderedSet[str] = OrderedSet()
         self.changed_jobs: OrderedSet[str] = OrderedSet()
+        self.unindexed: OrderedSet[str] = OrderedSet()
+        """Jobs that `JobIndex` must look at."""
         self.ended: list[tuple[GangRecord, str]] = []
         """Groups and names of bound pods whose cards came free."""
         self.bypassing: list[tuple[str, str, str, str]] = []
@@ -295,6 +297,7 @@ class Observed:
             gang = self.gangs[key] = GangRecord(meta.namespace, meta.name)
         before = gang.terms()
         if gang.uid != meta.uid:
+            self._job_changed(gang)  # the job it was before: of another object, or of none yet
             self.gangs_by_uid.pop(gang.uid, None)
             gang.uid, gang.acceptance = meta.uid, self.acceptances.get(meta.uid)
             # Later on this status is our own word: it must not bring back what we took back since.
@@ -323,6 +326,7 @@ class Observed:
             return
         self.gangs_by_uid.pop(gang.uid, None)
         self._drop_holds(gang.uid)
+        self._job_changed(gang)
         gang.uid, gang.acceptance = "", None
         self._gang_changed(gang)
         if not gang.members:
@@ -333,6 +337,7 @@ class Observed:
         for uid in gang.members:
             self.charges.pay(uid, gang.queue)
         self.changed_queues.add(gang.queue)
+        self._job_changed(gang)
 
     def _recall_queue(self, gang: GangRecord) -> None:
         """Members hold places, and the PodGroup is gone or not seen yet."""
@@ -377,7 +382,7 @@ class Observed:
         self._drop_holds(gang.uid)
         self.changed_gangs.discard(gang)
         self.changed_queues.add(gang.queue)
-        self.changed_jobs.add(gang.owner.uid if gang.owner else gang.uid)
+        self._job_changed(gang)
 
     def _drop_holds(self, gang_uid: str) -> None:
         for uid in [uid for uid, hold in self.holds.items() if hold.owner == gang_uid]:
@@ -393,7 +398,12 @@ class Observed:
         if not gang.virtual:  # only PodGroups have a status to write
             self.changed_gangs.add(gang)
         self.changed_queues.add(gang.queue)
-        self.changed_jobs.add(gang.owner.uid if gang.owner else gang.uid)
+        self._job_changed(gang)
+
+    def _job_changed(self, gang: GangRecord) -> None:
+        if uid := gang.owner.uid if gang.owner else gang.uid:
+            self.changed_jobs.add(uid)
+        self.unindexed.add(uid or gang.key)
 
     def settle(self) -> None:
         """Look once at every group that changed: does it run, does it wait. A thousand events cost one look."""
@@ -444,13 +454,6 @@ class Observed:
         self.settle()
         return list(self._partial)
 
-    def start_again(self, gang: GangRecord) -> None:
-        """The group is taken back: it needs its whole minimum at once, as if it had never run, with the age it has."""
-        gang.ran = False
-        gang.first_bound = gang.admitted = gang.fell = 0
-        self._drop_holds(gang.uid)
-        self._gang_changed(gang)
-
     def holds_a_place(self, namespace: str, name: str) -> bool:
         """Whether the pod of that name is somewhere and has not ended."""
         pod = self.pods.get(self._pods_by_name.get((namespace, name), ""))
@@ -488,8 +491,10 @@ class Observed:
                     gang.spec = replace(gang.spec, priority=job.priority)
                     self._gang_changed(gang)
         self.changed_jobs.add(job.uid)
+        self.unindexed.add(job.uid)
 
     def remove_job(self, uid: str) -> None:
         """A job's object is gone."""
         if self.jobs.pop(uid, None) is not None:
             self.changed_jobs.add(uid)
+            self.unindexed.add(uid)

@@ -31,6 +31,7 @@ from t9ksched.scheduler.heap import reading
 from t9ksched.scheduler.housekeeping import Housekeeping
 from t9ksched.scheduler.integrity import GANG_BIND_TIMEOUT_SECONDS, GANG_RECOVERY_TIMEOUT_SECONDS, Integrity
 from t9ksched.scheduler.internal import InternalServer
+from t9ksched.scheduler.jobindex import JobIndex
 from t9ksched.scheduler.journal import Journal
 from t9ksched.scheduler.loop import Loop
 from t9ksched.scheduler.narrator import Narrator
@@ -127,7 +128,10 @@ class SchedulerService:
             self.state, store, integrity, durations, self._promises, clock, retention, observe=observe
         )
         self._feeds = Feeds(client, self.state, self._projection, self._seen)
-        self._internal = InternalServer(self.state, self.configuration, watch, internal_secret, self._now, listen)
+        self._jobs = JobIndex(self.state)
+        self._internal = InternalServer(
+            self.state, self._jobs, self.configuration, watch, internal_secret, self._now, listen
+        )
         self._leadership = asyncio.Lock()
         self.ready = asyncio.Event()
 
@@ -185,6 +189,7 @@ class SchedulerService:
                 tasks.create_task(self._accept_running())
                 tasks.create_task(self._status.run())
                 tasks.create_task(self._narrator.run())
+                tasks.create_task(self._jobs.run())
                 tasks.create_task(self.loop.run())
                 self._housekeeping.start()
                 self.loop.wake()

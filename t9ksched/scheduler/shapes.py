@@ -55,26 +55,14 @@ def identity(gang: GangRecord) -> tuple[str, str, str, str]:
     return gang.uid or f"{gang.namespace}/{gang.name}", "PodGroup", names.SCHEDULER_API, gang.name
 
 
-def job_views(state: ClusterState) -> dict[str, JobView]:
-    """Every job the scheduler has to do with, by UID."""
-    views = {
-        job.uid: JobView(job.uid, job.kind, job.api_version, job.namespace, job.name, job.created, job)
-        for job in state.jobs.values()
-    }
-    for gang in state.gangs.values():
-        uid, kind, api_version, name = identity(gang)
-        view = views.get(uid)
-        if view is None:
-            view = views[uid] = JobView(uid, kind, api_version, gang.namespace, name, gang.created)
-        view.gangs.append(gang)
-    return views
-
-
 def job_view(state: ClusterState, uid: str) -> JobView | None:
-    """The job of that UID with its groups; None when neither its object nor any group of it is there."""
+    """The job of that UID with its groups; None when neither its object nor any group of it is there.
+
+    A PodGroup that only its members name has no UID, but stands for a job by its `namespace/name`.
+    """
     record = state.jobs.get(uid)
-    alone = state.gangs_by_uid.get(uid)
-    gangs = state.gangs_of_owner(uid) or ([alone] if alone else [])
+    alone = state.gangs_by_uid.get(uid) or _nameless(state, uid)
+    gangs = state.gangs_of_owner(uid) or ([alone] if alone and alone.owner is None else [])
     if record is not None:
         head = (record.kind, record.api_version, record.namespace, record.name, record.created)
         return JobView(uid, *head, record, gangs)
@@ -84,12 +72,10 @@ def job_view(state: ClusterState, uid: str) -> JobView | None:
     return JobView(uid, kind, api_version, gangs[0].namespace, name, min(gang.created for gang in gangs), None, gangs)
 
 
-def find_job(state: ClusterState, namespace: str, kind: str, name: str) -> JobView | None:
-    """The job of that name, the kind in any case."""
-    for view in job_views(state).values():
-        if (view.namespace, view.name) == (namespace, name) and view.kind.lower() == kind.lower():
-            return view
-    return None
+def _nameless(state: ClusterState, key: str) -> GangRecord | None:
+    namespace, _, name = key.partition("/")
+    gang = state.gangs.get((namespace, name))
+    return gang if gang is not None and name and not gang.uid else None
 
 
 def phase(view: JobView) -> str:

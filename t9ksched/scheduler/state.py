@@ -231,7 +231,7 @@ class ClusterState(Observed):
             gang.reasons, gang.position = (reason,), None
             self._said.append(gang)
             self.changed_gangs.add(gang)
-            self.changed_jobs.add(gang.owner.uid if gang.owner else gang.uid)
+            self._job_changed(gang)
 
     def take_said(self) -> list[GangRecord]:
         """Groups that got another reason without being judged by a plan since the last call."""
@@ -243,6 +243,7 @@ class ClusterState(Observed):
         uid = acceptance.uid
         self.acceptances[uid] = acceptance
         self._payers.changed()
+        self.unindexed.add(uid)
         gang, pod = self.gangs_by_uid.get(uid), self.pods.get(uid)
         if gang is not None and (gang.acceptance is None or gang.acceptance.submitter is None):
             gang.acceptance = acceptance
@@ -370,6 +371,13 @@ class ClusterState(Observed):
             )
         if not gang.placed_count():
             gang.first_bound = 0
+
+    def start_again(self, gang: GangRecord) -> None:
+        """The group is taken back: it needs its whole minimum at once, as if it had never run, with the age it has."""
+        gang.ran = False
+        gang.first_bound = gang.admitted = gang.fell = 0
+        self._drop_holds(gang.uid)
+        self._gang_changed(gang)
 
     def sweep_holds(self, now: int) -> int:
         """End the holds whose time is over; the number of those."""

@@ -25,7 +25,7 @@ NODES = ("n0", "n1", "n2")
 GROUPS = ("g0", "g1")
 
 
-class Histories(RuleBasedStateMachine):
+class Cluster(RuleBasedStateMachine):
     """The machine keeps the objects as an API server would, and sends the state what a watch would send."""
 
     def __init__(self) -> None:
@@ -41,8 +41,8 @@ class Histories(RuleBasedStateMachine):
             self._group(name)
         self.node_appears("n0")
 
-    def _group(self, name: str) -> None:
-        meta = {"name": name, "namespace": "ns", "uid": f"u-{name}", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    def _group(self, name: str, uid: str = "") -> None:
+        meta = {"name": name, "namespace": "ns", "uid": uid or f"u-{name}", "creationTimestamp": "2026-01-01T00:00:00Z"}
         group = {"metadata": meta, "spec": {"minMember": 2, "queue": "q"}}
         self.state.upsert_group(decoder(PodGroupObject)(group))
 
@@ -132,6 +132,10 @@ class Histories(RuleBasedStateMachine):
                 elif outcome == "refused":
                     why = Reason(Code.BIND_REFUSED, "refused")
                     self.state.refuse(assignment.pod, why, self.now, keep_place=data.draw(st.booleans()))
+
+
+class Histories(Cluster):
+    """What must hold after each event."""
 
     @invariant()
     def charges_are_what_pods_hold(self) -> None:

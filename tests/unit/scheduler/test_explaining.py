@@ -13,7 +13,7 @@ from t9ksched.model.node import decode_node
 from t9ksched.model.pod import OwnerReference, Pod, decode_pod
 from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.scheduler.explaining import explanation
-from t9ksched.scheduler.shapes import find_job
+from t9ksched.scheduler.jobindex import JobIndex
 from t9ksched.scheduler.state import ClusterState
 
 NOW = 1_700_000_000_000_000_000
@@ -63,7 +63,7 @@ async def told(state: ClusterState, name: str) -> dict[str, Any]:
     for entry in found.waiting:
         gang = state.gangs_by_uid[entry.gang]
         gang.reasons, gang.position = entry.reasons, entry.position
-    view = find_job(state, "ns", "Pod", name)
+    view = await JobIndex(state).find("ns", "pod", name)
     assert view is not None
     return await explanation(view, state)
 

@@ -9,7 +9,9 @@ import pytest
 
 from t9ksched.model.pod import decode_pod
 from t9ksched.scheduler import narrator as module
+from t9ksched.scheduler.feeds import decoder
 from t9ksched.scheduler.narrator import Narrator
+from t9ksched.scheduler.records import PodGroupObject
 from t9ksched.scheduler.state import ClusterState
 from t9ksched.store.jobs import JobRecord, Written
 
@@ -134,3 +136,17 @@ async def test_a_job_that_went_before_it_was_told_is_noted_as_gone() -> None:
     state.remove_pod("u")
     narrator._tell("u")
     assert (journal.jobs, journal.removed) == ([], ["u"])
+
+
+async def test_a_podgroup_made_by_hand_that_goes_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with telling(monkeypatch, first=0.01, counts=1e9) as one:
+        metadata = {"name": "g", "namespace": "ns", "uid": "g1", "creationTimestamp": "2026-01-01T00:00:00Z"}
+        group = decoder(PodGroupObject)({"metadata": metadata, "spec": {"minMember": 2}})
+        one.state.upsert_group(group)
+        one.narrator.wake()
+        await one.told(2)
+        assert one.journal.jobs[-1].kind == "PodGroup"
+        one.state.remove_group(group)
+        one.narrator.wake()
+        await until(lambda: one.journal.removed == ["g1"])
+        assert one.journal.events == ["deleted"]
