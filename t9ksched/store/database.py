@@ -9,7 +9,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -231,11 +231,11 @@ class Database:
             await connection.execute(text("SELECT 1"))
 
     async def close(self) -> None:
-        """Close every connection."""
-        if self.is_sqlite:
-            self._direct.close()
-            self._aside.dispose()
+        """Close every connection. On SQLite the file then holds all there is, whoever else has it open."""
         await self._engine.dispose()
+        if self.is_sqlite:
+            self._aside.dispose()
+            await _beside(self._direct.close)
 
 
 async def _at_once(connection: AsyncConnection, steps: Sequence[Prepared]) -> None:
@@ -293,8 +293,15 @@ class _Direct:
         return self._connection
 
     def close(self) -> None:
-        """Close it; it would be opened again."""
+        """Close it; it would be opened again. Before, what was written beside the file is brought into it: the last
+        connection does that by itself, but a driver that was interrupted may have left one open.
+        """
         with self._one:
+            if self._connection is None and self._path.exists():
+                with suppress(sqlite3.Error):
+                    self._connect()
             if self._connection is not None:
+                with suppress(sqlite3.Error):
+                    self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
                 self._connection.close()
                 self._connection = None
