@@ -1,5 +1,6 @@
 """Evicted pods come again and again, as their controllers make them; nobody preempts twice, nobody goes in vain."""
 
+import asyncio
 from collections import Counter, defaultdict
 
 import pytest
@@ -10,7 +11,7 @@ from t9ksched.store.history import PREEMPTED
 from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start
 from tests.integration.scheduler.test_preemption import queues
-from tests.integration.world import World
+from tests.integration.world import PATIENCE, World
 
 CARDS = 8
 
@@ -33,7 +34,25 @@ async def replicas(world: World, name: str, queue: str, count: int) -> None:
             "spec": spec,
         },
     )
-    await world.until(REPLICASETS, name, lambda item: (item.get("status") or {}).get("readyReplicas") == count)
+    await all_run(world, name, count)
+
+
+async def all_run(world: World, name: str, count: int) -> None:
+    """Wait until so many pods run and stay. A ReplicaSet's status may be older than an eviction."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            listed = await world.client.list(PODS, world.namespace, label_selector=f"app={name}")
+            here = [pod for pod in listed.items if not pod["metadata"].get("deletionTimestamp")]
+            if sum(pod["status"].get("phase") == "Running" for pod in here) == count:
+                return
+            async for _ in world.client.watch(
+                PODS,
+                world.namespace,
+                resource_version=listed.resource_version,
+                timeout=2,
+                label_selector=f"app={name}",
+            ):
+                break
 
 
 @pytest.mark.parametrize("rounds", [20, pytest.param(200, marks=pytest.mark.soak)])
@@ -52,9 +71,7 @@ async def test_victims_that_come_again_start_no_cascade(world: World, start: Sta
             for at in range(pods):
                 await world.until(PODS, f"{name}-{at}", lambda pod: pod["status"].get("phase") == "Succeeded")
             for kind in ("low", "mid"):
-                await world.until(
-                    REPLICASETS, kind, lambda item: (item.get("status") or {}).get("readyReplicas") == CARDS // 2
-                )
+                await all_run(world, kind, CARDS // 2)
         await service.journal.flushed()
         asked = {gang.uid: 2 * len(gang.members) for gang in service.state.gangs.values() if gang.name[:4] == "high"}
     rows = await store.history.list(event=PREEMPTED, limit=10_000)
