@@ -235,7 +235,7 @@ class Database:
         await self._engine.dispose()
         if self.is_sqlite:
             self._aside.dispose()
-            await _beside(self._direct.close)
+            self._direct.close()
 
 
 async def _at_once(connection: AsyncConnection, steps: Sequence[Prepared]) -> None:
