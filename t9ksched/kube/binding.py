@@ -9,11 +9,12 @@ has nothing to prepare or confirm: one POST carries node, UID precondition and t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
-from itertools import chain
 from types import MappingProxyType
 from typing import Any, Literal
+
+import msgspec
 
 from t9ksched.kube.errors import ApiError, Conflict, NotFound, ServerError, TooManyRequests, Unreachable
 from t9ksched.kube.port import ClusterPort, Object
@@ -28,8 +29,7 @@ _ATTEMPTS = 2
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Binding:
+class Binding(msgspec.Struct, frozen=True):
     """One decision to carry out: this very pod (`uid`) to this node, its containers on these card indices.
 
     `cards` holds the containers that get cards; `annotations` are written besides; `claims` are the volume claims that
@@ -41,18 +41,17 @@ class Binding:
     name: str
     uid: str
     node: str
-    cards: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: _NOTHING)
-    annotations: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    cards: Mapping[str, tuple[int, ...]] = _NOTHING
+    annotations: Mapping[str, str] = _NOTHING
     claims: tuple[str, ...] = ()
 
     def all_annotations(self) -> dict[str, str]:
         """Every annotation that the binding writes, the card indices in ascending order."""
-        indices = {
-            GPU_INDEX_PREFIX + container: ",".join(map(str, sorted(cards)))
-            for container, cards in self.cards.items()
-            if cards
-        }
-        return {**self.annotations, **indices}
+        found = dict(self.annotations)
+        for container, cards in self.cards.items():
+            if cards:
+                found[GPU_INDEX_PREFIX + container] = ",".join(map(str, sorted(cards)))
+        return found
 
     def body(self) -> Object:
         """The Binding object to POST."""
@@ -165,8 +164,8 @@ Direct = Protocol
 
 def check(binding: Binding) -> Refused | None:
     """Refuse here what the server would swallow to the pod's harm."""
-    indices = (GPU_INDEX_PREFIX + container for container, cards in binding.cards.items() if cards)
-    for key in chain(binding.annotations, indices):
+    indices = [GPU_INDEX_PREFIX + container for container, cards in binding.cards.items() if cards]
+    for key in (*binding.annotations, *indices):
         name = key.rpartition("/")[2]
         if not name or len(name) > MAX_KEY_NAME:
             sentence = (

@@ -7,15 +7,15 @@ harmless. Charges on a node that is not known yet wait for it.
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from t9ksched.engine.nodes import NodeTable
 from t9ksched.model.names import GPU_INDEX_PREFIX
 from t9ksched.model.podclass import PodClass
 
 
-@dataclass(slots=True)
-class Charge:
+class Charge(msgspec.Struct):
     """What one pod holds: `cards` are masks of card indices by resource; `queue` is empty for foreign pods."""
 
     uid: str

@@ -6,7 +6,6 @@ number in it does; each job's latest state is written at most once a second, and
 
 import asyncio
 import contextlib
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -129,10 +128,14 @@ class Narrator:
             gang.reasons, gang.position = (), None
         if gang.complete() and not gang.admitted:
             gang.admitted = now
-            nodes = Counter(pod.assumed or pod.node for pod in gang.members.values() if pod.placed)
+            nodes: dict[str, int] = {}
+            for pod in gang.members.values():
+                if pod.placed:
+                    node = pod.assumed or pod.node
+                    nodes[node] = nodes.get(node, 0) + 1
             places = ", ".join(f"{node} ×{count}" if count > 1 else node for node, count in sorted(nodes.items()))
             waited = max(0, now - gang.created) // 1_000_000_000
-            self._note(history.ADMITTED, gang, now, {"nodes": dict(nodes), "waitedSeconds": waited})
+            self._note(history.ADMITTED, gang, now, {"nodes": nodes, "waitedSeconds": waited})
             pods = "1 pod" if len(gang.members) == 1 else f"{sum(nodes.values())} pods"
             self._notices.gang(gang, names.EVENT_SCHEDULED, f"{pods} placed on {places}")
 
@@ -251,13 +254,14 @@ class Narrator:
         shape = job_shape(view, self._state)
         if before is not None and before.finished and not shape["finishedAt"]:
             shape["finishedAt"] = before.finished
-        if before is not None and _digest(shape) == before.digest:
-            return
         current, earlier = shape["phase"], before.phase if before else "Pending"
         if current in FINISHED and not shape["finishedAt"]:
             shape["finishedAt"] = at.strftime(_TIME)
+        digest = _digest(shape)
+        if before is not None and digest == before.digest:
+            return
         name = (view.kind, view.namespace, view.name)
-        written = _Written(_digest(shape), *name, shape["queue"], current, shape["finishedAt"])
+        written = _Written(digest, *name, shape["queue"], current, shape["finishedAt"])
         if current != earlier and current in (*FINISHED, "Running"):
             self._job_event(history.STARTED if current == "Running" else history.FINISHED, uid, written, at)
         self._written[uid] = written

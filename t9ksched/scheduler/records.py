@@ -6,7 +6,7 @@ PodGroup with its members, or the virtual group of a single pod; it knows when i
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final
@@ -76,8 +76,7 @@ class JobObject(msgspec.Struct, gc=False, rename="camel"):
     status: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
-@dataclass(slots=True, eq=False)
-class PodRecord:
+class PodRecord(msgspec.Struct, eq=False):
     """A pod. `node` is where it is bound as the API server says; `assumed` where we have decided to bind it."""
 
     uid: str
@@ -101,7 +100,7 @@ class PodRecord:
     """Claims whose volumes are bound once a node was chosen, before the pod is."""
     unpermitted: tuple[Reason, ...] = ()
     """Why it may not join the group that it names."""
-    labels: dict[str, str] = field(default_factory=dict)
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
     gang: "GangRecord | None" = None
     retry_at: int = 0
     refusals: int = 0
@@ -137,8 +136,7 @@ class PodRecord:
         return not (self.node or self.assumed or self.finished or self.deleting)
 
 
-@dataclass(slots=True, eq=False)
-class GangRecord:
+class GangRecord(msgspec.Struct, eq=False):
     """A PodGroup with its members, or the virtual group of one pod (`virtual`).
 
     `uid` is empty while members name a PodGroup that does not exist yet.
@@ -148,7 +146,7 @@ class GangRecord:
     name: str
     uid: str = ""
     virtual: bool = False
-    spec: PodGroupSpec = field(default_factory=PodGroupSpec)
+    spec: PodGroupSpec = msgspec.field(default_factory=PodGroupSpec)
     spec_faults: str = ""
     levels: tuple[str, ...] = (HOSTNAME,)
     """Node labels, narrow to wide, that `topologyPolicy` speaks of."""
@@ -156,8 +154,8 @@ class GangRecord:
     owner: OwnerReference | None = None
     acceptance: Acceptance | None = None
     control: JobControl | None = None
-    status: dict[str, Any] = field(default_factory=dict)
-    members: dict[str, PodRecord] = field(default_factory=dict)
+    status: dict[str, Any] = msgspec.field(default_factory=dict)
+    members: dict[str, PodRecord] = msgspec.field(default_factory=dict)
     ran: bool = False
     first_bound: int = 0
     fell: int = 0
