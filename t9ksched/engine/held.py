@@ -66,7 +66,8 @@ class Held:
     def lent(self, own: Sequence[Placement], coming: Int64s) -> dict[int, Int64s]:
         """Room on an owner's nodes that is kept for others although pods still leave for them, by row.
 
-        What has come free is whoever's turn it is first; those who leave (`coming`) make room for the others.
+        What has come free is whoever's turn it is first; those who leave make room for the others. `coming` is the room
+        of those who leave for certain: who was only chosen stays if the one he was chosen for finds another place.
         """
         others = {placement.row: self._leased[:, placement.row].copy() for placement in own}
         for placement in own:

@@ -215,7 +215,7 @@ class Planner:
             for placement in own:
                 trial.release(placement)
             if self._held.whys[gang.uid] == VICTIMS:
-                lent = self._held.lent(own, self._victims().coming)
+                lent = self._held.lent(own, self._victims().certain)
                 trial.lend(lent)
             start = trial.mark()
         self._stats.tried += 1

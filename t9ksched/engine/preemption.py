@@ -103,6 +103,9 @@ class Preemption:
         self.coming: Int64s = np.zeros_like(trial.free)
         """Room of those who are on their way out, shape (resources, nodes)."""
         self._give(self.coming, ~tenants.staying)
+        self.certain: Int64s = np.zeros_like(trial.free)
+        """The part of it that nothing can keep from coming: who was only chosen may still stay."""
+        self._give(self.certain, tenants.asked)
         self._leave(~tenants.staying)
         self._known: dict[tuple[str, int], _Candidates] = {}
         self._most: dict[tuple[str, int], Int64s] = {}

@@ -66,6 +66,7 @@ class Tenants:
         self.pods = pods
         self.group_of: Indices = np.repeat(np.arange(len(groups)), sizes)
         self.staying: Flags = np.array([not pod.leaving for pod in pods], np.bool_)
+        self.asked: Flags = np.array([pod.leaving and pod.asked for pod in pods], np.bool_)
         self._groups(groups)
         self._units(groups, sizes)
         self._places(pods)

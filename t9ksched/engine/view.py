@@ -80,6 +80,7 @@ class _RunningPod(msgspec.Struct):
     pod_class: int
     cards: tuple[tuple[str, int], ...] = ()
     leaving: bool = False
+    asked: bool = True
 
 
 class _Running(msgspec.Struct):
@@ -138,7 +139,16 @@ def dump(view: View) -> bytes:
             _Running(
                 structs.replace(group, pods=()),
                 [
-                    _RunningPod(pod.uid, pod.name, pod.role, pod.node, position(pod.pod_class), pod.cards, pod.leaving)
+                    _RunningPod(
+                        pod.uid,
+                        pod.name,
+                        pod.role,
+                        pod.node,
+                        position(pod.pod_class),
+                        pod.cards,
+                        pod.leaving,
+                        pod.asked,
+                    )
                     for pod in group.pods
                 ],
             )
@@ -175,7 +185,16 @@ def load(text: bytes) -> View:
             structs.replace(
                 entry.running,
                 pods=tuple(
-                    RunningPod(pod.uid, pod.name, pod.role, classes[pod.pod_class], pod.node, pod.cards, pod.leaving)
+                    RunningPod(
+                        pod.uid,
+                        pod.name,
+                        pod.role,
+                        classes[pod.pod_class],
+                        pod.node,
+                        pod.cards,
+                        pod.leaving,
+                        pod.asked,
+                    )
                     for pod in entry.pods
                 ),
             )

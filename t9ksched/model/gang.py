@@ -95,7 +95,8 @@ class RunningPod(msgspec.Struct, frozen=True, gc=False):
 
     Attributes:
         cards: masks of the cards it holds, by resource; empty when nobody told us which.
-        leaving: it is being deleted; its room comes back without anybody's doing.
+        leaving: it is being deleted, or about to be; its room comes back without anybody's doing.
+        asked: that is certain, the API server was told. A victim that was only chosen may still stay.
     """
 
     uid: str
@@ -105,6 +106,7 @@ class RunningPod(msgspec.Struct, frozen=True, gc=False):
     node: str
     cards: tuple[tuple[str, int], ...] = ()
     leaving: bool = False
+    asked: bool = True
 
 
 class Running(msgspec.Struct, frozen=True, gc=False):

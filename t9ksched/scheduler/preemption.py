@@ -40,9 +40,11 @@ _SLACK_SECONDS: Final = 60
 class Tenants:
     """Groups that hold places, as the engine sees them when it looks for victims."""
 
-    def __init__(self, state: ClusterState, leaving: Container[str]) -> None:
+    def __init__(self, state: ClusterState, leaving: Container[str], asked: Container[str] = ()) -> None:
+        """`leaving` are victims that were chosen, `asked` those of them that the API server has evicted."""
         self._state = state
         self._leaving = leaving
+        self._asked = asked
         self._evicted: defaultdict[str, deque[tuple[str, int]]] = defaultdict(deque)
         """By job: who got its room, and when."""
         self._known: dict[GangRecord, tuple[object, Running | None]] = {}
@@ -105,8 +107,11 @@ class Tenants:
                 continue
             charge = self._state.charges.get(pod.uid)
             cards = tuple(sorted(charge.cards.items())) if charge else ()
-            gone = pod.deleting or pod.uid in self._leaving
-            pods.append(RunningPod(pod.uid, pod.key, pod.role, pod.pod_class, pod.node, cards, gone))
+            asked = pod.deleting or pod.uid in self._asked
+            leaving = asked or pod.uid in self._leaving
+            pods.append(
+                RunningPod(pod.uid, pod.key, pod.role, pod.pod_class, pod.node, cards, leaving, asked or not leaving)
+            )
             started = min(started or pod.started, pod.started)
         if not pods:
             return None
@@ -147,9 +152,11 @@ class Evictor:
         keeper: PromiseKeeper,
     ) -> None:
         self._going: dict[str, GangRecord] = {}
-        """Victims that are to be evicted, by UID of the pod."""
+        """Victims from their choice until they are seen going, by UID of the pod."""
+        self._asked: set[str] = set()
+        """Those of them that the API server has evicted."""
         self._tasks: set[asyncio.Task[None]] = set()
-        self.tenants = Tenants(state, self._going)
+        self.tenants = Tenants(state, self._going, self._asked)
         self._client = client
         self._state = state
         self._narrator = narrator
@@ -167,6 +174,7 @@ class Evictor:
 
         `most_grace` is the longest grace period in seconds that a victim is given.
         """
+        self._forget_seen()
         until = self._clock() + (most_grace + _SLACK_SECONDS) * 1_000_000_000
         promises = self._state.promise(plan.holds, until)
         evictions = [eviction for eviction in plan.evictions if self._choose(eviction)]
@@ -182,6 +190,14 @@ class Evictor:
 
     def _over(self, pod: str) -> None:
         self._going.pop(pod).changes += 1
+
+    def _forget_seen(self) -> None:
+        """Forget the evicted that the watch shows as going: until then they look as if they stayed."""
+        for uid in list(self._asked):
+            record = self._state.pods.get(uid)
+            if record is None or record.deleting:
+                self._asked.discard(uid)
+                self._over(uid)
 
     async def _carry_out(
         self, promises: Mapping[str, tuple[Hold, ...]], evictions: Iterable[Eviction], most_grace: int
@@ -224,7 +240,8 @@ class Evictor:
         try:
             await self._ask(gang, eviction, most_grace)
         finally:
-            self._over(eviction.pod)
+            if eviction.pod not in self._asked:
+                self._over(eviction.pod)
 
     async def _ask(self, gang: GangRecord, eviction: Eviction, most_grace: int) -> None:
         """Ask the server until it has answered, or the pod is gone."""
@@ -239,6 +256,8 @@ class Evictor:
                 at = datetime.fromtimestamp(now / 1e9, UTC)
                 match await evict(self._client, victim, message=eviction.why, now=at, most_grace=most_grace):
                     case Evicted():
+                        self._asked.add(pod.uid)
+                        gang.changes += 1
                         self.tenants.note(identity(gang)[0], eviction.by, now)
                         self._narrator.preempted(gang, pod.name, eviction.by, eviction.why, now)
                         return

@@ -279,6 +279,21 @@ def test_who_was_promised_room_starts_in_what_came_free_although_others_still_le
     assert (gone(found), codes(found)) == ([], {"q": "WaitingForVictims", "third": "InsufficientResources"})
 
 
+def test_nobody_starts_in_what_came_free_for_another_while_his_own_victim_may_still_stay() -> None:
+    """`q` would have its place, `b` would be spared, and `p`, for whom `a` went, would wait for nobody."""
+    nodes = [node("n0", gpu=2)]
+    low = running("b", "low", ["n0"], gpu=1, cards=[2], leaving=[0])
+    chosen = structs.replace(low, pods=tuple(structs.replace(pod, asked=False) for pod in low.pods))
+    held = [Hold("p", "n0", pod_class(gpu=1), why=VICTIMS), Hold("q", "n0", pod_class(gpu=1), why=VICTIMS)]
+    wants = [gang("q", "mid", gpu=1)]
+    given = view(nodes, wants, LOW_HIGH, held, [chosen])
+    found = decide(given)
+    assert (found.assignments, gone(found), codes(found)) == ((), [], {"q": "WaitingForVictims"})
+    assert load(dump(given)).running == given.running
+    asked = decide(view(nodes, wants, LOW_HIGH, held, [low]))
+    assert [one.gang for one in asked.assignments] == ["q"]
+
+
 def test_room_that_is_promised_is_no_company_yet_but_keeps_others_off() -> None:
     nodes = [node(f"n{at}", cpu=8) for at in range(2)]
     app = Peers(LabelSelector.parse({"matchLabels": {"app": "p"}}), ("test",))

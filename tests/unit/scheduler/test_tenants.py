@@ -45,6 +45,20 @@ def test_only_the_group_that_changed_is_new() -> None:
     assert h.uid == "group-h"
 
 
+def test_a_victim_is_certain_to_go_once_the_server_was_asked() -> None:
+    state, leaving, _ = busy()
+    asked: set[str] = set()
+    tenants = Tenants(state, leaving, asked)
+    gang = state.gangs_by_uid["group-g"]
+    seen = []
+    for container in (leaving, asked):
+        container.add("pod-g0")
+        gang.changes += 1
+        pod_ = tenants.running(NOW)[0].pods[0]
+        seen.append((pod_.leaving, pod_.asked))
+    assert seen == [(True, False), (True, True)]
+
+
 def test_evictions_of_a_day_are_counted_and_forgotten() -> None:
     _, _, tenants = busy()
     assert [one.evictions for one in tenants.running(NOW)] == [0, 0]
