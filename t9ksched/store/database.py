@@ -302,6 +302,6 @@ class _Direct:
                     self._connect()
             if self._connection is not None:
                 with suppress(sqlite3.Error):
-                    self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                    self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
                 self._connection.close()
                 self._connection = None
