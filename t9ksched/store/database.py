@@ -231,7 +231,7 @@ class Database:
             await connection.execute(text("SELECT 1"))
 
     async def close(self) -> None:
-        """Close every connection. On SQLite the file then holds all there is, whoever else has it open."""
+        """Close every connection. On SQLite the file then holds all there is, unless somebody is reading just then."""
         await self._engine.dispose()
         if self.is_sqlite:
             self._aside.dispose()
@@ -294,7 +294,7 @@ class _Direct:
 
     def close(self) -> None:
         """Close it; it would be opened again. Before, what was written beside the file is brought into it: the last
-        connection does that by itself, but a driver that was interrupted may have left one open.
+        connection does that by itself, but a driver that was interrupted may have left one open. Waits for nobody.
         """
         with self._one:
             if self._connection is None and self._path.exists():
