@@ -4,6 +4,7 @@ The state says of which jobs something changed that counts here (`unindexed`); t
 """
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Collection, Iterable
 from itertools import islice
 from typing import Final, NamedTuple, TypeVar
@@ -43,8 +44,8 @@ class JobIndex:
     def __init__(self, state: ClusterState) -> None:
         self._state = state
         self._entries: dict[str, _Entry] = {}
-        self._named: dict[tuple[str, str, str], dict[str, None]] = {}
-        self._owned: dict[tuple[str, str | None], dict[str, None]] = {}
+        self._named: defaultdict[tuple[str, str, str], dict[str, None]] = defaultdict(dict)
+        self._owned: defaultdict[tuple[str, str | None], dict[str, None]] = defaultdict(dict)
 
     async def run(self) -> None:
         """Take in what changed every few seconds, until cancelled: a question finds little left to do."""
@@ -99,9 +100,9 @@ class JobIndex:
         if before is not None:
             self._drop(uid, before)
         self._entries[uid] = entry
-        self._named.setdefault(entry.title, {})[uid] = None
+        self._named[entry.title][uid] = None
         for owner in entry.owners:
-            self._owned.setdefault(owner, {})[uid] = None
+            self._owned[owner][uid] = None
 
     def _drop(self, uid: str, entry: _Entry) -> None:
         _leave(self._named, entry.title, uid)

@@ -26,8 +26,8 @@ MAX_WAITING = 200_000
 _LAST_WORDS_SECONDS = 2
 _SILENCE_SECONDS = 5.0
 """A database that takes longer for one batch counts as away until it answers."""
-_BATCH = 1000
-"""Rows in one transaction: enough to be cheap, few enough not to hold the event loop."""
+_BATCH = 2000
+"""Rows of a kind in one transaction: enough to be cheap, few enough for others not to wait long for their turn."""
 _PAUSE = 0.5
 """Seconds between two writes: what happens within them goes into one transaction."""
 

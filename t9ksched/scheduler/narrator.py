@@ -124,15 +124,17 @@ class Narrator:
         if gang is None:
             return
         self._told.pop(uid, None)
-        if not any(pod.waiting for pod in gang.members.values()):
+        waiting = False
+        nodes: dict[str, int] = {}
+        for pod in gang.members.values():
+            waiting = waiting or pod.waiting
+            if pod.placed:
+                node = pod.assumed or pod.node
+                nodes[node] = nodes.get(node, 0) + 1
+        if not waiting:
             gang.reasons, gang.position = (), None
-        if gang.complete() and not gang.admitted:
+        if not gang.admitted and gang.complete():
             gang.admitted = now
-            nodes: dict[str, int] = {}
-            for pod in gang.members.values():
-                if pod.placed:
-                    node = pod.assumed or pod.node
-                    nodes[node] = nodes.get(node, 0) + 1
             places = ", ".join(f"{node} ×{count}" if count > 1 else node for node, count in sorted(nodes.items()))
             waited = max(0, now - gang.created) // 1_000_000_000
             self._note(history.ADMITTED, gang, now, {"nodes": nodes, "waitedSeconds": waited})
@@ -238,7 +240,7 @@ class Narrator:
                 await asyncio.sleep(0)
 
     def _tell(self, uid: str, *, due: bool = False) -> None:
-        at = datetime.fromtimestamp(self._clock() / 1e9, UTC)
+        at = _moment(self._clock())
         view = job_view(self._state, uid)
         before = self._written.get(uid)
         if view is None:
@@ -304,10 +306,14 @@ class Narrator:
         )
 
 
-@lru_cache(maxsize=64)
 def _moment(ns: int) -> datetime:
-    """All of a cycle's events have one time."""
-    return datetime.fromtimestamp(ns / 1e9, UTC)
+    """Its millisecond, which is enough for people: rows of the same one share what is made of it for SQL."""
+    return _millisecond(ns // 1_000_000)
+
+
+@lru_cache(maxsize=64)
+def _millisecond(number: int) -> datetime:
+    return datetime.fromtimestamp(number / 1e3, UTC)
 
 
 def _digest(shape: Json) -> int:
@@ -327,7 +333,7 @@ def _stored(view: JobView, shape: Json, at: datetime) -> StoredJob:
         name=view.name,
         queue=shape["queue"],
         phase=shape["phase"],
-        submitted_at=datetime.fromtimestamp(view.created / 1e9, UTC),
+        submitted_at=_moment(view.created),
         updated_at=at,
         finished_at=datetime.fromisoformat(finished) if finished else None,
         shape=shape,

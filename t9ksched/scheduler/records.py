@@ -209,11 +209,15 @@ class GangRecord(msgspec.Struct, eq=False):
 
     def complete(self, *, bound: bool = False) -> bool:
         """Whether the minimum, roles included, holds a place; with `bound`, has it on the API server's word."""
-        placed = _count_roles(
-            pod for pod in self.members.values() if pod.placed and not pod.deleting and not (bound and pod.assumed)
-        )
-        enough = sum(placed.values()) >= self.spec.min_member
-        return enough and all(placed.get(role, 0) >= minimum for role, minimum in self.spec.roles)
+        count = 0
+        roles: dict[str, int] = {}
+        for pod in self.members.values():
+            if pod.placed and not pod.deleting and not (bound and pod.assumed):
+                count += 1
+                roles[pod.role] = roles.get(pod.role, 0) + 1
+        if count < self.spec.min_member or not self.spec.roles:
+            return count >= self.spec.min_member
+        return all(roles.get(role, 0) >= minimum for role, minimum in self.spec.roles)
 
     def snapshot(self) -> Gang | None:
         """The gang for the engine, None when no member needs a place. Built again only when something changed."""
@@ -285,13 +289,6 @@ def _off(pod_class: PodClass, nodes: frozenset[str]) -> PodClass:
             if term.labels or term.fields
         )
     return replace(pod_class, node_affinity=NodeSelector(terms))
-
-
-def _count_roles(pods: Iterable[PodRecord]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for pod in pods:
-        counts[pod.role] = counts.get(pod.role, 0) + 1
-    return counts
 
 
 @dataclass(slots=True, eq=False)

@@ -4,7 +4,7 @@ A job is what the user made: an object of a kind we control, a batch Job, a PodG
 and pods below it are found by their controlling owner.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -15,7 +15,7 @@ from t9ksched.model import names
 from t9ksched.model.quantity import from_units
 from t9ksched.scheduler import records
 from t9ksched.scheduler.charges import Charge, indices
-from t9ksched.scheduler.records import GangRecord, JobRecord, PodRecord
+from t9ksched.scheduler.records import FINISHED, GangRecord, JobRecord, PodRecord
 from t9ksched.scheduler.state import ClusterState
 
 Json = dict[str, Any]
@@ -61,15 +61,20 @@ def job_view(state: ClusterState, uid: str) -> JobView | None:
     A PodGroup that only its members name has no UID, but stands for a job by its `namespace/name`.
     """
     record = state.jobs.get(uid)
-    alone = state.gangs_by_uid.get(uid) or _nameless(state, uid)
-    gangs = state.gangs_of_owner(uid) or ([alone] if alone and alone.owner is None else [])
+    gangs = state.gangs_of_owner(uid)
+    if not gangs:
+        alone = state.gangs_by_uid.get(uid) or _nameless(state, uid)
+        if alone is not None and alone.owner is None:
+            gangs = [alone]
     if record is not None:
         head = (record.kind, record.api_version, record.namespace, record.name, record.created)
         return JobView(uid, *head, record, gangs)
     if not gangs:
         return None
-    _, kind, api_version, name = identity(gangs[0])
-    return JobView(uid, kind, api_version, gangs[0].namespace, name, min(gang.created for gang in gangs), None, gangs)
+    first = gangs[0]
+    _, kind, api_version, name = identity(first)
+    created = first.created if len(gangs) == 1 else min(gang.created for gang in gangs)
+    return JobView(uid, kind, api_version, first.namespace, name, created, None, gangs)
 
 
 def _nameless(state: ClusterState, key: str) -> GangRecord | None:
@@ -82,15 +87,12 @@ def phase(view: JobView) -> str:
     """The job's own phase where its controller keeps one, else what its pods say."""
     if view.record is not None and view.record.phase:
         return view.record.phase
-    pods = view.pods
-    phases = {pod.phase for pod in pods}
+    phases = {pod.phase for gang in view.gangs for pod in gang.members.values()}
     if "Running" in phases:
         return "Running"
-    if pods and phases <= {"Succeeded"}:
-        return "Succeeded"
-    if "Failed" in phases and phases <= {"Failed", "Succeeded"}:
-        return "Failed"
-    return "Pending"
+    if not phases or not phases.issubset(FINISHED):
+        return "Pending"
+    return "Failed" if "Failed" in phases else "Succeeded"
 
 
 def submitter(view: JobView, state: ClusterState) -> str | None:
@@ -105,9 +107,11 @@ def job_shape(view: JobView, state: ClusterState) -> Json:
     first = gangs[0] if gangs else None
     waiting = next((gang for gang in gangs if gang.reasons), None)
     record = view.record
-    counts, bound, cards, started = Counter[str](), 0, 0, 0
+    bound, cards, started = 0, 0, 0
+    counts = dict.fromkeys(("Running", *FINISHED), 0)
     for pod in pods:
-        counts[pod.phase] += 1
+        if pod.phase in counts:
+            counts[pod.phase] += 1
         bound += bool(pod.node) and not pod.finished
         if pod.started and (not started or pod.started < started):
             started = pod.started
@@ -134,7 +138,7 @@ def job_shape(view: JobView, state: ClusterState) -> Json:
         },
         "gpus": cards,
         "submittedAt": timestamp(view.created),
-        "startedAt": timestamp(started),
+        "startedAt": timestamp(started) if started else None,
         "finishedAt": timestamp(record.finished) if record else None,
         "position": waiting.position if waiting else None,
         "reason": ({"code": str(waiting.reasons[0].code), "message": waiting.reasons[0].message} if waiting else None),

@@ -1,11 +1,14 @@
 """Many rows by one statement: compiled once, each column's values made ready without the cost of a general executor.
 
 What reaches the database is what SQLAlchemy would send: the same statement, the same types' own conversions. Rows
-written together share times, so a value that was converted once is not converted again.
+written together share times, so a value that was converted once is not converted again. SQLite takes many rows at a
+step, for between two steps its driver lets other threads go on, and has to wait for its turn again.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import chain
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
@@ -20,6 +23,10 @@ from t9ksched.store.tables import Moment
 
 _encode = msgspec.json.Encoder().encode
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
+_BLOCK = 250
+"""Rows a step."""
+_MOST_PARAMETERS = 32_766 if sqlite3.sqlite_version_info >= (3, 32) else 999
+"""Of one statement, as SQLite is built by default."""
 _Column = list[Any]
 _Convert = Callable[[_Column], _Column]
 Row = TypeVar("Row", contravariant=True)
@@ -63,7 +70,19 @@ class _Statement(Generic[Row]):
     def write(self, connection: Connection, rows: Sequence[Row]) -> None:
         """Execute it."""
         if rows:
-            connection.exec_driver_sql(*self.prepared(connection, rows))
+            for text, parameters in self._steps(connection, self.prepared(connection, rows)):
+                connection.exec_driver_sql(text, parameters)
+
+    def _steps(self, speaker: Speaker, prepared: Prepared) -> Iterator[Prepared]:
+        """The same in as few steps as its database takes."""
+        size, text = self._ready[speaker.dialect.name].block
+        lines = prepared.parameters
+        whole = len(lines) - len(lines) % size if size else 0
+        if whole:
+            blocks = [tuple(chain.from_iterable(lines[at : at + size])) for at in range(0, whole, size)]
+            yield Prepared(text, blocks)
+        if whole < len(lines):
+            yield Prepared(prepared.text, lines[whole:])
 
     def _columns(self, names: Sequence[str], rows: Sequence[Row]) -> list[_Column]:
         raise NotImplementedError
@@ -73,7 +92,9 @@ class _Statement(Generic[Row]):
         compiled: Any = self._make(speaker).compile(dialect=dialect, column_keys=list(self._types))
         names = tuple(compiled.positiontup) if compiled.positional else tuple(self._types)
         converters = tuple(_converter(self._types[name], dialect) for name in names)
-        return _Ready(str(compiled), compiled.positional, names, converters)
+        text = str(compiled)
+        block = _block(text, len(names)) if dialect.name == "sqlite" else _NO_BLOCK
+        return _Ready(text, compiled.positional, names, converters, block)
 
 
 class Statement(_Statement[Mapping[str, Any]]):
@@ -112,12 +133,29 @@ class Bulk(_Statement[Row]):
 
 
 class _Ready(NamedTuple):
-    """A statement in a dialect: its text, its parameters' names in order, and how their values become the driver's."""
+    """A statement in a dialect: its text, its parameters' names in order, and how their values become the driver's.
+
+    `block` is how many rows its longer text takes at once.
+    """
 
     text: str
     positional: bool
     names: tuple[str, ...]
     converters: tuple[_Convert, ...]
+    block: tuple[int, str]
+
+
+_NO_BLOCK = (0, "")
+
+
+def _block(text: str, columns: int) -> tuple[int, str]:
+    """An insertion of many rows in place of one; none of any other statement."""
+    size = min(_BLOCK, _MOST_PARAMETERS // max(columns, 1))
+    one = f" VALUES ({', '.join('?' * columns)})"
+    head, found, tail = text.partition(one)
+    if size < 2 or not found or "?" in head + tail:
+        return _NO_BLOCK
+    return size, head + one + f",{one.removeprefix(' VALUES')}" * (size - 1) + tail
 
 
 def _converter(kind: TypeEngine[Any], dialect: Dialect) -> _Convert:

@@ -208,7 +208,7 @@ _WRITTEN: Final = tuple(name for name in Event.__struct_fields__ if name != "id"
 APPEND: Final[Bulk[Event]] = Bulk(
     history,
     _WRITTEN,
-    lambda _: insert(history),
+    lambda _: insert(history).inline(),  # nobody asks for the ids, which PostgreSQL would return one by one
     cut=lengths(history, "kind", "namespace", "name", "queue", "actor"),
 )
 

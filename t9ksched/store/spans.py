@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from typing import Any, Final
 
 import msgspec
@@ -32,6 +33,7 @@ EVENTS: Final = frozenset(
 """What spans are made of."""
 WHOLE: Final = EVENTS - {history.BOUND, history.RELEASED}
 """Those that concern all pods of a job."""
+_NAMING: Final = frozenset({history.SUBMITTED, history.ACCEPTED})
 UNKNOWN: Final = "unknown"
 CARD: Final = "card"
 HOUR: Final = timedelta(hours=1) // timedelta(microseconds=1)
@@ -159,7 +161,12 @@ class Fold:
 def cards_of(event: Event) -> tuple[int, ...]:
     """The cards that a pod was bound with; none for other events."""
     found = event.detail.get("cards") if event.event == history.BOUND else None
-    return tuple(sorted({index for indices in (found or {}).values() for index in indices}))
+    return tuple(sorted({*chain.from_iterable(found.values())})) if found else ()
+
+
+def says_nothing(event: Event) -> bool:
+    """Whether it is about who submitted the job, and names nobody."""
+    return event.event in _NAMING and submitter_of(event) is None
 
 
 def submitter_of(event: Event) -> str | None:

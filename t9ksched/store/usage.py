@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from t9ksched.store.bulk import Bulk
 from t9ksched.store.database import Database
-from t9ksched.store.history import Event, Sight
+from t9ksched.store.history import BOUND, Event, Sight
 from t9ksched.store.rows import BATCH, among, upserting
 from t9ksched.store.spans import (
     EVENTS,
@@ -31,6 +31,7 @@ from t9ksched.store.spans import (
     SumKey,
     add,
     cards_of,
+    says_nothing,
     sums,
     table,
 )
@@ -58,11 +59,11 @@ class Usage:
 
     def take(self, connection: Connection, events: Sequence[Event]) -> None:
         """Keep the sums in step with events that are about to be written, within the caller's transaction."""
-        told = [event for event in events if event.uid and event.event in EVENTS]
+        told = [event for event in events if event.uid and event.event in EVENTS and not says_nothing(event)]
         if not told:
             return
         jobs = _jobs(connection, {str(event.uid) for event in told})
-        fresh = {str(event.uid) for event in told if cards_of(event)} - jobs.keys()
+        fresh = {str(event.uid) for event in told if event.event == BOUND and cards_of(event)} - jobs.keys()
         told = [event for event in told if event.uid in jobs or event.uid in fresh]
         if not told:
             return
@@ -336,9 +337,9 @@ class _SumRow(NamedTuple):
 
 
 _ATTRIBUTES: Final = {"bound_at": "bound", "ran_at": "ran", "ended_at": "ended"}
-_ADD_OPEN: Final[Bulk[Span]] = Bulk(usage_open, _STATE, lambda _: insert(usage_open), attributes=_ATTRIBUTES)
+_ADD_OPEN: Final[Bulk[Span]] = Bulk(usage_open, _STATE, lambda _: insert(usage_open).inline(), attributes=_ATTRIBUTES)
 _ADD_CLOSED: Final[Bulk[Span]] = Bulk(
-    usage_span, (*_STATE, "ended_at"), lambda _: insert(usage_span), attributes=_ATTRIBUTES
+    usage_span, (*_STATE, "ended_at"), lambda _: insert(usage_span).inline(), attributes=_ATTRIBUTES
 )
 _PUT_JOBS: Final[Bulk[_JobRow]] = upserting(usage_job, _JobRow._fields)
 _ADD_SUMS: Final[Bulk[_SumRow]] = upserting(usage_sum, _SumRow._fields, adds=("amount", "held", "jobs"))
