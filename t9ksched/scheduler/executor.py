@@ -152,7 +152,8 @@ class Executor:
             if not self._waiting or len(self._tasks) > int(self._limit):
                 return
             binding = self._waiting.popleft()
-            self._pump()
+            if len(self._tasks) < int(self._limit) or self.stats.bound % _MANY == 0:  # the pace follows the answers
+                self._pump()
 
     async def _bind(self, binding: Binding) -> None:
         pause = _PAUSE_SECONDS

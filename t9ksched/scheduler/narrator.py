@@ -21,7 +21,7 @@ from t9ksched.scheduler.avoided import TurnedAway
 from t9ksched.scheduler.journal import Journal
 from t9ksched.scheduler.notices import Notices, reference
 from t9ksched.scheduler.records import FINISHED, GangRecord
-from t9ksched.scheduler.shapes import JobView, Json, card_model, identity, job_shape, job_view, phase
+from t9ksched.scheduler.shapes import JobView, Json, card_model, identity, job_shape, job_view, phase_now
 from t9ksched.scheduler.state import ClusterState
 from t9ksched.store import history
 from t9ksched.store.acceptances import Acceptance
@@ -240,17 +240,17 @@ class Narrator:
                 await asyncio.sleep(0)
 
     def _tell(self, uid: str, *, due: bool = False) -> None:
+        before = self._written.get(uid)
+        if not due and self._put_off(uid, before):
+            return
         at = _moment(self._clock())
         view = job_view(self._state, uid)
-        before = self._written.get(uid)
         if view is None:
             self._later.pop(uid, None)
             if before is not None:
                 del self._written[uid]
                 self._job_event(history.DELETED, uid, before, at)
             self._journal.gone(uid, at)  # REST may have written down what came and went before it was told here
-            return
-        if not due and self._put_off(uid, before, view):
             return
         self._later.pop(uid, None)
         shape = job_shape(view, self._state)
@@ -270,9 +270,9 @@ class Narrator:
         self._wrote[uid] = asyncio.get_running_loop().time()
         self._journal.job(_stored(view, shape, at))
 
-    def _put_off(self, uid: str, before: _Written | None, view: JobView) -> bool:
+    def _put_off(self, uid: str, before: _Written | None) -> bool:
         """Whether what changed of the job may be written later, together with what comes until then."""
-        if phase(view) != (before.phase if before else "Pending"):
+        if phase_now(self._state, uid) != (before.phase if before else "Pending"):
             return False
         if uid in self._later:
             return True

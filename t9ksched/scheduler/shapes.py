@@ -60,12 +60,7 @@ def job_view(state: ClusterState, uid: str) -> JobView | None:
 
     A PodGroup that only its members name has no UID, but stands for a job by its `namespace/name`.
     """
-    record = state.jobs.get(uid)
-    gangs = state.gangs_of_owner(uid)
-    if not gangs:
-        alone = state.gangs_by_uid.get(uid) or _nameless(state, uid)
-        if alone is not None and alone.owner is None:
-            gangs = [alone]
+    record, gangs = state.jobs.get(uid), _groups(state, uid)
     if record is not None:
         head = (record.kind, record.api_version, record.namespace, record.name, record.created)
         return JobView(uid, *head, record, gangs)
@@ -77,17 +72,34 @@ def job_view(state: ClusterState, uid: str) -> JobView | None:
     return JobView(uid, kind, api_version, first.namespace, name, created, None, gangs)
 
 
+def _groups(state: ClusterState, uid: str) -> list[GangRecord]:
+    if gangs := state.gangs_of_owner(uid):
+        return gangs
+    alone = state.gangs_by_uid.get(uid) or _nameless(state, uid)
+    return [alone] if alone is not None and alone.owner is None else []
+
+
 def _nameless(state: ClusterState, key: str) -> GangRecord | None:
     namespace, _, name = key.partition("/")
     gang = state.gangs.get((namespace, name))
     return gang if gang is not None and name and not gang.uid else None
 
 
+def phase_now(state: ClusterState, uid: str) -> str | None:
+    """The phase of the job of that UID; None when there is none."""
+    record, gangs = state.jobs.get(uid), _groups(state, uid)
+    return None if record is None and not gangs else _phase(record, gangs)
+
+
 def phase(view: JobView) -> str:
     """The job's own phase where its controller keeps one, else what its pods say."""
-    if view.record is not None and view.record.phase:
-        return view.record.phase
-    phases = {pod.phase for gang in view.gangs for pod in gang.members.values()}
+    return _phase(view.record, view.gangs)
+
+
+def _phase(record: JobRecord | None, gangs: Iterable[GangRecord]) -> str:
+    if record is not None and record.phase:
+        return record.phase
+    phases = {pod.phase for gang in gangs for pod in gang.members.values()}
     if "Running" in phases:
         return "Running"
     if not phases or not phases.issubset(FINISHED):

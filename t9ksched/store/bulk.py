@@ -170,7 +170,7 @@ def _converter(kind: TypeEngine[Any], dialect: Dialect) -> _Convert:
         return list
     each: Callable[[Any], Any] = convert
     if not isinstance(kind, Moment):
-        return lambda column: list(map(each, column))
+        return lambda column: [each(value) for value in column]
 
     def once(column: _Column) -> _Column:
         known = {value: each(value) for value in set(column)}
@@ -190,12 +190,12 @@ def _sqlite_moment(value: datetime | None) -> str | None:
 
 def _sqlite_json(value: Any) -> str:
     """As the type writes it, by the encoder that the database is opened with."""
-    return _encode(value).decode()
+    return str(_encode(value), "utf-8")
 
 
 def fitting(texts: Sequence[str | None], length: int) -> list[str | None]:
     """Texts that their column takes: what people write into objects may be longer, or hold a NUL."""
-    wrong = {text for text in set(texts) if text is not None and (len(text) > length or "\x00" in text)}
-    if not wrong:
+    distinct = [text for text in set(texts) if text]
+    if not distinct or (max(map(len, distinct)) <= length and "\x00" not in "".join(distinct)):
         return list(texts)
-    return [text.replace("\x00", "\ufffd")[:length] if text in wrong else text for text in texts]
+    return [text and text.replace("\x00", "\ufffd")[:length] for text in texts]

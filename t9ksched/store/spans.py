@@ -37,7 +37,7 @@ _NAMING: Final = frozenset({history.SUBMITTED, history.ACCEPTED})
 UNKNOWN: Final = "unknown"
 CARD: Final = "card"
 HOUR: Final = timedelta(hours=1) // timedelta(microseconds=1)
-_SCHEDULER: Final = "scheduler"
+SCHEDULER: Final = "scheduler"
 _LONGEST: Final = 253
 _MICROSECOND: Final = timedelta(microseconds=1)
 
@@ -101,7 +101,7 @@ class Fold:
                 pod = event.detail.get("pod")
                 self._close(job, [pod] if pod else list(job.open), event.at)
                 job.running = bool(job.open) and job.running
-            case history.DELETED if event.actor not in (None, _SCHEDULER):
+            case history.DELETED if event.actor not in (None, SCHEDULER):
                 pass  # somebody asked for it: its pods hold their cards until they are gone
             case history.FINISHED | history.DELETED | history.TAKEN_BACK:
                 self._close(job, list(job.open), event.at)
@@ -171,7 +171,7 @@ def says_nothing(event: Event) -> bool:
 
 def submitter_of(event: Event) -> str | None:
     """Who submitted the job, as far as the event says."""
-    if event.actor and event.actor != _SCHEDULER:
+    if event.actor and event.actor != SCHEDULER:
         return event.actor
     named = event.detail.get("submitter")
     return named if isinstance(named, str) else None

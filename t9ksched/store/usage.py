@@ -16,10 +16,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from t9ksched.store.bulk import Bulk
 from t9ksched.store.database import Database
-from t9ksched.store.history import BOUND, Event, Sight
+from t9ksched.store.history import ACCEPTED, BOUND, Event, Sight
 from t9ksched.store.rows import BATCH, among, upserting
 from t9ksched.store.spans import (
     EVENTS,
+    SCHEDULER,
     SUMMED,
     WHOLE,
     Amount,
@@ -275,7 +276,8 @@ def _earlier(connection: Connection, uids: Collection[str]) -> list[Event]:
     if not uids:
         return []
     submitter = history.c.detail["submitter"].as_string()
-    chosen = among(connection, history.c.uid, uids) & history.c.event.in_(_WHOLE)
+    speaks = (history.c.event != ACCEPTED) | (history.c.actor != SCHEDULER) | submitter.is_not(None)
+    chosen = among(connection, history.c.uid, uids) & history.c.event.in_(_WHOLE) & speaks
     query = select(history.c.uid, history.c.event, history.c.actor, submitter).where(chosen).order_by(history.c.id)
     return [
         Event(uid=uid, event=event, at=_ANY_TIME, actor=actor, detail={"submitter": submitter})
