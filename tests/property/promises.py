@@ -222,8 +222,8 @@ def _victims(world: World, plan: Plan, policy: Policy) -> None:
         if "preempt" not in policy.actions or not theirs.preemptible:
             raise Broken("5 only those who may be victims", f"{line.pod} for {by.uid}: its queue is safe")
         if not ((lower or inside) and not young):
-            left = [pod for pod in victim.bound() if not pod.leaving and not _goes(plan, pod)]
-            if not (yields and left):
+            left = [pod for pod in victim.bound() if not pod.leaving and pod.uid not in going[line.gang]]
+            if not (yields and left):  # whoever comes later in the plan may still take those who are left, by rank
                 raise Broken("5 only those who may be victims", f"{line.pod} of {theirs.name} for {by.uid}")
     for uid, pods in going.items():
         group = world.groups[uid]
