@@ -21,7 +21,7 @@ from t9ksched.scheduler.avoided import TurnedAway
 from t9ksched.scheduler.journal import Journal
 from t9ksched.scheduler.notices import Notices, reference
 from t9ksched.scheduler.records import FINISHED, GangRecord
-from t9ksched.scheduler.shapes import JobView, Json, card_model, identity, job_shape, job_view, phase_now
+from t9ksched.scheduler.shapes import JobView, Json, card_model, identity, job_shape, job_view, on_its_way, phase_now
 from t9ksched.scheduler.state import ClusterState
 from t9ksched.store import history
 from t9ksched.store.acceptances import Acceptance
@@ -31,7 +31,7 @@ from t9ksched.store.jobs import Written
 
 JOB_PERIOD: Final = 1.0
 FIRST_PERIOD: Final = 2.0
-"""Seconds that a new job may wait before it is written: most have their places by then."""
+"""Seconds that a job may wait before it is written when it is new, or being bound: most have their places by then."""
 _JOBS_A_SLICE: Final = 50
 _MOST_WAITING: Final = 2000
 _TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
@@ -277,7 +277,8 @@ class Narrator:
         if uid in self._later:
             return True
         wrote = self._wrote.get(uid)
-        if wrote is None and before is not None:
+        # What is being bound is told when that has come to an end: till then it has no reason to wait, and no place.
+        if wrote is None and before is not None and not on_its_way(self._state, uid):
             return False
         now = asyncio.get_running_loop().time()
         self._later[uid] = now + FIRST_PERIOD if wrote is None else wrote + COUNTS_PERIOD

@@ -91,6 +91,11 @@ def phase_now(state: ClusterState, uid: str) -> str | None:
     return None if record is None and not gangs else _phase(record, gangs)
 
 
+def on_its_way(state: ClusterState, uid: str) -> bool:
+    """Whether pods of the job of that UID are being bound."""
+    return any(pod.assumed for gang in _groups(state, uid) for pod in gang.members.values())
+
+
 def phase(view: JobView) -> str:
     """The job's own phase where its controller keeps one, else what its pods say."""
     return _phase(view.record, view.gangs)

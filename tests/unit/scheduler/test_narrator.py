@@ -8,12 +8,16 @@ import msgspec
 import pytest
 
 from t9ksched.model.pod import decode_pod
+from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler import narrator as module
 from t9ksched.scheduler.feeds import decoder
 from t9ksched.scheduler.narrator import Narrator
 from t9ksched.scheduler.records import PodGroupObject
 from t9ksched.scheduler.state import ClusterState
 from t9ksched.store.jobs import JobRecord, Written
+
+
+WHY = Reason(Code.VOLUME_NOT_BOUND, "its claim finds no free volume")
 
 
 class Journal:
@@ -35,6 +39,12 @@ class Journal:
         self.events.append(event.event)  # type: ignore[attr-defined]
 
 
+class Silent:
+    """Writes no events."""
+
+    def gang(self, *_: object, **__: object) -> None: ...
+
+
 def see(state: ClusterState, *, node: str = "", phase: str = "Pending") -> None:
     metadata = {"name": "p", "namespace": "ns", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"}
     spec = {"schedulerName": "t9k-scheduler", "nodeName": node, "containers": [{"name": "main"}]}
@@ -52,7 +62,7 @@ class Telling:
 
     def __init__(self) -> None:
         self.state, self.journal = ClusterState(), Journal()
-        self.narrator = Narrator(self.state, self.journal, None, lambda: 1)  # type: ignore[arg-type]
+        self.narrator = Narrator(self.state, self.journal, Silent(), lambda: 1)  # type: ignore[arg-type]
 
     def see(self, *, node: str = "", phase: str = "Pending") -> None:
         see(self.state, node=node, phase=phase)
@@ -93,6 +103,28 @@ async def test_what_was_put_off_is_written_in_its_time(monkeypatch: pytest.Monke
         one.see(node="n1")
         await one.told(2)
         assert one.journal.jobs[-1].shape["members"]["bound"] == 1
+
+
+async def test_an_attempt_to_bind_that_fails_is_not_written_as_waiting_without_a_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with telling(monkeypatch, first=0.1, counts=0.01) as one:
+        (pod,) = one.state.pods.values()
+        assert pod.gang is not None
+        one.narrator.waits("u", (WHY,), None, 1)
+        await one.told(1)
+        assert one.journal.jobs[-1].shape["reason"] == {"code": str(WHY.code), "message": WHY.message}
+        await asyncio.sleep(0.03)  # so long ago that the next change is told at once
+        pod.assumed = "n1"
+        one.narrator.placed("u", 2)
+        one.state.changed_jobs.add("u")
+        one.narrator.wake()
+        await until(lambda: bool(one.narrator._later))
+        one.state.refuse("u", WHY, 3, keep_place=False)
+        one.state.changed_jobs.add("u")
+        one.narrator.wake()
+        await until(lambda: not one.narrator._later)
+        assert [job.shape["reason"] is None for job in one.journal.jobs] == [False]
 
 
 async def test_what_was_written_before_a_restart_is_not_written_again() -> None:
