@@ -16,7 +16,6 @@ from t9ksched.scheduler.records import PodGroupObject
 from t9ksched.scheduler.state import ClusterState
 from t9ksched.store.jobs import JobRecord, Written
 
-
 WHY = Reason(Code.VOLUME_NOT_BOUND, "its claim finds no free volume")
 
 
