@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from sqlalchemy import insert, select, text
+from sqlalchemy import bindparam, insert, select, text, update
+from sqlalchemy.dialects import postgresql, sqlite
 
-from t9ksched.store import Store
+from t9ksched.store import Store, bulk
 from t9ksched.store.bulk import Bulk, Statement
 from t9ksched.store.history import Event
-from t9ksched.store.rows import lengths
-from t9ksched.store.tables import history
+from t9ksched.store.rows import lengths, upserting
+from t9ksched.store.tables import history, usage_sum
 
 NAMES = ("at", "event", "kind", "namespace", "name", "uid", "queue", "actor", "detail")
 MOMENTS = [
@@ -42,10 +43,10 @@ async def test_both_ways_leave_the_same_bytes(store: Store) -> None:
 
 
 async def test_a_time_without_a_zone_is_refused(store: Store) -> None:
-    bulk: Bulk[Event] = Bulk(history, NAMES, lambda _: insert(history))
+    written: Bulk[Event] = Bulk(history, NAMES, lambda _: insert(history))
     with pytest.raises(Exception, match="carry a zone"):
         async with store.database.write() as connection:
-            await connection.run_sync(bulk.write, [Event(event="bound", at=datetime(2026, 1, 1))])  # noqa: DTZ001
+            await connection.run_sync(written.write, [Event(event="bound", at=datetime(2026, 1, 1))])  # noqa: DTZ001
 
 
 async def test_objects_are_written_as_their_rows_would_be_and_texts_are_cut(store: Store) -> None:
@@ -56,13 +57,65 @@ async def test_objects_are_written_as_their_rows_would_be_and_texts_are_cut(stor
     ]
     told = {"x" * 253: "x" * 300, "nul\ufffd": "nul\x00", "plain": "plain"}
     cut = lengths(history, "kind", "namespace", "name", "queue", "actor")
-    bulk: Bulk[Event] = Bulk(history, NAMES, lambda _: insert(history), cut=cut)
+    written: Bulk[Event] = Bulk(history, NAMES, lambda _: insert(history), cut=cut)
     async with store.database.write() as connection:
         await connection.execute(insert(history), [{name: getattr(event, name) for name in NAMES} for event in events])
-        await connection.run_sync(bulk.write, [replace(event, name=told[str(event.name)]) for event in events])
-        await connection.run_sync(bulk.write, [])
+        await connection.run_sync(written.write, [replace(event, name=told[str(event.name)]) for event in events])
+        await connection.run_sync(written.write, [])
     columns = ", ".join(f"CAST({name} AS TEXT)" for name in NAMES)
     async with store.database.read() as connection:
         raw = [tuple(found) for found in await connection.execute(text(f"SELECT {columns} FROM history ORDER BY id"))]
     assert len(raw) == 2 * len(events)
     assert raw[: len(events)] == raw[len(events) :]
+
+
+async def test_hundreds_of_rows_are_written_in_their_order(store: Store) -> None:
+    events = [Event(event="bound", at=MOMENTS[0], name=f"p{number}", detail={"n": number}) for number in range(621)]
+    await store.history.append_many(events)
+    found = await store.history.list(limit=1000)
+    assert [(event.name, event.detail) for event in found] == [(event.name, event.detail) for event in events]
+
+
+async def test_rows_of_one_key_are_added_up_one_after_the_other(store: Store) -> None:
+    class Sum:
+        day, queue, submitter, namespace, model, resource, held, jobs = "2026-01-01", "q", "s", "n", "m", "r", 0, 1
+        amount = 2
+
+    names = [column.name for column in usage_sum.columns]
+    statement = upserting(usage_sum, names, adds=("amount", "held", "jobs"))
+    async with store.database.write() as connection:
+        await connection.run_sync(statement.write, [Sum()] * 600)
+    async with store.database.read() as connection:
+        assert (await connection.execute(select(usage_sum.c.amount, usage_sum.c.jobs))).all() == [(1200, 600)]
+
+
+class Speaks:
+    def __init__(self, dialect: Any) -> None:
+        self.dialect = dialect
+
+
+def blocks(statement: Statement, dialect: Any, rows: int) -> list[int]:
+    """How many rows each of its steps takes, one after the other."""
+    speaker = Speaks(dialect)
+    prepared = statement.prepared(speaker, [row(MOMENTS[0], {})] * rows)
+    width = len(prepared.parameters[0])
+    return [len(one) // width for step in statement._steps(speaker, prepared) for one in step.parameters]
+
+
+def test_sqlite_takes_many_rows_at_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    def inserting() -> Statement:
+        return Statement({name: history.c[name].type for name in NAMES}, lambda _: insert(history).inline())
+
+    assert blocks(inserting(), sqlite.dialect(), 502) == [250, 250, 1, 1]
+    assert blocks(inserting(), sqlite.dialect(), 3) == [1, 1, 1]
+    assert blocks(inserting(), postgresql.dialect(), 300) == [1] * 300
+    monkeypatch.setattr(bulk, "_MOST_PARAMETERS", 999)
+    assert blocks(inserting(), sqlite.dialect(), 230) == [111, 111, *[1] * 8]
+
+
+def test_what_is_no_insertion_is_executed_row_by_row() -> None:
+    statement = Statement(
+        {name: history.c[name].type for name in NAMES},
+        lambda _: update(history).values({name: bindparam(name) for name in NAMES}),
+    )
+    assert blocks(statement, sqlite.dialect(), 300) == [1] * 300
