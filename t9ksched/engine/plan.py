@@ -32,6 +32,7 @@ from t9ksched.engine.view import View
 from t9ksched.model.gang import Gang, Member
 from t9ksched.model.hold import VICTIMS, Hold
 from t9ksched.model.reasons import Code, Reason
+from t9ksched.model.volumes import FREE_PREFIX
 
 __all__ = ["Assignment", "Eviction", "Plan", "Planner", "Stats", "Waiting", "plan"]
 
@@ -142,7 +143,9 @@ class Planner:
 
     def _total(self, queue: str) -> dict[str, int]:
         totals = self._trial.memo.total(self._view.queues[queue].spec.node_selector).tolist()
-        return dict(zip(self._trial.nodes.static.resources, totals, strict=True))
+        found = dict(zip(self._trial.nodes.static.resources, totals, strict=True))
+        # Nobody is charged with free volumes, so they are no part of a share while a plan is made either.
+        return {name: amount for name, amount in found.items() if not name.startswith(FREE_PREFIX)}
 
     def _without_queue(self, name: str, gangs: list[Gang]) -> None:
         reasons = (explain.queue_not_found(name),)

@@ -21,6 +21,13 @@ BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
 ATTACH_PREFIX: Final = "attachable-volumes-csi-"
 """A node's limit of attached volumes of one driver, written as a resource (Kubernetes' own name for it)."""
+FREE_PREFIX: Final = "free-volumes-"
+"""The free volumes of a class that lie on a node, written as a resource of the node."""
+FREE: Final = ("Available", "Pending")
+"""Phases of volumes that may still be bound to a claim."""
+ANYWHERE: Final = ""
+"""Stands for no node in particular, see `PersistentVolume.hosts`."""
+_HOSTS: Final = ("kubernetes.io/hostname", "metadata.name")
 _DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
 _WAIT: Final = "WaitForFirstConsumer"
 
@@ -108,6 +115,18 @@ class PersistentVolume(msgspec.Struct, gc=False):
         required = (self.spec.node_affinity or {}).get("required")
         return NodeSelector.parse(required.get("nodeSelectorTerms") or []) if required else None
 
+    def hosts(self) -> frozenset[str]:
+        """The nodes that it lies on, by hostname or name; only `ANYWHERE` when its affinity does not name them."""
+        try:
+            affinity = self.affinity()
+        except Invalid:
+            return frozenset()
+        found: set[str] = set()
+        for term in affinity.terms if affinity else ():
+            named = [one for one in (*term.labels, *term.fields) if one.key in _HOSTS and one.operator == "In"]
+            found.update(named[0].values if named else (ANYWHERE,))
+        return frozenset((ANYWHERE,)) if affinity is None or ANYWHERE in found else frozenset(found)
+
     def reachable(self, labels: dict[str, str], node: str) -> bool:
         """Whether a node of these labels and this name reaches it; a malformed affinity names no node."""
         try:
@@ -147,6 +166,11 @@ class StorageClass(msgspec.Struct, gc=False, rename="camel"):
     def provisions(self) -> bool:
         """Whether volumes are made on demand."""
         return self.provisioner not in ("", NO_PROVISIONER)
+
+    @property
+    def lies_ready(self) -> bool:
+        """Whether its claims wait for a node and take a volume that exists already."""
+        return self.waits and not self.provisions
 
     @property
     def default(self) -> bool:
@@ -219,7 +243,7 @@ def storage(amounts: Quantities | None) -> int:
 def fits(volume: PersistentVolume, claim: Claim, storage_class: str) -> bool:
     """Whether an unbound claim of that class could be bound to this volume, wherever its pod runs."""
     spec, wanted = volume.spec, claim.spec
-    if volume.metadata.deletion_timestamp or volume.status.phase not in ("Available", "Pending"):
+    if volume.metadata.deletion_timestamp or volume.status.phase not in FREE:
         return False
     reference = spec.claim_ref
     if reference is not None:

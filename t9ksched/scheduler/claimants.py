@@ -62,7 +62,12 @@ class Claimants:
             record.claims,
             node_exists=node_exists,
             other_user=lambda claim: self._first_user(record, claim),
+            shared=lambda claim: self._shared(record, claim),
         )
+
+    def _shared(self, record: PodRecord, claim: str) -> bool:
+        users = self._users.get((record.namespace, claim), {}).values()
+        return any(user is not record and not user.finished for user in users)
 
     def _first_user(self, record: PodRecord, claim: str) -> str:
         users = [user for user in self._users.get((record.namespace, claim), {}).values() if not user.finished]

@@ -4,9 +4,12 @@ A bound claim brings the node affinity of its volume. A claim that waits for its
 allows: the topologies of its provisioner, and the places of free volumes that fit. A missing, unbound or exclusively
 used claim keeps its pod waiting with a reason that names it. Volumes of drivers with attach limits are counted as a
 resource of the node, one each, also where pods of one node share a volume.
+
+Free volumes that lie on nodes are counted as a resource too, so that no node is chosen for more pods than it has
+volumes for: nobody goes for a gang that could not start then. All free volumes of a class count, whichever fit.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
@@ -17,7 +20,10 @@ from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.model.volumes import (
+    ANYWHERE,
     ATTACH_PREFIX,
+    FREE,
+    FREE_PREFIX,
     Claim,
     CsiNode,
     PersistentVolume,
@@ -25,6 +31,7 @@ from t9ksched.model.volumes import (
     claim_names,
     fits,
 )
+from t9ksched.scheduler.records import HOSTNAME
 
 __all__ = ["Claim", "Claims", "CsiNode", "Meaning", "PersistentVolume", "StorageClass", "claim_names"]
 
@@ -39,13 +46,14 @@ class Meaning:
         affinity: each must hold for its node.
         attach: how many volumes it attaches, by resource name, sorted; only where some node has a limit.
         reasons: why it waits whatever room there is.
-        unbound: claims that are bound only when its node is chosen.
+        unbound: claims that are bound only when its node is chosen, each with the resource by which free volumes are
+            counted for it; empty where they are not.
     """
 
     affinity: tuple[NodeSelector, ...] = ()
     attach: tuple[tuple[str, int], ...] = ()
     reasons: tuple[Reason, ...] = ()
-    unbound: tuple[str, ...] = ()
+    unbound: tuple[tuple[str, str], ...] = ()
 
     def on(self, pod_class: PodClass) -> PodClass:
         """The class with these constraints instead of those it had."""
@@ -67,20 +75,55 @@ class Claims:
     limits: dict[str, dict[str, int]] = field(default_factory=dict)
     limited: set[str] = field(default_factory=set)
     """Resource names of drivers that have a limit on some node; it only grows."""
+    counted: set[str] = field(default_factory=set)
+    """Classes whose free volumes are counted on each node; it only grows."""
     _by_class: defaultdict[str, dict[str, PersistentVolume]] = field(default_factory=lambda: defaultdict(dict))
+    _lying: defaultdict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    """By class, how many free volumes lie where."""
+    _node_of: dict[str, str] = field(default_factory=dict)
+    """Node by hostname."""
 
-    def add_volume(self, volume: PersistentVolume) -> None:
-        """A volume appeared or changed."""
-        self.drop_volume(volume.metadata.name)
+    def add_volume(self, volume: PersistentVolume) -> list[str | None]:
+        """A volume appeared or changed. Returns the nodes on which other volumes are free now; None stands for all."""
+        before = self._uncount(volume.metadata.name)
         self.volumes[volume.metadata.name] = volume
         if volume.status.phase != "Bound":
             self._by_class[volume.spec.storage_class_name][volume.metadata.name] = volume
+        return self._nodes(before ^ self._count(volume, 1))
 
-    def drop_volume(self, name: str) -> None:
-        """A volume is gone."""
+    def drop_volume(self, name: str) -> list[str | None]:
+        """A volume is gone. Returns the nodes, as `add_volume`."""
+        return self._nodes(self._uncount(name))
+
+    def _uncount(self, name: str) -> set[tuple[str, str]]:
         known = self.volumes.pop(name, None)
-        if known is not None:
-            self._by_class[known.spec.storage_class_name].pop(name, None)
+        if known is None:
+            return set()
+        self._by_class[known.spec.storage_class_name].pop(name, None)
+        return self._count(known, -1)
+
+    def _count(self, volume: PersistentVolume, sign: int) -> set[tuple[str, str]]:
+        """Count a volume where it lies, if it is free. Returns class and host wherever that makes a difference."""
+        kind = volume.spec.storage_class_name
+        if volume.status.phase not in FREE:
+            return set()
+        hosts, lying = volume.hosts(), self._lying[kind]
+        for host in hosts:
+            lying[host] += sign
+        # With one that is reached from anywhere there is no limit: the second makes no difference.
+        return {(kind, host) for host in hosts if host != ANYWHERE or lying[host] == max(sign, 0)}
+
+    def _nodes(self, changed: set[tuple[str, str]]) -> list[str | None]:
+        hosts = {host for kind, host in changed if kind in self.counted}
+        return [None] if ANYWHERE in hosts else [self._node_of.get(host, host) for host in sorted(hosts)]
+
+    def add_class(self, kind: StorageClass) -> bool:
+        """A class appeared or changed; whether its free volumes are counted on nodes from now on."""
+        self.classes[kind.metadata.name] = kind
+        fresh = kind.lies_ready and kind.metadata.name not in self.counted
+        if fresh:
+            self.counted.add(kind.metadata.name)
+        return fresh
 
     def add_limits(self, node: CsiNode) -> bool:
         """A node's drivers said what they can attach; whether a driver has a limit for the first time."""
@@ -90,11 +133,19 @@ class Claims:
         return bool(fresh)
 
     def limit(self, facts: NodeFacts) -> NodeFacts:
-        """The node with its attach limits as allocatable amounts; a driver that names none there has no limit."""
-        if not self.limited:
+        """The node with its attach limits as allocatable amounts, and the free volumes on it; a driver that names no
+        limit there has none.
+        """
+        host = facts.labels.get(HOSTNAME, facts.name)
+        self._node_of[host] = facts.name
+        if not (self.limited or self.counted):
             return facts
         own = self.limits.get(facts.name, {})
         amounts = {resource: own.get(resource, LARGEST) for resource in sorted(self.limited)}
+        for kind in sorted(self.counted):
+            lying = self._lying[kind]
+            free = sum(lying[name] for name in {host, facts.name})
+            amounts[FREE_PREFIX + kind] = LARGEST if lying[ANYWHERE] else free
         return replace(facts, allocatable={**facts.allocatable, **amounts})
 
     def meaning(
@@ -104,14 +155,16 @@ class Claims:
         *,
         node_exists: Callable[[str], bool] = lambda _: True,
         other_user: Callable[[str], str] = lambda _: "",
+        shared: Callable[[str], bool] = lambda _: False,
     ) -> Meaning:
         """What a pod's claims mean now.
 
-        `other_user(claim)` names the pod that comes first where only one pod may use a claim, empty for nobody.
+        `other_user(claim)` names the pod that comes first where only one pod may use a claim, empty for nobody. A claim
+        that is `shared` takes one volume for several pods, so none of them is counted with it.
         """
         affinity: list[NodeSelector] = []
         reasons: list[Reason] = []
-        unbound: list[str] = []
+        unbound: list[tuple[str, str]] = []
         attach: defaultdict[str, int] = defaultdict(int)
         for name in dict.fromkeys(names):
             claim = self.claims.get((namespace, name))
@@ -132,7 +185,8 @@ class Claims:
             elif claim.status.phase == "Pending" and not claim.spec.volume_name and kind is not None and kind.waits:
                 found = self._where(claim, kind, node_exists)
                 driver = kind.provisioner
-                unbound.append(name)
+                counts = kind.lies_ready and kind.metadata.name in self.counted and not shared(name)
+                unbound.append((name, FREE_PREFIX + kind.metadata.name if counts else ""))
             else:
                 found = _waits(name, f"is {claim.status.phase}", f"bind the claim {namespace}/{name}")
                 driver = ""

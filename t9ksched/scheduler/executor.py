@@ -89,8 +89,9 @@ class Executor:
             record = self._state.pods.get(assignment.pod)
             if record is not None:
                 cards = {container: indices for container, _, indices in assignment.cards}
+                claims = tuple(name for name, _ in record.to_bind)
                 bindings.append(
-                    Binding(record.namespace, record.name, record.uid, assignment.node, cards, claims=record.to_bind)
+                    Binding(record.namespace, record.name, record.uid, assignment.node, cards, claims=claims)
                 )
         if any(binding.claims for binding in bindings):
             task = asyncio.create_task(self._prepare(bindings))

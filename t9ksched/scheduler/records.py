@@ -5,6 +5,7 @@ PodGroup with its members, or the virtual group of a single pod; it knows when i
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -96,8 +97,9 @@ class PodRecord(msgspec.Struct, eq=False):
     system: bool = False
     gates: tuple[Reason, ...] = ()
     unbound: tuple[Reason, ...] = ()
-    to_bind: tuple[str, ...] = ()
-    """Claims whose volumes are bound once a node was chosen, before the pod is."""
+    to_bind: tuple[tuple[str, str], ...] = ()
+    """Claims whose volumes are bound once a node was chosen, before the pod is; each with the resource by which free
+    volumes are counted for it, empty where they are not."""
     unpermitted: tuple[Reason, ...] = ()
     """Why it may not join the group that it names."""
     labels: dict[str, str] = msgspec.field(default_factory=dict)
@@ -247,7 +249,7 @@ class GangRecord(msgspec.Struct, eq=False):
             if reasons := pod.blocked:
                 blocked.update({(reason.code, reason.message): reason for reason in reasons})
             elif pod.pod_class is not None:
-                waiting.append(Member(pod.uid, pod.key, pod.role, _off(pod.pod_class, self.avoid)))
+                waiting.append(Member(pod.uid, pod.key, pod.role, _off(_taking(pod, pod.pod_class), self.avoid)))
         return Gang(
             uid=self.uid,
             name=self.key,
@@ -273,6 +275,14 @@ class GangRecord(msgspec.Struct, eq=False):
         return tuple(
             sorted({place for pod in self.living() if not pod.finished and (place := pod.node or pod.assumed)})
         )
+
+
+def _taking(pod: PodRecord, pod_class: PodClass) -> PodClass:
+    """The class with the free volumes that the pod needs on its node. It is not charged with them: once they are its
+    own they are free no more.
+    """
+    counts = Counter(resource for _, resource in pod.to_bind if resource)
+    return replace(pod_class, requests=tuple(sorted([*pod_class.requests, *counts.items()]))) if counts else pod_class
 
 
 def _off(pod_class: PodClass, nodes: frozenset[str]) -> PodClass:

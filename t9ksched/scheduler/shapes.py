@@ -13,6 +13,7 @@ from typing import Any
 from t9ksched.engine.nodes import LARGEST
 from t9ksched.model import names
 from t9ksched.model.quantity import from_units
+from t9ksched.model.volumes import FREE_PREFIX
 from t9ksched.scheduler import records
 from t9ksched.scheduler.charges import Charge, indices
 from t9ksched.scheduler.records import FINISHED, GangRecord, JobRecord, PodRecord
@@ -188,7 +189,11 @@ def node_shape(state: ClusterState, name: str) -> Json | None:
         if pod is not None:
             for resource, index, container in container_cards(charge):
                 holders[resource, index].append(_holder(pod, container))
-    limited = {resource: amount for resource, amount in facts.allocatable.items() if amount < LARGEST}
+    limited = {
+        resource: amount
+        for resource, amount in facts.allocatable.items()
+        if amount < LARGEST and not resource.startswith(FREE_PREFIX)
+    }
     product = card_model(facts.labels)
     memory = facts.labels.get("nvidia.com/gpu.memory", "")
     return {

@@ -13,7 +13,7 @@ from t9ksched.scheduler.records import PodRecord
 
 class Storage:
     """Fed by reflectors. `look_again` is told of pods whose claims may mean something else now, `limits_changed` of the
-    node whose limits changed; None stands for all nodes.
+    node whose limits or free volumes changed; None stands for all nodes.
     """
 
     def __init__(
@@ -44,23 +44,29 @@ class Storage:
 
     def upsert_volume(self, volume: PersistentVolume) -> None:
         """A PersistentVolume appeared or changed."""
-        self._claims.add_volume(volume)
+        self._free_changed(self._claims.add_volume(volume))
         self._look_again(self.claimants.placeless())
 
     def remove_volume(self, volume: PersistentVolume) -> None:
         """A PersistentVolume is gone."""
-        self._claims.drop_volume(volume.metadata.name)
+        self._free_changed(self._claims.drop_volume(volume.metadata.name))
         self._look_again(self.claimants.placeless())
 
     def upsert_class(self, kind: StorageClass) -> None:
         """A StorageClass appeared or changed."""
-        self._claims.classes[kind.metadata.name] = kind
+        if self._claims.add_class(kind):
+            self._limits_changed(None)
         self._look_again(self.claimants.placeless())
 
     def remove_class(self, kind: StorageClass) -> None:
         """A StorageClass is gone."""
         self._claims.classes.pop(kind.metadata.name, None)
         self._look_again(self.claimants.placeless())
+
+    def _free_changed(self, nodes: Iterable[str | None]) -> None:
+        """Other volumes are free on these nodes than before."""
+        for node in nodes:
+            self._limits_changed(node)
 
     def upsert_csi_node(self, node: CsiNode) -> None:
         """What storage drivers say of a node appeared or changed."""
