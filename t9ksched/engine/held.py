@@ -22,6 +22,9 @@ class Held:
         self.whys = {hold.owner: hold.why for hold in holds}
         self._leased: Int64s = np.zeros_like(trial.free)
         """Room promised to those whose victims leave, shape (resources, nodes)."""
+        self._behind: Int64s = np.zeros_like(trial.free)
+        """The part of it that its owners lose first: all but what is kept for those who come first, see `keep`."""
+        self._first: set[str] = set()
         index = trial.nodes.static.index
         for hold in sorted(holds, key=lambda hold: (hold.owner, hold.node, hold.cards)):
             if hold.node in index and hold.since <= now and (not hold.until or now < hold.until):
@@ -30,6 +33,7 @@ class Held:
                 self.of.setdefault(hold.owner, []).append(placement)
                 if hold.why == VICTIMS:
                     self._leased[:, placement.row] += column.needs_vector
+                    self._behind[:, placement.row] += column.needs_vector
 
     def rooms(self) -> dict[int, tuple[object, ...]]:
         """What is held where and for whom, by row."""
@@ -61,15 +65,34 @@ class Held:
         for placement in placements:
             if self.whys[owner] == VICTIMS:
                 self._leased[:, placement.row] -= placement.column.needs_vector
+                if owner not in self._first:
+                    self._behind[:, placement.row] -= placement.column.needs_vector
         return placements
 
-    def lent(self, own: Sequence[Placement], coming: Int64s) -> dict[int, Int64s]:
-        """Room on an owner's nodes that is kept for others although pods still leave for them, by row.
+    def keep(self, owner: str, leaving: Int64s) -> None:
+        """An owner has had his turn: while pods leave his nodes, nobody after him takes what he waits for.
 
-        What has come free is whoever's turn it is first; those who leave make room for the others. `coming` is the room
-        of those who leave for certain: who was only chosen stays if the one he was chosen for finds another place.
+        If nobody leaves them, what is missing does not come, and he is not worth waiting for.
         """
-        others = {placement.row: self._leased[:, placement.row].copy() for placement in own}
+        own = self.of.get(owner, ())
+        if self.whys.get(owner) == VICTIMS and any(leaving[:, placement.row].any() for placement in own):
+            self._first.add(owner)
+            for placement in own:
+                self._behind[:, placement.row] -= placement.column.needs_vector
+
+    def lent(self, own: Sequence[Placement], free: Int64s, leaving: Int64s, certain: Int64s) -> dict[int, Int64s]:
+        """Room on an owner's nodes that is held for others and yet his to use, by row; his own is `free` already.
+
+        What has come free is whoever's turn it is first; those who leave make room for the others. `certain` is the
+        part of `leaving` that nothing keeps from coming: who was only chosen stays if the one he was chosen for finds
+        another place. Where those who leave do not make room for all, what is missing is missing for those behind.
+        """
+        mine: dict[int, Int64s] = {}
         for placement in own:
-            others[placement.row] -= placement.column.needs_vector
-        return {row: np.minimum(room, coming[:, row]) for row, room in others.items()}
+            mine[placement.row] = mine.get(placement.row, 0) + placement.column.needs_vector
+        found = {}
+        for row, needs in mine.items():
+            missing = np.maximum(needs - free[:, row] - leaving[:, row], 0)
+            lost = np.minimum(missing, self._behind[:, row] - needs)
+            found[row] = np.minimum(self._leased[:, row] - needs, certain[:, row] + lost)
+        return found

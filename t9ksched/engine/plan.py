@@ -103,7 +103,10 @@ class Planner:
             else:
                 line = self._minima[name]
                 paid = self._stats.placed + self._stats.preempted
-                self._judge(line.pop())
+                gang = line.pop()
+                self._judge(gang)
+                if gang.uid in self._promised:
+                    self._held.keep(gang.uid, self._victims().leaving)
                 self._order.served(more=bool(line), grown=self._stats.placed + self._stats.preempted > paid)
         return self._in_surplus and self._order.best() is None
 
@@ -218,7 +221,8 @@ class Planner:
             for placement in own:
                 trial.release(placement)
             if self._held.whys[gang.uid] == VICTIMS:
-                lent = self._held.lent(own, self._victims().certain)
+                victims = self._victims()
+                lent = self._held.lent(own, trial.free, victims.leaving, victims.certain)
                 trial.lend(lent)
             start = trial.mark()
         self._stats.tried += 1

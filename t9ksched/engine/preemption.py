@@ -103,8 +103,10 @@ class Preemption:
         self.coming: Int64s = np.zeros_like(trial.free)
         """Room of those who are on their way out, shape (resources, nodes)."""
         self._give(self.coming, ~tenants.staying)
+        self.leaving: Int64s = self.coming.copy()
+        """The part of it that was on its way when the cycle began."""
         self.certain: Int64s = np.zeros_like(trial.free)
-        """The part of it that nothing can keep from coming: who was only chosen may still stay."""
+        """The part of that that nothing can keep from coming: who was only chosen may still stay."""
         self._give(self.certain, tenants.asked)
         self._leave(~tenants.staying)
         self._known: dict[tuple[str, int], _Candidates] = {}

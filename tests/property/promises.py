@@ -109,6 +109,8 @@ class _Rooms:
         self._shapes = {name: [pod.shape for pod in world.on(name)] for name in world.nodes}
         self._leaving = {name: [pod.shape for pod in world.on(name) if pod.leaving] for name in world.nodes}
         self._holds = [hold for hold in world.holds if hold.node in world.nodes]
+        self._took: Counter[tuple[str, str, str]] = Counter()
+        """What a gang has taken on a node, by resource."""
 
     def walk(self, placed: Sequence[Placed]) -> None:
         """Each line, the ones before it carried out."""
@@ -126,16 +128,24 @@ class _Rooms:
         name, shape = one.line.node, one.pod.shape
         node, used = self._world.nodes[name], self._used[name]
         used.update(shape.requests())
-        held = requests_of(hold for hold in self._holds if hold.node == name)
-        if any(hold.owner == one.group.uid and hold.node == name for hold in self._world.holds):
+        here = [hold for hold in self._holds if hold.node == name]
+        held, first = requests_of(here), requests_of(hold for hold in here if self._waits_ahead(hold.owner, one))
+        mine = requests_of(hold for hold in self._world.holds if (hold.owner, hold.node) == (one.group.uid, name))
+        if mine:
             # Who was promised room here himself may take what came free first: those who leave make room for the rest.
             for pod in self._world.on(name):
                 if pod.leaving or _goes(self._plan, pod):
                     held.subtract(pod.shape.requests())
+                    first.subtract(pod.shape.requests())
         for resource, units in shape.requests().items():
             if units and used[resource] > node.has()[resource]:
                 raise Broken("1 no node beyond what it has", f"{one.pod.uid} on {name}: {resource} {used[resource]}")
-            if units and used[resource] + max(0, held[resource]) > node.has()[resource]:
+            self._took[one.group.uid, name, resource] += units
+            keeps = held
+            if not one.surplus and self._took[one.group.uid, name, resource] <= mine[resource]:
+                # No more than he was promised: if that is too much, not all can be kept, and those behind him lose.
+                keeps = first
+            if units and used[resource] + max(0, keeps[resource]) > node.has()[resource]:
                 raise Broken("6 room goes to its preemptor", f"{one.pod.uid} takes {resource} held on {name}")
         mask = dict(one.line.masks).get(GPU, 0)
         if mask.bit_count() != shape.gpu or mask >= 1 << node.gpu:
@@ -143,6 +153,13 @@ class _Rooms:
         if any(mask & other for other in self._cards[name]):
             raise Broken("1 no card is given twice", f"{one.pod.uid} gets {mask:b} on {name}")
         self._cards[name].append(mask)
+
+    def _waits_ahead(self, owner: str, one: Placed) -> bool:
+        """Whether an owner whose turn was before a line's still waits for pods that leave his nodes."""
+        nodes = {hold.node for hold in self._holds if hold.owner == owner}
+        waits = any(entry.gang == owner for entry in self._plan.waiting)
+        left = any(pod.leaving for name in nodes for pod in self._world.on(name))
+        return waits and left and _is_behind(self._world, one, self._world.groups[owner])
 
     def _place(self, one: Placed) -> None:
         world, shape = self._world, one.pod.shape
@@ -274,7 +291,8 @@ def _room_is_made(world: World, placed: Sequence[Placed], plan: Plan) -> None:
 def can_take_up(world: World, plan: Plan, uid: str) -> bool:
     """Whether a gang that the plan leaves waiting could go to the very places it was promised, after all it decides.
 
-    Where rules about other pods decide, nobody can tell: they may have come near since.
+    Where rules about other pods decide, nobody can tell: they may have come near since. What is held for others whose
+    victims are gone too is no excuse: when not all can be kept, one of them starts at the cost of the others.
     """
     group = world.groups[uid]
     queue = world.queues[group.queue]
@@ -286,6 +304,8 @@ def can_take_up(world: World, plan: Plan, uid: str) -> bool:
         return False
     placed = _placed(world, plan)
     others = [hold for hold in (*world.holds, *plan.holds) if hold.owner != uid]
+    lasting = [hold for hold in world.holds if hold.owner != uid and world.is_left(hold.owner)]
+    lasting += [hold for hold in plan.holds if hold.owner != uid]
     payers = [hold for hold in others if world.groups[hold.owner].queue == queue.name]
     charged = world.charged(queue.name) + _demand([one for one in placed if one.group.queue == queue.name])
     charged += requests_of(payers) + requests_of(mine)
@@ -301,7 +321,7 @@ def can_take_up(world: World, plan: Plan, uid: str) -> bool:
         if not all(allowed(node, queue, _shape(hold)) for hold in here):
             return False
         taken = world.used(name) + _demand(landed) + requests_of(here)
-        taken += requests_of(hold for hold in others if hold.node == name)
+        taken += requests_of(hold for hold in lasting if hold.node == name)
         if any(taken[resource] > node.has()[resource] for resource in requests_of(here)):
             return False
         ports = [pod.shape.port for pod in world.on(name)] + [one.pod.shape.port for one in landed]

@@ -294,6 +294,31 @@ def test_nobody_starts_in_what_came_free_for_another_while_his_own_victim_may_st
     assert [one.gang for one in asked.assignments] == ["q"]
 
 
+SHORT = {
+    "who comes first starts": (2, ["n0"], [], ["p"]),
+    "who comes first has no use for what is left": (4, ["n0"], [], ["q"]),
+    "who comes first waits for room elsewhere": (2, ["n0", "n1"], [0], []),
+    "nobody leaves elsewhere any more": (2, ["n0", "n1"], [], ["q"]),
+}
+
+
+@pytest.mark.parametrize(("cards", "on", "leaving", "started"), SHORT.values(), ids=SHORT)
+def test_of_what_cannot_all_be_kept_who_comes_first_has_what_he_was_promised(
+    cards: int, on: list[str], leaving: list[int], started: list[str]
+) -> None:
+    """A stranger took one card of `n0` before all victims there had ended: three are free, and more are promised."""
+    nodes = [node("n0", gpu=4), node("n1", gpu=2)]
+    stranger = running("x", "other", ["n0"], gpu=1, cards=[1])
+    low = running("low", "low", ["n1"], gpu=2, cards=[3], leaving=leaving)
+    held = [Hold("p", name, pod_class(gpu=cards), why=VICTIMS) for name in on]
+    held.append(Hold("q", "n0", pod_class(gpu=2), why=VICTIMS))
+    wants = [gang("p", "top", len(on), gpu=cards, created=1), gang("q", "top", gpu=2, created=2)]
+    found = decide(view(nodes, wants, LOW_HIGH, held, [stranger, low]))
+    assert list(dict.fromkeys(one.gang for one in found.assignments)) == started
+    assert codes(found) == {name: "WaitingForVictims" for name in ("p", "q") if name not in started}
+    assert gone(found) == []
+
+
 def test_room_that_is_promised_is_no_company_yet_but_keeps_others_off() -> None:
     nodes = [node(f"n{at}", cpu=8) for at in range(2)]
     app = Peers(LabelSelector.parse({"matchLabels": {"app": "p"}}), ("test",))
