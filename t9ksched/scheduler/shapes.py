@@ -156,7 +156,7 @@ def job_shape(view: JobView, state: ClusterState) -> Json:
         },
         "gpus": cards,
         "submittedAt": timestamp(view.created),
-        "startedAt": timestamp(started) if started else None,
+        "startedAt": timestamp(started),
         "finishedAt": timestamp(record.finished) if record else None,
         "position": waiting.position if waiting else None,
         "reason": ({"code": str(waiting.reasons[0].code), "message": waiting.reasons[0].message} if waiting else None),

@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from t9ksched.store.bulk import Bulk
 from t9ksched.store.database import Database
-from t9ksched.store.history import ACCEPTED, BOUND, Event, Sight
+from t9ksched.store.history import ACCEPTED, Event, Sight
 from t9ksched.store.rows import BATCH, among, upserting
 from t9ksched.store.spans import (
     EVENTS,
@@ -64,7 +64,7 @@ class Usage:
         if not told:
             return
         jobs = _jobs(connection, {str(event.uid) for event in told})
-        fresh = {str(event.uid) for event in told if event.event == BOUND and cards_of(event)} - jobs.keys()
+        fresh = {str(event.uid) for event in told if cards_of(event)} - jobs.keys()
         told = [event for event in told if event.uid in jobs or event.uid in fresh]
         if not told:
             return
