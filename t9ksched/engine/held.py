@@ -1,9 +1,10 @@
 """Room that is held, in one cycle: taken off the trial at the beginning, and its owner's again when it is his turn."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from t9ksched.engine.masks import Mask
 from t9ksched.engine.nodes import Int64s
 from t9ksched.engine.trial import ClassColumn, Placement, Trial
 from t9ksched.model.hold import VICTIMS, Hold
@@ -87,12 +88,31 @@ class Held:
         part of `leaving` that nothing keeps from coming: who was only chosen stays if the one he was chosen for finds
         another place. Where those who leave do not make room for all, what is missing is missing for those behind.
         """
-        mine: dict[int, Int64s] = {}
-        for placement in own:
-            mine[placement.row] = mine.get(placement.row, 0) + placement.column.needs_vector
         found = {}
-        for row, needs in mine.items():
+        for row, needs in _by_row(own).items():
             missing = np.maximum(needs - free[:, row] - leaving[:, row], 0)
             lost = np.minimum(missing, self._behind[:, row] - needs)
             found[row] = np.minimum(self._leased[:, row] - needs, certain[:, row] + lost)
         return found
+
+    def alone(
+        self, own: Sequence[Placement], free: Int64s, lent: Mapping[int, Int64s]
+    ) -> tuple[dict[int, Int64s], Mask]:
+        """What is to be lent, by row, and the nodes, so that an owner finds what is held for him and nothing else.
+
+        `lent` is what he may use beside what is free.
+        """
+        nodes = np.zeros(free.shape[1], np.bool_)
+        found = {}
+        for row, needs in _by_row(own).items():
+            nodes[row] = True
+            found[row] = np.minimum(free[:, row] + lent.get(row, 0), needs) - free[:, row]
+        return found, nodes
+
+
+def _by_row(own: Sequence[Placement]) -> dict[int, Int64s]:
+    """What is held on each node."""
+    found: dict[int, Int64s] = {}
+    for placement in own:
+        found[placement.row] = found.get(placement.row, 0) + placement.column.needs_vector
+    return found

@@ -176,19 +176,18 @@ class Planner:
         if members:
             together = () if gang.topology == "None" else (gang.topology, gang.levels, gang.nodes)
             ask = self._asks.get(gang.queue, members, together)
-            # Room that is held for it is not what those ahead wait for: nobody else may have that.
-            behind = None if gang.uid in self._held.of else self._behind(gang.queue, ask)
-            if behind is not None:
+            behind = self._behind(gang.queue, ask)
+            if behind is not None and gang.uid not in self._held.of:
                 self._stay(gang, behind)
                 return
             promise = self._promised.get(gang.uid)
             if promise is not None:
                 self._ledger.uncharge(gang.queue, promise)
-            reasons = self._place(gang, ask, members)
+            reasons = self._place(gang, ask, members, behind)
             if reasons and promise is not None and self._kept(promise, ask):
                 self._ledger.charge(gang.queue, promise)
                 reasons = (explain.waiting_for_victims(0, 0), *reasons)
-            elif reasons and "preempt" in self._policy.actions:
+            elif reasons and behind is None and "preempt" in self._policy.actions:
                 reasons = self._preempt(gang, ask, reasons)
             if reasons:
                 if spec.ordering == "Strict":
@@ -199,8 +198,14 @@ class Planner:
         if rest:
             self._above.setdefault(gang.queue, []).append((gang, rest))
 
-    def _place(self, gang: Gang, ask: Ask, members: Sequence[Member]) -> tuple[Reason, ...]:
-        """Commit the gang and return no reason, or leave the trial as it was and return why."""
+    def _place(
+        self, gang: Gang, ask: Ask, members: Sequence[Member], behind: tuple[Reason, ...] | None
+    ) -> tuple[Reason, ...]:
+        """Commit the gang and return no reason, or leave the trial as it was and return why.
+
+        Room that is held for a gang is not what those ahead of it wait for: nobody else may have that. Whoever is
+        `behind` them may have no other.
+        """
         # For whoever was promised room the queue pays already: what one like it was told is not true of it.
         if ask.over_quota is not None and gang.uid not in self._promised:
             self._stats.alike += 1
@@ -217,24 +222,27 @@ class Planner:
         trial = self._trial
         mark = start = trial.mark()
         lent: dict[int, Int64s] = {}
+        nodes = None
         if own:
             for placement in own:
                 trial.release(placement)
             if self._held.whys[gang.uid] == VICTIMS:
                 victims = self._victims()
                 lent = self._held.lent(own, trial.free, victims.leaving, victims.certain)
-                trial.lend(lent)
+            if behind is not None:
+                lent, nodes = self._held.alone(own, trial.free, lent)
+            trial.lend(lent)
             start = trial.mark()
         self._stats.tried += 1
         if not own and (known := self._recall.answer(gang, ask)) is not None:
             ask.no_room = known
             return known
         self._recall.failures.tried += 1
-        fits = self._fit(gang, ask)
+        fits = self._fit(gang, ask, nodes)
         if lent:
             trial.lend({row: -room for row, room in lent.items()})
         if not fits:
-            reasons = self._why(gang, ask)
+            reasons = self._why(gang, ask) if behind is None else behind
             trial.undo(mark)
             if not own:
                 ask.no_room = reasons
@@ -354,22 +362,28 @@ class Planner:
             else:
                 self._trial.place_many(column, rows, counts, held=True)
 
-    def _fit(self, gang: Gang, ask: Ask) -> bool:
-        """Place the ask whole, within one domain where the gang wants that; or leave the trial as it was."""
+    def _fit(self, gang: Gang, ask: Ask, nodes: Mask | None = None) -> bool:
+        """Place the ask whole, within one domain where the gang wants that; or leave the trial as it was.
+
+        With `nodes`, on these alone.
+        """
         trial, groups = self._trial, ask.groups
+        trial.within(nodes)
         levels: Sequence[str] = gang.levels
+        placed = gang.topology == "None" and place_together(trial, groups)
         if gang.topology == "None":
-            if place_together(trial, groups):
-                return True
             levels = wanting_company(groups)
-        for scope in scopes(trial, groups, levels, gang.nodes):
-            trial.within(scope)
-            placed = place_together(trial, groups)
-            trial.within(None)
-            if placed:
-                self._scopes[gang.uid] = scope
-                return True
-        return gang.topology == "Preferred" and place_together(trial, groups)
+        if not placed:
+            for scope in scopes(trial, groups, levels, gang.nodes):
+                trial.within(scope if nodes is None else scope & nodes)
+                placed = place_together(trial, groups)
+                trial.within(nodes)
+                if placed:
+                    self._scopes[gang.uid] = scope
+                    break
+        placed = placed or (gang.topology == "Preferred" and place_together(trial, groups))
+        trial.within(None)
+        return placed
 
     def _why(self, gang: Gang, ask: Ask) -> tuple[Reason, ...]:
         """Reasons for no room; asks on the way whether it is others' promised room that is missing."""

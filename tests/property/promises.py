@@ -365,9 +365,8 @@ def _order(world: World, placed: Sequence[Placed], plan: Plan) -> None:
         queue = world.queues[ahead.queue]
         short = {resource for reason in told if reason.code == "QuotaExceeded" for resource in reason.needs}
         if queue.ordering == "Strict":
-            owners = {hold.owner for hold in world.holds}  # room held for somebody is not what those ahead wait for
             for one in later:
-                mine = one.group.queue == ahead.queue and one.group.uid not in owners
+                mine = one.group.queue == ahead.queue and not _in_own_room(world, one, placed)
                 if mine and _competes(world, queue, one, ahead, short):
                     raise Broken("8 only passed as its queue allows", f"{uid} by {one.pod.uid} in a strict queue")
         if not world.holds and not plan.holds and _would_fit(world, ahead, placed, later):
@@ -375,6 +374,14 @@ def _order(world: World, placed: Sequence[Placed], plan: Plan) -> None:
             refill = not _key(ahead)[0] and all(_key(one.group)[0] for one in later)
             promise = "3 refilled before anything new" if refill else "8 only passed as its queue allows"
             raise Broken(promise, f"{uid} would fit in the room of {', '.join(who)}")
+
+
+def _in_own_room(world: World, one: Placed, placed: Sequence[Placed]) -> bool:
+    """Whether a gang's minimum takes no more of a node than is held there for it: nobody ahead of it waits for that."""
+    uid, node = one.group.uid, one.line.node
+    held = requests_of(hold for hold in world.holds if (hold.owner, hold.node) == (uid, node))
+    here = [other for other in placed if (other.group.uid, other.line.node) == (uid, node) and not other.surplus]
+    return not one.surplus and _demand(here) <= held
 
 
 def _is_behind(world: World, one: Placed, ahead: Group) -> bool:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
+from msgspec.structs import replace
 
 from t9ksched.engine.plan import Planner
 from t9ksched.engine.policy import Policy
@@ -258,6 +259,34 @@ def test_strict_order_does_not_stop_who_has_its_own_room() -> None:
     found = decide(view([node("n", gpu=8)], gangs, {"q": queue(ordering="Strict")}, [held]))
     assert starts(found) == ["promised"]
     assert codes(found) == {"ahead": ["HeldForOther", "InsufficientResources"], "behind": ["Behind"]}
+
+
+@pytest.mark.parametrize("topology", ["None", "Preferred", "Required"])
+@pytest.mark.parametrize(
+    ("taken", "nodes", "started"),
+    [
+        ({}, ["n0", "n0", "n1"], ["promised"]),
+        ({"n1": 8}, [], []),  # n0 has room for all three, but whoever is ahead waits for a part of that
+        ({"n0": 8}, [], []),  # and so have n0 and n1
+    ],
+    ids=["whole", "lost one", "lost another"],
+)
+def test_in_a_strict_queue_promised_room_is_all_that_is_not_behind(
+    topology: str, taken: dict[str, int], nodes: list[str], started: list[str]
+) -> None:
+    live = table([node(name, gpu=gpu, labels={"zone": "z"}) for name, gpu in (("n0", 12), ("n1", 8), ("n2", 4))])
+    for name, cards in taken.items():
+        live.charge(["n0", "n1", "n2"].index(name), pod_class(gpu=cards), {GPU: (1 << cards) - 1})
+    holds = [Hold("promised", name, pod_class(gpu=4), why="victims") for name in ("n0", "n0", "n1")]
+    ahead, promised = gang("ahead", pods=4, gpu=4, priority=9), gang("promised", pods=3, gpu=4)
+    gangs = [ahead, promised if topology == "None" else replace(promised, topology=topology, levels=("zone",))]
+    found = decide(view(live, gangs, {"q": queue(ordering="Strict")}, holds))
+    assert starts(found) == started
+    assert sorted(one.node for one in found.assignments) == nodes
+    if not started:
+        assert codes(found)["promised"][-1] == "Behind"
+    free = decide(view(live, gangs, {"q": queue(ordering="BestEffort")}, holds))
+    assert starts(free) == ["promised"]
 
 
 def test_room_left_of_a_used_hold_is_free_again() -> None:
