@@ -58,7 +58,6 @@ class PartialGang:
     group: str
     placed: int
     minimum: int
-    missing_roles: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

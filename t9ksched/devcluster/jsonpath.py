@@ -16,7 +16,6 @@ class Path:
     """A parsed path; ValueError when it uses what is not known here."""
 
     def __init__(self, text: str) -> None:
-        self.text_form = text
         self._steps: list[re.Match[str]] = []
         at = 0
         text = text.strip().removeprefix("{").removesuffix("}").removeprefix("$")

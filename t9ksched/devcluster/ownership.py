@@ -123,11 +123,6 @@ def read(obj: Any, path: Path) -> Any:
     return obj
 
 
-def is_absent(value: Any) -> bool:
-    """Whether `read` found nothing."""
-    return value is _ABSENT
-
-
 def _element(items: Any, segment: str) -> Any:
     wanted = msgspec.json.decode(segment[2:].encode())
     for item in items if isinstance(items, list) else ():

@@ -170,11 +170,6 @@ _TYPE: Final = re.compile(r"(List|Dict)\[(?:str, )?(.+)\]")
 _SECONDS: Final = "%Y-%m-%dT%H:%M:%SZ"
 
 
-def has_model(name: str) -> bool:
-    """Whether the client library knows a model of that name."""
-    return hasattr(models, name)
-
-
 @cache
 def field_types(model: str) -> dict[str, str]:
     """The fields of a model by their JSON names, with their types as the library writes them."""

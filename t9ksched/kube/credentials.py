@@ -19,6 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import structlog
+
+log = structlog.get_logger(__name__)
+
 _PATIENCE: Final = 10.0
 """Seconds until a source that failed, or brought nothing new after a refusal, is read again."""
 
@@ -45,7 +49,7 @@ class Credentials:
     """Reads `source` when first asked and whenever it must; `clock` gives seconds that only grow.
 
     Whatever `source` raises at the first reading passes through `open`. A later reading that fails leaves the old
-    credentials in use: the server's own refusal then tells the caller.
+    credentials in use, and the log says why: the server's own refusal tells the caller.
     """
 
     def __init__(self, source: Callable[[], Awaitable[Access]], *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -59,7 +63,6 @@ class Credentials:
         self._files: tuple[object, ...] = ()
         self._fruitless = -math.inf
         self.generation = 0
-        self.last_failure: Exception | None = None
 
     @classmethod
     def fixed(cls, host: str, token: str | None = None) -> Credentials:
@@ -120,9 +123,8 @@ class Credentials:
                 return
             try:
                 self._take(await self._source())
-                self.last_failure = None
             except Exception as failure:  # a plugin may fail in any way; the old credentials may still be good
-                self.last_failure = failure
+                log.warning("no new credentials, the old ones are used on", error=str(failure), again_in=_PATIENCE)
                 self._due = self._clock() + _PATIENCE
 
     def _take(self, access: Access) -> None:

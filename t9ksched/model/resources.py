@@ -9,8 +9,6 @@ import re
 from functools import lru_cache
 from typing import Final
 
-CPU: Final = "cpu"
-MEMORY: Final = "memory"
 PODS: Final = "pods"
 NVIDIA_GPU: Final = "nvidia.com/gpu"
 

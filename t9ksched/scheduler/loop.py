@@ -39,8 +39,6 @@ class LoopStats:
     """What the loop did since it started."""
 
     cycles: int = 0
-    gangs_placed: int = 0
-    pods_placed: int = 0
     dropped: int = 0
     """Gangs whose decision no longer held when it was to be charged."""
 
@@ -159,8 +157,6 @@ class Loop:
             if not accepted:
                 self.stats.dropped += 1
                 continue
-            self.stats.gangs_placed += 1
-            self.stats.pods_placed += len(accepted)
             self._narrator.placed(uid, now)
             self._executor.submit(accepted)
             if time() > slice_ends:

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import structlog
 from aiohttp import web
 
 from t9ksched.kube import errors
@@ -203,9 +204,11 @@ class TestCredentials:
         credentials = Credentials(source, clock=lambda: now)
         await credentials.open()
         now = 61.0
-        assert await credentials.authorization() == "Bearer first"
-        assert await credentials.authorization() == "Bearer first"
+        with structlog.testing.capture_logs() as told:
+            assert await credentials.authorization() == "Bearer first"
+            assert await credentials.authorization() == "Bearer first"
         assert readings == 2, "a failing source is not asked at each request"
+        assert [entry["error"] for entry in told] == ["token file is gone"]
         assert not await credentials.refresh("Bearer first")
 
     async def test_a_reading_has_its_time(self) -> None:
