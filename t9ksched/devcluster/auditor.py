@@ -58,6 +58,11 @@ class PartialGang:
     group: str
     placed: int
     minimum: int
+    missing_roles: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        lacking = f", too few of role {', '.join(self.missing_roles)}" if self.missing_roles else ""
+        return f"PartialGang {self.group}: {self.placed} of {self.minimum} placed{lacking}"
 
 
 @dataclass(frozen=True)
@@ -79,7 +84,7 @@ class AuditReport:
 
     def __str__(self) -> str:
         lines = [f"{finding.kind} on {finding.node}: {finding.detail}" for finding in self.findings]
-        lines += [f"PartialGang {gang.group}: {gang.placed} of {gang.minimum} placed" for gang in self.partial_gangs]
+        lines += map(str, self.partial_gangs)
         return "\n".join(lines) or "nothing found"
 
 
