@@ -1,17 +1,27 @@
-"""Work beside the event loop ends before whoever asked for it goes on, cancelled or not."""
+"""Work beside the event loop ends before whoever asked for it goes on, cancelled or not, and keeps no lock."""
 
 import asyncio
 import shutil
 import sqlite3
 import threading
-from contextlib import closing
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
+from typing import Any
 
+import aiosqlite
 import pytest
-from sqlalchemy import Connection, insert
+from sqlalchemy import Connection, insert, select, update
+from sqlalchemy.sql.expression import Executable
 
 from t9ksched.store import Store
-from t9ksched.store.tables import meta
+from t9ksched.store.tables import meta, revision_counter
+
+FAR = 1_000_000
+QUESTIONS = {
+    "select": select(revision_counter),
+    "returning": update(revision_counter).values(value=FAR).returning(revision_counter.c.value),
+}
 
 
 async def test_a_cancelled_transaction_is_over_when_its_caller_goes_on(tmp_path: Path) -> None:
@@ -46,3 +56,53 @@ async def test_a_closed_store_is_one_file_whoever_else_has_it_open(tmp_path: Pat
         shutil.copy(path, copy)
     async with await Store.open(f"sqlite:///{copy}", migrate=False) as copied:
         assert await copied.queues.get("kept") is not None
+
+
+@asynccontextmanager
+async def cancelled_before_the_rows(patched: pytest.MonkeyPatch, work: Coroutine[Any, Any, Any]) -> AsyncIterator[None]:
+    """Cancels work between its first question and the rows. In the block its traceback lives on, and the cursor in it,
+    as they do in a cycle that the garbage collector has not found yet.
+    """
+    asked = asyncio.Event()
+
+    async def never(_: aiosqlite.Cursor) -> None:
+        asked.set()
+        await asyncio.Event().wait()
+
+    with patched.context() as patch:
+        patch.setattr(aiosqlite.Cursor, "fetchall", never)
+        task = asyncio.create_task(work)
+        await asked.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError) as held:
+            await task
+    yield
+    assert held.tb is not None
+
+
+@pytest.mark.parametrize("question", QUESTIONS.values(), ids=QUESTIONS)
+async def test_a_writer_cancelled_before_the_rows_come_keeps_no_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, question: Executable
+) -> None:
+    async def write() -> None:
+        async with store.database.write() as connection:
+            await connection.execute(question)
+
+    path = tmp_path / "store.db"
+    store = await Store.open(f"sqlite:///{path}")
+    async with cancelled_before_the_rows(monkeypatch, write()):
+        with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as another:
+            another.execute("BEGIN IMMEDIATE")
+            assert another.execute("SELECT value FROM revision_counter").fetchone() != (FAR,), "it is undone"
+            another.execute("ROLLBACK")
+        await store.close()
+        assert not (tmp_path / "store.db-wal").exists(), "nobody has the file open any more"
+
+
+async def test_a_reader_cancelled_before_the_rows_come_keeps_nothing_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await Store.open(f"sqlite:///{tmp_path}/store.db")
+    async with cancelled_before_the_rows(monkeypatch, store.changes.head()):
+        await store.close()
+        assert not (tmp_path / "store.db-wal").exists(), "nobody has the file open any more"
