@@ -5,6 +5,7 @@ the mappings carry the same numbers for programs.
 """
 
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 
 import numpy as np
 
@@ -381,6 +382,16 @@ def waiting_for_victims(pods: int, jobs: int) -> Reason:
         else "the room it was promised is not free yet",
         {"members": pods} if pods else {},
         unblocks=("the evicted pods end",),
+    )
+
+
+def evicts_later(when: int) -> Reason:
+    """Others could go for it, but what was bound last was refused; `when` in nanoseconds since the epoch."""
+    at = datetime.fromtimestamp(when / 1e9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return Reason(
+        Code.BIND_REFUSED,
+        f"others would be evicted to make room for it, but its last binding was refused: not before {at}",
+        unblocks=("what refused it is put right", "room comes free by itself"),
     )
 
 

@@ -309,6 +309,9 @@ class Planner:
             if lasts and not self._evictions:  # those who go already may stay, should nobody carry that out
                 self._recall.note_vain(gang, ask)
             return reasons
+        if choice.victims and self._now < gang.evicts_from:
+            trial.undo(mark)
+            return (explain.evicts_later(gang.evicts_from), *reasons)
         self._give_up(gang.uid)
         victims.take(choice)
         self._evict(gang, ask, choice)

@@ -69,6 +69,7 @@ class Gang(msgspec.Struct, frozen=True, gc=False):
         topology: whether its members must, or should, be within one domain: `None`, `Preferred`, `Required`.
         levels: node labels that make domains, from narrow to wide.
         nodes: where its placed members are.
+        evicts_from: nanoseconds since the epoch; before this nobody is evicted for it.
     """
 
     uid: str
@@ -88,6 +89,7 @@ class Gang(msgspec.Struct, frozen=True, gc=False):
     topology: str = "None"
     levels: tuple[str, ...] = ("kubernetes.io/hostname",)
     nodes: tuple[str, ...] = ()
+    evicts_from: int = 0
 
 
 class RunningPod(msgspec.Struct, frozen=True, gc=False):

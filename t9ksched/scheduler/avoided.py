@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from t9ksched.scheduler.records import GangRecord, PodRecord
+from t9ksched.scheduler.records import GangRecord, PodRecord, job_of
 
 AVOID_NS: Final = 120 * 1_000_000_000
 """How long a node is avoided by a job of which it turned a pod away."""
@@ -42,14 +42,14 @@ class Avoided:
         """What was noted since the last call; from `now` on the nodes are avoided."""
         found, self._new = self._new, []
         for each in found:
-            self._until.setdefault(_job(each.gang), {})[each.node] = now + AVOID_NS
+            self._until.setdefault(job_of(each.gang), {})[each.node] = now + AVOID_NS
         return found
 
     def by(self, gang: GangRecord, now: int) -> frozenset[str]:
         """The nodes that this gang avoids now."""
         if not self._until:
             return frozenset()
-        job = _job(gang)
+        job = job_of(gang)
         nodes = {node: until for node, until in self._until.get(job, {}).items() if until > now}
         if nodes:
             self._until[job] = nodes
@@ -64,8 +64,3 @@ class Avoided:
     def next_end(self) -> int | None:
         """When the next node may be tried again; None when none is avoided."""
         return min((until for nodes in self._until.values() for until in nodes.values()), default=None)
-
-
-def _job(gang: GangRecord) -> str:
-    """Whose failure it is: the replacement of a single pod is another group of the same owner."""
-    return gang.owner.uid if gang.owner is not None else gang.uid

@@ -110,7 +110,7 @@ class Loop:
     async def cycle(self) -> Plan:
         """Plan on a frozen view, charge what still holds, hand it to the executor."""
         now = self._clock()
-        for refused in self._state.avoided.take(now):
+        for refused in self._state.turned_away(now):
             self._narrator.turned_away(refused, now)
         may_evict = self.may_evict and not self._state.outage.away  # nobody goes for a promise that cannot be kept
         evictor = self._evictor if may_evict and "preempt" in self.policy.actions else None

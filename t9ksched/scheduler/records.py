@@ -167,6 +167,8 @@ class GangRecord(msgspec.Struct, eq=False):
     position: int | None = None
     avoid: frozenset[str] = frozenset()
     """Nodes that turned members away a short while ago."""
+    evicts_from: int = 0
+    """Before this nobody is evicted for it: its last binding was refused."""
     unpermitted: Reason | None = None
     """Why it may not use its queue, as the last gate found."""
     strangers: bool = False
@@ -268,6 +270,7 @@ class GangRecord(msgspec.Struct, eq=False):
             topology=self.spec.topology_policy,
             levels=self.levels,
             nodes=self._nodes() if self.spec.topology_policy != "None" else (),
+            evicts_from=self.evicts_from,
         )
 
     def _nodes(self) -> tuple[str, ...]:
@@ -275,6 +278,11 @@ class GangRecord(msgspec.Struct, eq=False):
         return tuple(
             sorted({place for pod in self.living() if not pod.finished and (place := pod.node or pod.assumed)})
         )
+
+
+def job_of(gang: GangRecord) -> str:
+    """Whose failure it is when a pod is refused: what replaces a single pod is another group of the same owner."""
+    return gang.owner.uid if gang.owner is not None else gang.uid
 
 
 def _taking(pod: PodRecord, pod_class: PodClass) -> PodClass:

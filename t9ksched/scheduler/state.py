@@ -18,9 +18,11 @@ from t9ksched.model.gang import Gang, Running
 from t9ksched.model.hold import Hold
 from t9ksched.model.ordered import OrderedSet
 from t9ksched.model.reasons import Code, Reason
+from t9ksched.scheduler.avoided import TurnedAway
 from t9ksched.scheduler.neighbours import own_labels
 from t9ksched.scheduler.observed import Observed
 from t9ksched.scheduler.outage import Outage
+from t9ksched.scheduler.patience import Patience
 from t9ksched.scheduler.permissions import NAMING_NS
 from t9ksched.scheduler.records import GangRecord, PodRecord
 from t9ksched.store.acceptances import Acceptance
@@ -47,6 +49,9 @@ class ClusterState(Observed):
         """Since when nobody has been leaving the room promised to a group."""
         self._naming_ends: list[int] = []
         """When groups that nobody has put a name to will have waited long enough for one."""
+        self.patience = Patience()
+        self._rest_ends: list[int] = []
+        """When somebody may be evicted again for groups that wait."""
         self._said: list[GangRecord] = []
         self.outage = Outage(on_change)
         self.stops: tuple[Stop, ...] = ()
@@ -61,7 +66,9 @@ class ClusterState(Observed):
         """
         gangs: list[Gang] = []
         self.avoided.forget(now)
+        self.patience.forget(now)
         self._naming_ends = []
+        self._rest_ends = []
         self._resting = OrderedSet(pod for pod in self._resting if pod.waiting and pod.retry_at > now)
         resting = {pod.gang for pod in self._resting}
         self.accept_running(now)
@@ -90,6 +97,11 @@ class ClusterState(Observed):
             avoid = self.avoided.by(record, now)
             if avoid != record.avoid:
                 record.avoid, record.stale = avoid, True
+            evicts_from = self.patience.until(record, now)
+            if evicts_from != record.evicts_from:
+                record.evicts_from, record.stale = evicts_from, True
+            if evicts_from:
+                self._rest_ends.append(evicts_from)
             snapshot = record.snapshot()
             if snapshot is not None:
                 gangs.append(snapshot)
@@ -359,6 +371,7 @@ class ClusterState(Observed):
         if gang is None:
             return
         gang.reasons = (reason,)
+        self.patience.refused(gang, now)
         if keep_place and charge is not None and record.pod_class is not None and gang.placed_count():
             self.holds[pod_uid] = Hold(
                 owner=gang.uid,
@@ -371,6 +384,13 @@ class ClusterState(Observed):
             )
         if not gang.placed_count():
             gang.first_bound = 0
+
+    def turned_away(self, now: int) -> list[TurnedAway]:
+        """Bound pods that their nodes did not admit since the last call."""
+        found = self.avoided.take(now)
+        for each in found:
+            self.patience.refused(each.gang, now)
+        return found
 
     def start_again(self, gang: GangRecord) -> None:
         """The group is taken back: it needs its whole minimum at once, as if it had never run, with the age it has."""
@@ -394,6 +414,7 @@ class ClusterState(Observed):
         if (end := self.avoided.next_end()) is not None:
             times.append(end)
         times.extend(self._naming_ends)
+        times.extend(self._rest_ends)
         times.extend(since + IDLE_PROMISE_NS for since in self._idle_promises.values())
         times.extend(holds[0].until for holds in self._promised.values())
         return min(times, default=None)

@@ -268,6 +268,26 @@ def test_room_is_held_until_the_victims_are_gone() -> None:
     assert codes(last) == {"third": "InsufficientResources"}
 
 
+def test_nobody_is_evicted_for_a_gang_that_was_refused_a_moment_ago() -> None:
+    """It may take what is free, and one like it that was not refused may evict."""
+    low = running("low", "low", ["n0"], gpu=8, cards=[255])
+    rests = structs.replace(gang("rests", "top", gpu=8, created=1), evicts_from=NOW + SECOND)
+    found = decide(view([node("n0", gpu=8)], [rests], LOW_HIGH, running=[low]))
+    assert (gone(found), found.holds) == ([], ())
+    assert codes(found) == {"rests": "BindRefused"}
+    assert found.waiting[0].reasons[0].message.endswith("not before 1970-01-01T00:16:41Z")
+    like = gang("like", "top", gpu=8, created=2)
+    found = decide(view([node("n0", gpu=8)], [rests, like], LOW_HIGH, running=[low]))
+    assert (gone(found), codes(found)) == (["low-0"], {"rests": "BindRefused", "like": "WaitingForVictims"})
+    assert [one.by for one in found.evictions] == ["like"]
+    over = structs.replace(rests, evicts_from=NOW)
+    assert gone(decide(view([node("n0", gpu=8)], [over], LOW_HIGH, running=[low]))) == ["low-0"]
+    found = decide(view([node("n0", gpu=8), node("n1", gpu=8)], [rests], LOW_HIGH, running=[low]))
+    assert [one.node for one in found.assignments] == ["n1"]
+    given = view([node("n0", gpu=8)], [rests])
+    assert load(dump(given)).gangs == given.gangs
+
+
 def test_who_was_promised_room_starts_in_what_came_free_although_others_still_leave() -> None:
     """The room of `a` is free, that of `b` is not; the second preemptor's promise does not stop the first."""
     nodes = [node("n0", gpu=2)]

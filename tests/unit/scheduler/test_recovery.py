@@ -4,6 +4,7 @@ import msgspec
 
 from t9ksched.model.hold import Hold
 from t9ksched.scheduler.avoided import AVOID_NS
+from t9ksched.scheduler.patience import FIRST_NS
 from t9ksched.scheduler.state import IDLE_PROMISE_NS, ClusterState
 from tests.unit.scheduler.test_state import NOW, decide, group, node, pod, state_with, used_cards
 
@@ -24,9 +25,11 @@ def turned_away(reason: str) -> ClusterState:
 
 def test_a_node_that_turned_a_member_away_is_avoided_by_its_gang_for_a_while() -> None:
     state = turned_away("UnexpectedAdmissionError")
-    (refused,) = state.avoided.take(NOW)
+    (refused,) = state.turned_away(NOW)
     assert (refused.pod, refused.node) == ("a", "n1")
+    assert [gang.evicts_from for gang in state.view(NOW).gangs] == [NOW + FIRST_NS]
     assert [assignment.node for assignment in decide(state)] == ["n2"]
+    assert not state.view(NOW).gangs
     assert state.next_retry() == NOW + AVOID_NS
     assert not state.avoided.by(refused.gang, NOW + AVOID_NS)
 
