@@ -156,6 +156,13 @@ class Preempting:
     def leaving(self) -> bool:
         return "pod-victim" in self.evictor._going
 
+    @property
+    def told(self) -> list[tuple[bool, bool]]:
+        """What the engine is told of the victim: whether it leaves, and whether that is certain."""
+        self.state.accept_running(NOW)
+        running = self.evictor.tenants.running(NOW)
+        return [(pod.leaving, pod.asked) for group in running for pod in group.pods if pod.uid == "pod-victim"]
+
 
 async def test_nobody_is_evicted_before_the_promise_is_written() -> None:
     world = Preempting()
@@ -164,11 +171,13 @@ async def test_nobody_is_evicted_before_the_promise_is_written() -> None:
         await asyncio.sleep(0)
     assert world.calls == []
     assert world.leaving, "nobody else may choose it meanwhile"
+    assert world.told == [(True, False)], "nobody may lean on it yet"
     assert held(world.state) == ["pod-waits"]
     world.book.go.set()
     await world.settle()
     assert world.calls == ["written", "delete victim"]
     assert world.leaving, "until the watch shows it"
+    assert world.told == [(True, True)]
     world.state.remove_pod("pod-victim")
     world.evictor.submit(SimpleNamespace(holds=(), evictions=()), 30)  # type: ignore[arg-type]
     assert not world.leaving
