@@ -9,6 +9,7 @@ from t9ksched.engine.plan import Assignment
 from t9ksched.kube import binding as protocol
 from t9ksched.kube.binding import Binding, Bound, Conflicted, Gone, Outcome, Refusal, Refused, Throttled, Unknown
 from t9ksched.scheduler import executor as module
+from t9ksched.scheduler import paced
 from t9ksched.scheduler.executor import Executor
 from t9ksched.scheduler.records import GangRecord, PodRecord
 
@@ -111,3 +112,31 @@ async def test_an_unknown_result_that_did_not_happen_is_sent_again(answers: list
 async def test_the_number_in_flight_follows_the_server(answers: list[Outcome]) -> None:
     _, _, executor = await carry_out(answers, [Throttled(None, "m"), Bound()])
     assert executor._limit < module.START_IN_FLIGHT
+
+
+def test_the_pace_follows_the_answers_while_many_are_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With as many in flight as there may be nobody new begins, and the pace is set anew all the same."""
+    seen: list[float] = []
+
+    async def run(_: Any, binding: Binding) -> Outcome:
+        seen.append(asyncio.get_running_loop().pace)  # type: ignore[attr-defined]
+        await asyncio.sleep(0.004)
+        return Bound()
+
+    monkeypatch.setattr(protocol, "run", run)
+
+    async def main() -> None:
+        state = State()
+        gang = GangRecord("ns", "g", "g")
+        names = [f"p{at}" for at in range(6 * module.MOST_IN_FLIGHT)]
+        state.pods = {name: PodRecord(name, "ns", name, True, None, assumed="n1", gang=gang) for name in names}
+        executor = Executor(None, state, Narrator(), lambda: 1, lambda: None)  # type: ignore[arg-type]
+        executor._limit = module.MOST_IN_FLIGHT
+        executor.submit([Assignment("g", name, "n1", 1) for name in names])
+        while tasks := set(executor._tasks):
+            await asyncio.wait(tasks)
+        assert asyncio.get_running_loop().pace == 0  # type: ignore[attr-defined]
+
+    paced.run(main())
+    assert seen[0] == 0
+    assert max(seen) > 0
