@@ -6,7 +6,6 @@ Scheduler and controllers lead by a Lease each: replicas wait, and one works.
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import timedelta
 
 import structlog
 from pydantic import SecretStr
@@ -15,11 +14,11 @@ from api.app import create_app
 from api.leader import HttpLeader
 from api.server import Server, listen
 from api.services import Services
+from t9ksched.cli.assembly import scheduler_of
 from t9ksched.cli.failure import Failure
 from t9ksched.cli.leading import CONTROLLER_LEASE, SCHEDULER_LEASE, WRITE_SECONDS, leading
 from t9ksched.controller.service import Controllers
 from t9ksched.kube.config import connect
-from t9ksched.scheduler.service import SchedulerService
 from t9ksched.settings import Settings
 from t9ksched.store import Store
 
@@ -34,16 +33,7 @@ async def scheduler(settings: Settings) -> int:
         connect(settings.kubeconfig, write_timeout=WRITE_SECONDS) as client,
         leading(client, SCHEDULER_LEASE, (settings.health_host, settings.health_port)) as port,
     ):
-        service = SchedulerService(
-            port,
-            store,
-            internal_secret=secret,
-            listen=(settings.internal_host, settings.internal_port),
-            public_address=settings.internal_address,
-            retention=timedelta(days=settings.retention_days),
-            scheduler_conf=settings.scheduler_conf,
-        )
-        await service.run()
+        await scheduler_of(settings, port, store, secret).run()
     return 0
 
 

@@ -10,7 +10,6 @@ import secrets
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 
 import aiohttp
@@ -19,6 +18,7 @@ from api.app import create_app
 from api.leader import HttpLeader
 from api.server import Server, listen
 from api.services import Services
+from t9ksched.cli.assembly import scheduler_of
 from t9ksched.cli.datadir import ClientFile, database_url, lock
 from t9ksched.cli.failure import BAD_USAGE, Failure
 from t9ksched.cli.foreign import failures, first_cause
@@ -36,7 +36,6 @@ from t9ksched.kube.resources import LEASES
 from t9ksched.model.names import SYSTEM_NAMESPACE
 from t9ksched.model.resources import add_card_resources
 from t9ksched.packaged import folder
-from t9ksched.scheduler.service import SchedulerService
 from t9ksched.settings import Settings
 from t9ksched.store import Store
 
@@ -156,16 +155,7 @@ async def _start(plan: Plan, stack: AsyncExitStack) -> Running:
         stack.push_async_callback(_stop, parts.create_task(agents.run(), name="agents"))
         await agents.synced()
     secret = settings.internal_secret.get_secret_value() if settings.internal_secret else secrets.token_urlsafe(32)
-    scheduler = SchedulerService(
-        client,
-        store,
-        internal_secret=secret,
-        listen=(settings.internal_host, settings.internal_port),
-        public_address=settings.internal_address,
-        retention=timedelta(days=settings.retention_days),
-        scheduler_conf=settings.scheduler_conf,
-        observe=plan.observe,
-    )
+    scheduler = scheduler_of(settings, client, store, secret, observe=plan.observe)
     stack.push_async_callback(_stop, parts.create_task(scheduler.run(), name="scheduler"))
     controllers = None if plan.observe else Controllers(client)
     if controllers is not None:

@@ -1,0 +1,24 @@
+"""Parts that several commands start, put together from the settings."""
+
+from datetime import timedelta
+
+from t9ksched.kube.port import ClusterPort
+from t9ksched.scheduler.service import SchedulerService
+from t9ksched.settings import Settings
+from t9ksched.store import Store
+
+
+def scheduler_of(
+    settings: Settings, client: ClusterPort, store: Store, secret: str, *, observe: bool = False
+) -> SchedulerService:
+    """A scheduler; with `observe` one that changes nothing on the cluster."""
+    return SchedulerService(
+        client,
+        store,
+        internal_secret=secret,
+        listen=(settings.internal_host, settings.internal_port),
+        public_address=settings.internal_address,
+        retention=timedelta(days=settings.retention_days),
+        scheduler_conf=settings.scheduler_conf,
+        observe=observe,
+    )
