@@ -82,6 +82,11 @@ class Executor:
         """Whether bindings wait or are under way."""
         return bool(self._waiting or self._tasks or self._preparing)
 
+    @property
+    def crowded(self) -> bool:
+        """Whether so many bindings are under way that what can wait should let them go first."""
+        return len(self._tasks) >= _MANY
+
     def submit(self, assignments: Iterable[Assignment]) -> None:
         """Bind these pods, of one gang; they are charged already."""
         bindings = []
@@ -134,7 +139,7 @@ class Executor:
             task = asyncio.create_task(self._work(self._waiting.popleft()))
             self._tasks.add(task)
             task.add_done_callback(self._done)
-        pace(self._answer_seconds if len(self._tasks) >= _MANY else 0.0)
+        pace(self._answer_seconds if self.crowded else 0.0)
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

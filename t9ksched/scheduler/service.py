@@ -113,7 +113,14 @@ class SchedulerService:
         followed = Feed(self.configuration.upsert, self.configuration.remove, lambda: None)
         self._config_map = Reflector(client, CONFIGMAPS, followed, SYSTEM_NAMESPACE, field_selector=NAMED)
         self._projection = Projection(client, store, self.state, notices, self._now, observe=observe)
-        self._status = StatusWriter(client, self.state, self._projection.write, self._now, groups=not observe)
+        self._status = StatusWriter(
+            client,
+            self.state,
+            self._projection.write,
+            self._now,
+            groups=not observe,
+            crowded=lambda: self.executor.crowded,
+        )
         integrity = Integrity(
             client,
             self.state,

@@ -1,16 +1,15 @@
 """The one writer of status: PodGroups and Queues, within a write budget.
 
 It keeps the last value of each object and writes only when that changed: a PodGroup at most once a second, a Queue at
-most once in five. While bindings are under way it takes a small part of the requests in flight, so that status never
-slows down placing.
+most once in five. Placing comes first: while many bindings are under way a status waits up to five seconds for its
+turn, and then takes a small part of the requests in flight.
 """
 
 import asyncio
 import contextlib
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import structlog
@@ -31,6 +30,9 @@ QUEUE_PERIOD = 5.0
 _IN_FLIGHT = 6
 """About a tenth of the executor's requests."""
 _RETRY = 5.0
+_ASIDE = 5.0
+"""How long a PodGroup's status lets bindings go first; what changes meanwhile is one write."""
+_LOOK_AGAIN = 0.25
 
 
 @dataclass(slots=True)
@@ -45,9 +47,9 @@ class Due:
         """The object changed."""
         self.waiting.setdefault(key, max(now, self.last.get(key, 0.0) + self.period))
 
-    def take(self, now: float) -> list[Any]:
-        """The keys that may be written now."""
-        ready = [key for key, at in self.waiting.items() if at <= now]
+    def take(self, now: float, aside: float = 0.0) -> list[Any]:
+        """The keys that may be written now, and may have been for `aside` seconds."""
+        ready = [key for key, at in self.waiting.items() if at + aside <= now]
         self.last = {key: at for key, at in self.last.items() if at + self.period > now}
         for key in ready:
             del self.waiting[key]
@@ -59,9 +61,14 @@ class Due:
         return min(self.waiting.values(), default=None)
 
 
+def _chunks(keys: list[Any]) -> Iterator[list[Any]]:
+    """As many at a time as may be in flight."""
+    return (keys[start : start + _IN_FLIGHT] for start in range(0, len(keys), _IN_FLIGHT))
+
+
 class StatusWriter:
     """Writes what changed. `write_queue` is how a Queue object is brought up to date (its projection); without `groups`
-    the PodGroups are left alone.
+    the PodGroups are left alone. `crowded` says whether many bindings are under way.
     """
 
     def __init__(
@@ -72,7 +79,9 @@ class StatusWriter:
         now: Callable[[], str],
         *,
         groups: bool = True,
+        crowded: Callable[[], bool] = lambda: False,
     ) -> None:
+        self._crowded = crowded
         self._write_groups = groups
         self._client = client
         self._state = state
@@ -91,14 +100,21 @@ class StatusWriter:
         loop = asyncio.get_running_loop()
         while True:
             self._collect(loop.time())
-            now = loop.time()
-            groups, queues = self._groups.take(now), self._queues.take(now)
-            ready = [partial(self._group, gang) for gang in groups] + [partial(self._queue, name) for name in queues]
-            for start in range(0, len(ready), _IN_FLIGHT):
-                await asyncio.gather(*(write() for write in ready[start : start + _IN_FLIGHT]))
+            now, crowded = loop.time(), self._crowded()
+            groups, queues = self._groups.take(now, _ASIDE if crowded else 0.0), self._queues.take(now)
+            for some in _chunks(queues):
+                await asyncio.gather(*map(self._queue, some))
+            for some in _chunks(groups):
+                if self._crowded() and not crowded:  # bindings have begun meanwhile
+                    self._groups.waiting |= dict.fromkeys(some, now)
+                else:
+                    await asyncio.gather(*map(self._group, some))
+            if self._crowded() and not groups:
+                await asyncio.sleep(_LOOK_AGAIN)
+                continue
             times = [at for at in (self._groups.next(), self._queues.next()) if at is not None]
             pause = max(0.0, min(times) - loop.time()) if times else None
-            if not ready or pause:
+            if not groups or pause:
                 await self._sleep(pause)
 
     async def _sleep(self, pause: float | None) -> None:

@@ -1,14 +1,20 @@
 """The status of a PodGroup, and the pace at which statuses are written."""
 
+import asyncio
 from itertools import count
+from typing import Any
+
+import pytest
 
 from t9ksched.engine.nodes import NodeTable
 from t9ksched.model.podgroup import PodGroupSpec
 from t9ksched.model.reasons import Code, Reason
+from t9ksched.scheduler import status as module
 from t9ksched.scheduler.charges import Charges
 from t9ksched.scheduler.groupstatus import group_status
 from t9ksched.scheduler.records import GangRecord, PodRecord
-from t9ksched.scheduler.status import Due
+from t9ksched.scheduler.status import Due, StatusWriter
+from tests.unit.scheduler.test_state import group, pod, state_with
 
 
 def gang(*phases: str, minimum: int = 2, roles: tuple[tuple[str, int], ...] = ()) -> GangRecord:
@@ -69,5 +75,66 @@ def test_an_object_is_due_at_most_once_a_period() -> None:
     due.add("q", 10.5)
     assert due.take(12.0) == []
     assert due.next() == 15.0
-    assert due.take(15.0) == ["q"]
+    assert due.take(15.0, aside=3.0) == []
+    assert due.take(18.0, aside=3.0) == ["q"]
     assert due.next() is None
+
+
+class Port:
+    """Remembers the statuses that are written."""
+
+    def __init__(self) -> None:
+        self.written: list[dict[str, Any]] = []
+
+    async def patch(self, res: Any, name: str, namespace: str, body: Any, **_: Any) -> None:
+        self.written.append(body["status"])
+
+
+@pytest.mark.parametrize("aside", [3600.0, 0.0], ids=["bindings go first", "but not for long"])
+async def test_a_status_lets_bindings_go_first(monkeypatch: pytest.MonkeyPatch, aside: float) -> None:
+    monkeypatch.setattr(module, "_ASIDE", aside)
+    monkeypatch.setattr(module, "_LOOK_AGAIN", 0.0)
+    state = state_with()
+    state.upsert_group(group("g", 2))
+    port, crowded = Port(), True
+    writer = StatusWriter(port, state, lambda _: asyncio.sleep(0), lambda: "t", crowded=lambda: crowded)  # type: ignore[arg-type]
+    writing = asyncio.create_task(writer.run())
+    await turns()
+    assert len(port.written) == (0 if aside else 1)
+    for name in ("a", "b"):
+        state.upsert_pod(pod(name, group="g"))
+    writer.wake()
+    await turns()
+    crowded = False
+    await turns()
+    if aside:
+        assert [status.get("pending") for status in port.written] == [2], "what came meanwhile is one write"
+    writing.cancel()
+
+
+async def test_statuses_make_way_when_bindings_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_LOOK_AGAIN", 0.0)
+    state = state_with()
+    for at in range(3 * module._IN_FLIGHT):
+        state.upsert_group(group(f"g{at}", 1))
+    port = Port()
+    writer = StatusWriter(
+        port,  # type: ignore[arg-type]
+        state,
+        lambda _: asyncio.sleep(0),
+        lambda: "t",
+        crowded=lambda: 0 < len(port.written) < 3 * module._IN_FLIGHT and not over,
+    )
+    over = False
+    writing = asyncio.create_task(writer.run())
+    await turns()
+    assert len(port.written) == module._IN_FLIGHT
+    over = True
+    await turns()
+    assert len(port.written) == 3 * module._IN_FLIGHT
+    writing.cancel()
+
+
+async def turns() -> None:
+    for _ in range(50):
+        await asyncio.sleep(0)
