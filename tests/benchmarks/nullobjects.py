@@ -54,7 +54,7 @@ class Objects:
             line = b'{"type":"%s","object":%s}\n' % (type_.encode(), _encode(obj))
             chunk = b"%x\r\n%s\r\n" % (len(line), line)
             for stream, namespace in self.watches[kind].items():
-                if namespace in ("", where[0]):
+                if namespace in ("", where[0]) and not stream.is_closing():
                     stream.write(chunk)
 
 
