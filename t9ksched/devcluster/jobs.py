@@ -10,7 +10,15 @@ are remembered in `status.succeeded`.
 from typing import Any, Final
 
 from t9ksched.devcluster.follow import Follower, Reconciler, split_key
-from t9ksched.devcluster.podset import Owned, expendable_first, from_template, is_active, is_ready, owner_key
+from t9ksched.devcluster.podset import (
+    Owned,
+    expendable_first,
+    from_template,
+    is_active,
+    is_ready,
+    owner_key,
+    still_wanted,
+)
 from t9ksched.devcluster.podstatus import is_terminal, phase_of
 from t9ksched.devcluster.timers import Timers, to_seconds, to_text
 from t9ksched.kube.errors import Conflict, NotFound
@@ -111,6 +119,8 @@ class JobController(Reconciler):
         wait = state.pause_until()
         if wait > now:
             self.mark_at(wait, key)
+            return
+        if not await still_wanted(self._port, JOBS, job):
             return
         labels = {
             "batch.kubernetes.io/job-name": job["metadata"]["name"],

@@ -6,6 +6,8 @@ from typing import Any
 
 from t9ksched.devcluster.follow import Cache, key_of
 from t9ksched.devcluster.podstatus import is_terminal
+from t9ksched.kube.errors import NotFound
+from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.resources import Resource
 
 Object = dict[str, Any]
@@ -47,6 +49,19 @@ def owner_key(obj: Object | None, kind: str) -> str | None:
     if obj is None or owner is None or owner.get("kind") != kind:
         return None
     return f"{obj['metadata'].get('namespace')}/{owner['name']}"
+
+
+async def still_wanted(port: ClusterPort, res: Resource, owner: Object) -> bool:
+    """Whether the API server has the owner, too: with a watch that lags, what is made for one that was deleted would be
+    collected at once, and made again.
+    """
+    metadata = owner["metadata"]
+    try:
+        found = await port.get(res, metadata["name"], metadata["namespace"])
+    except NotFound:
+        return False
+    there: Object = found["metadata"]
+    return bool(there["uid"] == metadata["uid"]) and not there.get("deletionTimestamp")
 
 
 def reference(owner: Object, res: Resource) -> Object:

@@ -19,6 +19,7 @@ from t9ksched.devcluster.podset import (
     is_ready,
     owner_key,
     reference,
+    still_wanted,
 )
 from t9ksched.devcluster.podstatus import is_terminal
 from t9ksched.devcluster.timers import Timers, to_text
@@ -93,6 +94,8 @@ class ReplicaSetController(_PodOwner):
         active = [pod for pod in self._owned.of(owner) if is_active(pod)]
         for pod in expendable_first(active)[: max(0, len(active) - replicas)]:
             await self._delete(pod)
+        if len(active) < replicas and not await still_wanted(self._port, self.res, owner):
+            return
         for _ in range(replicas - len(active)):
             self._children.learn(await self._port.create(PODS, from_template(owner, self.res, {})))
         active = [pod for pod in self._owned.of(owner) if is_active(pod)]
@@ -118,6 +121,8 @@ class DeploymentController(_PodOwner):
         replicas = int(owner["spec"].get("replicas", 1))
         sets = {obj["metadata"]["name"]: obj for obj in self._owned.of(owner)}
         if name not in sets:
+            if not await still_wanted(self._port, self.res, owner):
+                return
             try:
                 made = await self._port.create(REPLICASETS, _replica_set(owner, name, digest, replicas))
                 self._children.learn(made)
@@ -205,6 +210,8 @@ class StatefulSetController(_PodOwner):
         for name in sorted(pods.keys() - set(wanted), key=lambda name: int(name.rpartition("-")[2]), reverse=True):
             if not is_deleting(pods[name]):
                 await self._delete(pods[name])
+        if not pods.keys() >= set(wanted) and not await still_wanted(self._port, self.res, owner):
+            return
         ordered = owner["spec"].get("podManagementPolicy", "OrderedReady") == "OrderedReady"
         for number, name in enumerate(wanted):
             pod = pods.get(name)

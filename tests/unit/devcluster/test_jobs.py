@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from t9ksched.kube.resources import JOBS, PODS
+from t9ksched.devcluster.follow import Cache
+from t9ksched.kube.resources import JOBS, PODS, REPLICASETS, STATEFULSETS
 from tests.unit.devcluster.virtualtime import on_virtual_time
 from tests.unit.devcluster.world import EXIT, RUN, World, container, world
 
@@ -129,6 +130,50 @@ async def test_a_pod_that_is_deleted_is_replaced() -> None:
         await asyncio.sleep(5)
         (second,) = await w.pods()
         assert second["metadata"]["uid"] != first["metadata"]["uid"]
+
+
+@pytest.mark.parametrize("kind", ["Job", "ReplicaSet", "StatefulSet"])
+def test_nothing_is_made_for_an_owner_whose_deletion_the_watch_has_not_shown_yet(
+    monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Its pods are collected as fast as they are made: without looking there would be no end to that."""
+    heard = Cache.on_delete
+    monkeypatch.setattr(Cache, "on_delete", lambda self, obj: None if obj.get("kind") == kind else heard(self, obj))
+
+    @on_virtual_time
+    async def run() -> None:
+        async with world() as w:
+            made, real = 0, w.port.create
+
+            async def create(*args: Any, **named: Any) -> Object:
+                nonlocal made
+                made += 1
+                if made > 20:
+                    await asyncio.sleep(3600)  # what goes on for ever shall not hold the test
+                return await real(*args, **named)
+
+            monkeypatch.setattr(w.port, "create", create)
+            owner = job() if kind == "Job" else replicated(kind)
+            res = {"Job": JOBS, "ReplicaSet": REPLICASETS, "StatefulSet": STATEFULSETS}[kind]
+            await w.create(res, owner)
+            await asyncio.sleep(1)
+            assert (made, len(await w.pods())) == (2, 1)
+            await w.port.delete(res, "j", "default", propagation="Background")
+            await asyncio.sleep(120)
+            assert (made, await w.pods()) == (2, [])
+
+    run()
+
+
+def replicated(kind: str) -> Object:
+    labels = {"app": "x"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container(cpu="1")]}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "metadata": {"name": "j", "namespace": "default"},
+        "spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": template},
+    }
 
 
 @on_virtual_time
