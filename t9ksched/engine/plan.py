@@ -370,23 +370,26 @@ class Planner:
 
         With `nodes`, on these alone.
         """
-        trial, groups = self._trial, ask.groups
-        trial.within(nodes)
-        levels: Sequence[str] = gang.levels
-        placed = gang.topology == "None" and place_together(trial, groups)
-        if gang.topology == "None":
-            levels = wanting_company(groups)
-        if not placed:
-            for scope in scopes(trial, groups, levels, gang.nodes):
-                trial.within(scope if nodes is None else scope & nodes)
-                placed = place_together(trial, groups)
-                trial.within(nodes)
-                if placed:
-                    self._scopes[gang.uid] = scope
-                    break
-        placed = placed or (gang.topology == "Preferred" and place_together(trial, groups))
-        trial.within(None)
+        self._trial.within(nodes)
+        placed = self._fit_within(gang, ask, nodes)
+        self._trial.within(None)
         return placed
+
+    def _fit_within(self, gang: Gang, ask: Ask, nodes: Mask | None) -> bool:
+        trial, groups = self._trial, ask.groups
+        levels: Sequence[str] = gang.levels
+        if gang.topology == "None":
+            if place_together(trial, groups):
+                return True
+            levels = wanting_company(groups)
+        for scope in scopes(trial, groups, levels, gang.nodes):
+            trial.within(scope if nodes is None else scope & nodes)
+            placed = place_together(trial, groups)
+            trial.within(nodes)
+            if placed:
+                self._scopes[gang.uid] = scope
+                return True
+        return gang.topology == "Preferred" and place_together(trial, groups)
 
     def _why(self, gang: Gang, ask: Ask) -> tuple[Reason, ...]:
         """Reasons for no room; asks on the way whether it is others' promised room that is missing."""

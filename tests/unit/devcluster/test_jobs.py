@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from t9ksched.devcluster.follow import Cache
-from t9ksched.kube.resources import JOBS, PODS, REPLICASETS, STATEFULSETS
+from t9ksched.kube.resources import DEPLOYMENTS, JOBS, PODS, REPLICASETS, STATEFULSETS
 from tests.unit.devcluster.virtualtime import on_virtual_time
 from tests.unit.devcluster.world import EXIT, RUN, World, container, world
 
@@ -132,7 +132,7 @@ async def test_a_pod_that_is_deleted_is_replaced() -> None:
         assert second["metadata"]["uid"] != first["metadata"]["uid"]
 
 
-@pytest.mark.parametrize("kind", ["Job", "ReplicaSet", "StatefulSet"])
+@pytest.mark.parametrize("kind", ["Job", "ReplicaSet", "StatefulSet", "Deployment"])
 def test_nothing_is_made_for_an_owner_whose_deletion_the_watch_has_not_shown_yet(
     monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
@@ -154,13 +154,15 @@ def test_nothing_is_made_for_an_owner_whose_deletion_the_watch_has_not_shown_yet
 
             monkeypatch.setattr(w.port, "create", create)
             owner = job() if kind == "Job" else replicated(kind)
-            res = {"Job": JOBS, "ReplicaSet": REPLICASETS, "StatefulSet": STATEFULSETS}[kind]
+            kinds = {"ReplicaSet": REPLICASETS, "StatefulSet": STATEFULSETS, "Deployment": DEPLOYMENTS}
+            res = kinds.get(kind, JOBS)
+            needed = 3 if kind == "Deployment" else 2  # its ReplicaSet, too
             await w.create(res, owner)
             await asyncio.sleep(1)
-            assert (made, len(await w.pods())) == (2, 1)
+            assert (made, len(await w.pods())) == (needed, 1)
             await w.port.delete(res, "j", "default", propagation="Background")
             await asyncio.sleep(120)
-            assert (made, await w.pods()) == (2, [])
+            assert (made, await w.pods()) == (needed, [])
 
     run()
 
