@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+import msgspec
+
 from t9ksched.model.pod import container_cards, decode_pod_spec, effective_requests
 from t9ksched.workloads.actions import Expansion, Object
 from t9ksched.workloads.fields import Field
@@ -152,7 +154,10 @@ def _launcher_like(worker: Template) -> Template:
         spec["containers"] = [container]
     spec.pop("initContainers", None)
     sound = bool(worker.requests) or worker.replicas == 0
-    requests = effective_requests(spec) if sound and containers else {}
+    try:
+        requests = effective_requests(spec) if sound and containers else {}
+    except (msgspec.ValidationError, ValueError):
+        requests = {}  # what is wrong with the template was written down when it was read
     return replace(worker, role=LAUNCHER, replicas=1, min_replicas=1, spec=spec, requests=requests)
 
 

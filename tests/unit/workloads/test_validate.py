@@ -244,3 +244,10 @@ def test_junk_anywhere_is_reported_not_raised(data: st.DataObject) -> None:
         if not isinstance(sample.get("kind"), str):
             break
     assert all(fault.message for fault in validate(sample))
+
+
+def test_a_template_of_no_workers_that_cannot_be_read_is_reported_not_raised() -> None:
+    template = {"spec": {"containers": [None]}}
+    walk = next(copy.deepcopy(one) for one in SAMPLES if one["kind"] == "MPIJob" and "worker" in one["spec"])
+    walk["spec"]["worker"] |= {"replicas": 0, "template": template}
+    assert validate(walk)
