@@ -189,8 +189,12 @@ def _selector(raw: Mapping[str, Any], path: str, labels: Mapping[str, str]) -> L
     if raw.get("labelSelector") is None:
         return None
     selector = LabelSelector.parse(raw["labelSelector"], f"{path}.labelSelector")
-    own = [Requirement(key, "In", (labels[key],)) for key in raw.get("matchLabelKeys") or () if key in labels]
-    other = [Requirement(key, "NotIn", (labels[key],)) for key in raw.get("mismatchLabelKeys") or () if key in labels]
+    # Newer API servers have merged these keys into the selector at creation, and refuse selectors that name them else:
+    # what stands there holds, whatever the pod's labels have become since.
+    merged = {requirement.key for requirement in selector.requirements}
+    mine = {key: value for key, value in labels.items() if key not in merged}
+    own = [Requirement(key, "In", (mine[key],)) for key in raw.get("matchLabelKeys") or () if key in mine]
+    other = [Requirement(key, "NotIn", (mine[key],)) for key in raw.get("mismatchLabelKeys") or () if key in mine]
     return LabelSelector((*selector.requirements, *own, *other))
 
 

@@ -167,6 +167,7 @@ class Observed:
         was = (record.phase, record.node, record.deleting)
         opened = record.gates
         expected = bool(record.assumed)
+        relabelled = known is not None and self._relabel(record, pod.metadata.labels)
         record.phase = intern(pod.status.phase or "Pending")
         record.deleting = pod.metadata.deletion_timestamp is not None
         record.started = nanoseconds(pod.status.start_time or "")
@@ -189,10 +190,21 @@ class Observed:
         if known is None or was != (record.phase, record.node, record.deleting) or opened != record.gates:
             self._gang_changed(record.gang)
         # That a decision came true, or that a pod runs, lets nothing start: the loop sleeps on.
-        # That one is leaving may: it does not count any more where pods are spread evenly.
-        leaves = record.deleting and not was[2] and bool(self.neighbourhood)
-        if freed or leaves or opened != record.gates or (record.node and not was[1] and not expected):
+        # That one is leaving may: it does not count any more where pods are spread evenly. So may another label.
+        moves = (relabelled or (record.deleting and not was[2])) and bool(self.neighbourhood)
+        if freed or moves or opened != record.gates or (record.node and not was[1] and not expected):
             self._on_change()
+
+    def _relabel(self, record: PodRecord, labels: dict[str, str] | None) -> bool:
+        """Take the labels that a pod has now, which rules about pods select by; whether they changed.
+
+        What was recorded at first sight stays: its group, its queue, its role, and the terms of its own rules, into
+        which the API server writes labels (`matchLabelKeys`) when it creates a pod.
+        """
+        if (labels or NOTHING) == record.labels:
+            return False
+        record.labels = self._sharing.labels(labels)
+        return True
 
     def remove_pod(self, uid: str) -> None:
         """A pod is gone and holds nothing any more."""

@@ -63,6 +63,10 @@ class Asked:
     """Seconds that a deleted pod takes to end; 0 for a moment."""
     kind: str = field(default="Pod", init=False)
     """As the database names it."""
+    app: str = field(default="", kw_only=True)
+    """A label of its pods that rules of others may speak of."""
+    shuns: str = field(default="", kw_only=True)
+    """No pod of that app may be on the node of one of its pods."""
 
     def __str__(self) -> str:
         what = f"{self.kind} {self.name}: {self.size} × {self.cards} cards, queue {self.queue}"
@@ -105,6 +109,11 @@ class Asked:
 
     async def _make(self, world: "World", index: int) -> None:
         made = pod(self.pod_name(index), self.cards, self.seconds, **self._labels())
+        if self.app:
+            made["metadata"]["labels"]["app"] = self.app
+        if self.shuns:
+            term = {"labelSelector": {"matchLabels": {"app": self.shuns}}, "topologyKey": "kubernetes.io/hostname"}
+            made["spec"]["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
         if self.stops:
             made["metadata"]["annotations"][STOP] = str(self.stops)
         if self.storage:

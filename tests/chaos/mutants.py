@@ -104,6 +104,7 @@ MUTANTS: dict[str, tuple[tuple[Any, str, Any], ...]] = {
     "half-bound gangs are left as they are": ((Integrity, "sweep", _nothing),),
     "queues may use every node": ((QueueNodes, "allows", lambda self, facts: True),),
     "open results are guessed": ((Executor, "_bind", _guess),),
+    "labels are those of creation": ((Observed, "_relabel", lambda self, record, labels: False),),
     "ended pods keep their room": ((Observed, "_recharge", _kept),),
     "refusals are forgotten": ((ClusterState, "refuse", lambda self, *args, **more: None),),
     "nobody wakes for a refused pod": ((ClusterState, "next_retry", lambda self: None),),

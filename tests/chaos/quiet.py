@@ -15,7 +15,7 @@ from t9ksched.engine.policy import Policy
 from t9ksched.kube.resources import PODS
 from tests.chaos.asked import Asked, Gang, pod
 from tests.chaos.audit import audit_at_rest
-from tests.chaos.witness import MADE
+from tests.chaos.witness import LAG, MADE
 from tests.chaos.world import World
 
 SILENCE = 260.0
@@ -260,6 +260,21 @@ class Scene:
 
     # Nodes
 
+    async def labels_change(self) -> None:
+        """Of a pod that runs, near which another would go; and of pods that wait because of theirs."""
+        world = self.world
+        await world.submit(Asked("there", "qa", 1, 1, None, app="plain"))
+        await asyncio.sleep(20)
+        await world.label("there", "crowd")
+        await asyncio.sleep(LAG + 10)
+        await world.submit(Asked("lonely", "qa", 1, 1, None, shuns="crowd"))
+        await world.submit(Asked("late", "qa", 1, 4, None, app="crowd"))
+        self.must_run.append(world.asked["lonely"])
+        await asyncio.sleep(20)
+        await world.forget("there")
+        await world.label("late", "plain")
+        self.must_run.append(world.asked["late"])
+
     async def a_node_admits_no_pod_for_ever(self) -> None:
         """The one that the first binding goes to."""
         self.world.witness.on_bound.append((self.world.witness.bindings + 1, self.world.faults.broken.add))
@@ -294,4 +309,5 @@ SCENES: tuple[Callable[[Scene], Awaitable[None]], ...] = (
     Scene.the_scheduler_dies_while_victims_leave,
     Scene.new_work_waits_while_the_database_is_away,
     Scene.a_promise_cannot_be_written,
+    Scene.labels_change,
 )

@@ -49,6 +49,13 @@ def _lies_on(volume: Object, hostname: str | None) -> bool:
     return any(hostname in term["matchExpressions"][0]["values"] for term in terms)
 
 
+def _shunned(pod: Object) -> set[str]:
+    """The apps that a pod wants away from its node."""
+    affinity = (pod["spec"].get("affinity") or {}).get("podAntiAffinity") or {}
+    terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
+    return {term["labelSelector"]["matchLabels"]["app"] for term in terms}
+
+
 class Witness:
     """`faults` is what it saw that must not be; `bindings` counts what it judged."""
 
@@ -72,6 +79,8 @@ class Witness:
         """Uids of pods of ours whose creator put them on a node himself."""
         self.on_bound: list[tuple[int, Callable[[str], None]]] = []
         """Called with the node once so many pods were bound."""
+        self._apps: dict[str, tuple[str, float]] = {}
+        """By uid, a pod's label `app` and since when it has it."""
         self._books = Books()
         self._paid: dict[str, str] = {}
         self._journal = blake2b(digest_size=16)
@@ -128,8 +137,12 @@ class Witness:
             gone = self.pods.pop(key, None)
             if gone is not None:
                 self._books.leave(gone["metadata"]["uid"])
+                self._apps.pop(gone["metadata"]["uid"], None)
             return
         self.pods[key] = obj
+        uid, app = obj["metadata"]["uid"], (obj["metadata"].get("labels") or {}).get("app", "")
+        if self._apps.get(uid, ("", 0.0))[0] != app:
+            self._apps[uid] = app, self.now()
         if old is not None and old["metadata"]["uid"] != obj["metadata"]["uid"]:
             self._books.leave(old["metadata"]["uid"])
             old = None
@@ -201,6 +214,12 @@ class Witness:
             self.say(f"{key} was bound to {name}, which does not have {wanted}")
         if name in self.closed_since and now - self.closed_since[name] > LAG:
             self.say(f"{key} was bound to {name}, closed for {now - self.closed_since[name]:.0f} s")
+        for other_key, other in self.pods.items():
+            if other is not pod and other["spec"].get("nodeName") == name and self.holds(other):
+                for one, near in ((pod, other), (other, pod)):
+                    app, since = self._apps.get(near["metadata"]["uid"], ("", now))
+                    if app in _shunned(one) and now - since > LAG:
+                        self.say(f"{key} was bound to {name} beside {other_key}: one shuns app {app} of the other")
         most, used = facts.most(now), self.used(queue)
         if most is not None and used > most:
             self.say(f"{key} raised queue {queue} to {used} cards, its quota is {most}")

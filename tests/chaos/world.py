@@ -325,6 +325,11 @@ class World:
         with contextlib.suppress(ApiError):
             await self.port.patch(NODES, name, None, {"spec": {"unschedulable": cordoned or None}})
 
+    async def label(self, pod: str, app: str) -> None:
+        """A user changes the label `app` of a pod."""
+        with contextlib.suppress(ApiError):
+            await self.port.patch(PODS, pod, "default", {"metadata": {"labels": {"app": app}}})
+
     # The end
 
     async def calm_down(self) -> bool:

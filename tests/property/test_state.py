@@ -2,10 +2,12 @@
 
 from collections import Counter
 from typing import Any
+from unittest.mock import patch
 
-from hypothesis import settings
+import pytest
+from hypothesis import Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from t9ksched.admission.access import Members
 from t9ksched.engine.plan import plan
@@ -16,6 +18,7 @@ from t9ksched.model.pod import decode_pod
 from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.feeds import decoder
+from t9ksched.scheduler.observed import Observed
 from t9ksched.scheduler.records import PodGroupObject
 from t9ksched.scheduler.state import ClusterState
 
@@ -23,6 +26,20 @@ GPU = "nvidia.com/gpu"
 SECOND = 1_000_000_000
 NODES = ("n0", "n1", "n2")
 GROUPS = ("g0", "g1")
+APPS = ("x", "y")
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def against(app: str) -> dict[str, Any]:
+    """A required anti-affinity: no pod of that app on the node."""
+    term = {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": "kubernetes.io/hostname"}
+    return {"podAntiAffinity": {REQUIRED: [term]}}
+
+
+def shunned(pod: dict[str, Any]) -> set[str]:
+    """The apps that a pod wants away from its node."""
+    terms = (pod["spec"].get("affinity") or {}).get("podAntiAffinity", {}).get(REQUIRED, ())
+    return {term["labelSelector"]["matchLabels"]["app"] for term in terms}
 
 
 class Cluster(RuleBasedStateMachine):
@@ -56,28 +73,44 @@ class Cluster(RuleBasedStateMachine):
             "allocatable": {"cpu": "8", "pods": "10", GPU: "4"},
             "conditions": [{"type": "Ready", "status": "True"}],
         }
-        self.state.upsert_node(decode_node({"metadata": {"name": name, "uid": name}, "status": status}))
+        meta = {"name": name, "uid": name, "labels": {"kubernetes.io/hostname": name}}
+        self.state.upsert_node(decode_node({"metadata": meta, "status": status}))
 
     @rule(name=st.sampled_from(NODES))
     def node_goes(self, name: str) -> None:
         self.nodes.discard(name)
         self.state.remove_node(name)
 
-    @rule(group=st.sampled_from((*GROUPS, "")), cards=st.integers(0, 3), ours=st.booleans())
-    def pod_is_created(self, group: str, cards: int, ours: bool) -> None:
+    @rule(
+        group=st.sampled_from((*GROUPS, "")),
+        cards=st.integers(0, 3),
+        ours=st.booleans(),
+        app=st.sampled_from(APPS),
+        shuns=st.sampled_from(("", "", *APPS)),
+    )
+    def pod_is_created(self, group: str, cards: int, ours: bool, app: str, shuns: str) -> None:
         self.serial += 1
         name = f"p{self.serial}"
         amounts = {"cpu": "1"} | ({GPU: str(cards)} if cards else {})
-        labels = {names.QUEUE_LABEL: "q"} | ({names.GROUP_LABEL: group} if group else {})
+        labels = {names.QUEUE_LABEL: "q", "app": app} | ({names.GROUP_LABEL: group} if group else {})
         self.pods[name] = {
             "metadata": {"name": name, "namespace": "ns", "uid": name, "labels": labels, "annotations": {}},
             "spec": {
                 "schedulerName": names.SCHEDULER_NAME if ours else "default-scheduler",
                 "containers": [{"name": "m", "resources": {"requests": amounts, "limits": amounts}}],
+                "affinity": against(shuns) if shuns else None,
             },
             "status": {"phase": "Pending"},
         }
         self._send(name)
+
+    @rule(data=st.data(), app=st.sampled_from((*APPS, "z")))
+    def label_changes(self, data: st.DataObject, app: str) -> None:
+        if self.pods:
+            uid = data.draw(st.sampled_from(sorted(self.pods)))
+            labels = self.pods[uid]["metadata"]["labels"]
+            self.pods[uid]["metadata"]["labels"] = labels | {"app": app}
+            self._send(uid)
 
     @rule(data=st.data())
     def event_is_repeated(self, data: st.DataObject) -> None:
@@ -120,6 +153,8 @@ class Cluster(RuleBasedStateMachine):
         decided = plan(self.state.view(self.now), Policy(), self.now)
         for gang in dict.fromkeys(assignment.gang for assignment in decided.assignments):
             mine = [assignment for assignment in decided.assignments if assignment.gang == gang]
+            for assignment in mine:
+                self._stands_there(assignment.pod, assignment.node)
             for assignment in self.state.assume(gang, mine, self.now):
                 outcome = data.draw(st.sampled_from(["bound", "refused", "open"]))
                 if outcome == "bound":
@@ -133,9 +168,46 @@ class Cluster(RuleBasedStateMachine):
                     why = Reason(Code.BIND_REFUSED, "refused")
                     self.state.refuse(assignment.pod, why, self.now, keep_place=data.draw(st.booleans()))
 
+    def _places(self) -> dict[str, str]:
+        """Where the pods are that have a place and have not ended, bound or decided."""
+        found = {}
+        for uid, pod in self.pods.items():
+            place = pod["spec"].get("nodeName") or self.state.pods[uid].assumed
+            if place and pod["status"]["phase"] not in ("Succeeded", "Failed"):
+                found[uid] = place
+        return found
+
+    def _stands_there(self, uid: str, node: str) -> None:
+        """Nobody on the node is of an app that the newcomer shuns, as labelled now, and nobody there shuns its own."""
+        new = self.pods[uid]
+        for other, place in self._places().items():
+            if place == node and other != uid:
+                there = self.pods[other]
+                assert there["metadata"]["labels"]["app"] not in shunned(new), f"{uid} shuns {other} on {node}"
+                assert new["metadata"]["labels"]["app"] not in shunned(there), f"{other} on {node} shuns {uid}"
+
 
 class Histories(Cluster):
     """What must hold after each event."""
+
+    @invariant()
+    def rules_see_the_labels_of_the_moment(self) -> None:
+        spoken = {
+            app
+            for uid, pod in self.pods.items()
+            if pod["status"]["phase"] not in ("Succeeded", "Failed")
+            for app in shunned(pod)
+        }
+        expected = Counter(
+            (app, place)
+            for uid, place in self._places().items()
+            if (app := self.pods[uid]["metadata"]["labels"]["app"]) in spoken
+        )
+        told: Counter[tuple[str, str]] = Counter()
+        for group in self.state.neighbourhood.present():
+            for place, count in group.nodes:
+                told[dict(group.labels)["app"], place] += count
+        assert {key: count for key, count in told.items() if key[0] in spoken} == dict(expected)
 
     @invariant()
     def charges_are_what_pods_hold(self) -> None:
@@ -173,3 +245,10 @@ class Histories(Cluster):
 
 Histories.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 TestHistories = Histories.TestCase
+
+
+def test_labels_of_creation_would_be_noticed() -> None:
+    dice = settings(max_examples=300, stateful_step_count=30, deadline=None, derandomize=True, database=None)
+    dice = settings(dice, phases=[Phase.generate])
+    with patch.object(Observed, "_relabel", lambda self, record, labels: False), pytest.raises(AssertionError):
+        run_state_machine_as_test(Histories, settings=dice)

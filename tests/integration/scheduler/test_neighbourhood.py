@@ -72,3 +72,29 @@ async def test_pods_that_leave_do_not_count_where_others_are_spread(world: World
         await world.running("c")
         for name in ("a", "b"):
             await world.client.patch(PODS, name, world.namespace, {"metadata": {"finalizers": None}})
+
+
+async def test_labels_that_change_are_seen_in_both_directions(world: World, start: Start, queue: str) -> None:
+    await world.play(2, 1)
+    async with start():
+        first, second = ({HOST: node} for node in world.nodes)
+        lonely = world.pod(
+            "lonely", 0, queue=queue, nodeSelector=first, affinity={"podAntiAffinity": {REQUIRED: [near("web")]}}
+        )
+        await world.create(lonely)
+        await world.create(labelled(world.pod("server", 0, queue=queue, nodeSelector=second), "other"))
+        await world.running("lonely", "server")
+        # Its own label changes while it waits: those who keep such pods away let it in.
+        await world.create(labelled(world.pod("late", 0, queue=queue, nodeSelector=first), "web"))
+        told = await world.event(names.EVENT_WAITING, "late")
+        assert "pod anti-affinity forbids" in told["message"]
+        await world.client.patch(PODS, "late", world.namespace, {"metadata": {"labels": {"app": "other"}}})
+        await world.running("late")
+        # The label of a running pod changes: it is company now for those who look for it.
+        await world.create(
+            world.pod("friend", 0, queue=queue, nodeSelector=second, affinity={"podAffinity": {REQUIRED: [near("db")]}})
+        )
+        told = await world.event(names.EVENT_WAITING, "friend")
+        assert "pod affinity forbids" in told["message"]
+        await world.client.patch(PODS, "server", world.namespace, {"metadata": {"labels": {"app": "db"}}})
+        await world.running("friend")

@@ -185,3 +185,80 @@ def test_a_pod_that_begins_to_leave_wakes_those_who_are_spread(state: ClusterSta
     state.upsert_pod(running)
     assert woken
     assert [one.leaving for one in state.view(NOW).neighbours] == [True]
+
+
+def test_labels_that_change_on_a_placed_pod_count_for_the_rules_of_others(state: ClusterState) -> None:
+    state.upsert_pod(pod("server", "web", node="n0", phase="Running"))
+    state.upsert_pod(pod("friend", "friend", affinity={"podAffinity": term("db")}))
+    assert not places(cycle(state))
+    state.upsert_pod(pod("server", "db", node="n0", phase="Running"))
+    assert places(cycle(state)) == {"friend": "n0"}
+    state.upsert_pod(pod("server", "web", node="n0", phase="Running"))
+    state.upsert_pod(pod("lonely", "lonely", affinity={"podAntiAffinity": term("db")}))
+    state.upsert_pod(pod("late", "late", affinity={"podAffinity": term("db")}))
+    found = cycle(state)
+    assert places(found) == {"lonely": "n0"}, "nobody is a db any more"
+
+
+def test_labels_that_change_on_a_placed_pod_count_where_pods_are_spread(state: ClusterState) -> None:
+    for at in range(3):
+        state.upsert_pod(pod(f"x-{at}", "y", node=f"n{at}", phase="Running"))
+    spread = [{"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "x"}}}]
+    for at in range(3):
+        state.upsert_pod(pod(f"x-{at}", "x", node=f"n{at}", phase="Running"))
+    state.upsert_pod(pod("x-3", "x", topologySpreadConstraints=spread))
+    assert places(cycle(state)) == {"x-3": "n3"}
+
+
+def test_labels_that_change_on_a_pod_that_waits_count_for_the_rules_of_those_who_are_there(state: ClusterState) -> None:
+    against = {"podAntiAffinity": term("web")}
+    for at in range(4):
+        state.upsert_pod(pod(f"lonely-{at}", "lonely", node=f"n{at}", phase="Running", affinity=against))
+    state.upsert_pod(pod("late", "web"))
+    assert not places(cycle(state))
+    state.upsert_pod(pod("late", "other"))
+    assert set(places(cycle(state))) == {"late"}
+    state.upsert_pod(pod("later", "other"))
+    state.upsert_pod(pod("later", "web"))
+    assert not places(cycle(state))
+
+
+def test_labels_that_change_on_an_assumed_pod_count(state: ClusterState) -> None:
+    state.upsert_pod(pod("late", "x", nodeSelector={"kubernetes.io/hostname": "n0"}))
+    assert places(cycle(state)) == {"late": "n0"}
+    state.upsert_pod(pod("late", "web", nodeSelector={"kubernetes.io/hostname": "n0"}))
+    state.upsert_pod(pod("friend", "friend", affinity={"podAffinity": term("web")}))
+    assert places(cycle(state)) == {"friend": "n0"}
+
+
+def test_a_changed_label_wakes_up_only_where_there_are_rules(state: ClusterState) -> None:
+    state.upsert_pod(pod("server", "web", node="n0", phase="Running"))
+    woken: list[int] = []
+    state._on_change = lambda: woken.append(1)
+    state.upsert_pod(pod("server", "db", node="n0", phase="Running"))
+    assert not woken
+    state.upsert_pod(pod("friend", "friend", affinity={"podAffinity": term("web")}))
+    assert not places(cycle(state))
+    woken.clear()
+    state.upsert_pod(pod("server", "web", node="n0", phase="Running"))
+    assert woken, "the friend may start now"
+
+
+def test_edits_of_membership_labels_change_no_membership(state: ClusterState) -> None:
+    state.upsert_pod(pod("a", "x", group="g"))
+    state.upsert_pod(pod("a", "x", group="other"))
+    (record,) = state.pods.values()
+    assert record.gang is not None
+    assert record.gang.name == "g"
+
+
+def test_rules_keep_the_labels_that_a_pod_was_created_with(state: ClusterState) -> None:
+    """The API server has written them into the selector when the pod was created."""
+    merged = {
+        "topologyKey": "kubernetes.io/hostname",
+        "labelSelector": {"matchExpressions": [{"key": "app", "operator": "In", "values": ["old"]}]},
+        "matchLabelKeys": ["app"],
+    }
+    state.upsert_pod(pod("there", "old", node="n2", phase="Running"))
+    state.upsert_pod(pod("late", "new", affinity={"podAffinity": {REQUIRED: [merged]}}))
+    assert places(cycle(state)) == {"late": "n2"}
