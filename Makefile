@@ -35,8 +35,10 @@ check: $(READY)  ## formatting, lint, types and who may import whom
 soak: $(READY)  ## the long tests
 	@$(BIN)/python -m pytest -m soak
 
-reference: $(READY)  ## write docs/reference/cli.md anew from the commands themselves
+reference: $(READY)  ## write docs/reference/ anew: commands, REST and metrics from the code itself
 	@$(BIN)/python -m t9ksched.cli.reference > docs/reference/cli.md
+	@$(BIN)/python -m api.reference > docs/reference/rest.md
+	@$(BIN)/python -m t9ksched.scheduler.families > docs/reference/metrics.md
 
 clean:  ## remove the environment and every cache
 	@rm -rf .venv dist build .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -23,6 +23,7 @@ ATTACH_PREFIX: Final = "attachable-volumes-csi-"
 """A node's limit of attached volumes of one driver, written as a resource (Kubernetes' own name for it)."""
 FREE_PREFIX: Final = "free-volumes-"
 """The free volumes of a class that lie on a node, written as a resource of the node."""
+_COUNTS: Final = ("attachable-volumes-", FREE_PREFIX)
 FREE: Final = ("Available", "Pending")
 """Phases of volumes that may still be bound to a claim."""
 ANYWHERE: Final = ""
@@ -30,6 +31,11 @@ ANYWHERE: Final = ""
 _HOSTS: Final = ("kubernetes.io/hostname", "metadata.name")
 _DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
 _WAIT: Final = "WaitForFirstConsumer"
+
+
+def counts_volumes(resource: str) -> bool:
+    """True for a name that stands for a number of volumes on a node, which no quota and no report speaks of."""
+    return resource.startswith(_COUNTS)
 
 
 class ClaimResources(msgspec.Struct, gc=False):

@@ -13,10 +13,11 @@ from aiohttp import web
 
 from t9ksched.scheduler.configuration import Configuration
 from t9ksched.scheduler.explaining import explanation
+from t9ksched.scheduler.families import OPENMETRICS, TEXT, negotiated
 from t9ksched.scheduler.jobindex import JobIndex
-from t9ksched.scheduler.metrics import CONTENT_TYPE, exposition
+from t9ksched.scheduler.metrics import exposition
 from t9ksched.scheduler.plugins import PluginWatch
-from t9ksched.scheduler.queuestatus import queue_status
+from t9ksched.scheduler.queuestatus import QueueStatuses
 from t9ksched.scheduler.shapes import JobView, Json, job_shape, job_view, node_shape
 from t9ksched.scheduler.state import ClusterState
 
@@ -35,16 +36,16 @@ class InternalServer:
         jobs: JobIndex,
         configuration: Configuration,
         plugins: PluginWatch,
+        statuses: QueueStatuses,
         secret: str,
-        now: Callable[[], str],
         listen: tuple[str, int],
     ) -> None:
         self._state = state
         self._index = jobs
         self._configuration = configuration
         self._plugins = plugins
+        self._statuses = statuses
         self._secret = secret
-        self._now = now
         self._listen = listen
         self._runner: web.AppRunner | None = None
         self.address = ""
@@ -123,22 +124,23 @@ class InternalServer:
         return _missing("node") if shape is None else _json(shape)
 
     async def _queues(self, _: web.Request) -> web.Response:
-        now = self._now()
-        return _json({"queues": {name: queue_status(self._state, name, now) for name in sorted(self._state.queues)}})
+        return _json({"queues": {name: self._statuses.of(name) for name in sorted(self._state.queues)}})
 
     async def _queue(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]
         if name not in self._state.queues:
             return _missing("queue")
-        return _json(queue_status(self._state, name, self._now()))
+        return _json(self._statuses.of(name))
 
-    async def _metrics(self, _: web.Request) -> web.Response:
-        return web.Response(
-            body=await exposition(
-                self._state, bool(self._configuration.refused), self._plugins.failures, self._plugins.slow.answers
-            ),
-            headers={"Content-Type": CONTENT_TYPE},
-        )
+    async def _metrics(self, request: web.Request) -> web.Response:
+        openmetrics = negotiated(request.headers.get("Accept", ""))
+        page = await self.metrics(openmetrics)
+        return web.Response(body=page, headers={"Content-Type": OPENMETRICS if openmetrics else TEXT})
+
+    async def metrics(self, openmetrics: bool = False) -> bytes:
+        """The metrics page, in the text format of Prometheus or as OpenMetrics."""
+        refused, plugins = bool(self._configuration.refused), self._plugins
+        return await exposition(self._state, refused, plugins.failures, plugins.slow.answers, openmetrics=openmetrics)
 
     async def _healthz(self, _: web.Request) -> web.Response:
         return web.Response(text="ok")

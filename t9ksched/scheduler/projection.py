@@ -6,7 +6,6 @@ invalid one, or one that collides with a newer change in SQL, is reverted with a
 """
 
 import hashlib
-from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Final
 
@@ -21,7 +20,7 @@ from t9ksched.model import names
 from t9ksched.model.errors import Invalid
 from t9ksched.model.queue import Queue, QueueSpec, parse_queue_spec, validate_queue_name
 from t9ksched.scheduler.notices import Notices
-from t9ksched.scheduler.queuestatus import queue_status
+from t9ksched.scheduler.queuestatus import QueueStatuses
 from t9ksched.scheduler.state import ClusterState
 from t9ksched.store.errors import RevisionChanged, RowExists, RowMissing
 from t9ksched.store.queues import QueueRecord
@@ -57,7 +56,7 @@ class Projection:
         store: Store,
         state: ClusterState,
         notices: Notices,
-        now: Callable[[], str],
+        statuses: QueueStatuses,
         *,
         observe: bool = False,
     ) -> None:
@@ -67,7 +66,7 @@ class Projection:
         self._store = store
         self._state = state
         self._notices = notices
-        self._now = now
+        self._statuses = statuses
         self._records: dict[str, QueueRecord] = {}
         self._head: int | None = None
         """The newest revision there was when we first looked."""
@@ -104,6 +103,7 @@ class Projection:
         self._permit()
         self._state.drain({record.name for record in records if record.draining})
         self._state.set_queues(queues)
+        self._statuses.keep(self._records)
 
     def serve_objects(self) -> None:
         """With the database away at the start, the objects of the last projection serve as queues."""
@@ -119,6 +119,7 @@ class Projection:
         """A Queue object as the watch shows it."""
         name = item["metadata"]["name"]
         self.objects[name] = item
+        self._statuses.meet(name, item)
         if name == names.DEFAULT_QUEUE and self._default_outlived():
             self._permit()
         self._state.changed_queues.add(name)
@@ -280,7 +281,7 @@ class Projection:
 
     async def _write_status(self, name: str, item: dict[str, Any]) -> None:
         before = item.get("status") or {}
-        status = keep_transitions(queue_status(self._state, name, self._now()), before)
+        status = self._statuses.of(name)
         if status == before:
             return
         body = {"metadata": {"uid": item["metadata"]["uid"]}, "status": _replacing(before, status)}
@@ -290,16 +291,6 @@ class Projection:
 
 def _annotations(item: dict[str, Any]) -> dict[str, str]:
     return dict(item["metadata"].get("annotations") or {})
-
-
-def keep_transitions(status: dict[str, Any], before: dict[str, Any]) -> dict[str, Any]:
-    """A condition keeps its transition time while its status stays the same."""
-    known = {c.get("type"): c for c in before.get("conditions") or [] if isinstance(c, dict)}
-    for condition in status["conditions"]:
-        old = known.get(condition["type"])
-        if old is not None and old.get("status") == condition["status"]:
-            condition["lastTransitionTime"] = old.get("lastTransitionTime", condition["lastTransitionTime"])
-    return status
 
 
 def _replacing(before: dict[str, Any], status: dict[str, Any]) -> dict[str, Any]:

@@ -40,6 +40,7 @@ from t9ksched.scheduler.plugins import PluginWatch, Slow, installed
 from t9ksched.scheduler.preemption import Evictor
 from t9ksched.scheduler.projection import Projection
 from t9ksched.scheduler.promises import PromiseKeeper
+from t9ksched.scheduler.queuestatus import QueueStatuses
 from t9ksched.scheduler.state import ClusterState
 from t9ksched.scheduler.status import StatusWriter
 from t9ksched.store.errors import StoreError
@@ -112,7 +113,8 @@ class SchedulerService:
         watch = self.loop.plugins = PluginWatch(notices, self.configuration.about, slow)
         followed = Feed(self.configuration.upsert, self.configuration.remove, lambda: None)
         self._config_map = Reflector(client, CONFIGMAPS, followed, SYSTEM_NAMESPACE, field_selector=NAMED)
-        self._projection = Projection(client, store, self.state, notices, self._now, observe=observe)
+        self._statuses = statuses = QueueStatuses(self.state, self._now)
+        self._projection = Projection(client, store, self.state, notices, statuses, observe=observe)
         self._status = StatusWriter(
             client,
             self.state,
@@ -137,7 +139,7 @@ class SchedulerService:
         self._feeds = Feeds(client, self.state, self._projection, self._seen)
         self._jobs = JobIndex(self.state)
         self._internal = InternalServer(
-            self.state, self._jobs, self.configuration, watch, internal_secret, self._now, listen
+            self.state, self._jobs, self.configuration, watch, statuses, internal_secret, listen
         )
         self._leadership = asyncio.Lock()
         self.ready = asyncio.Event()
@@ -190,6 +192,7 @@ class SchedulerService:
                 await self._configured()
                 if not self.state.queues:
                     self._projection.serve_objects()
+                self._statuses.settle()
                 self.state.changed_queues.update(self.state.queues)
                 tasks.create_task(self._follow_changes(revision))
                 tasks.create_task(self._heartbeat())
