@@ -1,0 +1,139 @@
+"""Placing a gang's minimum whole: on free room, within one domain where it must be together, or why not."""
+
+from collections.abc import Sequence
+
+from t9ksched.engine import explain
+from t9ksched.engine.ask import Ask
+from t9ksched.engine.cycle import Cycle
+from t9ksched.engine.masks import Mask
+from t9ksched.engine.nodes import Int64s
+from t9ksched.engine.placement import place_together, wanting_company
+from t9ksched.engine.topology import scopes
+from t9ksched.model.gang import Gang, Member
+from t9ksched.model.hold import VICTIMS
+from t9ksched.model.reasons import Reason
+
+
+class Allocate:
+    """The action `allocate`, for minima."""
+
+    def __init__(self, cycle: Cycle) -> None:
+        self._cycle = cycle
+
+    def place(
+        self, gang: Gang, ask: Ask, members: Sequence[Member], behind: tuple[Reason, ...] | None
+    ) -> tuple[Reason, ...]:
+        """Commit the gang and return no reason, or leave the trial as it was and return why.
+
+        Room that is held for a gang is not what those ahead of it wait for: nobody else may have that. Whoever is
+        `behind` them may have no other.
+        """
+        cycle = self._cycle
+        # For whoever was promised room the queue pays already: what one like it was told is not true of it.
+        if ask.over_quota is not None and gang.uid not in cycle.promised:
+            cycle.stats.alike += 1
+            return ask.over_quota
+        shortfalls = cycle.ledger.can_charge(gang.queue, ask.demand)
+        if shortfalls:
+            # Within a cycle a queue's use only grows, so gangs alike get the same answer.
+            ask.over_quota = (explain.quota_exceeded(shortfalls), *explain.lacking(ask.groups))
+            return ask.over_quota
+        own = cycle.held.of.get(gang.uid)
+        if ask.no_room and not own:
+            cycle.stats.alike += 1
+            return ask.no_room
+        trial = cycle.trial
+        mark = start = trial.mark()
+        lent: dict[int, Int64s] = {}
+        nodes = None
+        if own:
+            for placement in own:
+                trial.release(placement)
+            if cycle.held.whys[gang.uid] == VICTIMS:
+                victims = cycle.victims()
+                lent = cycle.held.lent(own, trial.free, victims.leaving, victims.certain)
+            if behind is not None:
+                lent, nodes = cycle.held.alone(own, trial.free, lent)
+            trial.lend(lent)
+            start = trial.mark()
+        cycle.stats.tried += 1
+        if not own and (known := cycle.recall.answer(gang, ask)) is not None:
+            ask.no_room = known
+            return known
+        cycle.recall.failures.tried += 1
+        fits = self._fit(gang, ask, nodes)
+        if lent:
+            trial.lend({row: -room for row, room in lent.items()})
+        if not fits:
+            reasons = self._why(gang, ask) if behind is None else behind
+            trial.undo(mark)
+            if not own:
+                ask.no_room = reasons
+                cycle.recall.note(gang, ask, reasons)
+            return reasons
+        cycle.assign(gang, members, trial.since(start))
+        trial.commit()
+        cycle.ledger.charge(gang.queue, ask.demand)
+        cycle.stats.placed += 1
+        if ask.seen:
+            cycle.asks.forget_rooms()  # where these pods stand may be what others wait for
+        if own:
+            # What it held and did not use is free again: answers given before may no longer hold.
+            cycle.give_up(gang.uid)
+            cycle.asks.forget_rooms()
+        return ()
+
+    def _fit(self, gang: Gang, ask: Ask, nodes: Mask | None = None) -> bool:
+        """Place the ask whole, within one domain where the gang wants that; or leave the trial as it was.
+
+        With `nodes`, on these alone.
+        """
+        cycle = self._cycle
+        cycle.trial.within(nodes)
+        placed = self._fit_within(gang, ask, nodes)
+        cycle.trial.within(None)
+        return placed
+
+    def _fit_within(self, gang: Gang, ask: Ask, nodes: Mask | None) -> bool:
+        cycle = self._cycle
+        trial, groups = cycle.trial, ask.groups
+        levels: Sequence[str] = gang.levels
+        if gang.topology == "None":
+            if place_together(trial, groups):
+                return True
+            levels = wanting_company(groups)
+        for scope in scopes(trial, groups, levels, gang.nodes):
+            trial.within(scope if nodes is None else scope & nodes)
+            placed = place_together(trial, groups)
+            trial.within(nodes)
+            if placed:
+                cycle.scopes[gang.uid] = scope
+                return True
+        return gang.topology == "Preferred" and place_together(trial, groups)
+
+    def _why(self, gang: Gang, ask: Ask) -> tuple[Reason, ...]:
+        """Reasons for no room; asks on the way whether it is others' promised room that is missing."""
+        cycle = self._cycle
+        reasons = explain.no_room(ask.groups)
+        if gang.topology == "Required":
+            reasons = (explain.not_together(gang, cycle.trial, ask.groups), *reasons)
+        masks = [column.mask for column, _ in ask.groups]
+        others = {
+            owner: held
+            for owner, held in cycle.held.of.items()
+            if owner != gang.uid and any(mask[placement.row] for placement in held for mask in masks)
+        }
+        if not others:
+            return reasons
+        trial = cycle.trial
+        mark = trial.mark()
+        for held in others.values():
+            for placement in held:
+                trial.release(placement)
+        if self._fit(gang, ask):
+            reasons = (
+                explain.held_for_other((cycle.held.whys[owner] for owner in others), len(others)),
+                *reasons,
+            )
+        trial.undo(mark)
+        return reasons

@@ -1,0 +1,47 @@
+"""Members above a gang's minimum: they take what room and quota is left."""
+
+from t9ksched.engine import explain
+from t9ksched.engine.cycle import Cycle
+from t9ksched.engine.decision import Waiting
+from t9ksched.engine.placement import pack
+from t9ksched.engine.topology import shared
+from t9ksched.model.gang import Gang, Member
+from t9ksched.model.reasons import Reason
+
+
+def grow(cycle: Cycle, gang: Gang, members: list[Member]) -> None:
+    """Give members above the minimum what room and quota there is, in their order."""
+    left = 0
+    reasons: tuple[Reason, ...] = ()
+    scope = None
+    if gang.topology == "Required":
+        scope = cycle.scopes.get(gang.uid)
+        scope = shared(cycle.trial, gang) if scope is None else scope
+    cycle.trial.within(scope)
+    for column, those in cycle.asks.by_class(gang.queue, members):
+        request = dict(column.pod_class.requests)
+        allowed = cycle.ledger.most(gang.queue, request, len(those))
+        behind = cycle.behind(gang.queue, cycle.asks.get(gang.queue, those)) if gang.queue in cycle.strict else None
+        start = cycle.trial.mark()
+        if behind is not None:
+            got = 0
+        else:
+            got = 0 if column in cycle.asks.full else pack(cycle.trial, column, allowed)
+            if got < allowed and scope is None and not column.ruled:
+                cycle.asks.full.add(column)
+        if got:
+            cycle.assign(gang, those[:got], cycle.trial.since(start))
+            cycle.trial.commit()
+            cycle.ledger.charge(gang.queue, {name: amount * got for name, amount in request.items()})
+        if got < len(those) and not left:
+            left = len(those) - got
+            if behind is not None:
+                reasons = behind
+            elif got < allowed:
+                reasons = explain.no_room([(column, left)])
+            else:
+                demand = {name: amount * left for name, amount in request.items()}
+                reasons = (explain.quota_exceeded(cycle.ledger.can_charge(gang.queue, demand)),)
+    cycle.trial.within(None)
+    if left:
+        cycle.short.append(Waiting(gang.uid, reasons))

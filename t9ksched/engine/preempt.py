@@ -1,0 +1,113 @@
+"""Making room for a gang that found none: who has to go, and the room that is promised to it."""
+
+from collections.abc import Iterable, Sequence
+from operator import itemgetter
+
+import numpy as np
+
+from t9ksched.engine import explain
+from t9ksched.engine.ask import Ask
+from t9ksched.engine.cycle import Cycle
+from t9ksched.engine.decision import Eviction
+from t9ksched.engine.ledger import Shortfall
+from t9ksched.engine.masks import Mask
+from t9ksched.engine.preemption import Choice, Preemption
+from t9ksched.engine.topology import domains
+from t9ksched.model.gang import Gang
+from t9ksched.model.hold import VICTIMS, Hold
+from t9ksched.model.reasons import Code, Reason
+
+_NO_ROOM_HELPS = (Code.NO_NODE_MATCHES, Code.NEVER_FITS)
+"""With one of these among its reasons a gang would not fit, whoever went."""
+
+
+class Preempt:
+    """The action `preempt`."""
+
+    def __init__(self, cycle: Cycle) -> None:
+        self._cycle = cycle
+
+    def preempt(self, gang: Gang, ask: Ask, reasons: tuple[Reason, ...]) -> tuple[Reason, ...]:
+        """Choose who has to go for the gang, promise it their room, and say so; or leave the reasons as they are."""
+        cycle = self._cycle
+        holder = gang.uid in cycle.held.of  # needs fewer victims than one like it
+        if (ask.no_victims and not holder) or any(reason.code in _NO_ROOM_HELPS for reason in reasons):
+            return reasons
+        short = cycle.ledger.can_charge(gang.queue, ask.demand, staying=True)
+        cycle.stats.searched += 1
+        # With a minimum run time, time alone makes victims; a quota that is short changes with every charge.
+        timed = bool(cycle.policy.preemption.minimum_run_seconds)
+        lasts = not (short or timed or holder)
+        if lasts and cycle.recall.in_vain(gang, ask):
+            ask.no_victims = True
+            return reasons
+        cycle.recall.failures.searched += 1
+        trial = cycle.trial
+        mark = trial.mark()
+        for placement in cycle.held.of.get(gang.uid, ()):
+            trial.release(placement)
+        victims = cycle.victims()
+        choice = self._choice(victims, gang, ask, short)
+        if choice is None:
+            trial.undo(mark)
+            ask.no_victims = ask.no_victims or not holder
+            if lasts and not cycle.evictions:  # those who go already may stay, should nobody carry that out
+                cycle.recall.note_vain(gang, ask)
+            return reasons
+        if choice.victims and cycle.now < gang.evicts_from:
+            trial.undo(mark)
+            return (explain.evicts_later(gang.evicts_from), *reasons)
+        cycle.give_up(gang.uid)
+        victims.take(choice)
+        self._evict(gang, ask, choice)
+        cycle.ledger.charge(gang.queue, ask.demand)
+        trial.commit()
+        cycle.stats.preempted += 1
+        jobs = len(set(map(id, map(itemgetter(0), choice.victims))))
+        return (explain.waiting_for_victims(len(choice.victims), jobs), *reasons)
+
+    def _choice(self, preemption: Preemption, gang: Gang, ask: Ask, short: Sequence[Shortfall]) -> Choice | None:
+        """Victims for the gang, within one domain if it must be in one, and confirmed where rules about pods decide."""
+        cycle = self._cycle
+        trial, groups = cycle.trial, ask.groups
+        ruled = ask.ruled
+        scopes: Iterable[Mask | None] = [None]
+        if gang.topology == "Required":
+            scopes = domains(trial, gang)
+        elif ruled:
+            reachable: Mask = np.logical_or.reduce([column.reachable() for column, _ in groups])
+            scopes = [reachable]
+        best: Choice | None = None
+        for scope in scopes:
+            trial.within(scope)
+            found = preemption.choose(gang, groups, short)
+            if found is not None and ruled:
+                found = preemption.confirmed(groups, found)
+            trial.within(None)
+            if found is not None and (best is None or len(found.victims) < len(best.victims)):
+                best = found
+        return best
+
+    def _evict(self, gang: Gang, ask: Ask, choice: Choice) -> None:
+        """Write down who goes and hold the room; on the trial it is taken twice until they are gone."""
+        cycle = self._cycle
+        queues, names = cycle.view.queues, cycle.trial.nodes.names
+        spec = queues[gang.queue].spec
+        first = {running.queue: running for running, _ in choice.victims}
+        whys = {
+            name: explain.evicted_for(gang, spec, ask.groups, running, queues[name].spec)
+            for name, running in first.items()
+        }
+        uid = gang.uid
+        cycle.evictions += [Eviction(group.uid, pod.uid, uid, whys[group.queue]) for group, pod in choice.victims]
+        for column, rows, counts in choice.places:
+            cycle.recall.moved[rows] = True
+            cycle.held.promise(column, rows, counts)
+            for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
+                hold = Hold(gang.uid, names[row], column.pod_class, (), spec.priority, cycle.now, 0, False, VICTIMS)
+                cycle.holds += [hold] * count
+            if column.ports:
+                for row in rows.tolist():
+                    cycle.trial.occupy(column, row, {})
+            else:
+                cycle.trial.place_many(column, rows, counts, held=True)
