@@ -4,6 +4,7 @@ A document is taken whole or refused whole; each fault says in which line it is,
 text is YAML: `actions`, `tiers` of plugins in the order in which they are asked, and `preempt` with rules of our own.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, cast
 
@@ -150,7 +151,7 @@ class _Reader:
         except ValueError as error:
             self._fail(node, path, str(error))
             return 0
-        return int(length.total_seconds()) if length else 0
+        return math.ceil(length.total_seconds()) if length else 0  # whole seconds, as Kubernetes counts them: never less
 
     def _actions(self, node: yaml.Node | None, root: yaml.Node) -> tuple[str, ...]:
         if node is None:

@@ -4,6 +4,7 @@ Labels and annotations can be edited by their owners afterwards; these rows cann
 who submitted, into which queue and group, with which priority, time limit and cards.
 """
 
+import math
 from collections.abc import AsyncIterator, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -43,8 +44,8 @@ class Acceptance(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def time_limit_seconds(self) -> int | None:
-        """Whole ones, as the table has it."""
-        return None if self.time_limit is None else int(self.time_limit.total_seconds())
+        """Whole ones, as the table has it, rounded up: half a second is a limit, 0 would be none."""
+        return None if self.time_limit is None else math.ceil(self.time_limit.total_seconds())
 
 
 class Acceptances:

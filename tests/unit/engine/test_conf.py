@@ -68,6 +68,12 @@ def test_rules_of_preemption() -> None:
     assert parse_conf(LEAST + rules).preemption == Preemption(600, 3, True, False, 30)
 
 
+@pytest.mark.parametrize(("text", "seconds"), [("500ms", 1), ("1s1ms", 2), ("2s", 2), ("0", 0)])
+def test_parts_of_a_second_are_no_licence_for_none(text: str, seconds: int) -> None:
+    rules = parse_conf(LEAST + f"preempt: {{minimumRunTime: {text}, maxEvictionGrace: {text}}}\n").preemption
+    assert (rules.minimum_run_seconds, rules.max_grace_seconds) == (seconds, seconds)
+
+
 class Small:
     """Small gangs first; likes any node as much as it is told."""
 
