@@ -333,8 +333,8 @@ def partial_gangs(
 ) -> tuple[list[PartialGang], set[str]]:
     """The groups with a place for some of their minimum only; and those (`namespace/name`) that have all of it now.
 
-    A group that had its whole minimum once (it is in `ran`, or says so itself by `GroupScheduled`) is not partial: it
-    lost members and is being refilled. Members that ended count as placed.
+    A group that had its whole minimum (it is in `ran`, or its status says so: `GroupScheduled` and not `Evicted`) is
+    not partial: it lost members and is being refilled. Members that ended count as placed.
     """
     members: dict[str, list[Object]] = {}
     for pod in pods:
@@ -365,7 +365,8 @@ def partial_gangs(
 
 def _says_it_ran(podgroup: Object) -> bool:
     conditions = (podgroup.get("status") or {}).get("conditions") or []
-    return any(entry.get("type") == "GroupScheduled" and entry.get("status") == "True" for entry in conditions)
+    true = {entry.get("type") for entry in conditions if entry.get("status") == "True"}
+    return "GroupScheduled" in true and "Evicted" not in true
 
 
 def audit(nodes: Iterable[Object], pods: Iterable[Object], podgroups: Iterable[Object] = ()) -> AuditReport:

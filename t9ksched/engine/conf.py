@@ -151,7 +151,8 @@ class _Reader:
         except ValueError as error:
             self._fail(node, path, str(error))
             return 0
-        return math.ceil(length.total_seconds()) if length else 0  # whole seconds, as Kubernetes counts them: never less
+        # In whole seconds, as Kubernetes counts them: rounded up, because 0 means none.
+        return math.ceil(length.total_seconds()) if length else 0
 
     def _actions(self, node: yaml.Node | None, root: yaml.Node) -> tuple[str, ...]:
         if node is None:

@@ -14,6 +14,7 @@ from typing import Final
 
 import structlog
 
+from t9ksched.engine.policy import Preemption
 from t9ksched.kube.eviction import NotEvicted, TryLater, Victim, evict
 from t9ksched.kube.port import ClusterPort
 from t9ksched.scheduler.executor import Executor
@@ -29,7 +30,9 @@ _SECOND: Final = 1_000_000_000
 
 
 class Integrity:
-    """Looks for gangs that stand in part; called by housekeeping. Timeouts in seconds."""
+    """Looks for gangs that stand in part; called by housekeeping. Timeouts in seconds; `most_grace` gives the longest
+    time, in seconds, that a pod gets to end.
+    """
 
     def __init__(
         self,
@@ -41,6 +44,7 @@ class Integrity:
         *,
         timeout: int = GANG_BIND_TIMEOUT_SECONDS,
         recovery: int = GANG_RECOVERY_TIMEOUT_SECONDS,
+        most_grace: Callable[[], int] = lambda: Preemption().max_grace_seconds,
     ) -> None:
         self._client = client
         self._state = state
@@ -49,6 +53,7 @@ class Integrity:
         self._clock = clock
         self._timeout = timeout * _SECOND
         self._recovery = recovery * _SECOND
+        self._most_grace = most_grace
 
     def overdue(self) -> list[GangRecord]:
         """Gangs that stand in part for too long and have no binding under way.
@@ -94,18 +99,19 @@ class Integrity:
                 f" {self._timeout // _SECOND} s: the bound ones are taken back, the group starts again as a whole"
             )
         log.warning("gang taken back", gang=gang.key, bound=len(bound), minimum=minimum, ran=ran)
-        self._state.start_again(gang)
+        reason = "GangRecoveryTimeout" if ran else "GangBindTimeout"
+        self._state.start_again(gang, reason, message)
         self._narrator.taken_back(gang, message, self._clock())
-        done = await asyncio.gather(*(self._evict(pod, message, ran) for pod in bound))
+        done = await asyncio.gather(*(self._evict(pod, reason, message) for pod in bound))
         if not all(done):
             gang.first_bound = self._clock() - self._timeout  # look again at the next sweep
 
-    async def _evict(self, pod: PodRecord, message: str, ran: bool) -> bool:
+    async def _evict(self, pod: PodRecord, reason: str, message: str) -> bool:
         """Whether the pod goes; what the server refused or left open is tried again."""
         now = datetime.fromtimestamp(self._clock() / _SECOND, UTC)
         victim = Victim(pod.namespace, pod.name, pod.uid)
-        reason = "GangRecoveryTimeout" if ran else "GangBindTimeout"
-        result = await evict(self._client, victim, message=message, now=now, reason=reason)
+        most = self._most_grace()
+        result = await evict(self._client, victim, message=message, now=now, reason=reason, most_grace=most)
         if isinstance(result, NotEvicted | TryLater):
             log.warning("pod not taken back, trying again", pod=pod.key, error=result.message)
             return False

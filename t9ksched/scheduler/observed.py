@@ -41,6 +41,7 @@ from t9ksched.scheduler.records import (
     is_true,
     levels,
     nanoseconds,
+    true_condition,
 )
 from t9ksched.scheduler.sharing import NOTHING, Sharing, alone
 from t9ksched.scheduler.storage import Storage
@@ -313,7 +314,10 @@ class Observed:
             self.gangs_by_uid.pop(gang.uid, None)
             gang.uid, gang.acceptance = meta.uid, self.acceptances.get(meta.uid)
             # Later on this status is our own word: it must not bring back what we took back since.
-            gang.ran = is_true(group.status, "GroupScheduled")
+            gang.scheduled = is_true(group.status, "GroupScheduled")
+            evicted = true_condition(group.status, "Evicted")
+            gang.evicted = (str(evicted.get("reason")), str(evicted.get("message"))) if evicted else None
+            gang.ran = gang.scheduled and evicted is None
             gang.first_bound = gang.admitted = gang.fell = 0
             self.gangs_by_uid[meta.uid] = gang
         gang.created = nanoseconds(meta.creation_timestamp)
@@ -425,7 +429,8 @@ class Observed:
                 self._settle_single(gang)
                 continue
             if not gang.ran and gang.uid and gang.complete(bound=True):
-                gang.ran = True
+                gang.ran = gang.scheduled = True
+                gang.evicted = None
             if gang.acceptance is None and gang.uid and gang.placed_count():
                 self._unaccepted.add(gang)
             whole = gang.complete()

@@ -53,10 +53,14 @@ def levels(annotation: str) -> tuple[str, ...]:
 
 def is_true(status: Mapping[str, object], kind: str) -> bool:
     """Whether a status has this condition, and it is true."""
+    return true_condition(status, kind) is not None
+
+
+def true_condition(status: Mapping[str, object], kind: str) -> Mapping[str, object] | None:
+    """The condition of that type, while it is true."""
     conditions = status.get("conditions")
-    if not isinstance(conditions, list):
-        return False
-    return any(c.get("type") == kind and c.get("status") == "True" for c in conditions if isinstance(c, dict))
+    found = (c for c in (conditions if isinstance(conditions, list) else ()) if isinstance(c, dict))
+    return next((c for c in found if c.get("type") == kind and c.get("status") == "True"), None)
 
 
 class PodGroupObject(msgspec.Struct, gc=False, rename="camel"):
@@ -159,6 +163,10 @@ class GangRecord(msgspec.Struct, eq=False):
     status: dict[str, Any] = msgspec.field(default_factory=dict)
     members: dict[str, PodRecord] = msgspec.field(default_factory=dict)
     ran: bool = False
+    scheduled: bool = False
+    """Whether it ever had its whole place; unlike `ran` an eviction takes it not back."""
+    evicted: tuple[str, str] | None = None
+    """Reason and message of the eviction that took its whole place, until it has one again."""
     first_bound: int = 0
     fell: int = 0
     """Since when it has been below its minimum after it ran; 0 while it is whole."""

@@ -131,6 +131,7 @@ class SchedulerService:
             clock,
             timeout=gang_bind_timeout,
             recovery=gang_recovery_timeout,
+            most_grace=lambda: self.loop.policy.preemption.max_grace_seconds,
         )
         durations = DurationKeeper(client, self.state, notices, clock)
         self._housekeeping = Housekeeping(

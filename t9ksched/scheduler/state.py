@@ -392,9 +392,13 @@ class ClusterState(Observed):
             self.patience.refused(each.gang, now)
         return found
 
-    def start_again(self, gang: GangRecord) -> None:
-        """The group is taken back: it needs its whole minimum at once, as if it had never run, with the age it has."""
+    def start_again(self, gang: GangRecord, reason: str, message: str) -> None:
+        """The group is evicted whole, for that reason: it needs its whole minimum at once, as if it had never run, with
+        the age it has.
+        """
         gang.ran = False
+        if gang.scheduled:
+            gang.evicted = (reason, message)
         gang.first_bound = gang.admitted = gang.fell = 0
         self._drop_holds(gang.uid)
         self._gang_changed(gang)

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from t9ksched.engine.policy import Policy, Preemption
 from t9ksched.kube.resources import JOBS, PODGROUPS, PODS, QUEUES, Resource
 from t9ksched.kube.rights import SCHEDULER
 from t9ksched.model import names
@@ -190,4 +191,17 @@ async def test_a_half_bound_gang_is_taken_back(world: World, start: Start, queue
     async with start(gang_bind_timeout=1):
         event = await world.event(names.EVENT_GANG_TAKEN_BACK, "half")
         assert "1 of 2" in event["message"]
+        await world.gone(PODS, "half-0")
+
+
+async def test_members_taken_back_get_the_longest_grace_at_most(world: World, start: Start, queue: str) -> None:
+    await world.play(1, 4)
+    slow = {"terminationGracePeriodSeconds": 900}
+    await world.create(world.group("half", 2, queue), world.pod("half-0", 4, group="half", **slow))
+    await world.bind("half-0", world.nodes[0])
+    await world.create(world.pod("half-1", 4, group="half"))
+    await world.running("half-0")
+    async with start(gang_bind_timeout=1, policy=Policy(preemption=Preemption(max_grace_seconds=2))):
+        pod = await world.until(PODS, "half-0", lambda pod: pod["metadata"].get("deletionTimestamp"))
+        assert pod["metadata"]["deletionGracePeriodSeconds"] == 2
         await world.gone(PODS, "half-0")

@@ -40,7 +40,7 @@ def test_counts_leave_zeros_out() -> None:
 
 
 def test_members_must_exist_and_not_have_failed() -> None:
-    assert conditions(status(gang("Pending")))["SufficientGroupMember"] == ("False", "InsufficientMemberPods")
+    assert conditions(status(gang("Pending")))["SufficientGroupMember"] == ("False", "InsufficientMemberPod")
     assert conditions(status(gang("Pending", "Failed")))["SufficientGroupMember"][0] == "False"
     assert conditions(status(gang("Pending", "Pending")))["SufficientGroupMember"] == ("True", "SufficientMemberPods")
     short = gang("Pending", "Pending", roles=(("master", 1),))
@@ -52,8 +52,21 @@ def test_the_scheduled_condition_tells_why_not() -> None:
     waiting.reasons = (Reason(Code.QUOTA_EXCEEDED, "too much"),)
     (condition,) = (c for c in status(waiting)["conditions"] if c["type"] == "GroupScheduled")
     assert (condition["status"], condition["reason"], condition["message"]) == ("False", "QuotaExceeded", "too much")
-    waiting.ran = True
+    waiting.scheduled = True
     assert conditions(status(waiting))["GroupScheduled"] == ("True", "PodGroupScheduled")
+
+
+def test_that_a_group_was_scheduled_is_not_taken_back_and_its_eviction_says_why_it_waits() -> None:
+    lost = gang("Pending", "Pending")
+    lost.scheduled, lost.evicted = True, ("GangRecoveryTimeout", "1 of 2 members were left")
+    lost.reasons = (Reason(Code.QUOTA_EXCEEDED, "too much"),)
+    told = status(lost)
+    assert conditions(told)["GroupScheduled"] == ("True", "PodGroupScheduled")
+    assert conditions(told)["Evicted"] == ("True", "GangRecoveryTimeout")
+    (evicted,) = (c for c in told["conditions"] if c["type"] == "Evicted")
+    assert evicted["message"] == "1 of 2 members were left. It waits: too much"
+    lost.evicted, lost.reasons = None, ()
+    assert conditions(status(lost, told))["Evicted"] == ("False", "PodGroupScheduled")
 
 
 def test_a_transition_time_moves_only_with_the_status() -> None:
@@ -61,7 +74,7 @@ def test_a_transition_time_moves_only_with_the_status() -> None:
     first = status(record, now="t1")
     again = status(record, first, now="t2")
     assert again == first
-    record.ran = True
+    record.scheduled = True
     third = status(record, again, now="t3")
     times = {c["type"]: c["lastTransitionTime"] for c in third["conditions"]}
     assert times == {"SufficientGroupMember": "t1", "GroupScheduled": "t3"}

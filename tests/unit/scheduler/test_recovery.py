@@ -4,6 +4,7 @@ import msgspec
 
 from t9ksched.model.hold import Hold
 from t9ksched.scheduler.avoided import AVOID_NS
+from t9ksched.scheduler.groupstatus import group_status
 from t9ksched.scheduler.patience import FIRST_NS
 from t9ksched.scheduler.state import IDLE_PROMISE_NS, ClusterState
 from tests.unit.scheduler.test_state import NOW, decide, group, node, pod, state_with, used_cards
@@ -86,9 +87,30 @@ def test_a_gang_in_part_is_known_until_it_is_whole_and_starts_again_as_new() -> 
     assert gang.ran
     state.remove_pod("pod-b")
     assert state.partial == [gang]
-    state.start_again(gang)
+    state.start_again(gang, "GangRecoveryTimeout", "it lost members")
     state.upsert_group(group("g", 2))
     assert not gang.ran
+
+
+def test_an_evicted_gang_needs_its_whole_minimum_also_after_a_restart() -> None:
+    """`GroupScheduled` stays true for good: what the next scheduler goes by is `Evicted`."""
+    state = state_with(node("n1"))
+    state.upsert_group(group("g", 2))
+    for name in ("a", "b"):
+        state.upsert_pod(pod(name, 1, group="g", node="n1"))
+    (gang,) = {record.gang for record in state.pods.values()}
+    assert gang is not None
+    state.settle()
+    state.start_again(gang, "GangRecoveryTimeout", "it lost members")
+    status = group_status(gang, {}, state.charges, "t1", lambda: "id")
+    heir = state_with(node("n1"))
+    heir.upsert_group(msgspec.structs.replace(group("g", 2), status=status))
+    heir.upsert_pod(pod("a", 1, group="g", node="n1"))
+    (found,) = heir.partial
+    assert (found.ran, found.scheduled, found.evicted) == (False, True, ("GangRecoveryTimeout", "it lost members"))
+    heir.upsert_pod(pod("b", 1, group="g", node="n1"))
+    heir.settle()
+    assert (found.ran, found.evicted) == (True, None)
 
 
 def test_what_runs_without_a_record_of_its_acceptance_is_taken_as_it_is() -> None:
