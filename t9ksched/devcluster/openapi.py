@@ -1,7 +1,8 @@
 """OpenAPI documents, made from the table of kinds when somebody asks: enough for `kubectl explain` and `apply`.
 
 Version 3 has one document for each API version with the schemas of its kinds and a few paths that tie them to their
-group, version and kind; version 2 has the index only. Answers carry an ETag, because kubectl keeps them.
+group, version and kind; version 2 has the schemas of all kinds in one document (`openapi2`), as JSON or as a Protocol
+Buffer. Answers carry an ETag, because kubectl keeps them.
 """
 
 import hashlib
@@ -12,6 +13,7 @@ from typing import Any, Final
 from aiohttp import web
 from kubernetes.client import models
 
+from t9ksched.devcluster import openapi2
 from t9ksched.devcluster.kinds import Kind, Registry
 from t9ksched.devcluster.schema import field_types, required_fields
 from t9ksched.devcluster.status import PlainNotFound
@@ -20,7 +22,6 @@ from t9ksched.devcluster.strategic import merge_key
 
 Object = dict[str, Any]
 _PREFIX: Final = "#/components/schemas/"
-_PROTOBUF: Final = "application/com.github.proto-openapi"
 _SCALARS: Final = {
     "str": {"type": "string"},
     "int": {"type": "integer"},
@@ -82,18 +83,24 @@ class OpenApi:
         if self._changes != self._registry.changes:
             self._cache.clear()
             self._changes = self._registry.changes
-        body = self._cache.get(path)
+        media = "application/json"
+        if path == "/openapi/v2" and openapi2.ASKED in headers.get("Accept", ""):
+            media = openapi2.MEDIA
+        body = self._cache.get(path + media)
         if body is None:
-            body = self._cache[path] = encode(self._document(path))
+            document = self._document(path)
+            body = self._cache[path + media] = (
+                encode(document) if media != openapi2.MEDIA else openapi2.encode(document)
+            )
         tag = f'"{hashlib.sha256(body).hexdigest()[:32].upper()}"'
-        sent = {"ETag": tag, "Vary": "Accept", "Content-Type": "application/json"}
+        sent = {"ETag": tag, "Vary": "Accept", "Content-Type": media}
         if headers.get("If-None-Match") == tag:
             return web.Response(status=304, headers=sent)
         return web.Response(body=body, headers=sent)
 
     def _document(self, path: str) -> Object:
         if path == "/openapi/v2":
-            return self._old_index()
+            return self._everything()
         if path == "/openapi/v3":
             return self._index()
         if path == "/openapi/v3/version":
@@ -110,31 +117,32 @@ class OpenApi:
         stamp = self._registry.changes
         return {"paths": {name: {"serverRelativeURL": f"/openapi/v3/{name}?hash={stamp}"} for name in sorted(names)}}
 
-    def _old_index(self) -> Object:
-        return {
-            "swagger": "2.0",
-            "info": {"title": "t9ksched dev cluster", "version": "v1"},
-            "paths": {},
-            "definitions": {},
-            "parameters": {},
-            "securityDefinitions": {},
-            "security": [],
-        }
+    def _everything(self) -> Object:
+        schemas: Object = {}
+        for kind in self._registry.all():
+            _add(kind, schemas)
+        return openapi2.document({"title": "t9ksched dev cluster", "version": "v1.36.0"}, schemas)
 
     def _describe(self, kinds: list[Kind]) -> Object:
         schemas: Object = {}
         paths: Object = {}
         for kind in kinds:
-            identity = {"group": kind.group, "version": kind.version, "kind": kind.kind}
-            name = _name(kind.model) if kind.model else f"{kind.group}.{kind.version}.{kind.kind}"
-            if kind.custom is not None:
-                schemas[name] = {**_custom(kind), "x-kubernetes-group-version-kind": [identity]}
-                _collect("V1ObjectMeta", schemas)
-            else:
-                _collect(kind.model, schemas)
-                schemas[name] = {**schemas[name], "x-kubernetes-group-version-kind": [identity]}
+            identity, name = _add(kind, schemas)
             paths |= _paths(kind, identity, f"{_PREFIX}{name}")
         return _shell("kubernetes", paths, schemas)
+
+
+def _add(kind: Kind, schemas: Object) -> tuple[Object, str]:
+    """Add the kind's schema, and those it refers to, to `schemas`; returns its identity and its name there."""
+    identity = {"group": kind.group, "version": kind.version, "kind": kind.kind}
+    name = _name(kind.model) if kind.model else f"{kind.group}.{kind.version}.{kind.kind}"
+    if kind.custom is not None:
+        schemas[name] = {**_custom(kind), "x-kubernetes-group-version-kind": [identity]}
+        _collect("V1ObjectMeta", schemas)
+    else:
+        _collect(kind.model, schemas)
+        schemas[name] = {**schemas[name], "x-kubernetes-group-version-kind": [identity]}
+    return identity, name
 
 
 def _collect(model: str, schemas: Object) -> None:

@@ -28,6 +28,13 @@ kind: PodGroup
 metadata: {name: team}
 spec: {minMember: 2, queue: q}
 """
+LIST = """
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: ConfigMap, metadata: {name: listed}, data: {a: b}}
+- {apiVersion: scheduler.tensorstack.dev/v1beta1, kind: PodGroup, metadata: {name: listed}, spec: {minMember: 2}}
+"""
 OTHER = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "made"}}
 DAY = [  # command, what it prints
     ("apply -f {file}", "created"),
@@ -47,6 +54,9 @@ DAY = [  # command, what it prints
     ("annotate pod web k=v", "annotated"),
     ("patch podgroup team --type merge -p {patch}", "patched"),
     ("get podgroup team -o jsonpath={{.spec.minMember}}", "3"),
+    ("apply -f {list}", "podgroup.scheduler.tensorstack.dev/listed created"),
+    ("apply -f {list}", "configmap/listed unchanged"),
+    ("apply -f {misspelt}", 1),
     ("create -f {other}", "configmap/made created"),
     ("create configmap flags --from-literal a=b", "configmap/flags created"),
     ("get configmap flags -o jsonpath={{.data.a}}", "b"),
@@ -100,8 +110,11 @@ async def kubectl(world: World, home: Path, *arguments: str) -> tuple[int | None
 
 async def test_a_day_with_kubectl(world: World, tmp_path: Path) -> None:
     (tmp_path / "file.yaml").write_text(MANIFEST)
+    (tmp_path / "list.yaml").write_text(LIST)
+    (tmp_path / "misspelt.yaml").write_text(LIST.replace("minMember", "minMembers"))
     (tmp_path / "other.json").write_text(json.dumps(OTHER))
-    words = {"file": tmp_path / "file.yaml", "other": tmp_path / "other.json", "patch": '{"spec":{"minMember":3}}'}
+    words = {name: tmp_path / f"{name}.yaml" for name in ("file", "list", "misspelt")}
+    words |= {"other": tmp_path / "other.json", "patch": '{"spec":{"minMember":3}}'}
     for command, expected in DAY:
         arguments = [part.format(**words) for part in command.split()]
         code, out, err = await kubectl(world, tmp_path, *arguments)
