@@ -1,5 +1,7 @@
 """Around every request: an id, one line in the log, and an answer even when something unforeseen goes wrong.
 
+HEAD is answered wherever GET is, with the headers of that answer and no body.
+
 Query strings, headers and bodies never reach the log: they may hold secrets.
 """
 
@@ -27,12 +29,17 @@ class Envelope:
             await self._app(scope, receive, send)
             return
         request_id, started, status = uuid.uuid4().hex[:12], time.monotonic(), 0
+        method = scope["method"]
+        if method == "HEAD":
+            scope = {**scope, "method": "GET"}
 
         async def watched(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
                 message["headers"] = [*message["headers"], (b"x-request-id", request_id.encode())]
+            elif method == "HEAD" and message["type"] == "http.response.body":
+                message["body"] = b""
             await send(message)
 
         with structlog.contextvars.bound_contextvars(request=request_id):
@@ -43,7 +50,7 @@ class Envelope:
                 else:
                     await self._app(scope, receive, watched)
             except Exception:
-                log.exception("request failed", method=scope["method"], path=scope["path"])
+                log.exception("request failed", method=method, path=scope["path"])
                 if status:
                     raise  # the answer has begun; all that is left is to break the connection
                 detail = f"the service made a mistake; its log tells more under {request_id}"
@@ -51,4 +58,4 @@ class Envelope:
             finally:
                 report = log.debug if scope["path"] in _QUIET else log.info
                 took = round((time.monotonic() - started) * 1000, 1)
-                report("request", method=scope["method"], path=scope["path"], status=status, ms=took)
+                report("request", method=method, path=scope["path"], status=status, ms=took)

@@ -187,6 +187,8 @@ def install(app: FastAPI) -> None:
         if error.status_code == 404:
             return Problem("NotFound", f"there is nothing at {request.url.path}", remedy="see /docs").response()
         if error.status_code == 405:
+            if "GET" in (allowed := headers.get("Allow", "").split(", ")):
+                headers["Allow"] = ", ".join([*allowed, "HEAD"])
             detail = f"{request.method} is not possible at {request.url.path}"
             return Problem("Malformed", detail, status=405, headers=headers, remedy="see /docs").response()
         return Problem("Malformed", str(error.detail), status=error.status_code, headers=headers).response()

@@ -84,6 +84,21 @@ class Jobs(Shape):
     stopped: list[dict[str, Any]] = []
 
 
+class WarningShape(Shape):
+    """Something accepted that is probably a mistake; `nearest` is the known name that is most alike, if one is."""
+
+    path: str
+    message: str
+    nearest: str | None = None
+
+
+class Submitted(Shape):
+    """The jobs of a submission, in the order of its documents but PodGroups first, and what is odd about them."""
+
+    items: list[Job]
+    warnings: list[WarningShape]
+
+
 class ExplanationReason(Shape):
     """One thing that stands in the way, with its numbers."""
 

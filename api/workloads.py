@@ -23,7 +23,7 @@ from api.leader import LeaderAway
 from api.permits import Eyes, Place, may_caller_use, rules_of, usable
 from api.problems import Problem, from_kube, refused
 from api.queueshapes import stops_now
-from api.schemas import Explanation, HistoryPage, Job, Jobs, Shape
+from api.schemas import Explanation, HistoryPage, Job, Jobs, Shape, Submitted
 from api.services import Given, Services
 from api.shapes import FINISHED, from_event, from_object
 from api.submission import Item, Wish, check, prepare
@@ -53,8 +53,8 @@ _Object = dict[str, Any]
     status_code=201,
     summary="Submit one or several objects: all are created, or none",
     description="The body is a Kubernetes object in JSON or YAML, several YAML documents, or a List."
-    " One job is answered as it is, several as `{items}`.",
-    responses=documented({201: Job, 200: Job}, 400, 403, 404, 409, 413, 422, 503),
+    " With `dryRun` everything is checked and nothing is created; the answer is the same.",
+    responses=documented({201: Submitted, 200: Submitted}, 400, 403, 404, 409, 413, 422, 503),
     openapi_extra=body_of(Shape, "application/yaml", "application/json"),
 )
 async def submit(
@@ -70,6 +70,7 @@ async def submit(
 ) -> Response:
     body = await read_body(request, services.max_body_bytes)
     items = prepare(parse(body, request.headers.get("content-type", "")), Wish(namespace, queue, priority))
+    warnings: list[Json] = []
     try:
         await _judge(services, caller, items)
         made = await (try_out(services, items) if dry_run else create(services, caller, items))
@@ -78,7 +79,7 @@ async def submit(
             await _note_refusal(services, caller, items, problem)
         raise
     jobs = [_submitted(item, obj, caller) for item, obj in zip(items, made, strict=True) if item.group is None]
-    return answer(jobs[0] if len(jobs) == 1 else {"items": jobs}, 200 if dry_run else 201)
+    return answer({"items": jobs, "warnings": warnings}, 200 if dry_run else 201)
 
 
 @router.get("", summary="List the jobs you may see", responses=documented({200: Jobs}, 422))

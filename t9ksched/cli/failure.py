@@ -26,3 +26,7 @@ class Failure(Exception):
         self.remedy = remedy
         self.code = code
         self.name = name
+
+    def to_dict(self) -> dict[str, object]:
+        """As `-o json` shows it; `code` is the service's code, empty when it was not the service that refused."""
+        return {"code": self.name, "message": self.message, "details": list(self.details), "remedy": self.remedy}

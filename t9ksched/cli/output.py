@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -101,6 +101,14 @@ def print_failure(failure: Failure) -> None:
         paragraph(out, Text(f"  {line}"))
     if failure.remedy:
         paragraph(out, Text.assemble(("  → ", "bold"), failure.remedy))
+
+
+def print_warnings(warnings: Iterable[Mapping[str, Any]], where: str = "") -> None:
+    """Say on stderr what the service accepted and finds odd; `where` is put before each path."""
+    out = console(sys.stderr)
+    for warning in warnings:
+        place = f"{where}{warning.get('path', '')}"
+        paragraph(out, Text.assemble(("warning", "bold yellow"), f": {place}: {warning.get('message', '')}"))
 
 
 def age(moment: str | None, now: datetime | None = None) -> str:

@@ -15,6 +15,19 @@ class FieldError:
         return f"{self.path}: {self.message}" if self.path else self.message
 
 
+@dataclass(frozen=True, slots=True)
+class FieldWarning:
+    """Something accepted that is probably a mistake; `nearest` is the known name that is most alike, if one is."""
+
+    path: str
+    message: str
+    nearest: str | None = None
+
+    def to_dict(self) -> dict[str, str | None]:
+        """As JSON has it."""
+        return {"path": self.path, "message": self.message, "nearest": self.nearest}
+
+
 class Invalid(ValueError):
     """A document that cannot be accepted; `errors` names each faulty field."""
 

@@ -178,7 +178,7 @@ class Load:
         user, name = self._user(), f"p{next(self._numbers)}"
         status, told, _ = await self.ask("POST", WORKLOADS, pod(name, f"q{int(user[1:]) % QUEUES}"), user)
         if status == 201:
-            self.ledger.jobs[name], self.ledger.owners[name] = told["uid"], user
+            self.ledger.jobs[name], self.ledger.owners[name] = told["items"][0]["uid"], user
             self._names[user].append(name)
         elif status in UNKNOWN:
             self.ledger.unknown_jobs.add(name)

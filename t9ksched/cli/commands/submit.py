@@ -1,4 +1,8 @@
-"""`t9ksched submit`: hand YAML or JSON files to the service, one object or several a file."""
+"""`t9ksched submit`: hand YAML or JSON files to the service, one object or several a file.
+
+With `-o json` everything stands in one document on stdout, `{items, warnings, problems}`; a warning or problem names
+its file. Otherwise warnings and refusals go to stderr.
+"""
 
 import sys
 from pathlib import Path
@@ -9,7 +13,7 @@ import typer
 from t9ksched.cli.client import Client
 from t9ksched.cli.failure import REQUEST_FAILED, Failure
 from t9ksched.cli.options import OutputOption, Service, with_service
-from t9ksched.cli.output import Output, console, print_failure, print_json
+from t9ksched.cli.output import Output, console, print_failure, print_json, print_warnings
 
 
 @with_service
@@ -34,29 +38,31 @@ def submit(
 ) -> None:
     """Submit jobs. The objects of a file are all created or none; the exit code is 1 when a file was refused."""
     client = service()
-    made: list[dict[str, Any]] = []
-    refused = 0
+    done: dict[str, list[dict[str, Any]]] = {"items": [], "warnings": [], "problems": []}
     for path in [*file, *(more or [])]:
         try:
-            jobs = _send(client, path, namespace, queue, priority, dry_run)
+            answer = _send(client, path, namespace, queue, priority, dry_run)
         except Failure as failure:
-            refused += 1
-            print_failure(_placed(failure, path))
+            done["problems"].append({"file": str(path)} | failure.to_dict())
+            if output is Output.table:
+                print_failure(_placed(failure, path))
             continue
-        made += jobs
+        done["items"] += answer["items"]
+        done["warnings"] += [{"file": str(path)} | warning for warning in answer["warnings"]]
         if output is Output.table:
-            for job in jobs:
+            for job in answer["items"]:
                 _tell(job, dry_run)
+            print_warnings(answer["warnings"], f"{path}: ")
     if output is Output.json:
-        print_json(made[0] if len(made) == 1 and not refused else made)
-    if refused:
+        print_json(done)
+    if done["problems"]:
         raise typer.Exit(REQUEST_FAILED)
 
 
 def _send(
     client: Client, path: Path, namespace: str | None, queue: str | None, priority: int | None, dry_run: bool
-) -> list[dict[str, Any]]:
-    """Submit what a file holds; the jobs it became."""
+) -> dict[str, Any]:
+    """Submit what a file holds; `items` of the answer are the jobs it became, `warnings` what is odd about them."""
     try:
         content = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
     except OSError as error:
@@ -68,7 +74,7 @@ def _send(
         "dryRun": "true" if dry_run else None,
     }
     answer = client.call("POST", "/apis/v1/workloads", raw=content, content_type="application/yaml", query=query)
-    return list(answer.body["items"]) if "items" in answer.body else [answer.body]
+    return dict(answer.body)
 
 
 def _placed(failure: Failure, path: Path) -> Failure:

@@ -82,7 +82,8 @@ class Stage:
 
     async def submit(self, job: Json) -> Json:
         """Submit a job by REST into the demo's namespace."""
-        return dict(await asyncio.to_thread(lambda: self._rest.post("/apis/v1/workloads", job, namespace=NAMESPACE)))
+        made = await asyncio.to_thread(lambda: self._rest.post("/apis/v1/workloads", job, namespace=NAMESPACE))
+        return dict(made["items"][0])
 
     async def cancel(self, kind: str, name: str) -> None:
         """Cancel a job by REST."""

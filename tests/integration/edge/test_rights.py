@@ -372,7 +372,7 @@ async def test_every_right_of_the_rest_service_is_used(stage: Stage, tmp_path: P
             for text in texts:
                 made = await admin("POST", "/apis/v1/workloads", text)
                 assert made.status == 201, made.body
-                for job in made.body.get("items", [made.body]):
+                for job in made.body["items"]:
                     address = f"/apis/v1/workloads/{job['namespace']}/{job['kind']}/{job['name']}"
                     assert (await admin("GET", address)).status == 200, address
                     assert (await admin("DELETE", address)).status == 200, address

@@ -124,7 +124,7 @@ async def test_a_faulty_object_made_past_us_is_still_shown(world: World) -> None
 
 
 async def test_cancel(world: World) -> None:
-    uid = (await world.user("POST", WORKLOADS, pytorch())).body["uid"]
+    uid = (await world.user("POST", WORKLOADS, pytorch())).job["uid"]
     gone = await world.user("DELETE", f"{WORKLOADS}/default/pytorchtrainingjob/resnet")
     assert (gone.status, gone.body["uid"]) == (200, uid)
     assert world.kube.objects == {}
@@ -154,7 +154,7 @@ async def test_a_user_cancels_only_what_he_submitted(world: World) -> None:
 
 async def test_who_submitted_it_sees_it_before_the_leader_knows_whose_it_is(world: World) -> None:
     """The scheduler may see an object before it reads in the database who submitted it."""
-    made = (await world.user("POST", WORKLOADS, pytorch())).body
+    made = (await world.user("POST", WORKLOADS, pytorch())).job
     world.leader.job_list = [made | {"submitter": None}]
     address = f"{WORKLOADS}/default/PyTorchTrainingJob/resnet"
     world.leader.explanations["default/PyTorchTrainingJob/resnet"] = {"job": world.leader.job_list[0], "holders": []}

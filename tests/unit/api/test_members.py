@@ -32,7 +32,7 @@ async def test_members_come_and_go(world: World) -> None:
     assert (stale.status, stale.body["code"]) == (412, "PreconditionFailed")
     made = await world.user("POST", JOBS, pytorch())
     assert made.status == 201
-    accepted = await world.store.acceptances.get(made.body["uid"])
+    accepted = await world.store.acceptances.get(made.job["uid"])
     assert accepted is not None
     assert (accepted.submitter, accepted.permitted_by, accepted.groups) == ("ann", "user:ann", [])
     await world.admin("PUT", f"{QUEUES}/a100/members", {})
@@ -73,7 +73,7 @@ async def test_a_group_from_the_token(world: World) -> None:
     )
     made = await bob("POST", JOBS, pytorch())
     assert made.status == 201
-    accepted = await world.store.acceptances.get(made.body["uid"])
+    accepted = await world.store.acceptances.get(made.job["uid"])
     assert accepted is not None
     assert (accepted.permitted_by, accepted.groups) == ("group:ml", ["ml", "ops"])
     assert (await world.user("POST", JOBS, pytorch("x"))).status == 403
@@ -160,7 +160,7 @@ async def test_drain_and_open(world: World) -> None:
 
 @pytest.mark.parametrize("away", [False, True])
 async def test_a_queue_in_use_is_deleted_only_when_told_what_becomes_of_its_jobs(world: World, away: bool) -> None:
-    made = (await world.admin("POST", JOBS, pytorch())).body
+    made = (await world.admin("POST", JOBS, pytorch())).job
     world.leader.job_list = [made, made | {"name": "done", "phase": "Succeeded"}, made | {"queue": "default"}]
     world.leader.away = away
     refused = await world.admin("DELETE", f"{QUEUES}/a100")
@@ -172,6 +172,6 @@ async def test_a_queue_in_use_is_deleted_only_when_told_what_becomes_of_its_jobs
 
 
 async def test_a_queue_deleted_under_its_jobs(world: World) -> None:
-    world.leader.job_list = [(await world.admin("POST", JOBS, pytorch())).body]
+    world.leader.job_list = [(await world.admin("POST", JOBS, pytorch())).job]
     assert (await world.admin("DELETE", f"{QUEUES}/a100?jobs=keep")).status == 204
     assert len(world.kube.objects) == 1

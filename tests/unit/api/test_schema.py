@@ -38,7 +38,7 @@ THERE = {"namespace": "default", "kind": "pytorchtrainingjob", "what": "scheduli
 async def furnished(world: World) -> World:
     """A service with something of everything, so that answers have content to be checked."""
     await world.admin("POST", "/apis/v1/admin/queues", {"name": "a100", "members": {"users": ["ann"]}})
-    made = (await world.admin("POST", "/apis/v1/workloads", pytorch())).body
+    made = (await world.admin("POST", "/apis/v1/workloads", pytorch())).job
     world.leader.job_list = [made, live("walk") | {key: made[key] for key in made.keys() - live("x").keys()}]
     world.leader.queue_status = {"a100": {"allocated": {"cpu": "1"}, "pods": {"running": 1}}}
     await world.admin("PUT", "/apis/v1/admin/stops/preemption", {"why": "a test"})

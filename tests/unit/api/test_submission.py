@@ -48,7 +48,7 @@ class TestAccepted:
     async def test_one_job(self, world: World) -> None:
         made = await world.user("POST", f"{WORKLOADS}?namespace=ml", pytorch())
         assert made.status == 201, made.body
-        job = made.body
+        job = made.job
         shown = {
             key: job[key] for key in ("namespace", "kind", "name", "queue", "priority", "submitter", "phase", "gpus")
         }
@@ -77,13 +77,13 @@ class TestAccepted:
 
     async def test_the_query_wins_over_the_object(self, world: World) -> None:
         made = await world.user("POST", f"{WORKLOADS}?queue=a40&priority=7&namespace=ml", pytorch(namespace="default"))
-        assert (made.body["queue"], made.body["priority"], made.body["namespace"]) == ("a40", 7, "default")
+        assert (made.job["queue"], made.job["priority"], made.job["namespace"]) == ("a40", 7, "default")
         (obj,) = world.kube.objects.values()
         assert obj["spec"]["scheduler"] == {"t9kScheduler": {"queue": "a40", "priority": 7}}
 
     async def test_without_a_queue_it_is_the_default_schedulers(self, world: World) -> None:
         made = await world.user("POST", WORKLOADS, pytorch(queue=None))
-        assert (made.status, made.body["queue"]) == (201, None)
+        assert (made.status, made.job["queue"]) == (201, None)
         assert await world.store.acceptances.all() == []
         assert [event.event for event in await world.store.history.list()] == ["submitted"]
 
@@ -93,7 +93,7 @@ class TestAccepted:
             template = {"spec": pod("p", ours=False)["spec"] | {"restartPolicy": "Never"}}
             obj = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {"template": template}}
         made = await world.user("POST", f"{WORKLOADS}?queue=a40", obj)
-        assert (made.status, made.body["queue"]) == (201, "a40"), made.body
+        assert (made.status, made.job["queue"]) == (201, "a40"), made.body
         (stored,) = world.kube.objects.values()
         inner = stored["spec"]["template"] if stored["kind"] == "Job" else stored
         assert inner["spec"]["schedulerName"] == "t9k-scheduler"
@@ -101,7 +101,7 @@ class TestAccepted:
 
     async def test_dry_run_creates_nothing(self, world: World) -> None:
         tried = await world.user("POST", f"{WORKLOADS}?dryRun=true", pytorch())
-        assert (tried.status, tried.body["queue"]) == (200, "a100")
+        assert (tried.status, tried.job["queue"]) == (200, "a100")
         await nothing_is_left(world)
         assert await world.store.history.list() == []
 
@@ -109,8 +109,8 @@ class TestAccepted:
         text = documents(pod("p-0", group="g", queue="a40"), pod("p-1", group="g"), pod_group("g", minimum=2))
         made = await world.user("POST", WORKLOADS, text)
         assert made.status == 201, made.body
-        assert (made.body["kind"], made.body["name"], made.body["gpus"]) == ("PodGroup", "g", 2)
-        assert made.body["members"]["total"] == 2
+        assert (made.job["kind"], made.job["name"], made.job["gpus"]) == ("PodGroup", "g", 2)
+        assert made.job["members"]["total"] == 2
         assert [kind for verb, kind, _ in world.kube.calls if verb == "create"][-3:] == ["PodGroup", "Pod", "Pod"], (
             "the group comes first"
         )
@@ -128,15 +128,15 @@ class TestAccepted:
             "status": {"phase": "Succeeded"}
         }
         made = await world.user("POST", WORKLOADS, exported)
-        assert (made.status, made.body["phase"]) == (201, "Pending")
-        assert made.body["uid"] != "forged"
+        assert (made.status, made.job["phase"]) == (201, "Pending")
+        assert made.job["uid"] != "forged"
 
     async def test_the_forged_submitter_is_replaced(self, world: World) -> None:
         forged = pytorch(annotations={"scheduler.tensorstack.dev/submitted-by": "root"})
         made = await world.user("POST", WORKLOADS, forged)
         (obj,) = world.kube.objects.values()
         assert obj["metadata"]["annotations"]["scheduler.tensorstack.dev/submitted-by"] == "ann"
-        assert made.body["submitter"] == "ann"
+        assert made.job["submitter"] == "ann"
 
 
 SPEC = "spec.replicaSpecs.0.template.spec"
@@ -218,7 +218,7 @@ class TestRefused:
         assert (refused.body["code"], refused.paths) == ("InvalidField", ["priority"])
         text = documents(pod("p", group="g"), pod_group("g", minimum=1))
         made = await world.user("POST", f"{WORKLOADS}?queue=a40&priority=3", text)
-        assert (made.status, made.body["priority"], made.body["queue"]) == (201, 3, "a40")
+        assert (made.status, made.job["priority"], made.job["queue"]) == (201, 3, "a40")
 
     @pytest.mark.parametrize(
         ("text", "told"),

@@ -166,6 +166,12 @@ class Answer:
     def paths(self) -> list[str]:
         return [error["path"] for error in self.body["errors"]]
 
+    @property
+    def job(self) -> Json:
+        """The one job of a submission."""
+        (job,) = self.body["items"]
+        return dict(job)
+
 
 @dataclass
 class Client:

@@ -10,6 +10,8 @@ import pytest
 from t9ksched.cli.main import main
 from tests.unit.cli.conftest import Service
 
+ODD = {"path": "spec.x", "message": "is odd", "nearest": None}
+
 
 def _run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     monkeypatch.setattr(sys, "argv", ["t9ksched", *arguments])
@@ -75,7 +77,10 @@ def test_what_we_did_not_foresee_is_no_traceback_either(
 def test_submit_sends_each_file_whole_and_goes_on_after_a_refusal(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], service: Service, tmp_path: Path
 ) -> None:
-    service.answers["POST /apis/v1/workloads"] = (201, {"kind": "MPIJob", "name": "w", "namespace": "n", "queue": "q"})
+    service.answers["POST /apis/v1/workloads"] = (
+        201,
+        {"items": [{"kind": "MPIJob", "name": "w", "namespace": "n", "queue": "q"}], "warnings": [ODD]},
+    )
     file = tmp_path / "group.yaml"
     file.write_text("kind: PodGroup\n---\nkind: Pod\n")
     where = ("--server", service.url, "--token", "t", "--queue", "q")
@@ -83,6 +88,7 @@ def test_submit_sends_each_file_whole_and_goes_on_after_a_refusal(
     out, err = capsys.readouterr()
     assert out == "MPIJob/w submitted to queue q (namespace n)\n"
     assert "missing.yaml: it cannot be read: No such file or directory" in err
+    assert f"warning: {file}: spec.x: is odd" in err
     ((_, path, headers, body),) = service.seen
     assert (path, headers["content-type"], body) == (
         "/apis/v1/workloads?queue=q",
@@ -95,13 +101,32 @@ def test_submit_says_when_another_scheduler_will_place_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], service: Service, tmp_path: Path
 ) -> None:
     job = {"kind": "Job", "name": "w", "namespace": "n", "queue": None}
-    service.answers["POST /apis/v1/workloads"] = (201, {"items": [job, job]})
+    service.answers["POST /apis/v1/workloads"] = (201, {"items": [job, job], "warnings": []})
     file = tmp_path / "jobs.yaml"
     file.write_text("kind: Job\n")
     assert _run(monkeypatch, "submit", "-f", str(file), "--server", service.url, "--token", "t", "-o", "json") == 0
-    assert json.loads(capsys.readouterr().out) == [job, job]
+    assert json.loads(capsys.readouterr().out) == {"items": [job, job], "warnings": [], "problems": []}
     assert _run(monkeypatch, "submit", "-f", str(file), "--server", service.url, "--token", "t") == 0
     assert capsys.readouterr().out.count("the cluster's default scheduler will place it") == 2
+
+
+def test_a_refused_submission_as_json_is_one_document(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], service: Service, tmp_path: Path
+) -> None:
+    problem = {"code": "OverQuota", "detail": "too large", "errors": [{"path": "spec.x", "message": "has 9"}]}
+    service.answers["POST /apis/v1/workloads"] = (422, problem)
+    file = tmp_path / "job.yaml"
+    file.write_text("kind: Job\n")
+    where = ("--server", service.url, "--token", "t", "-o", "json")
+    assert _run(monkeypatch, "submit", "-f", str(file), "-f", str(tmp_path / "missing"), *where) == 1
+    out, err = capsys.readouterr()
+    told = json.loads(out)
+    assert (err, told["items"], told["warnings"]) == ("", [], [])
+    assert [(one["file"], one["code"], one["message"]) for one in told["problems"]] == [
+        (str(file), "OverQuota", "too large"),
+        (str(tmp_path / "missing"), "", "it cannot be read: No such file or directory"),
+    ]
+    assert told["problems"][0]["details"] == ["spec.x: has 9"]
 
 
 def test_edit_sends_the_version_it_read(monkeypatch: pytest.MonkeyPatch, service: Service) -> None:
