@@ -1,7 +1,7 @@
-"""Carrying out what has been decided about one workload: status, deletions, creations, events, in this order.
+"""Carrying out what has been decided about one workload: status, updates, deletions, creations, events, in this order.
 
-Every write has a precondition: the status the version it was computed from, a deletion the UID, a creation the name. A
-name that is taken by our own object is as good as created; one taken by somebody else's is told to the user.
+Every write has a precondition: status and updates the version they were computed from, a deletion the UID, a creation
+the name. A name that is taken by our own object is as good as created; one of another owner is told to the user.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ from t9ksched.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, N
 from t9ksched.kube.port import ClusterPort, Object
 from t9ksched.workloads import mpi
 from t9ksched.workloads.actions import Actions, metadata, name_of, owned_by, uid_of
+from t9ksched.workloads.upkeep import follow
 
 _AT_ONCE = 16
 """Creations and deletions of one workload in flight."""
@@ -33,8 +34,8 @@ class NameTaken(Exception):
 class Executor:
     """Carries out actions on one cluster.
 
-    `wrote(old, new)` and `made(new)` are told of each workload written and object created, so that the picture need not
-    wait for the watch to bring it.
+    `wrote(old, new)`, `updated(sent, new)` and `made(new)` are told of each workload written and each object updated or
+    created, so that the picture need not wait for the watch to bring it.
     """
 
     def __init__(
@@ -44,12 +45,14 @@ class Executor:
         new_keys: Callable[[str], KeyPair],
         *,
         wrote: Callable[[Object, Object], None] = lambda old, new: None,
+        updated: Callable[[Object, Object], None] = lambda sent, new: None,
         made: Callable[[Object], None] = lambda new: None,
     ) -> None:
         self._client = client
         self._record = record
         self._new_keys = new_keys
         self._wrote = wrote
+        self._updated = updated
         self._made = made
 
     async def carry_out(self, obj: Object, actions: Actions) -> None:
@@ -62,6 +65,8 @@ class Executor:
         """
         if actions.status is not None:
             await self._write_status(obj, actions.status)
+        for each in actions.update:
+            await self._update(obj, each)
         await self._each(actions.delete, self._delete)
         companions = [each for each in actions.create if each["kind"] != "Pod"]
         for each in companions:
@@ -76,6 +81,16 @@ class Executor:
         except (Conflict, NotFound) as error:
             raise Stale(str(error)) from error
         self._wrote(obj, written)
+
+    async def _update(self, owner: Object, thing: Object) -> None:
+        what = f"{thing['kind']} {name_of(thing)}"
+        try:
+            self._updated(thing, await self._client.replace(resources.of(thing), thing))
+        except (Conflict, NotFound) as error:
+            raise Stale(f"{what} is not what was seen") from error
+        except (Forbidden, Unprocessable) as error:
+            self._record(owner, "FailedUpdate", f"{what}: {error.message}", type="Warning")
+            raise
 
     async def _each(self, objects: Any, act: Callable[[Object], Any]) -> None:
         """Act on all, some at a time; the first failure is raised once the others have ended."""
@@ -119,6 +134,10 @@ class Executor:
             raise Stale(f"{what} was there and is gone") from error
         if owned_by(there, uid_of(owner)):
             self._made(there)
+            if (
+                better := follow(there, thing)
+            ) is not None:  # such as one whose labels, which we watch by, were taken off
+                await self._update(owner, better)
         elif metadata(there).get("deletionTimestamp"):
             raise Stale(f"{what} of before is still going") from error
         else:

@@ -86,6 +86,14 @@ class Owned:
             self._remember(obj, owner)
             self._unseen[uid_of(obj)] = obj
 
+    def updated(self, sent: Object, new: Object) -> None:
+        """We replaced an object: `new` counts, unless the watch has brought a version other than the one `sent`."""
+        owner = self._owner_of.get(uid_of(new))
+        mine = self._by_owner[owner] if owner is not None else {}
+        known = mine.get(uid_of(new))
+        if known is not None and metadata(known).get("resourceVersion") == metadata(sent).get("resourceVersion"):
+            mine[uid_of(new)] = new
+
     @property
     def unseen(self) -> Mapping[str, Object]:
         """By UID, what we created and the watch has not brought. It never will if it read everything anew after the

@@ -82,6 +82,7 @@ class Controllers:
             record,
             new_keys,
             wrote=lambda old, new: self._workloads[old["kind"]].wrote(old, new),
+            updated=self._owned.updated,
             made=self._owned.made,
         )
         selector = f"{COMPONENT_LABEL} in ({','.join(kind.lower() for kind in self._workloads)})"

@@ -264,6 +264,8 @@ class Api:
             causes = faults * (2 if strategy.twice else 1) + strategy.validate_update(obj, before)
         if causes:
             raise self._invalid(kind, before["metadata"]["name"], causes)
+        if not subresource and (refused := strategy.admit_update(obj, self.context)) is not None:
+            raise refused
         if "managedFields" in meta and not opts.applies:
             ownership.steal(meta, before, obj, ownership.shape_of(kind))
         if kind.to_stored is not None:

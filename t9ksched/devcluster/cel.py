@@ -23,6 +23,14 @@ class EvaluationError(ValueError):
     """The rule cannot be evaluated on this value: no such key, wrong type, division by zero."""
 
 
+class NoSuchKey(EvaluationError):
+    """A field that a value does not have; `where` is the part of the rule that asked for it."""
+
+    def __init__(self, name: str, where: Node) -> None:
+        super().__init__(f"no such key: {name}")
+        self.where = where
+
+
 @dataclass(frozen=True, slots=True)
 class Program:
     """A parsed rule and the variables it names."""
@@ -248,7 +256,7 @@ def _field(node: Node, name: str) -> Node:
     def read(scope: Scope) -> Any:
         value = node(scope)
         if not isinstance(value, dict) or name not in value:
-            raise EvaluationError(f"no such key: {name}")
+            raise NoSuchKey(name, read)
         return value[name]
 
     return read
@@ -266,9 +274,12 @@ def _index(node: Node, index: Node) -> Node:
 
 
 def _exists(node: Node, scope: Scope) -> bool:
+    """Whether the last field of the path is there; one before it that is missing is an error, as on a real server."""
     try:
         node(scope)
-    except EvaluationError:
+    except NoSuchKey as missing:
+        if missing.where is not node:
+            raise
         return False
     return True
 

@@ -159,6 +159,13 @@ class ServiceStrategy(Strategy):
                 if "nodePort" not in port and known:
                     port["nodePort"] = known
 
+    def admit_update(self, new: Object, context: Context) -> StatusError | None:
+        if new["spec"]["type"] in ("NodePort", "LoadBalancer"):
+            for port in new["spec"].get("ports") or []:
+                if not port.get("nodePort"):
+                    port["nodePort"] = context.allocate_port(0)
+        return None
+
     def validate(self, obj: Object) -> list[Cause]:
         spec = obj["spec"]
         causes: list[Cause] = []

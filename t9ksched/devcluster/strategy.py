@@ -81,6 +81,10 @@ class Strategy:
         """The faults of a changed object."""
         return self.validate(new)
 
+    def admit_update(self, new: Object, context: Context) -> StatusError | None:
+        """Decide what depends on other objects, at a main update without faults; an error refuses."""
+        return None
+
     def prepare_status(self, new: Object, old: Object) -> Object:
         """What a status write stores: the old object with the new status and metadata."""
         result = {**old, "metadata": new["metadata"]}

@@ -1,10 +1,11 @@
 """The custom resource definitions we ship: put into the cluster, never taken back to an older version.
 
-Each carries the release that wrote it in the label `app.kubernetes.io/version`. A definition that is missing is
-created, one with an older version is replaced, an equal or newer one is left as it is, so that two releases on one
-cluster do not fight. Afterwards all of them are waited for until the server says they are Established. A user who may
-not touch definitions needs an administrator's `kubectl apply -f deploy/crds` first; for him it is enough that the kinds
-without which nothing works are served.
+Each carries the release that wrote it in the label `app.kubernetes.io/version`, and how often it changed within that
+release in the annotation `t9ksched.tensorstack.dev/revision`. A definition that is missing is created, one that is
+older by both is replaced, an equal or newer one is left as it is, so that two releases on one cluster do not fight.
+Afterwards all of them are waited for until the server says they are Established. A user who may not touch definitions
+needs an administrator's `kubectl apply -f deploy/crds` first; for such a user it is enough that the kinds without which
+nothing works are served.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from t9ksched.kube.resources import CRDS, NAMESPACES, PODGROUPS, QUEUES
 from t9ksched.model.names import SYSTEM_NAMESPACE
 
 VERSION_LABEL = "app.kubernetes.io/version"
+REVISION_ANNOTATION = "t9ksched.tensorstack.dev/revision"
 _ATTEMPTS = 5
 
 
@@ -149,6 +151,7 @@ async def _not_established(port: ClusterPort, definitions: list[Object]) -> list
 
 
 def _version(definition: Object) -> tuple[Any, ...]:
-    """The version label as comparable numbers; a definition without one is older than any."""
+    """The version label as comparable numbers, then the revision; a definition without a label is older than any."""
     label = str((definition["metadata"].get("labels") or {}).get(VERSION_LABEL, ""))
-    return tuple(int(part) for part in re.findall(r"\d+", label))
+    revision = str((definition["metadata"].get("annotations") or {}).get(REVISION_ANNOTATION, ""))
+    return tuple(int(part) for part in re.findall(r"\d+", label)), int(revision) if revision.isdecimal() else 0

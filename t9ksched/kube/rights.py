@@ -112,7 +112,15 @@ ROLES: Final[dict[str, tuple[Rule, ...]]] = {
             "makes what a job consists of",
         ),
         Rule("", ("pods",), ("delete",), "makes failed pods anew, and stops paused jobs"),
-        Rule(SCHEDULER_GROUP, ("podgroups",), ("get", *_FOLLOW, "create"), "makes a job's gang"),
+        Rule(
+            "",
+            ("configmaps", "services"),
+            ("update", "delete"),
+            "follows what a job no longer needs, or needs otherwise",
+        ),
+        Rule(
+            SCHEDULER_GROUP, ("podgroups",), ("get", *_FOLLOW, "create", "update"), "makes a job's gang, and keeps it"
+        ),
         Rule("", ("events",), ("create", "patch"), "tells how a job goes"),
         _LEASE,
     ),

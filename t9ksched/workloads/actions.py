@@ -1,8 +1,8 @@
 """What a workload's controller works with and what it decides: plain values, carried out elsewhere.
 
 `Expansion` is what should exist, `Children` what does, `Actions` what to do about the difference. Actions are carried
-out in one order: status, deletions, creations, events. The status is written first because it remembers what has been
-counted: a crash after any step leads, on the next look, to the same end.
+out in one order: status, updates, deletions, creations, events. The status is written first because it remembers what
+has been counted: a crash after any step leads, on the next look, to the same end.
 """
 
 from collections.abc import Mapping
@@ -61,6 +61,8 @@ class Actions:
         create: objects to create; one that exists already and has the same controller is as good.
         events: told only when all before them is done.
         again_in: seconds after which to look again even if nothing happens.
+        update: objects to replace, whole, with the version that they were computed from. Done before deletions, so that
+            a gang loses no member it still counts on, and before creations, so that pods find what they mount.
     """
 
     status: Object | None = None
@@ -68,9 +70,10 @@ class Actions:
     create: tuple[Object, ...] = ()
     events: tuple[Event, ...] = ()
     again_in: float | None = None
+    update: tuple[Object, ...] = ()
 
     def __bool__(self) -> bool:
-        return self.status is not None or bool(self.delete or self.create)
+        return self.status is not None or bool(self.update or self.delete or self.create)
 
 
 def metadata(obj: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -1,15 +1,29 @@
 """A job in the terms of its life cycle: what its kind decides, so that `lifecycle.py` needs no kinds."""
 
+import hashlib
+import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
+from t9ksched.model.names import BATCH_GROUP
 from t9ksched.workloads.actions import Expansion, Object
 from t9ksched.workloads.jobspec import ReplicaType, RunPolicy
 from t9ksched.workloads.parts import Owner, pod_name
 
 RESUMED = "Resumed"
 """Reason of the condition Paused (False) of a job that has been paused; its resume overrides then apply."""
+
+REVISION_ANNOTATION: Final = f"{BATCH_GROUP}/template-hash"
+"""On a pod: the `revision` of the spec that it was made from."""
+
+FIXED_WHILE_RUNNING: Final[Mapping[str, tuple[str, ...]]] = {
+    "PyTorchTrainingJob": ("replicaSpecs", "torchrunConfig"),
+    "MPIJob": ("replicaSpecs", "mpiConfig", "launcher", "worker", "mpiHome", "mca", "ssh"),
+}
+"""Fields of the spec that may change only while the job is paused, by kind; `runMode.debug` of every kind as well. Pods
+that run carry ranks, sizes and host names made from them. The rules of the definitions in deploy/crds refuse an edit.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +37,7 @@ class Job:
         leader: name of the pod whose end is the job's end.
         min_member: pods that must run for the job to run.
         all_matter: a replica that may not be restarted fails the job, whichever it is; else only the leader does.
+        revision: changes with what the pods are made from (see `revision`).
     """
 
     owner: Owner
@@ -34,6 +49,7 @@ class Job:
     leader: str
     min_member: int
     all_matter: bool = False
+    revision: str = ""
 
     def replicas(self) -> Iterator[tuple[ReplicaType, int, str]]:
         """Every replica: its type, its index in the type, its pod's name."""
@@ -51,3 +67,16 @@ def has_been_paused(obj: Mapping[str, Any]) -> bool:
     """Whether the job ran on after a pause, so that commands given for the resumption apply."""
     conditions = (obj.get("status") or {}).get("conditions") or ()
     return any(each.get("type") == "Paused" and each.get("reason") == RESUMED for each in conditions)
+
+
+def revision(obj: Mapping[str, Any]) -> str:
+    """A hash of the fields that may change only while the job is paused, as the user wrote them.
+
+    Where an edit was not refused (older definitions, or a pause that ended before the controller saw it), it tells that
+    the pods of before belong to another job size or template.
+    """
+    spec = obj["spec"]
+    parts = [spec.get(name) for name in FIXED_WHILE_RUNNING[obj["kind"]]]
+    mode = spec.get("runMode")
+    parts.append(mode.get("debug") if isinstance(mode, Mapping) else None)
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]

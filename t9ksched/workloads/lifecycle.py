@@ -12,11 +12,12 @@ from typing import Any
 
 from t9ksched.model.names import EVENT_REFUSED, QUEUE_LABEL
 from t9ksched.workloads import phase
-from t9ksched.workloads.actions import Actions, Children, Event, Object, missing, name_of
+from t9ksched.workloads.actions import Actions, Children, Event, Object, metadata, name_of
 from t9ksched.workloads.conditions import Conditions
-from t9ksched.workloads.job import RESUMED, Job
+from t9ksched.workloads.job import RESUMED, REVISION_ANNOTATION, Job
 from t9ksched.workloads.jobspec import ReplicaType
 from t9ksched.workloads.replica import Allowance, Fate, Record, judge
+from t9ksched.workloads.upkeep import Upkeep, upkeep
 
 FINISHED = ("Succeeded", "Failed")
 DEADLINE = "DeadlineExceeded"
@@ -52,16 +53,17 @@ def reconcile(obj: Mapping[str, Any], job: Job, children: Children, now: datetim
 
 
 def _replicas(job: Job, old: Mapping[str, Any], children: Children) -> list[_Replica]:
-    records = {
-        record.name: record
-        for task in old.get("tasks") or ()
-        for record in map(Record.read, task.get("replicas") or ())
-    }
+    records = {record.name: record for task in old.get("tasks") or () for record in _records(task)}
     pods = {name_of(pod): pod for pod in children.pods}
     return [
         _Replica(kind, index, name, records.get(name) or Record(name), pods.get(name))
         for kind, index, name in job.replicas()
     ]
+
+
+def _records(task: Mapping[str, Any]) -> Iterable[Record]:
+    """The replicas of one entry of the status."""
+    return map(Record.read, task.get("replicas") or ())
 
 
 def _advance(
@@ -80,33 +82,35 @@ def _advance(
     end = _end(job, fates, started, now)
     if end is not None:
         return _finish(old, job, conditions, replicas, children, end, now, events)
-    names = {replica.name for replica in replicas}
-    surplus = [pod for pod in children.pods if name_of(pod) not in names]
+    kept = _upkeep(job, children)
     delete = [
         replica.pod for replica, fate in zip(replicas, fates, strict=True) if fate.step == "delete" and replica.pod
     ]
-    delete += [pod for pod in surplus if not phase.is_terminating(pod)]
+    delete += _surplus(children, {replica.name for replica in replicas})
+    delete += kept.delete
     queue = _fixed_queue(job, conditions, children, events)
     create = [
-        _in_queue(job.build(replica.kind, replica.index), queue)
+        _stamped(job.build(replica.kind, replica.index), queue, job.revision)
         for replica, fate in zip(replicas, fates, strict=True)
         if fate.step == "create"
     ]
-    companions = missing(job.around.companions, children.companions)
 
     counts = Counter(phase.phase(replica.pod) for replica in replicas if replica.pod is not None)
     up = counts["Running"] + sum(1 for replica in replicas if replica.record.phase == "Succeeded")
-    running = up >= job.min_member or (started is not None and counts["Running"] > 0)
+    lost = sum(1 for fate in fates if fate.lost)  # for good: the job goes on without them
+    running = up >= max(1, min(job.min_member, len(replicas) - lost))
     now_phase = "Running" if running else "Unknown" if counts["Unknown"] else "Pending"
     if now_phase == "Pending" and started is None and conditions.reason("Paused") == RESUMED:
         now_phase = "Resuming"
+    if any(replica.pod is not None and _is_outdated(replica.pod, job) for replica in replicas):
+        events.append(Event("Changed", "pods are made anew: the spec that they were made from changed"))
     if not old:
         events.append(Event("Created", f"{len(replicas)} pods are made" + (" in one group" if queue else "")))
     if running and started is None:
         started = now
         events.append(Event("Start", f"the job runs: {up} of {len(replicas)} pods are up"))
     _initial(conditions)
-    if not companions and not create:
+    if not kept.create and not create:
         conditions.set("Initialized", True, "JobInitialized")
     conditions.set("Running", running, "JobRunning" if running else "-")
     failures = [replica.record.name for replica in replicas if replica.record.phase == "Failed"]
@@ -117,7 +121,28 @@ def _advance(
         until = started + timedelta(seconds=job.run_policy.active_deadline)
         waits.append(max(0.0, (until - now).total_seconds()))
     changed = status if status != old else None
-    return Actions(changed, tuple(delete), (*companions, *create), tuple(events), min(waits, default=None))
+    again_in = min(waits, default=None)
+    return Actions(changed, tuple(delete), (*kept.create, *create), tuple(events), again_in, kept.update)
+
+
+def _upkeep(job: Job, children: Children) -> Upkeep:
+    """What the job's companions need. The minimum of a gang that runs is never raised above what it has: a gang short
+    of members for long is evicted, and an edit is no reason for that. It follows once the gang is whole, or has gone.
+    """
+    companions = job.around.companions
+    wanted, group = job.around.podgroup, children.podgroup
+    if wanted is not None and group is not None:
+        known = (group.get("spec") or {}).get("minMember") or 0
+        held = sum(phase.is_scheduled(pod) and not phase.is_terminating(pod) for pod in children.pods)
+        if known < wanted["spec"]["minMember"] and 0 < held < wanted["spec"]["minMember"]:
+            companions = tuple(each for each in companions if each is not wanted)
+    return upkeep(companions, children.companions)
+
+
+def _surplus(children: Children, names: set[str]) -> list[Object]:
+    """Pods that the job no longer wants, the highest index of each replica type first."""
+    found = [pod for pod in children.pods if name_of(pod) not in names and not phase.is_terminating(pod)]
+    return sorted(found, key=lambda pod: -int((metadata(pod).get("labels") or {}).get("replica-index") or 0))
 
 
 def _judge_all(old: Mapping[str, Any], job: Job, replicas: list[_Replica], now: datetime) -> list[Fate]:
@@ -132,6 +157,9 @@ def _judge_all(old: Mapping[str, Any], job: Job, replicas: list[_Replica], now: 
             shared=None if shared is None else shared - used,
             own=None if limit is None else limit - by_type[replica.kind.role],
         )
+        if replica.pod is not None and _is_outdated(replica.pod, job):
+            fates.append(Fate(replace(replica.record, uid="", phase="Pending", containers=()), "delete"))
+            continue
         policy = replica.kind.restart
         if replica.name == job.leader and policy.policy == "Always":
             policy = replace(policy, policy="OnFailure")  # the leader's success is the job's, not a reason to restart
@@ -236,7 +264,8 @@ def _pause(
     conditions.set("Paused", True, "JobPaused")
     status = _status(old, job, conditions, blank, "Paused", active=False)
     doomed = tuple(pod for pod in children.pods if not phase.is_terminating(pod))
-    return Actions(status if status != old else None, doomed, (), events)
+    kept = _upkeep(job, children)
+    return Actions(status if status != old else None, (*doomed, *kept.delete), (), events, update=kept.update)
 
 
 def _initial(conditions: Conditions) -> None:
@@ -283,7 +312,10 @@ def _status(
         "tasks": tasks,
     }
     if job.run_policy.backoff_limit is not None:
-        status["backoffCount"] = sum(task["restartCount"] for task in tasks)
+        # Counted on from what was used: replicas that the job no longer wants take their restarts with them.
+        used = {each.name: each.restarts for task in old.get("tasks") or () for each in _records(task)}
+        more = sum(replica.record.restarts - used.get(replica.name, 0) for replica in replicas)
+        status["backoffCount"] = old.get("backoffCount", 0) + more
     status.pop("startTime", None)
     if started is not None:
         status["startTime"] = phase.format_time(started)
@@ -332,8 +364,15 @@ def _fixed_queue(job: Job, conditions: Conditions, children: Children, events: l
     return settled
 
 
-def _in_queue(pod: Object, queue: str | None) -> Object:
-    labels = pod["metadata"]["labels"]
-    if queue is None or labels.get(QUEUE_LABEL) == queue:
-        return pod
-    return {**pod, "metadata": {**pod["metadata"], "labels": {**labels, QUEUE_LABEL: queue}}}
+def _is_outdated(pod: Object, job: Job) -> bool:
+    """Whether a pod was made from another spec. One made by a release that did not say so is taken as it is."""
+    made_from = (metadata(pod).get("annotations") or {}).get(REVISION_ANNOTATION)
+    return made_from is not None and made_from != job.revision and not phase.is_terminating(pod)
+
+
+def _stamped(pod: Object, queue: str | None, revision: str) -> Object:
+    """The pod with the queue that was settled and the revision of the spec that it was made from."""
+    meta = pod["metadata"]
+    labels = meta["labels"] if queue is None else {**meta["labels"], QUEUE_LABEL: queue}
+    annotations = {**(meta.get("annotations") or {}), REVISION_ANNOTATION: revision}
+    return {**pod, "metadata": {**meta, "labels": labels, "annotations": annotations}}

@@ -19,7 +19,7 @@ import msgspec
 from t9ksched.model.pod import container_cards, decode_pod_spec, effective_requests
 from t9ksched.workloads.actions import Expansion, Object
 from t9ksched.workloads.fields import Field
-from t9ksched.workloads.job import Job, has_been_paused
+from t9ksched.workloads.job import Job, has_been_paused, revision
 from t9ksched.workloads.jobspec import (
     Override,
     ReplicaType,
@@ -187,6 +187,7 @@ def job(obj: Mapping[str, Any], spec: MPISpec, owner: Owner) -> Job:
         leader=pod_name(owner, spec.launcher, 0),
         min_member=members,
         all_matter=True,
+        revision=revision(obj),
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from t9ksched.model.names import QUEUE_LABEL, SCHEDULER_NAME
 from t9ksched.workloads import phase
-from t9ksched.workloads.actions import Actions, Children, Event, Expansion, Object, missing, uid_of
+from t9ksched.workloads.actions import Actions, Children, Event, Expansion, Object, uid_of
 from t9ksched.workloads.conditions import Conditions
 from t9ksched.workloads.fields import Field
 from t9ksched.workloads.jobspec import RestartPolicy, check_pod_names
@@ -23,6 +23,7 @@ from t9ksched.workloads.parts import COMPONENT_LABEL, OWNER_NAME_LABEL, Owner, a
 from t9ksched.workloads.podspec import read_template
 from t9ksched.workloads.replica import Allowance, Record, judge
 from t9ksched.workloads.shape import Template
+from t9ksched.workloads.upkeep import upkeep
 
 PREFIX: Final = "managed-notebook-"
 NAME_LABEL: Final = "notebook.tensorstack.dev/name"
@@ -156,14 +157,15 @@ def reconcile(obj: Mapping[str, Any], spec: NotebookSpec, owner: Owner, children
     record = Record.read({"name": name, **(old.get("record") or {})})
     pod = next((each for each in children.pods if each["metadata"]["name"] == name), None)
     live = [each for each in children.pods if not phase.is_terminating(each)]
-    companions = missing(expansion.companions, children.companions)
+    kept = upkeep(expansion.companions, children.companions)
     if spec.suspended:
         events = (
             () if conditions.is_true("Suspended") else (Event("Suspended", "the pod is deleted until it is resumed"),)
         )
         record = replace(record, uid="", phase="Deleted", containers=(), last_failed="")
         status = _status(old, owner, conditions, record, None, suspended=True)
-        return Actions(status if status != old else None, tuple(live), (), events)
+        doomed = (*live, *kept.delete)
+        return Actions(status if status != old else None, doomed, (), events, update=kept.update)
 
     fate = judge(record, pod, _POLICY, Allowance(), now)
     events = (fate.event,) if fate.event is not None else ()
@@ -178,7 +180,14 @@ def reconcile(obj: Mapping[str, Any], spec: NotebookSpec, owner: Owner, children
     if not old:
         events = (Event("Created", f"pod {name} is made"), *events)
     status = _status(old, owner, conditions, record, pod, suspended=False)
-    return Actions(status if status != old else None, tuple(delete), (*companions, *create), events, fate.wait)
+    return Actions(
+        status if status != old else None,
+        (*delete, *kept.delete),
+        (*kept.create, *create),
+        events,
+        fate.wait,
+        kept.update,
+    )
 
 
 def _is_outdated(pod: Object, wanted: Object) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from t9ksched.workloads.actions import Expansion, Object
 from t9ksched.workloads.fields import Field
-from t9ksched.workloads.job import Job, has_been_paused
+from t9ksched.workloads.job import Job, has_been_paused, revision
 from t9ksched.workloads.jobspec import (
     Elastic,
     Override,
@@ -132,6 +132,7 @@ def job(obj: Mapping[str, Any], spec: PyTorchSpec, owner: Owner) -> Job:
         build=lambda kind, index: _pod(owner, spec, kind, index, resumed=resumed),
         leader=pod_name(owner, master, 0),
         min_member=spec.min_member,
+        revision=revision(obj),
     )
 
 

@@ -313,6 +313,31 @@ async def jobs(stage: Stage, queue: str) -> None:
     await until(counted_up)
 
 
+async def edits(stage: Stage, queue: str) -> None:
+    """What a job owns follows its spec, and goes when it is needed no more."""
+    world, ssh = stage.world, {"enabled": True, "serviceType": "NodePort", "authorized_keys": ["a", "b"]}
+    job, book = pytorch(replicas=1), notebook(ssh=ssh)
+    for each in (job, book):
+        each["metadata"] = {"name": f"edited-{each['kind'].lower()}", "namespace": "default"}
+        each["spec"]["scheduler"]["t9kScheduler"]["queue"] = queue
+    await world.create(job, book)
+    group, door = "edited-pytorchtrainingjob", "managed-notebook-edited-notebook-ssh"
+    await world.until(PODGROUPS, group, lambda each: each["spec"]["minMember"] == 1)
+    types = [{**job["spec"]["replicaSpecs"][0], "replicas": 2}]
+    await world.client.patch(
+        of(job), group, "default", {"spec": {"replicaSpecs": types, "runMode": {"pause": {"enabled": True}}}}
+    )
+    await world.until(PODGROUPS, group, lambda each: each["spec"]["minMember"] == 2)
+    await world.until(SERVICES, door, lambda each: each)
+    changed = {"serviceType": "ClusterIP", "authorized_keys": ["a"]}
+    await world.client.patch(of(book), "edited-notebook", "default", {"spec": {"ssh": changed}})
+    await world.until(SERVICES, door, lambda each: each["spec"]["type"] == "ClusterIP")
+    await world.until(CONFIGMAPS, door, lambda each: each["data"]["authorized_keys"] == "a\n")
+    await world.client.patch(of(book), "edited-notebook", "default", {"spec": {"ssh": {"enabled": False}}})
+    await world.gone(SERVICES, door)
+    await world.gone(CONFIGMAPS, door)
+
+
 async def test_every_right_is_used_and_none_is_missing(stage: Stage) -> None:
     queue = "t-q"
     await stage.store.queues.create(queue, {}, stage.world.queue_spec, {"everyone": True})
@@ -325,7 +350,7 @@ async def test_every_right_is_used_and_none_is_missing(stage: Stage) -> None:
         service = Controllers(controller)
         task = tasks.create_task(service.run())
         await service.ready.wait()
-        await asyncio.gather(*(play(stage, queue) for play in (gangs, volumes, queues, durations, jobs)))
+        await asyncio.gather(*(play(stage, queue) for play in (gangs, volumes, queues, durations, jobs, edits)))
         task.cancel()
     assert stage.book.refused == []
     for role in (SCHEDULER, CONTROLLER):

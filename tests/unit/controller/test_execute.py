@@ -13,6 +13,7 @@ from tests.unit.workloads.builders import mpi_v1, pytorch
 
 JOB = pytorch()
 POD, OTHER = expand(JOB).pods
+GROUP = expand(JOB).podgroup or {}
 MADE = {**POD, "metadata": {**POD["metadata"], "uid": "u1"}}
 
 
@@ -41,6 +42,9 @@ class Script:
 
     async def get(self, res: Any, name: str, namespace: str | None = None) -> Object:
         return self._answer("get", name, {})
+
+    async def replace(self, res: Any, obj: Object) -> Object:
+        return self._answer("replace", obj["metadata"]["name"], obj)
 
     async def delete(self, res: Any, name: str, namespace: str | None = None, *, uid: str | None = None) -> Object:
         return self._answer("delete", name, {"uid": uid})
@@ -92,6 +96,28 @@ async def test_nothing_is_done_on_a_status_that_could_not_be_written(error: ApiE
 @pytest.mark.parametrize("error", [Conflict(409), NotFound(404)])
 async def test_a_pod_that_is_gone_is_deleted_enough(error: ApiError) -> None:
     await carry_out(Script(delete=[error]), Actions(delete=(MADE,)))
+
+
+async def test_updates_come_before_deletions_and_creations() -> None:
+    script = Script()
+    await carry_out(script, Actions({"phase": "Running"}, (MADE,), (POD,), update=(GROUP,)))
+    assert [verb for verb, _ in script.asked] == ["status", "replace", "delete", "create"]
+
+
+@pytest.mark.parametrize("error", [Conflict(409), NotFound(404)])
+async def test_what_changed_meanwhile_is_not_overwritten(error: ApiError) -> None:
+    script = Script(replace=[error])
+    with pytest.raises(Stale):
+        await carry_out(script, Actions(delete=(MADE,), update=(GROUP,)))
+    assert [verb for verb, _ in script.asked] == ["replace"]
+
+
+@pytest.mark.parametrize("error", [Forbidden(403, message="rights"), Unprocessable(422, message="bad")])
+async def test_an_update_that_is_refused_is_told(error: ApiError) -> None:
+    script = Script(replace=[error])
+    with pytest.raises(type(error)):
+        await carry_out(script, Actions(update=(GROUP,)))
+    assert script.notes == ["FailedUpdate"]  # type: ignore[attr-defined]
 
 
 async def test_our_own_pod_is_as_good_as_created() -> None:

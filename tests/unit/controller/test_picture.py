@@ -79,6 +79,20 @@ def test_news_of_the_watch_count_more_than_our_own(owned: Owned) -> None:
     assert names(owned) == [], "it has come and gone before its creation was answered"
 
 
+def test_what_we_updated_counts_until_the_watch_brings_news(owned: Owned) -> None:
+    def at(version: str, minimum: int) -> dict[str, Any]:
+        return {**GROUP, "metadata": {**GROUP["metadata"], "resourceVersion": version}, "spec": {"minMember": minimum}}
+
+    owned.on_upsert(at("1", 2))
+    owned.updated(at("1", 3), at("2", 3))
+    assert owned.of("uid-net").podgroup == at("2", 3)
+    owned.on_upsert(at("4", 9))
+    owned.updated(at("2", 5), at("3", 5))
+    assert owned.of("uid-net").podgroup == at("4", 9), "the watch was faster"
+    owned.updated({**FIRST}, FIRST)
+    assert names(owned) == []
+
+
 def test_workloads(told: list[Key]) -> None:
     workloads = Workloads("PyTorchTrainingJob", told.append)
     workloads.on_replace([JOB])

@@ -124,7 +124,8 @@ def test_rules_that_cannot_be_read(rule: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "rule", ["self.missing > 1", "self.a + 'x' == 1", "1 / 0 == 1", "self.a", "self.a.all(x, true)"]
+    "rule",
+    ["self.missing > 1", "has(self.missing.b)", "self.a + 'x' == 1", "1 / 0 == 1", "self.a", "self.a.all(x, true)"],
 )
 def test_rules_that_cannot_be_evaluated_are_faults(rule: str) -> None:
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "x-kubernetes-validations": [{"rule": rule}]}

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from t9ksched import __version__
-from t9ksched.kube.crds import VERSION_LABEL, NotEstablished, ensure, ensure_namespace, read
+from t9ksched.kube.crds import REVISION_ANNOTATION, VERSION_LABEL, NotEstablished, ensure, ensure_namespace, read
 from t9ksched.kube.errors import AlreadyExists, Conflict, Forbidden, NotFound
 from t9ksched.kube.resources import CRDS, NAMESPACES
 from t9ksched.model.names import SYSTEM_NAMESPACE
@@ -19,8 +19,11 @@ NAME = "queues.scheduler.tensorstack.dev"
 
 
 def definition(version: str | None, spec: str = "new", established: bool = True) -> dict[str, Any]:
-    labels = {} if version is None else {VERSION_LABEL: version}
-    made: dict[str, Any] = {"kind": "CustomResourceDefinition", "metadata": {"name": NAME, "labels": labels}}
+    """`version` is a release, or a release and a revision such as `0.1.0 2`."""
+    release, _, revision = (version or "").partition(" ")
+    labels = {} if version is None else {VERSION_LABEL: release}
+    metadata = {"name": NAME, "labels": labels} | ({"annotations": {REVISION_ANNOTATION: revision}} if revision else {})
+    made: dict[str, Any] = {"kind": "CustomResourceDefinition", "metadata": metadata}
     made["spec"] = {"what": spec}
     if established:
         made["status"] = {"conditions": [{"type": "Established", "status": "True"}]}
@@ -44,6 +47,11 @@ def test_the_shipped_files_carry_the_release() -> None:
         ("0.2.0", "0.2.0", False),
         ("0.3.0", "0.2.0", False),
         ("1.0", "0.2.0", False),
+        ("0.1.0", "0.1.0 2", True),
+        ("0.1.0 2", "0.1.0 10", True),
+        ("0.1.0 2", "0.1.0", False),
+        ("0.1.0 2", "0.2.0", True),
+        ("0.2.0", "0.1.0 2", False),
     ],
 )
 async def test_only_an_older_one_is_replaced(there: str | None, ours: str, replaced: bool) -> None:

@@ -92,7 +92,13 @@ class World:
     def steps(self, actions: Any) -> list[tuple[str, Any]]:
         """The actions one by one, in the order in which they are carried out."""
         status = [("status", actions.status)] if actions.status is not None else []
-        return [*status, *(("delete", each) for each in actions.delete), *(("create", each) for each in actions.create)]
+        updates = [("update", each) for each in actions.update]
+        return [
+            *status,
+            *updates,
+            *(("delete", each) for each in actions.delete),
+            *(("create", each) for each in actions.create),
+        ]
 
     def carry_out(self, actions: Any, most: int | None = None) -> None:
         """Do the actions, or only the first few as if the controller died then."""
@@ -100,6 +106,8 @@ class World:
         for what, thing in steps if most is None else steps[:most]:
             if what == "status":
                 self.obj["status"] = copy.deepcopy(thing)
+            elif what == "update":
+                self.objects[thing["kind"], thing["metadata"]["name"]] = copy.deepcopy(thing)
             elif what == "delete":
                 self._delete(thing)
             else:

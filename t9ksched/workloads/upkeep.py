@@ -1,0 +1,126 @@
+"""Keeping what a workload owns besides its pods equal to what its spec says: what to create, to change and to delete.
+
+Only the fields that a controller decides are compared (`_FIELDS`); what the API server, other controllers or users
+keep in the same object stays. An object of ours that the workload no longer needs is deleted. The key pair of a Secret
+is random and therefore never compared.
+"""
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from t9ksched.workloads.actions import Object, metadata, missing, name_of
+from t9ksched.workloads.phase import is_terminating
+
+_FIELDS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
+    "PodGroup": (("spec", "minMember"), ("spec", "roles")),
+    "Service": (("spec", "type"), ("spec", "selector"), ("spec", "ports"), ("spec", "publishNotReadyAddresses")),
+    "ConfigMap": (("data",),),
+}
+_DELETED: Final = frozenset({"Service", "ConfigMap"})
+"""Kinds that a workload may cease to need; a PodGroup and a key pair stay as long as it does."""
+_DEFAULTS: Final[Mapping[tuple[str, ...], str]] = {("spec", "type"): "ClusterIP"}
+_WITH_NODE_PORTS: Final = ("NodePort", "LoadBalancer")
+
+_OF_TYPE: Final = (
+    "externalTrafficPolicy",
+    "allocateLoadBalancerNodePorts",
+    "loadBalancerClass",
+    "healthCheckNodePort",
+)
+"""Fields of a Service that only those types have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """What to do about a workload's companions; `update` holds whole objects with the version they were read at."""
+
+    create: tuple[Object, ...] = ()
+    update: tuple[Object, ...] = ()
+    delete: tuple[Object, ...] = ()
+
+
+def upkeep(wanted: tuple[Object, ...], present: tuple[Object, ...]) -> Upkeep:
+    """What brings the present companions to the wanted ones. One that is being deleted is left to go."""
+    there = {(each["kind"], name_of(each)): each for each in present}
+    update = []
+    for each in wanted:
+        found = there.get((each["kind"], name_of(each)))
+        if found is not None and (better := follow(found, each)) is not None:
+            update.append(better)
+    needed = {(each["kind"], name_of(each)) for each in wanted}
+    delete = [
+        each
+        for key, each in there.items()
+        if key not in needed and each["kind"] in _DELETED and not is_terminating(each)
+    ]
+    return Upkeep(missing(wanted, present), tuple(update), tuple(delete))
+
+
+def follow(found: Object, wanted: Object) -> Object | None:
+    """The found object as it must be; None if it is so already, is being deleted, or is of a kind left as it is."""
+    if is_terminating(found) or not _FIELDS.get(wanted["kind"]):
+        return None
+    better = copy.deepcopy(found)
+    changed: set[str] = set()
+    labels = metadata(found).get("labels") or {}
+    if any(labels.get(key) != value for key, value in (metadata(wanted).get("labels") or {}).items()):
+        better["metadata"]["labels"] = {**labels, **metadata(wanted)["labels"]}
+        changed.add("labels")
+    for path in _FIELDS[wanted["kind"]]:
+        ours, theirs = _at(wanted, path), _at(found, path)
+        if path[-1] == "ports":
+            ours, theirs = _ports(ours), _ports(theirs)
+        if ours != theirs:
+            _put(better, path, ours)
+            changed.add(path[-1])
+    if wanted["kind"] == "Service" and changed & {"type", "ports"}:
+        better["spec"]["ports"] = _with_node_ports(better, found)
+        for field in _OF_TYPE if better["spec"].get("type") not in _WITH_NODE_PORTS else ():
+            better["spec"].pop(field, None)
+    return better if changed else None
+
+
+def _at(obj: Mapping[str, Any], path: tuple[str, ...]) -> Any:
+    value: Any = obj
+    for key in path:
+        value = (value or {}).get(key)
+    return _DEFAULTS.get(path) if value is None else value or None
+
+
+def _put(obj: Object, path: tuple[str, ...], value: Any) -> None:
+    for key in path[:-1]:
+        obj = obj.setdefault(key, {})
+    if value is None:
+        obj.pop(path[-1], None)
+    else:
+        obj[path[-1]] = copy.deepcopy(value)
+
+
+def _ports(ports: list[Object] | None) -> list[Object]:
+    """Ports without what the server chooses."""
+    return [
+        {
+            "name": port.get("name"),
+            "port": port.get("port"),
+            "targetPort": port.get("targetPort", port.get("port")),
+            "protocol": port.get("protocol", "TCP"),
+        }
+        for port in ports or ()
+    ]
+
+
+def _with_node_ports(service: Object, before: Object) -> list[Object]:
+    """The ports of a Service, each with the node port that it had, if its type still has any."""
+    ports = _ports(service["spec"].get("ports"))
+    if (service["spec"].get("type") or "ClusterIP") not in _WITH_NODE_PORTS:
+        return ports
+    known = {
+        (port.get("port"), port.get("protocol", "TCP")): port.get("nodePort")
+        for port in before["spec"].get("ports") or ()
+    }
+    return [
+        {**port, "nodePort": number} if (number := known.get((port["port"], port["protocol"]))) else port
+        for port in ports
+    ]
