@@ -313,8 +313,22 @@ class UsageReport(Shape):
     total: dict[str, float]
 
 
+class CountedCards(Shape):
+    """Cards, or parts of cards, of a node that are counted by number: they have no indices."""
+
+    resource: str
+    model: str | None
+    has: int
+    held: int
+    cordoned: int
+
+
 class Node(Shape):
-    """A node with its cards and whose they are."""
+    """A node with its cards and whose they are.
+
+    `mode` is how it hands out its accelerators, null without any. `gpus` are whole cards by index; what is shared,
+    sliced, or more than 64 of one resource is counted by number and stands in `counted`.
+    """
 
     name: str
     ready: bool
@@ -323,7 +337,23 @@ class Node(Shape):
     allocatable: Quantities
     allocated: Quantities
     cardMode: Literal["honours-index", "plugin-chooses"]
+    mode: (
+        Literal[
+            "Whole",
+            "TimeSliced",
+            "MPS",
+            "MIGSingle",
+            "MIGMixed",
+            "HAMi",
+            "MGPU",
+            "GPUShare",
+            "Koordinator",
+            "NotReady",
+        ]
+        | None
+    )
     gpus: list[dict[str, Any]]
+    counted: list[CountedCards]
 
 
 class Nodes(Shape):

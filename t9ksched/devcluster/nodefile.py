@@ -15,7 +15,6 @@ from t9ksched.model.errors import FieldError, Invalid, child
 from t9ksched.model.labels import key_fault, value_fault
 from t9ksched.model.names import CARD_MODE_ANNOTATION, HONOURS_INDEX, PLUGIN_CHOOSES
 from t9ksched.model.quantity import QuantityError, is_extended, parse
-from t9ksched.model.resources import MAX_CARDS_PER_NODE, is_card_resource
 from t9ksched.model.taints import EFFECTS
 
 Object = dict[str, Any]
@@ -243,8 +242,6 @@ def _amount_fault(name: str, value: Any) -> str:
         return f"{value!r} is negative: a node cannot have less than nothing"
     if (is_extended(name) or name == "pods") and amount.denominator != 1:
         return f"{value!r} must be a whole number"
-    if is_card_resource(name) and amount > MAX_CARDS_PER_NODE:
-        return f"{value!r} is too many: at most {MAX_CARDS_PER_NODE} cards of one resource a node"
     return ""
 
 

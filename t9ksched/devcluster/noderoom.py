@@ -19,6 +19,7 @@ from t9ksched.model.node import NodeFacts, decode_node, node_facts
 from t9ksched.model.pod import decode_pod, pod_class
 from t9ksched.model.podclass import HostPort, PodClass
 from t9ksched.model.quantity import QuantityError, from_units
+from t9ksched.model.resources import is_card_resource
 
 Object = dict[str, Any]
 
@@ -54,9 +55,11 @@ class NodeRoom:
         self.facts: NodeFacts = node_facts(decode_node(node))
         addresses = (node.get("status") or {}).get("addresses") or []
         self.address = next((entry["address"] for entry in addresses if entry.get("type") == "InternalIP"), "")
-        for resource, count in self.facts.cards.items():
+        # A device plugin has a device for each unit that it offers, be it a card or a part of one.
+        devices = {name: count for name, count in self.facts.allocatable.items() if is_card_resource(name)}
+        for resource, count in devices.items():
             self.racks.setdefault(resource, Rack()).count = count
-        for resource in self.racks.keys() - self.facts.cards.keys():
+        for resource in self.racks.keys() - devices.keys():
             self.racks[resource].count = 0
 
     @property

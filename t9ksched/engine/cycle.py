@@ -99,7 +99,8 @@ class Cycle:
             for member, held in zip(islice(those, pods), masks, strict=True):
                 cards = written.get(held)
                 if cards is None:
-                    by_name = tuple(zip(column.card_names, held, strict=True))
+                    # None where the node's cards have no indices: those are counted by number.
+                    by_name = tuple((name, mask) for name, mask in zip(column.card_names, held, strict=True) if mask)
                     cards = written[held] = (grants(column.pod_class.cards, by_name), by_name)
                 write(Assignment(uid, member.uid, node, generation, cards[0], cards[1]))
         self.stats.pods += len(members)

@@ -26,6 +26,8 @@ _OWN_WORDS = {
     "volumes": "cannot reach its volumes",
     "taints": "have taints it does not tolerate",
     "not ready": "are not ready",
+    "unschedulable": "are cordoned (unschedulable)",
+    "accelerators not ready": "have GPUs that are not ready (nvidia.com/mig.config.state, driver or device plugin)",
 }
 
 

@@ -18,6 +18,7 @@ from t9ksched.engine.plugins import PluginColumns
 from t9ksched.engine.policy import Binpack
 from t9ksched.engine.scores import Scores, scaled
 from t9ksched.engine.tenants import Indices, Tenants
+from t9ksched.model.cardmode import NOT_READY
 from t9ksched.model.gang import Running
 from t9ksched.model.labels import LabelSelector, NodeSelector
 from t9ksched.model.node import NodeFacts
@@ -77,8 +78,22 @@ class Selected:
 
 
 @dataclass(frozen=True, slots=True)
+class Schedulable:
+    """Nodes that are not cordoned; those are for pods that tolerate it."""
+
+    tolerated: bool
+    label: str = "unschedulable"
+
+    def keys(self) -> None:
+        """Reads no labels."""
+
+    def allows(self, facts: NodeFacts) -> bool:
+        return self.tolerated or not facts.unschedulable
+
+
+@dataclass(frozen=True, slots=True)
 class Tolerated:
-    """Nodes whose taints a pod tolerates; a cordoned node counts as tainted."""
+    """Nodes whose taints a pod tolerates, apart from the one that stands for a cordoned node (`Schedulable`)."""
 
     tolerations: tuple[Toleration, ...]
     label: str = "taints"
@@ -87,8 +102,6 @@ class Tolerated:
         """Reads no labels; the common node without taints is answered at once."""
 
     def allows(self, facts: NodeFacts) -> bool:
-        if facts.unschedulable and untolerated((CORDONED,), self.tolerations) is not None:
-            return False
         if not facts.taints:
             return True
         taints = [taint for taint in facts.taints if taint.key != CORDONED.key]
@@ -112,7 +125,20 @@ class Reachable:
         return all(affinity.matches(facts.labels, facts.name) for affinity in self.affinities)
 
 
-Constraint = Usable | QueueNodes | Selected | Tolerated | Reachable
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Nodes whose accelerators are ready: of interest to pods that ask for some."""
+
+    label: str = "accelerators not ready"
+
+    def keys(self) -> None:
+        """What decides was read when the node was seen."""
+
+    def allows(self, facts: NodeFacts) -> bool:
+        return facts.mode != NOT_READY
+
+
+Constraint = Usable | QueueNodes | Selected | Schedulable | Tolerated | Reachable | Prepared
 
 
 def _affinity_keys(affinity: NodeSelector | None, keys: tuple[str, ...] | None) -> tuple[str, ...] | None:
@@ -129,8 +155,11 @@ def constraints(selector: LabelSelector | None, pod_class: PodClass) -> tuple[Co
     found: list[Constraint] = [QueueNodes(selector), Selected(pod_class.node_selector, pod_class.node_affinity)]
     if pod_class.volume_affinity:
         found.append(Reachable(pod_class.volume_affinity))
-    # A node that is not ready has a taint that says so, too: the plainer word comes first.
-    found += [Usable(), Tolerated(pod_class.tolerations)]
+    if pod_class.accelerated:
+        found.append(Prepared())
+    # A node that is not ready, or cordoned, has a taint that says so, too: the plainer word comes first.
+    tolerated = untolerated((CORDONED,), pod_class.tolerations) is None
+    found += [Usable(), Schedulable(tolerated), Tolerated(pod_class.tolerations)]
     return tuple(found)
 
 

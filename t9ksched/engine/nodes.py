@@ -33,7 +33,10 @@ class Static:
         index: row by name.
         generation: one a node, larger after each change of its facts.
         resources: names of the rows of `allocatable`, sorted; shape (resources, nodes), each row contiguous.
-        card_resources: names of the rows of `usable`, sorted; shape (card resources, nodes).
+        card_resources: names of the rows of `usable` and `indexed`, sorted; shape (card resources, nodes).
+        indexed: whether the cards of a node have indices; elsewhere the resource is counted by number.
+        withdrawn: how many take no work, as rows of `allocatable`, of resources that are counted by number; None when
+            nowhere any.
     """
 
     names: tuple[str, ...]
@@ -44,6 +47,8 @@ class Static:
     allocatable: Int64s
     card_resources: tuple[str, ...]
     usable: Masks
+    indexed: NDArray[np.bool_]
+    withdrawn: Int64s | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,16 +82,19 @@ class FrozenNodes:
     def free(self) -> Int64s:
         """What is left, shape (resources, nodes); a fresh array, negative where a node is overcommitted.
 
-        Of a card resource no more is left than cards without holder. Pods whose cards we do not know (they were placed
-        by others, or the node's plugin chose) may sit on any of those, so they are taken off too.
+        Where cards have indices, no more of them is left than those without holder. Pods whose cards we do not know
+        (they were placed by others, or the node's plugin chose) may sit on any of those, so they are taken off too.
         """
         static = self.static
         free = static.allocatable - self.used
+        if static.withdrawn is not None:
+            free -= static.withdrawn
         for row, resource in enumerate(static.card_resources):
             column = static.resources.index(resource)
             idle = np.bitwise_count(static.usable[row] & ~self.cards_used[row]).astype(np.int64)
             known = np.bitwise_count(self.cards_used[row]).astype(np.int64)
-            np.minimum(free[column], idle - np.maximum(self.used[column] - known, 0), out=free[column])
+            left = idle - np.maximum(self.used[column] - known, 0)
+            np.minimum(free[column], left, out=free[column], where=static.indexed[row])
         return free
 
 
@@ -218,11 +226,12 @@ class NodeTable:
 
     def has_room(self, name: str, pod_class: PodClass, cards: Mapping[str, int]) -> bool:
         """Whether the node can take such a pod on these cards (masks by resource) now. Raises KeyError when unknown."""
-        row, allocatable = self._rows[name], self.facts(name).allocatable
+        row, facts = self._rows[name], self.facts(name)
+        allocatable, cordoned = facts.allocatable, facts.cordoned
         for resource, amount in pod_class.requests:
             column = self._resources.get(resource)
             used = 0 if column is None else int(self._used.item(column, row))
-            if used + amount > allocatable.get(resource, 0):
+            if used + amount > allocatable.get(resource, 0) - cordoned.get(resource, 0):
                 return False
         for resource, mask in cards.items():
             column = self._card_resources.get(resource)
@@ -254,6 +263,14 @@ class NodeTable:
         usable = np.zeros((len(card_resources), len(names)), np.uint64)
         for at, resource in enumerate(card_resources):
             usable[at] = [((1 << fact.cards.get(resource, 0)) - 1) & ~fact.unusable.get(resource, 0) for fact in facts]
+        indexed = np.zeros((len(card_resources), len(names)), np.bool_)
+        for at, resource in enumerate(card_resources):
+            indexed[at] = [resource in fact.cards for fact in facts]
+        withdrawn = None
+        if any(fact.cordoned for fact in facts):
+            withdrawn = np.zeros_like(allocatable)
+            for at, resource in enumerate(resources):
+                withdrawn[at] = [fact.cordoned.get(resource, 0) for fact in facts]
         self._order = np.array(rows, np.intp)
         self._static = Static(
             names,
@@ -264,6 +281,8 @@ class NodeTable:
             allocatable,
             card_resources,
             usable,
+            indexed,
+            withdrawn,
         )
         return self._static
 

@@ -162,10 +162,10 @@ class Preemption:
         row = trial.nodes.static.index.get(pod.node)
         if row is None:
             return
-        held = dict(pod.cards)
-        usable = {
-            name: held.get(name, 0) & int(trial.nodes.static.usable[at, row]) for name, at in trial.card_rows.items()
-        }
+        static = trial.nodes.static
+        held = {name: mask for name, mask in pod.cards if name in trial.card_rows}
+        held = {name: mask for name, mask in held.items() if static.indexed[trial.card_rows[name], row]}
+        usable = {name: held.get(name, 0) & int(static.usable[at, row]) for name, at in trial.card_rows.items()}
         requests = tuple(
             (name, usable[name].bit_count() if held.get(name) else amount) for name, amount in pod.pod_class.requests
         )

@@ -132,8 +132,9 @@ class Tenants:
         self.row: Indices = np.maximum(row, 0)
         partly = {at for at, facts in enumerate(static.facts) if any(facts.unusable.values())}
         if partly:
-            usable = {name: static.usable[at] for at, name in enumerate(static.card_resources)}
+            cards = {name: at for at, name in enumerate(static.card_resources)}
+            usable = {name: static.usable[at] for name, at in cards.items()}
             for at in np.flatnonzero(np.isin(row, list(partly))).tolist():
                 for name, mask in pods[at].cards:
-                    if name in usable:
+                    if name in usable and static.indexed[cards[name], row[at]]:
                         self.freed[resources[name], at] = (mask & int(usable[name][row[at]])).bit_count()

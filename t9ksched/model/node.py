@@ -6,10 +6,11 @@ from typing import Any
 
 import msgspec
 
+from t9ksched.model.cardmode import WHOLE, card_mode, is_accelerator
 from t9ksched.model.names import CARD_MODE_ANNOTATION, CORDONED_CARDS_ANNOTATION, HONOURS_INDEX, PLUGIN_CHOOSES
 from t9ksched.model.pod import Metadata, Quantities
 from t9ksched.model.quantity import QuantityError, to_units
-from t9ksched.model.resources import MAX_CARDS_PER_NODE, is_card_resource
+from t9ksched.model.resources import MOST_INDEXED, is_card_resource
 from t9ksched.model.taints import Taint
 
 
@@ -56,8 +57,11 @@ class NodeFacts:
 
     Attributes:
         allocatable: in units by resource.
-        cards: how many cards there are, by card resource; indices count from 0.
+        cards: how many cards there are, by card resource; indices count from 0. Only whole cards, and no more of a
+            resource than have indices: all others are counted by number (`counted`).
         unusable: masks of card indices that take no work (cordoned or unhealthy), by card resource.
+        cordoned: how many take no work of card resources that are counted by number.
+        mode: how it hands out its accelerators (`model.cardmode`); empty when it has none.
         card_mode: `honours-index` when the node gives a container the cards we name, else `plugin-chooses`.
     """
 
@@ -72,6 +76,17 @@ class NodeFacts:
     cards: Mapping[str, int] = field(default_factory=dict)
     unusable: Mapping[str, int] = field(default_factory=dict)
     card_mode: str = PLUGIN_CHOOSES
+    mode: str = ""
+    cordoned: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def counted(self) -> dict[str, int]:
+        """How many it has of accelerators without indices, by resource."""
+        return {
+            name: amount
+            for name, amount in sorted(self.allocatable.items())
+            if amount and name not in self.cards and is_accelerator(name)
+        }
 
 
 _decoder = msgspec.json.Decoder(Node)
@@ -88,11 +103,11 @@ def decode_node(raw: bytes | Mapping[str, Any]) -> Node:
     return msgspec.convert(raw, Node)
 
 
-def _cordoned(text: str, cards: Mapping[str, int]) -> dict[str, int]:
-    """Masks from the annotation `"1,5"`; it names cards of every card resource of the node."""
-    indices = [int(part) for part in text.split(",") if part.strip().isdecimal()]
-    mask = sum(1 << index for index in set(indices) if index < MAX_CARDS_PER_NODE)
-    return {resource: mask & ((1 << count) - 1) for resource, count in cards.items()} if mask else {}
+def _cordoned(text: str, cards: Mapping[str, int]) -> dict[str, frozenset[int]]:
+    """Indices from the annotation `"1,5"`; it names cards of every card resource of the node."""
+    indices = {int(part) for part in text.split(",") if part.strip().isdecimal()}
+    found = {resource: frozenset(at for at in indices if at < count) for resource, count in cards.items()}
+    return {resource: those for resource, those in found.items() if those}
 
 
 def node_facts(node: Node) -> NodeFacts:
@@ -104,9 +119,10 @@ def node_facts(node: Node) -> NodeFacts:
         except QuantityError:
             continue
     annotations = node.metadata.annotations or {}
-    cards = {
-        name: min(count, MAX_CARDS_PER_NODE) for name, count in allocatable.items() if is_card_resource(name) and count
-    }
+    mode = card_mode(node.metadata.labels or {}, annotations, allocatable)
+    whole = {name: count for name, count in allocatable.items() if mode == WHOLE and is_card_resource(name) and count}
+    cards = {name: count for name, count in whole.items() if count <= MOST_INDEXED}
+    cordoned = _cordoned(annotations.get(CORDONED_CARDS_ANNOTATION, ""), whole)
     honours = annotations.get(CARD_MODE_ANNOTATION) == HONOURS_INDEX
     return NodeFacts(
         name=node.metadata.name,
@@ -118,6 +134,8 @@ def node_facts(node: Node) -> NodeFacts:
         deleting=node.metadata.deletion_timestamp is not None,
         allocatable=allocatable,
         cards=cards,
-        unusable=_cordoned(annotations.get(CORDONED_CARDS_ANNOTATION, ""), cards),
+        unusable={name: sum(1 << at for at in those) for name, those in cordoned.items() if name in cards},
         card_mode=HONOURS_INDEX if honours else PLUGIN_CHOOSES,
+        mode=mode,
+        cordoned={name: len(those) for name, those in cordoned.items() if name not in cards},
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+from t9ksched.model.cardmode import is_accelerator
 from t9ksched.model.labels import NodeSelector
 from t9ksched.model.podrules import PodRules, PodTerm
 from t9ksched.model.taints import Toleration
@@ -93,7 +94,12 @@ class PodClass:
     @property
     def constraints(self) -> tuple[object, ...]:
         """What decides which nodes are allowed at all, apart from their free room: the key of a feasibility mask."""
-        return (self.node_selector, self.node_affinity, self.tolerations, self.volume_affinity)
+        return (self.node_selector, self.node_affinity, self.tolerations, self.volume_affinity, self.accelerated)
+
+    @cached_property
+    def accelerated(self) -> bool:
+        """Whether it asks for cards, or for parts of cards under any name."""
+        return any(is_accelerator(resource) for resource, _ in self.requests)
 
     @cached_property
     def card_counts(self) -> dict[str, int]:

@@ -28,8 +28,8 @@ _CARD_NAMES: Final = frozenset(
 )
 _configured: set[str] = set()
 
-MAX_CARDS_PER_NODE: Final = 64
-"""Free cards of a node and resource are one 64-bit mask."""
+MOST_INDEXED: Final = 64
+"""Free cards of a node and resource are one 64-bit mask; where a node has more, they are counted by number."""
 
 
 def add_card_resources(*names: str) -> None:

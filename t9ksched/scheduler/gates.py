@@ -4,8 +4,9 @@ Gates open by themselves (`schedulingGates`), or never in this version: what we 
 instead of placing it wrongly.
 """
 
+from t9ksched.model.cardmode import is_share
 from t9ksched.model.names import MAX_CARD_CONTAINER_NAME
-from t9ksched.model.pod import Pod, container_cards
+from t9ksched.model.pod import Pod, PodSpec, container_cards
 from t9ksched.model.quantity import QuantityError
 from t9ksched.model.reasons import Code, Reason
 
@@ -31,8 +32,29 @@ def gates(pod: Pod) -> tuple[Reason, ...]:
                 unblocks=("ask for devices by resource name, such as nvidia.com/gpu",),
             )
         )
+    if shares := _shares(spec):
+        found.append(
+            Reason(
+                Code.UNSUPPORTED_CLAIM,
+                f"pod {pod.metadata.name} asks for {', '.join(shares)}, shares of cards: this scheduler gives out whole"
+                " cards and does not keep shares of one card apart",
+                unblocks=(
+                    "ask for whole cards, such as nvidia.com/gpu",
+                    "leave the pod to the scheduler of the system that shares the cards",
+                ),
+            )
+        )
     found.extend(_long_names(pod))
     return tuple(found)
+
+
+def _shares(spec: PodSpec) -> list[str]:
+    """The resources that the pod asks for and that are shares of single cards."""
+    asked: set[str] = set()
+    for container in (*spec.containers, *(spec.init_containers or ())):
+        if container.resources is not None:
+            asked.update(container.resources.requests or (), container.resources.limits or ())
+    return sorted(name for name in asked if is_share(name))
 
 
 def _long_names(pod: Pod) -> list[Reason]:

@@ -204,6 +204,17 @@ def node_shape(state: ClusterState, name: str) -> Json | None:
         "allocatable": quantities(limited.items()),
         "allocated": quantities((resource, used[resource]) for resource in limited),
         "cardMode": facts.card_mode,
+        "mode": facts.mode or None,
+        "counted": [
+            {
+                "resource": resource,
+                "model": product,
+                "has": count,
+                "held": used[resource],
+                "cordoned": facts.cordoned.get(resource, 0),
+            }
+            for resource, count in facts.counted.items()
+        ],
         "gpus": [
             {
                 "index": index,

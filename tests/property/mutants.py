@@ -14,7 +14,7 @@ from t9ksched.engine.crowd import Sight
 from t9ksched.engine.failures import Failures
 from t9ksched.engine.held import Held
 from t9ksched.engine.ledger import Ledger
-from t9ksched.engine.masks import Tolerated
+from t9ksched.engine.masks import Schedulable, Tolerated
 from t9ksched.engine.nodes import FrozenNodes
 from t9ksched.engine.plan import Planner
 from t9ksched.engine.preemption import Preemption
@@ -70,6 +70,7 @@ MUTANTS: dict[str, Mutant] = {
     "quota is not asked": Mutant("2", ((Ledger, "can_charge", lambda self, queue, demand, **more: []),)),
     "one member may be missing": Mutant("3", ((planning, "chosen", _one_less),)),
     "what is refilled waits its turn": Mutant("3", ((order, "gang_key", _by_age_alone),)),
+    "cordons are not looked at": Mutant("4", ((Schedulable, "allows", lambda self, facts: True),)),
     "taints are not looked at": Mutant("4", ((Tolerated, "allows", lambda self, facts: True),)),
     "other pods are not looked at": Mutant("4", ((Sight, "allowed", lambda self: self._usable),)),
     "everybody may be a victim": Mutant("5", ((preemption, "eligible", lambda *args: True),)),

@@ -33,26 +33,39 @@ def nodes(
 def show_all(items: list[dict[str, Any]], out: Console) -> None:
     """Print the map of node shapes with its legend."""
     palette = Palette(coloured(out))
-    rows = [_row(node, palette) for node in items]
-    print_table(out, table(("NODE", "STATE", "CARDS", "HELD", "MODEL", "CPU", "MEMORY"), rows, right=("HELD",)))
+    # Most clusters have whole cards alone: how cards are handed out is shown where it is not that.
+    modes = any(node.get("counted") or node.get("mode") == "NotReady" for node in items)
+    rows = [_row(node, palette, modes) for node in items]
+    columns = ("NODE", "STATE", *(("MODE",) if modes else ()), "CARDS", "HELD", "MODEL", "CPU", "MEMORY")
+    print_table(out, table(columns, rows, right=("HELD",)))
     if entries := legend(items, palette):
         out.print()
         for entry in entries:
             out.print(Text("  ").append_text(entry))
 
 
-def _row(node: dict[str, Any], palette: Palette) -> list[str | Text]:
-    gpus = node.get("gpus") or []
-    held = sum(1 for card in gpus if card.get("holders"))
+def _row(node: dict[str, Any], palette: Palette, modes: bool) -> list[str | Text]:
+    gpus, counted = node.get("gpus") or [], node.get("counted") or []
+    held = [sum(1 for card in gpus if card.get("holders")), *(entry["held"] for entry in counted)]
+    has = [len(gpus), *(entry["has"] for entry in counted)]
+    cards = Text(", ").join([draw(gpus, palette)] * bool(gpus) + [Text(_counted(entry)) for entry in counted])
+    models = [str(entry["model"]) for entry in (*gpus, *counted) if entry.get("model")]
     return [
         str(node.get("name")),
         state(node),
-        draw(gpus, palette),
-        f"{held}/{len(gpus)}" if gpus else "–",
-        str(gpus[0].get("model") or "–") if gpus else "–",
+        *((str(node.get("mode") or "–"),) if modes else ()),
+        cards,
+        f"{sum(held)}/{sum(has)}" if any(has) else "–",
+        models[0] if models else "–",
         _of(node, "cpu"),
         _of(node, "memory"),
     ]
+
+
+def _counted(entry: dict[str, Any]) -> str:
+    """Cards, or parts of cards, that have no indices: `28 × nvidia.com/gpu`."""
+    out = f", {entry['cordoned']} out of service" if entry.get("cordoned") else ""
+    return f"{entry['has']} × {entry['resource']}{out}"
 
 
 def state(node: dict[str, Any]) -> Text:
@@ -71,8 +84,16 @@ def show_one(node: dict[str, Any], out: Console) -> None:
     """Print one node shape: its resources, then card by card."""
     palette = Palette(coloured(out))
     out.print(
-        Text.assemble((str(node.get("name")), "bold"), "  ", state(node), f"  cards: {node.get('cardMode') or '–'}")
+        Text.assemble(
+            (str(node.get("name")), "bold"),
+            "  ",
+            state(node),
+            f"  cards: {node.get('cardMode') or '–'}",
+            f"  mode: {node.get('mode') or '–'}",
+        )
     )
+    if counted := node.get("counted"):
+        out.print(Text(f"counted by number, without indices: {', '.join(map(_counted, counted))}"))
     resources = [
         [key, str((node.get("allocated") or {}).get(key, "0")), str(value)]
         for key, value in (node.get("allocatable") or {}).items()

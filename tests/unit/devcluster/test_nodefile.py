@@ -136,7 +136,6 @@ OK = "allocatable: {cpu: 1}"
         ("nodes: [{name: a, allocatable: {cpu: -1}}]", "nodes[0].allocatable.cpu", "negative"),
         ("nodes: [{name: a, allocatable: {cpu: }}]", "nodes[0].allocatable.cpu", "quantity"),
         ("nodes: [{name: a, allocatable: {nvidia.com/gpu: 1.5}}]", "nodes[0].allocatable[nvidia.com/gpu]", "whole"),
-        ("nodes: [{name: a, allocatable: {nvidia.com/gpu: 65}}]", "nodes[0].allocatable[nvidia.com/gpu]", "64"),
         ("nodes: [{name: a, allocatable: {pods: 0.5}}]", "nodes[0].allocatable.pods", "whole"),
         ("nodes: [{name: a, allocatable: {'a b': 1}}]", "nodes[0].allocatable.a b", "'a b'"),
         (f"nodes: [{{name: a, labels: {{'-x': b}}, {OK}}}]", "nodes[0].labels.-x", "-x"),

@@ -335,7 +335,7 @@ def test_no_node_matches_counts_by_constraint() -> None:
     assert reason.code is Code.NO_NODE_MATCHES
     assert reason.nodes == {"total": 6, "match": 0, "queue": 1, "selector": 5}
     cordoned = reason_of(POOL[1:5], gang("g"))
-    assert cordoned.nodes == {"total": 4, "match": 0, "taints": 2, "not ready": 2}
+    assert cordoned.nodes == {"total": 4, "match": 0, "taints": 1, "unschedulable": 1, "not ready": 2}
     taint = Taint("node.kubernetes.io/unreachable", "", "NoSchedule")
     lost = reason_of([node("n0", gpu=1, ready=False, taints=(taint,))], gang("g"))
     assert lost.nodes == {"total": 1, "match": 0, "not ready": 1}

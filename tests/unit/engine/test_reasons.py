@@ -4,6 +4,7 @@ import pytest
 
 from t9ksched.model.gang import Gang
 from t9ksched.model.reasons import Code, Reason
+from t9ksched.model.taints import Taint
 from tests.builders import gang, node, pod_class, queue, running, view
 from tests.unit.engine.deciding import codes, decide
 
@@ -40,3 +41,14 @@ def test_room_that_is_short_is_told_with_its_numbers() -> None:
     (reason,) = found.waiting[0].reasons
     assert reason.message == "needs 2 × nvidia.com/gpu on one node; 4 nodes match, best has 0 free"
     assert dict(reason.nodes) == {"match": 4, "fit": 0}
+
+
+def test_cordoned_nodes_are_named_apart_from_tainted_ones() -> None:
+    nodes = [
+        node("cordoned", unschedulable=True, taints=[Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")]),
+        node("tainted", taints=[Taint("team", "red", "NoSchedule")]),
+        node("both", unschedulable=True, taints=[Taint("team", "red", "NoSchedule")]),
+    ]
+    (reason,) = decide(view(nodes, [gang("g")])).waiting[0].reasons
+    assert "2 are cordoned (unschedulable), 1 have taints it does not tolerate" in reason.message
+    assert reason.nodes == {"total": 3, "match": 0, "unschedulable": 2, "taints": 1}

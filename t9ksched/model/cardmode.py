@@ -1,0 +1,91 @@
+"""How a node hands out its accelerators: whole cards, or something else under the same resource names.
+
+A device plugin may divide cards among containers and still call each part `nvidia.com/gpu`. What a node does is read
+from the labels of GPU Feature Discovery and the MIG manager, and from the marks that sharing systems leave. `MODES` is
+the one table of them. Only whole cards have an index and count as cards; everything else is counted by number.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from t9ksched.model.resources import is_card_resource
+
+WHOLE: Final = "Whole"
+NOT_READY: Final = "NotReady"
+
+MIG_STATE_LABEL: Final = "nvidia.com/mig.config.state"
+"""Progress of the MIG manager: pending, rebooting, failed or success."""
+_PRODUCT: Final = "nvidia.com/gpu.product"
+_STRATEGY: Final = "nvidia.com/gpu.sharing-strategy"
+_REPLICAS: Final = "nvidia.com/gpu.replicas"
+_MIG_PROFILE: Final = re.compile(r"nvidia\.com/mig-\d+g\.[^/]+?(\.count)?")
+_HAMI_REGISTER: Final = re.compile(r"hami\.io/node-.+-register")
+_PCI: Final = re.compile(r"feature\.node\.kubernetes\.io/pci-(?:03\d\d_)?10de(?:[_-].*)?\.present")
+_OPERANDS: Final = "nvidia.com/gpu.deploy.operands"
+_ACCELERATORS: Final = ("nvidia.com/", "vke.volcengine.com/", "aliyun.com/gpu-", "koordinator.sh/gpu")
+_SHARES: Final = re.compile(
+    r"vke\.volcengine\.com/.+"
+    r"|nvidia\.com/(gpucores|gpumem|gpumem-percentage)"
+    r"|aliyun\.com/(gpu-mem|gpu-count|gpu-core\.percentage)"
+    r"|koordinator\.sh/gpu.*"
+)
+
+Texts = Mapping[str, str]
+Amounts = Mapping[str, int]
+Test = Callable[[Texts, Texts, Amounts], bool]
+"""Whether labels, annotations and allocatable amounts of a node show a mode."""
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text and text.isascii() and text.isdigit() else 0
+
+
+def _mixed(labels: Texts, annotations: Texts, has: Amounts) -> bool:
+    if any(amount and _MIG_PROFILE.fullmatch(name) for name, amount in has.items()):
+        return True
+    return any(name.endswith(".count") and _MIG_PROFILE.fullmatch(name) and _number(labels[name]) for name in labels)
+
+
+def _bare(labels: Texts, annotations: Texts, has: Amounts) -> bool:
+    """NVIDIA cards on the bus, and nothing that offers them: the driver or the device plugin is not up yet."""
+    if any(amount and is_accelerator(name) for name, amount in has.items()) or labels.get(_OPERANDS) == "false":
+        return False
+    return any(value == "true" and _PCI.fullmatch(label) for label, value in labels.items())
+
+
+MODES: Final[tuple[tuple[str, Test], ...]] = (
+    (NOT_READY, lambda labels, _, has: labels.get(MIG_STATE_LABEL, "success") != "success"),
+    (NOT_READY, _bare),
+    ("HAMi", lambda _, annotations, has: any(annotations[key] for key in annotations if _HAMI_REGISTER.fullmatch(key))),
+    ("MGPU", lambda labels, _, has: labels.get("vke.node.gpu.schedule") == "mgpu"),
+    ("MGPU", lambda _, __, has: bool(has.get("vke.volcengine.com/mgpu-core"))),
+    ("GPUShare", lambda labels, _, has: labels.get("ack.node.gpu.schedule") in ("share", "cgpu")),
+    ("GPUShare", lambda _, __, has: bool(has.get("aliyun.com/gpu-mem"))),
+    ("Koordinator", lambda _, __, has: any(has[name] for name in has if name.startswith("koordinator.sh/gpu"))),
+    # The strategy alone says nothing: with `single` or `mixed` configured, cards may still be undivided.
+    ("MIGMixed", _mixed),
+    ("MIGSingle", lambda labels, _, has: "-MIG-" in labels.get(_PRODUCT, "")),
+    ("MPS", lambda labels, _, has: labels.get(_STRATEGY) == "mps"),
+    ("TimeSliced", lambda labels, _, has: labels.get(_STRATEGY) == "time-slicing"),
+    ("TimeSliced", lambda labels, _, has: _number(labels.get(_REPLICAS)) > 1),
+    ("TimeSliced", lambda labels, _, has: labels.get(_PRODUCT, "").endswith("-SHARED")),
+    ("TimeSliced", lambda _, __, has: bool(has.get("nvidia.com/gpu.shared"))),
+    (WHOLE, lambda _, __, has: any(has[name] and is_card_resource(name) for name in has)),
+)
+"""Mode and how it shows; the first that shows is the node's."""
+
+
+def card_mode(labels: Texts, annotations: Texts, allocatable: Amounts) -> str:
+    """How a node hands out its accelerators, a mode of `MODES`; empty for a node without any."""
+    return next((mode for mode, shows in MODES if shows(labels, annotations, allocatable)), "")
+
+
+def is_accelerator(resource: str) -> bool:
+    """Whether a resource is an accelerator or a part of one, whole cards included."""
+    return is_card_resource(resource) or resource.startswith(_ACCELERATORS)
+
+
+def is_share(resource: str) -> bool:
+    """Whether a resource is a share of a card that must be kept apart card by card: totals of a node do not tell."""
+    return _SHARES.fullmatch(resource) is not None

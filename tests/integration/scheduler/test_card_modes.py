@@ -1,0 +1,109 @@
+"""Nodes whose accelerators are not whole cards by index, and more cards than have indices, from outside."""
+
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession
+
+from t9ksched.kube.resources import NODES
+from t9ksched.model import names
+from t9ksched.scheduler.service import SchedulerService
+from tests.integration.scheduler.conftest import Start
+from tests.integration.world import RUN_LABEL, World
+
+GPU = "nvidia.com/gpu"
+PRODUCT = "nvidia.com/gpu.product"
+SECRET = {"Authorization": f"Bearer {'s' * 20}"}
+BOTH = pytest.mark.parametrize("card_mode", ["honours-index", "plugin-chooses"])
+
+
+async def told(service: SchedulerService, node: str) -> dict[str, Any]:
+    """The node as the scheduler shows it."""
+    async with (
+        ClientSession() as session,
+        session.get(f"{service.address}/internal/v1/nodes/{node}", headers=SECRET) as answer,
+    ):
+        return dict(await answer.json())
+
+
+def asks(pod: dict[str, Any], **amounts: str) -> dict[str, Any]:
+    """The pod with other requests."""
+    more = {key.replace("__", "/").replace("_", "-"): value for key, value in amounts.items()}
+    for part in pod["spec"]["containers"][0]["resources"].values():
+        part.update(more)
+    return pod
+
+
+def indices(pod: dict[str, Any]) -> list[str]:
+    """The annotations that name cards by index."""
+    return [key for key in pod["metadata"].get("annotations") or {} if key.startswith(names.GPU_INDEX_PREFIX)]
+
+
+@BOTH
+async def test_more_than_64_cards_are_all_used_and_counted(
+    world: World, start: Start, queue: str, card_mode: str
+) -> None:
+    await world.play(1, 80, cardMode=card_mode)
+    async with start() as service:
+        await world.gang("g", 10, 8, queue)
+        pods = await world.running(*(f"g-{at}" for at in range(10)))
+        assert [indices(pod) for pod in pods] == [[]] * 10
+        node = await told(service, world.nodes[0])
+        assert (node["mode"], node["gpus"]) == ("Whole", [])
+        (counted,) = node["counted"]
+        assert (counted["resource"], counted["has"], counted["held"]) == (GPU, 80, 80)
+        await world.create(world.pod("one-more", 1, queue=queue))
+        waits = await world.event(names.EVENT_WAITING, "one-more")
+        assert "best has 0 free" in waits["message"]
+
+
+@BOTH
+async def test_slices_are_counted_and_get_no_index(world: World, start: Start, queue: str, card_mode: str) -> None:
+    labels = {RUN_LABEL: world.run, PRODUCT: "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb", "nvidia.com/mig.strategy": "single"}
+    await world.play(1, 7, cardMode=card_mode, labels=labels)
+    async with start() as service:
+        await world.create(world.pod("p", 3, queue=queue))
+        (pod,) = await world.running("p")
+        assert indices(pod) == []
+        node = await told(service, world.nodes[0])
+        assert (node["mode"], node["gpus"]) == ("MIGSingle", [])
+        assert [(one["resource"], one["has"], one["held"]) for one in node["counted"]] == [(GPU, 7, 3)]
+
+
+async def test_a_layout_in_the_making_keeps_pods_that_ask_for_gpus_away(world: World, start: Start, queue: str) -> None:
+    state = "nvidia.com/mig.config.state"
+    await world.play(1, 8, labels={RUN_LABEL: world.run, state: "pending"})
+    async with start() as service:
+        await world.create(world.pod("cpu", 0, queue=queue), world.pod("card", 1, queue=queue))
+        await world.running("cpu")
+        waits = await world.event(names.EVENT_WAITING, "card")
+        assert "have GPUs that are not ready" in waits["message"]
+        assert (await told(service, world.nodes[0]))["mode"] == "NotReady"
+        await world.client.patch(NODES, world.nodes[0], None, {"metadata": {"labels": {state: "success"}}})
+        (card,) = await world.running("card")
+        assert indices(card)
+        assert (await told(service, world.nodes[0]))["mode"] == "Whole"
+
+
+@pytest.mark.parametrize(
+    "amounts",
+    [
+        {"vke.volcengine.com__mgpu_core": "30", "vke.volcengine.com__mgpu_memory": "1024"},
+        {"nvidia.com__gpumem": "4096", GPU: "1"},
+        {"aliyun.com__gpu_mem": "8"},
+    ],
+    ids=["mGPU", "HAMi", "gpushare"],
+)
+async def test_shares_of_cards_wait_and_are_told_why(
+    world: World, start: Start, queue: str, amounts: dict[str, str]
+) -> None:
+    has = {name.replace("__", "/").replace("_", "-"): "100000" for name in amounts if name != GPU}
+    await world.play(1, 8, allocatable={"cpu": "64", "memory": "256Gi", GPU: "8", **has})
+    async with start() as service:
+        await world.create(asks(world.pod("share", 0, queue=queue), **amounts))
+        waits = await world.event(names.EVENT_WAITING, "share")
+        assert "shares of cards" in waits["message"]
+        (gang,) = service.state.pending
+        assert [str(reason.code) for reason in gang.reasons] == ["UnsupportedClaim"]
+        await world.create(world.pod("whole", 1, queue=queue))
+        await world.running("whole")
