@@ -37,6 +37,7 @@ soak: $(READY)  ## the long tests
 
 reference: $(READY)  ## write docs/reference/ anew: commands, REST and metrics from the code itself
 	@$(BIN)/python -m t9ksched.cli.reference > docs/reference/cli.md
+	@$(BIN)/python -m t9ksched.cli.settingsreference > docs/reference/settings.md
 	@$(BIN)/python -m api.reference > docs/reference/rest.md
 	@$(BIN)/python -m t9ksched.scheduler.families > docs/reference/metrics.md
 

@@ -3,6 +3,7 @@
 Run `python -m api.reference > docs/reference/rest.md` after changing an endpoint.
 """
 
+import json
 import sys
 from collections.abc import Iterator
 from typing import Any, cast
@@ -98,7 +99,11 @@ def _type(schema: Json) -> str:
 
 def _default(schema: Json) -> str:
     default = schema.get("default")
-    return "" if default in (None, "", [], {}) or isinstance(default, dict) else f"default `{default}`".lower()
+    return (
+        ""
+        if default in (None, "", [], {}) or isinstance(default, dict)
+        else f"default `{json.dumps(default) if isinstance(default, bool) else default}`"
+    )
 
 
 if __name__ == "__main__":

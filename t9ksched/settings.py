@@ -19,41 +19,49 @@ class SettingsError(ValueError):
 class Settings(BaseSettings):
     """Everything that can be configured without a command-line option.
 
-    Attributes:
-        db: database address, `sqlite:///path` or `postgresql://…`; None means SQLite in the data directory.
-        host, port: where REST listens.
-        internal_host, internal_port: where the leader serves `/internal/v1`; port 0 takes a free one.
-        internal_address: the URL by which API replicas reach this leader, if it differs from host and port.
-        health_host, health_port: where scheduler and controllers answer a kubelet's probes; None is nowhere.
-        internal_secret: shared by scheduler and API; None lets a single process make its own.
-        admin_token: the administrator's token of the first start; None makes a random one.
-        retention_days: how long history and deleted jobs are kept.
-        max_body_bytes: the largest request body that REST reads.
-        card_resources: further resource names whose units are whole cards.
-        scheduler_conf: a file with the `scheduler.conf`, followed while the scheduler runs; without it the ConfigMap
-            `scheduler-config` is followed.
+    The texts under the fields make `docs/reference/settings.md`.
     """
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore", hide_input_in_errors=True)
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, frozen=True, extra="ignore", hide_input_in_errors=True, use_attribute_docstrings=True
+    )
 
     data_dir: Path | None = None
+    """Where a process keeps what it must remember; by default the user's data directory for `t9ksched`."""
     db: str | None = None
+    """Address of the database, `sqlite:///PATH` or `postgresql://…`; by default SQLite in the data directory."""
     kubeconfig: Path | None = None
+    """The kubeconfig of the cluster; without it the service account of the pod, or the dev cluster of `up`."""
     host: str = "127.0.0.1"
+    """Where REST listens."""
     port: int = Field(default=8080, ge=0, le=65535)
+    """Where REST listens; 0 takes a free port."""
     internal_host: str = "127.0.0.1"
+    """Where the leading scheduler answers REST replicas (`/internal/v1`)."""
     internal_port: int = Field(default=0, ge=0, le=65535)
+    """Where the leading scheduler answers REST replicas; 0 takes a free port."""
     internal_address: str | None = None
+    """The URL by which REST replicas reach this scheduler, where it differs from host and port above."""
     health_host: str = "127.0.0.1"
+    """Where scheduler and controllers answer a kubelet's probes."""
     health_port: int | None = Field(default=None, ge=0, le=65535)
+    """Where scheduler and controllers answer a kubelet's probes; by default nowhere."""
     internal_secret: SecretStr | None = None
+    """The secret that scheduler and REST share, at least 16 characters; a single process makes its own."""
     admin_token: SecretStr | None = None
+    """The administrator's token at the first start, at least 16 characters; by default a random one is made."""
     retention_days: int = Field(default=90, ge=1)
+    """How many days the history of jobs, and jobs that are gone, are kept."""
     max_body_bytes: int = Field(default=4 * 1024 * 1024, ge=1024)
+    """The largest body of a request that REST reads, in bytes."""
     card_resources: Annotated[tuple[str, ...], NoDecode] = ()
+    """Names of further resources whose units are whole cards, separated by commas."""
     scheduler_conf: Path | None = None
+    """A file with the `scheduler.conf`, followed while the scheduler runs, in place of the ConfigMap."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """Which messages are logged: these and worse ones."""
     log_format: Literal["console", "json"] = "console"
+    """How messages are logged: lines for people, or one JSON object a line."""
 
     @field_validator("card_resources", mode="before")
     @classmethod

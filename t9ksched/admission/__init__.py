@@ -1,7 +1,7 @@
 """What may enter a queue.
 
-Each rule is a pure function `(Request) -> Verdict`; `judge` asks them all. One place serves REST, the webhook and the
-scheduler's last gate. A refusal carries a stable code, the fields at fault and what to do about it.
+Each rule is a pure function `(Request) -> Verdict`; `judge` asks them all. One place serves REST and the scheduler's
+last gate. A refusal carries a stable code, the fields at fault and what to do about it.
 """
 
 from t9ksched.admission.judge import judge

@@ -1,4 +1,4 @@
-"""Who may use a queue, and up to which priority: one pure function for REST, the webhook and the scheduler's last gate.
+"""Who may use a queue, and up to which priority: one pure function for REST and the scheduler's last gate.
 
 Any one of these suffices (OQ-01, OQ-03): a role over the queue, the queue's namespaceSelector (unset or empty selects
 nothing), the submitting user or one of his groups, the namespace's owner, or a queue open to everyone. Whoever nobody
@@ -128,7 +128,7 @@ def may_use(
 ) -> Access:
     """Whether a workload in a namespace with these labels and annotations may use the queue.
 
-    `submitter` is whom REST authenticated or the webhook was told, None if nobody knows; `groups` are his, and
+    `submitter` is whom REST authenticated, None if nobody knows; `groups` are his, and
     `owner_groups` those of the namespace's owner. `role` is one of `ROLE_RULES` when he has that role over the queue.
     Of several grants the one with the highest priority counts.
     """

@@ -17,19 +17,9 @@ from urllib.request import OpenerDirector, ProxyHandler, Request, build_opener
 
 from t9ksched.cli.datadir import ClientFile, default_data_dir
 from t9ksched.cli.failure import BAD_USAGE, Failure
+from t9ksched.cli.remedies import remedy
 
 TIMEOUT_SECONDS = 30.0
-
-# What to do next, for codes whose own message rarely says so.
-_REMEDIES = {
-    "Unauthenticated": "Pass a token with --token or T9KSCHED_TOKEN; an administrator makes one: t9ksched token create",
-    "Forbidden": "Ask an administrator, or use a token that may do this.",
-    "QueueNotFound": "See which queues exist: t9ksched queues list",
-    "QueueClosed": "Use another queue, or ask an administrator to run: t9ksched queues open NAME",
-    "AlreadyExists": "Choose another name, or cancel the other first: t9ksched cancel KIND/NAME",
-    "PreconditionFailed": "Somebody changed it meanwhile; look again and repeat.",
-    "Unavailable": "Wait a moment and repeat; `t9ksched up` (or the scheduler's pod) must be running.",
-}
 
 
 @dataclass(frozen=True)
@@ -123,7 +113,7 @@ class Client:
                 )
         except HTTPError as error:
             with error:
-                raise _refusal(error.code, error.read()) from None
+                raise _refusal(path, error.code, error.read()) from None
         except (URLError, OSError, HTTPException) as error:
             raise self._unreachable(error) from None
 
@@ -149,7 +139,7 @@ class Client:
         )
 
 
-def _refusal(status: int, content: bytes) -> Failure:
+def _refusal(path: str, status: int, content: bytes) -> Failure:
     """The Failure of an answer that is not 2xx: RFC 9457 when it is one, else its text."""
     try:
         problem = json.loads(content)
@@ -160,6 +150,8 @@ def _refusal(status: int, content: bytes) -> Failure:
         return Failure(f"The service answered {status}{f': {text}' if text else '.'}")
     code = str(problem.get("code") or "")
     message = str(problem.get("detail") or problem.get("title") or f"The service answered {status}.")
-    details = [f"{item.get('path', '')}: {item.get('message', '')}".strip(": ") for item in problem.get("errors") or ()]
-    details = [line for line in details if line not in message]
-    return Failure(message, details=details, remedy=str(problem.get("remedy") or _REMEDIES.get(code, "")), name=code)
+    faults = [(str(item.get("path", "")), str(item.get("message", ""))) for item in problem.get("errors") or ()]
+    if len(faults) == 1 and faults[0][1] == message and faults[0][0]:
+        message = f"{faults[0][0]}: {message}"  # one fault is told once, with its place
+    details = [line for line in (f"{where}: {text}".strip(": ") for where, text in faults) if line not in message]
+    return Failure(message, details=details, remedy=remedy(code, path, str(problem.get("remedy") or "")), name=code)

@@ -1,15 +1,16 @@
-"""How people name an object on the command line: `KIND/NAME`, with the short names they are used to.
+"""How people name an object on the command line: `KIND/NAME`, with the short names that kubectl takes too.
 
 The service knows many more kinds than have a short name; whatever is not listed here is passed on as it was written.
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 from t9ksched.cli.failure import BAD_USAGE, Failure
 
-_SHORT: dict[str, str] = {
-    "ptj": "PyTorchTrainingJob",
+_SHORT: Final[dict[str, str]] = {
     "pj": "PyTorchTrainingJob",
+    "ptj": "PyTorchTrainingJob",
     "pytorch": "PyTorchTrainingJob",
     "pytorchtrainingjob": "PyTorchTrainingJob",
     "mj": "MPIJob",
@@ -22,14 +23,32 @@ _SHORT: dict[str, str] = {
     "job": "Job",
     "pg": "PodGroup",
     "podgroup": "PodGroup",
+    "tj": "TensorFlowTrainingJob",
     "tftj": "TensorFlowTrainingJob",
     "tensorflowtrainingjob": "TensorFlowTrainingJob",
+    "xj": "XGBoostTrainingJob",
     "xgbj": "XGBoostTrainingJob",
     "xgboosttrainingjob": "XGBoostTrainingJob",
+    "dj": "DeepSpeedJob",
     "dsj": "DeepSpeedJob",
     "deepspeedjob": "DeepSpeedJob",
     "caij": "ColossalAIJob",
     "colossalaijob": "ColossalAIJob",
+    "bj": "BeamJob",
+    "beamjob": "BeamJob",
+    "at": "AutoTuneExperiment",
+    "autotuneexperiment": "AutoTuneExperiment",
+    "explorer": "Explorer",
+    "vs": "VirtualServer",
+    "virtualserver": "VirtualServer",
+    "wr": "WorkflowRun",
+    "workflowrun": "WorkflowRun",
+    "tb": "TensorBoard",
+    "tensorboard": "TensorBoard",
+    "mls": "MLService",
+    "mlservice": "MLService",
+    "smls": "SimpleMLService",
+    "simplemlservice": "SimpleMLService",
     "gj": "GenericJob",
     "genericjob": "GenericJob",
     "deploy": "Deployment",
@@ -62,7 +81,7 @@ def parse_target(text: str, namespace: str) -> Target:
     if not slash or not kind or not name or "/" in name:
         raise Failure(
             f"'{text}' does not name an object.",
-            remedy="Write KIND/NAME, such as ptj/resnet, mpijob/walk or notebook/lab.",
+            remedy="Write KIND/NAME, such as pj/resnet, mpijob/walk or notebook/lab.",
             code=BAD_USAGE,
         )
     key = kind.lower()

@@ -9,7 +9,7 @@ from t9ksched.model.names import GPU_INDEX_PREFIX
 from tests.acceptance.conftest import EXAMPLES, Up, until
 
 EXAMPLE_JOBS = [
-    ("pytorch.yaml", "ptj/resnet", 16),
+    ("pytorch.yaml", "pj/resnet", 16),
     ("mpi.yaml", "mj/benchmarks", 8),
     ("notebook.yaml", "nb/lab", 1),
     ("pod.yaml", "pod/nvidia-smi", 1),
@@ -38,7 +38,7 @@ def test_each_example_from_submission_to_the_end(up: Up, file: str, name: str, c
 
 def test_cards_are_given_by_index(up: Up) -> None:
     up.must("submit", "-f", str(EXAMPLES / "pytorch.yaml"))
-    up.must("wait", "ptj/resnet", "--for", "running", "--timeout", "60s")
+    up.must("wait", "pj/resnet", "--for", "running", "--timeout", "60s")
     pods = [pod for pod in up.pods() if pod["metadata"]["name"].startswith("resnet-")]
     given = [
         (pod["spec"]["nodeName"], index)
@@ -49,7 +49,7 @@ def test_cards_are_given_by_index(up: Up) -> None:
     table = up.must("nodes")
     assert "default/PyTorchTrainingJob/resnet ×16" in table
     assert table.count("A A A A A A A A") == 2
-    up.must("cancel", "ptj/resnet", "--yes")
+    up.must("cancel", "pj/resnet", "--yes")
     assert until(lambda: up.held() == 0, "free cards")
 
 
@@ -60,7 +60,7 @@ def test_a_gang_that_does_not_fit_waits_whole_with_a_reason(up: Up, tmp_path: Pa
     file = tmp_path / "big.yaml"
     file.write_text((EXAMPLES / "pytorch.yaml").read_text().replace("resnet", "big"))
     up.must("submit", "-f", str(file), "--queue", "a40", "--priority", "7")
-    waited = up.cli("wait", "ptj/big", "--for", "running", "--timeout", "1s")
+    waited = up.cli("wait", "pj/big", "--for", "running", "--timeout", "1s")
     assert waited.code == 1
     assert "InsufficientResources" in waited.err
     assert "explain" in waited.err
@@ -70,8 +70,8 @@ def test_a_gang_that_does_not_fit_waits_whole_with_a_reason(up: Up, tmp_path: Pa
     assert explained["job"]["members"]["bound"] == 0
     assert explained["job"]["priority"] == 7
     assert up.kube("DELETE", "/api/v1/namespaces/default/pods/foreign")[0] == 200
-    up.must("wait", "ptj/big", "--for", "running", "--timeout", "60s")
-    up.must("cancel", "ptj/big", "--yes")
+    up.must("wait", "pj/big", "--for", "running", "--timeout", "60s")
+    up.must("cancel", "pj/big", "--yes")
     assert until(lambda: up.held() == 0, "free cards")
 
 

@@ -29,7 +29,7 @@ def test_up_on_a_cluster_that_is_there(tmp_path: Path, cluster: Cluster) -> None
     try:
         assert up.rest("POST", "/apis/v1/admin/queues", queue("a100", 32, "NVIDIA-A100-PCIE-80GB"))[0] == 201
         up.must("submit", "-f", str(EXAMPLES / "pytorch.yaml"))
-        up.must("wait", "ptj/resnet", "--for", "running", "--timeout", "60s")
+        up.must("wait", "pj/resnet", "--for", "running", "--timeout", "60s")
         assert until(lambda: up.held() == 16, "16 cards")
         lease = up.kube("GET", "/apis/coordination.k8s.io/v1/namespaces/t9k-system/leases/t9k-scheduler")[1]
         assert lease["spec"]["holderIdentity"].endswith(f"_{up.process.pid}")
@@ -61,7 +61,7 @@ def test_one_role_a_process(tmp_path: Path, cluster: Cluster, postgres: str) -> 
         body = queue("a100", 32, "NVIDIA-A100-PCIE-80GB")
         assert request("POST", f"{url}/apis/v1/admin/queues", ADMIN, body)[0] == 201
         assert run("submit", "-f", str(EXAMPLES / "pytorch.yaml"), *where).code == 0
-        waited = run("wait", "ptj/resnet", "--for", "running", "--timeout", "50s", *where)
+        waited = run("wait", "pj/resnet", "--for", "running", "--timeout", "50s", *where)
         assert waited.code == 0, waited.err
 
         leader = 0 if '"scheduling"' in logs[0].read_text() else 1

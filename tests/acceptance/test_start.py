@@ -16,7 +16,7 @@ def test_a_kill_loses_nothing_and_disturbs_nobody(tmp_path: Path) -> None:
         assert first.rest("POST", "/apis/v1/admin/queues", body)[0] == 201
         secret = first.must("token", "create", "ci").strip()
         first.must("submit", "-f", str(EXAMPLES / "pytorch.yaml"))
-        first.must("wait", "ptj/resnet", "--for", "running", "--timeout", "60s")
+        first.must("wait", "pj/resnet", "--for", "running", "--timeout", "60s")
         before = {pod["metadata"]["uid"]: _placed(pod) for pod in first.pods()}
         recorded = json.loads(first.must("jobs", "-o", "json"))
     finally:

@@ -77,7 +77,7 @@ def test_what_runs_is_neither_evicted_nor_moved_and_what_waits_goes_on(upgraded:
     for reference in ("PyTorchTrainingJob/elastic", "MPIJob/mpi", "Notebook/lab", "Job/batch", "PodGroup/hand"):
         assert job(upgraded, reference)["phase"] == "Running", reference
 
-    upgraded.must("cancel", "ptj/train", "--yes")
+    upgraded.must("cancel", "pj/train", "--yes")
     until(lambda: job(upgraded, "PyTorchTrainingJob/waiting")["members"].get("running") == 4, "the job that waited")
     kept = {name: place for name, place in before.items() if not name.startswith("train-")}
     assert {name: place for name, place in places(running(upgraded)).items() if name in kept} == kept

@@ -14,7 +14,7 @@ from t9ksched.cli.output import console
 @with_service
 def cancel(
     service: Service,
-    targets: Annotated[list[str], typer.Argument(metavar="KIND/NAME", help="Such as ptj/resnet.")],
+    targets: Annotated[list[str], typer.Argument(metavar="KIND/NAME", help="Such as pj/resnet.")],
     namespace: NamespaceOption = "default",
     yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask.")] = False,
 ) -> None:

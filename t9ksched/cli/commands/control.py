@@ -9,7 +9,7 @@ from t9ksched.cli.kinds import parse_target
 from t9ksched.cli.options import NamespaceOption, OutputOption, Service, with_service
 from t9ksched.cli.output import Output, console, print_json
 
-Targets = Annotated[list[str], typer.Argument(metavar="KIND/NAME", help="Such as ptj/resnet.")]
+Targets = Annotated[list[str], typer.Argument(metavar="KIND/NAME", help="Such as pj/resnet.")]
 
 
 @with_service

@@ -18,7 +18,7 @@ VERDICT_STYLES = {"Waiting": "yellow", "Placed": "green", "Refused": "red", "Fin
 @with_service
 def explain(
     service: Service,
-    target: Annotated[str, typer.Argument(metavar="KIND/NAME", help="Such as ptj/resnet, mj/walk or nb/lab.")],
+    target: Annotated[str, typer.Argument(metavar="KIND/NAME", help="Such as pj/resnet, mj/walk or nb/lab.")],
     namespace: NamespaceOption = "default",
     output: OutputOption = Output.table,
 ) -> None:

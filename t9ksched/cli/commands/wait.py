@@ -29,7 +29,7 @@ class Goal(StrEnum):
 @with_service
 def wait(
     service: Service,
-    target: Annotated[str, typer.Argument(metavar="KIND/NAME", help="Such as ptj/resnet.")],
+    target: Annotated[str, typer.Argument(metavar="KIND/NAME", help="Such as pj/resnet.")],
     goal: Annotated[Goal, typer.Option("--for", help="What to wait for.")] = Goal.finished,
     timeout: Annotated[str, typer.Option("--timeout", metavar="DURATION", help="Such as 90s, 10m or 1h.")] = "1h",
     namespace: NamespaceOption = "default",

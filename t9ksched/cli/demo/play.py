@@ -72,7 +72,7 @@ def _say(out: Console, picture: Picture, kept: "Running | None") -> None:
     )
     where = f" --data-dir {kept.data_dir}" if kept else ""
     submit = f"submit -f {example('pytorch.yaml')} --queue default"
-    tries = ["nodes", submit, "explain ptj/llama -n vision"] if kept else ["up", submit, "nodes"]
+    tries = ["nodes", submit, "explain pj/llama -n vision"] if kept else ["up", submit, "nodes"]
     out.print("\nTry next" + (", in another terminal:" if kept else ":"))
     for command in tries:
         out.print(f"  {program()} {command}{where}", soft_wrap=True)

@@ -33,7 +33,8 @@ def test_a_problem_becomes_a_failure_with_paths_and_remedy(service: Service) -> 
 
 
 @pytest.mark.parametrize(
-    ("code", "remedy"), [("Unauthenticated", "--token"), ("QueueClosed", "queues open"), ("AlreadyExists", "cancel")]
+    ("code", "remedy"),
+    [("Unauthenticated", "--token"), ("QueueClosed", "queues open"), ("PreconditionFailed", "look again")],
 )
 def test_codes_that_say_little_get_a_remedy(service: Service, code: str, remedy: str) -> None:
     service.answers["GET /x"] = (400, {"code": code, "detail": "no"})

@@ -1,7 +1,9 @@
 import pytest
+import yaml
 
 from t9ksched.cli.failure import BAD_USAGE, Failure
 from t9ksched.cli.kinds import parse_target
+from t9ksched.packaged import folder
 
 
 @pytest.mark.parametrize(
@@ -24,6 +26,14 @@ def test_short_names_in_any_case(text: str, kind: str) -> None:
     target = parse_target(text, "vision")
     assert (target.namespace, target.kind, target.name) == ("vision", kind, "a")
     assert target.path == f"/apis/v1/workloads/vision/{kind}/a"
+
+
+def test_kubectl_and_the_command_line_know_the_same_short_names() -> None:
+    for file in sorted(folder("crds").glob("*.yaml")):
+        names = yaml.safe_load(file.read_text())["spec"]["names"]
+        if "t9k" in names.get("categories", ()):  # jobs; queues have commands of their own
+            for short in names.get("shortNames", ()):
+                assert parse_target(f"{short}/a", "default").kind == names["kind"], file.name
 
 
 @pytest.mark.parametrize("text", ["", "resnet", "ptj/", "/resnet", "ptj/a/b"])

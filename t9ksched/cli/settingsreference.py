@@ -1,0 +1,64 @@
+"""Writes `docs/reference/settings.md` from the settings themselves; a test keeps the two equal."""
+
+import sys
+from collections.abc import Iterator
+from types import NoneType
+from typing import Any, Final, Literal, get_args, get_origin
+
+from pydantic import SecretStr
+from pydantic.fields import FieldInfo
+
+from t9ksched.settings import PREFIX, Settings
+
+_CLIENT: Final = (
+    (
+        "SERVER",
+        "address",
+        "",
+        "Where client commands find the service; by default `client.json` of the data directory says.",
+    ),
+    (
+        "TOKEN",
+        "secret",
+        "",
+        "The token of client commands; by default that of `client.json`, shown to its own server alone.",
+    ),
+    ("OBSERVE", "0 or 1", "0", "`up` plans and explains, and writes nothing to the cluster."),
+)
+"""Variables that are options of commands, so no settings of a service."""
+
+HEAD: Final = """# Settings
+
+Written by `make reference` from the settings themselves. Every setting is a variable of the environment; an option of a
+[command](cli.md) wins over its variable. A value that cannot be used ends the start with a message that names it.
+
+| Variable | Value | Default | Meaning |
+| --- | --- | --- | --- |
+"""
+
+
+def settings_reference() -> str:
+    """The whole page as Markdown."""
+    return HEAD + "".join(f"| {' | '.join(row)} |\n" for row in sorted(_rows()))
+
+
+def _rows() -> Iterator[tuple[str, str, str, str]]:
+    for name, field in Settings.model_fields.items():
+        default = "" if field.default in (None, ()) else f"`{field.default}`"
+        yield f"`{PREFIX}{name.upper()}`", _value(field), default, field.description or ""
+    for name, value, default, meaning in _CLIENT:
+        yield f"`{PREFIX}{name}`", value, f"`{default}`" if default else "", meaning
+
+
+def _value(field: FieldInfo) -> str:
+    kinds: list[Any] = [kind for kind in get_args(field.annotation) if kind is not NoneType]
+    if get_origin(field.annotation) is Literal:
+        return ", ".join(f"`{value}`" for value in kinds)
+    if get_origin(field.annotation) is tuple:
+        return "list"
+    kind = kinds[0] if kinds else field.annotation
+    return {"Path": "path", "int": "number", SecretStr.__name__: "secret"}.get(getattr(kind, "__name__", ""), "text")
+
+
+if __name__ == "__main__":
+    sys.stdout.write(settings_reference())
