@@ -10,9 +10,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, case, delete, literal_column, select
 from sqlalchemy.engine import RowMapping
 
+from t9ksched.model.names import ENDLESS_KINDS
 from t9ksched.store import changes
 from t9ksched.store.bulk import Bulk, Speaker
 from t9ksched.store.database import Database
@@ -24,6 +25,8 @@ class Acceptance(msgspec.Struct, frozen=True, kw_only=True):
     """One accepted object; `cards` and `requests` are the whole job's totals by resource (millicores, bytes, units).
 
     `groups` are the submitter's then; `permitted_by` is the rule that let him use the queue, None where nobody asked.
+    `replicas` is the number of pods that was accepted together with the object, None where it was not recorded.
+    `started_at` is when the scheduler saw its first pod in a place, None before.
     """
 
     uid: str
@@ -41,6 +44,13 @@ class Acceptance(msgspec.Struct, frozen=True, kw_only=True):
     cards: dict[str, int] = msgspec.field(default_factory=dict)
     requests: dict[str, int] = msgspec.field(default_factory=dict)
     accepted_at: datetime = msgspec.field(default_factory=lambda: datetime.now(UTC))
+    replicas: int | None = None
+    started_at: datetime | None = None
+
+    @property
+    def amounts(self) -> dict[str, int]:
+        """Everything that was accepted with it, by resource in units."""
+        return self.requests | self.cards
 
     @property
     def time_limit_seconds(self) -> int | None:
@@ -51,8 +61,9 @@ class Acceptance(msgspec.Struct, frozen=True, kw_only=True):
 class Acceptances:
     """The repository of acceptances.
 
-    The first acceptance of a UID stands; all that a later one may add is a submitter where none was known, for the
-    scheduler can see an object before the service that created it has recorded whose it is.
+    The first acceptance of a UID stands. A later one may add a submitter where none was known, for the scheduler can
+    see an object before the service that created it has recorded whose it is. One with `replicas` replaces the amounts:
+    the object was scaled, and that was accepted. The queue changes only for kinds that may move to another queue.
     """
 
     def __init__(self, database: Database) -> None:
@@ -114,13 +125,24 @@ class Acceptances:
 
 def _first(speaker: Speaker) -> Any:
     statement: Any = inserting(speaker, acceptance)
-    unnamed = acceptance.c.submitter.is_(None) & statement.excluded.submitter.is_not(None)
-    named = {name: statement.excluded[name] for name in ("submitter", "groups", "permitted_by")}
-    return statement.on_conflict_do_update(index_elements=[acceptance.c.uid], set_=named, where=unnamed)
+    old, new = acceptance.c, statement.excluded
+    unnamed = old.submitter.is_(None) & new.submitter.is_not(None)
+    counted = new.replicas.is_not(None)
+    movable = [literal_column(f"'{kind}'") for kind in ENDLESS_KINDS]
+    moved = counted & new.queue.is_not(None) & (old.queue != new.queue) & old.kind.in_(movable)
+    rules = (
+        (unnamed, ("submitter", "groups", "permitted_by")),
+        (moved, ("queue", "priority")),
+        (counted, ("cards", "requests", "replicas")),
+        (old.started_at.is_(None), ("started_at",)),
+    )
+    changed = {name: case((rule, new[name]), else_=old[name]) for rule, names in rules for name in names}
+    where = unnamed | counted | (old.started_at.is_(None) & new.started_at.is_not(None))
+    return statement.on_conflict_do_update(index_elements=[old.uid], set_=changed, where=where)
 
 
 FIRST: Final[Bulk[Acceptance]] = Bulk(acceptance, [column.name for column in acceptance.columns], _first)
-"""Puts down acceptances; one that is there stands, but for a submitter where none was known."""
+"""Puts down acceptances; of one that is there only what `Acceptances` says is changed."""
 
 
 def _acceptance(row: RowMapping) -> Acceptance:

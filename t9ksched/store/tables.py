@@ -99,6 +99,8 @@ acceptance = Table(
     Column("cards", JSON, nullable=False),
     Column("requests", JSON, nullable=False),
     Column("accepted_at", Moment, nullable=False, index=True),
+    Column("replicas", Integer),
+    Column("started_at", Moment),
     Index(None, "namespace", "name"),
 )
 

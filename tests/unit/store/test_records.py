@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
+import msgspec
 import pytest
 
 from t9ksched.store import Store
@@ -52,6 +53,25 @@ class TestAcceptances:
         assert kept is not None
         assert kept.priority == 1
         assert await store.acceptances.get("v") is not None
+
+    @pytest.mark.parametrize(("kind", "queue", "priority"), [("MPIJob", "q", 1), ("Deployment", "other", 7)])
+    async def test_a_count_replaces_the_amounts(self, store: Store, kind: str, queue: str, priority: int) -> None:
+        first = acceptance("u", kind=kind, queue="q", priority=1, submitter="ann", started_at=NOW, time_limit=timedelta(1))
+        await store.acceptances.put_many([first])
+        await store.acceptances.put_many([acceptance("u", kind=kind, queue="x", priority=9, requests={"cpu": 1})])
+        assert await store.acceptances.get("u") == first, "without a count nothing is replaced"
+        more = {"replicas": 3, "requests": {"cpu": 9}, "cards": {"nvidia.com/gpu": 3}}
+        later = acceptance("u", kind=kind, queue="other", priority=7, **more)
+        await store.acceptances.put_many([later, later])
+        kept = await store.acceptances.get("u")
+        assert kept == msgspec.structs.replace(first, queue=queue, priority=priority, **more)
+        assert kept.amounts == {"cpu": 9, "nvidia.com/gpu": 3}
+
+    async def test_it_starts_once(self, store: Store) -> None:
+        await store.acceptances.put_many([acceptance("u"), acceptance("u", started_at=NOW)])
+        await store.acceptances.put_many([acceptance("u", started_at=NOW + timedelta(1)), acceptance("u", replicas=1)])
+        kept = await store.acceptances.get("u")
+        assert kept == acceptance("u", started_at=NOW, replicas=1)
 
     async def test_a_submitter_is_named_once(self, store: Store) -> None:
         await store.acceptances.put_many([acceptance("u", priority=1)])
