@@ -12,6 +12,7 @@ Rule = Callable[[Request], Verdict]
 RULES: Final[tuple[Rule, ...]] = (
     rules.time_limit_readable,
     rules.claims_supported,
+    rules.card_names_fit,
     rules.queue_exists,
     rules.queue_open,
     rules.requests_declared,

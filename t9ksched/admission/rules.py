@@ -19,9 +19,11 @@ from t9ksched.admission.verdict import (
 )
 from t9ksched.model.duration import parse_duration
 from t9ksched.model.errors import FieldError, child
-from t9ksched.model.names import TIME_LIMIT_ANNOTATION
+from t9ksched.model.names import MAX_CARD_CONTAINER_NAME, TIME_LIMIT_ANNOTATION
 from t9ksched.model.quantity import from_units
 from t9ksched.model.queue import Queue
+from t9ksched.model.resources import is_card_resource
+from t9ksched.workloads.shape import Template
 
 _SHOWN = 10
 
@@ -118,12 +120,39 @@ def claims_supported(request: Request) -> Verdict:
     return invalid(faults) if faults else ALLOWED
 
 
+def card_names_fit(request: Request) -> Verdict:
+    """A container that asks for cards has a name that fits into the annotation of its card indices (OQ-42)."""
+    faults = [
+        FieldError(
+            f"{path}.name",
+            f"{name!r} has {len(name)} characters, and a container that asks for cards may have at most"
+            f" {MAX_CARD_CONTAINER_NAME}: its card indices are kept in an annotation named after it",
+        )
+        for template in request.templates
+        for part in ("containers", "initContainers")
+        for path, name, resources in _named(template, part)
+        if len(name) > MAX_CARD_CONTAINER_NAME and _asks_for_cards(resources)
+    ]
+    return invalid(faults, f"give it a name of at most {MAX_CARD_CONTAINER_NAME} characters") if faults else ALLOWED
+
+
+def _named(template: Template, part: str) -> Iterator[tuple[str, str, Mapping[str, Mapping[str, object]]]]:
+    """Path, name and resources of each container."""
+    for index, container in enumerate(template.spec.get(part) or ()):
+        yield f"{template.path}.{part}[{index}]", str(container.get("name") or ""), container.get("resources") or {}
+
+
+def _asks_for_cards(resources: Mapping[str, Mapping[str, object]]) -> bool:
+    asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+    return any(is_card_resource(name) and str(amount) != "0" for name, amount in asked.items())
+
+
 def _containers(request: Request) -> Iterator[tuple[str, Mapping[str, Mapping[str, object]]]]:
     """Path and resources of every container of every template."""
     for template in request.templates:
         for part in ("containers", "initContainers"):
-            for index, container in enumerate(template.spec.get(part) or ()):
-                yield f"{template.path}.{part}[{index}]", container.get("resources") or {}
+            for path, _, resources in _named(template, part):
+                yield path, resources
 
 
 def _over(request: Request, queue: Queue, short: Mapping[str, tuple[int, int]], limit_is: str, remedy: str) -> Verdict:

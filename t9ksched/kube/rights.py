@@ -71,6 +71,7 @@ ROLES: Final[dict[str, tuple[Rule, ...]]] = {
         Rule("storage.k8s.io", ("storageclasses",), ("get", *_FOLLOW), "sees where volumes can be made"),
         Rule("storage.k8s.io", ("csinodes",), _FOLLOW, "sees how many volumes a node can attach"),
         Rule("batch", ("jobs",), ("get", *_FOLLOW, "patch"), "lists them, suspends one over its time"),
+        Rule("apps", _APPS, _FOLLOW, "sees what pods belong to"),
         Rule("apps", _APPS, ("get", "patch"), "scales one over its time to nothing"),
         Rule(BATCH_GROUP, ("mpijobs", "pytorchtrainingjobs"), _FOLLOW, "lists them with their state"),
         Rule(PLATFORM_GROUP, ("notebooks",), _FOLLOW, "lists them with their state"),

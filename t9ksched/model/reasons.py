@@ -15,6 +15,9 @@ class Code(StrEnum):
     QUEUE_CLOSED = "QueueClosed"
     QUEUE_NOT_FOUND = "QueueNotFound"
     NOT_PERMITTED = "NotPermitted"
+    QUEUE_NOT_PERMITTED = "QueueNotPermitted"
+    OVER_QUOTA = "OverQuota"
+    INVALID_FIELD = "InvalidField"
     SUBMITTER_UNKNOWN = "SubmitterUnknown"
     BEHIND = "Behind"
     HELD_FOR_OTHER = "HeldForOther"
@@ -44,6 +47,7 @@ class Reason:
         has: what there is of the same.
         nodes: how many nodes per cause, such as `{"match": 14, "fit": 0}`.
         unblocks: what would help, one sentence each.
+        refused: it was not let in, as a submission by REST would have been refused: it does not wait for room.
     """
 
     code: Code
@@ -52,3 +56,4 @@ class Reason:
     has: Mapping[str, int] = field(default_factory=dict)
     nodes: Mapping[str, int] = field(default_factory=dict)
     unblocks: tuple[str, ...] = ()
+    refused: bool = False

@@ -25,6 +25,8 @@ async def explanation(view: JobView, state: ClusterState) -> Json:
     now = phase(view)
     if now in ("Succeeded", "Failed"):
         verdict = "Finished"
+    elif any(reason.refused for reason in reasons):
+        verdict = "Refused"
     elif reasons or not view.gangs or any(not gang.complete() for gang in view.gangs):
         verdict = "Waiting"
     else:

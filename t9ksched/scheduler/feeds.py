@@ -33,6 +33,7 @@ from t9ksched.model.pod import decode_pod
 from t9ksched.scheduler.budgets import DisruptionBudget
 from t9ksched.scheduler.claims import Claim, CsiNode, PersistentVolume, StorageClass
 from t9ksched.scheduler.namespaces import NamespaceObject
+from t9ksched.scheduler.owners import REPLICATED
 from t9ksched.scheduler.projection import Projection
 from t9ksched.scheduler.records import JobObject, JobRecord, PodGroupObject, nanoseconds
 from t9ksched.scheduler.state import ClusterState
@@ -186,6 +187,8 @@ class Feeds:
         )
         for kind in JOB_KINDS:
             follow_many(kind, decoder(JobObject), _job_upsert(state, kind), lambda job: state.remove_job(job.uid))
+        for kind in REPLICATED:
+            follow_many(kind, decoder(JobObject), _owner_upsert(state, kind), lambda job: state.owners.remove(job.uid))
         follow(PODGROUPS, decoder(PodGroupObject), state.upsert_group, state.remove_group)
         follow_many(PODS, decode_pod, state.upsert_pod, lambda pod: state.remove_pod(pod.uid))
 
@@ -211,4 +214,13 @@ class Feeds:
 
 
 def _job_upsert(state: ClusterState, kind: Resource) -> Callable[[JobObject], None]:
-    return lambda job: state.upsert_job(job_record(job, kind))
+    def upsert(job: JobObject) -> None:
+        record = job_record(job, kind)
+        state.upsert_job(record)
+        state.owners.upsert(job, kind, ours=record.queue is not None)
+
+    return upsert
+
+
+def _owner_upsert(state: ClusterState, kind: Resource) -> Callable[[JobObject], None]:
+    return lambda job: state.owners.upsert_replicated(job, kind)

@@ -94,7 +94,9 @@ class Loop:
             await self._wait()
             await asyncio.sleep(GATHER_SECONDS)
             self._wake.clear()
-            if not self.paused:
+            if self.paused:
+                self._let_in()
+            else:
                 await self.cycle()
 
     async def _wait(self) -> None:
@@ -107,6 +109,18 @@ class Loop:
             async with asyncio.timeout(pause):
                 await self._wake.wait()
 
+    def _let_in(self) -> None:
+        """Nothing is decided now; what comes is accepted or refused all the same."""
+        now = self._clock()
+        self._state.view(now)
+        self._told(now)
+
+    def _told(self, now: int) -> None:
+        """Write down what a view let in, and say what it did not."""
+        self._narrator.accepted(self._state.take_new_acceptances(), self._state.gate.take_grown())
+        for gang in self._state.take_said():
+            self._narrator.waits(gang.uid, gang.reasons, None, now)
+
     async def cycle(self) -> Plan:
         """Plan on a frozen view, charge what still holds, hand it to the executor."""
         now = self._clock()
@@ -115,9 +129,7 @@ class Loop:
         may_evict = self.may_evict and not self._state.outage.away  # nobody goes for a promise that cannot be kept
         evictor = self._evictor if may_evict and "preempt" in self.policy.actions else None
         view = self._state.view(now, evictor.tenants.running(now) if evictor else ())
-        self._narrator.accepted(self._state.take_new_acceptances())
-        for gang in self._state.take_said():
-            self._narrator.waits(gang.uid, gang.reasons, None, now)
+        self._told(now)
         policy = self.policy if evictor else replace(self.policy, actions=("allocate",))
         planner = Planner(view, policy, now, self._memo)
         time = asyncio.get_running_loop().time

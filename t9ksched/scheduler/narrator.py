@@ -101,16 +101,15 @@ class Narrator:
         if codes and self._told.get(uid) != codes:
             self._told[uid] = codes
             message = "; ".join(reason.message for reason in reasons)
-            refused = codes <= _REFUSALS
+            refused = codes <= _REFUSALS or any(reason.refused for reason in reasons)
             event = history.REFUSED if refused else history.WAITING
             self._note(event, gang, now, {"codes": sorted(codes), "message": message})
             self._notices.gang(gang, names.EVENT_REFUSED if refused else names.EVENT_WAITING, message, warning=refused)
 
-    def accepted(self, acceptances: list[Acceptance]) -> None:
-        """Groups came in: what was agreed with them outlives this process."""
-        if not acceptances:
-            return
-        self._journal.accepted(acceptances)
+    def accepted(self, acceptances: list[Acceptance], owners: list[Acceptance]) -> None:
+        """Groups came in: what was agreed with them, and with their owners, outlives this process."""
+        if written := [*acceptances, *owners]:
+            self._journal.accepted(written)
         for acceptance in acceptances:
             gang = self._state.gangs_by_uid.get(acceptance.uid)
             if gang is not None:
@@ -204,7 +203,9 @@ class Narrator:
         while True:
             await self._wait(time)
             self._work.clear()
-            self._state.settle()
+            if self._state.accept_running(self._clock()):
+                self._work.set()  # there are more: look again
+            self.accepted(self._state.take_new_acceptances(), self._state.gate.take_grown())
             await self._tell_bypassing()
             ended, self._state.ended = self._state.ended, []
             for gang, pod in ended:

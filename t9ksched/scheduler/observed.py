@@ -30,6 +30,7 @@ from t9ksched.scheduler.counts import Counts
 from t9ksched.scheduler.gates import gates
 from t9ksched.scheduler.namespaces import Namespaces
 from t9ksched.scheduler.neighbours import Neighbourhood
+from t9ksched.scheduler.owners import Owners
 from t9ksched.scheduler.payers import Payers
 from t9ksched.scheduler.permissions import Permissions
 from t9ksched.scheduler.records import (
@@ -73,7 +74,8 @@ class Observed:
         self.jobs: dict[str, JobRecord] = {}
         self.acceptances: dict[str, Acceptance] = {}
         self.new_acceptances: list[Acceptance] = []
-        self.permissions = Permissions(self.namespaces, self.acceptances)
+        self.owners = Owners(self._owner_changed)
+        self.permissions = Permissions(self.namespaces, self.acceptances, self.owners)
         self.holds: dict[str, Hold] = {}
         self.counts = Counts()
         self.changed_gangs: OrderedSet[GangRecord] = OrderedSet()
@@ -85,6 +87,8 @@ class Observed:
         """Groups and names of bound pods whose cards came free."""
         self.bypassing: list[tuple[str, str, str, str]] = []
         """Pods of our name that their creators put on nodes: namespace, name, uid, node; until somebody told it."""
+        self.departures: dict[str, int] = {}
+        """How many pods have gone of owners that ask for more than was accepted, by UID of the root."""
         self.draining: frozenset[str] = frozenset()
         """Queues of which nothing that waits is started."""
         self._pods_by_name: dict[tuple[str, str], str] = {}
@@ -92,7 +96,7 @@ class Observed:
         self._partial: dict[GangRecord, None] = {}
         self._unsettled: OrderedSet[GangRecord] = OrderedSet()
         self._unaccepted: OrderedSet[GangRecord] = OrderedSet()
-        """Groups that hold places, and nothing was agreed with them."""
+        """Groups that hold places, and either nothing was agreed with them or their owner is not known as started."""
         self._by_owner: defaultdict[str, dict[GangRecord, None]] = defaultdict(dict)
         self._resting: OrderedSet[PodRecord] = OrderedSet()
         self._sharing = Sharing()
@@ -137,6 +141,23 @@ class Observed:
         self.neighbourhood.namespace_changed(name)
         self.permissions.changed()
         self._on_change()
+
+    def _owner_changed(self, uid: str) -> None:
+        """An object that makes pods appeared, or asks for something else."""
+        gangs = self.gangs_of_owner(uid)
+        for gang in gangs:
+            gang.changes += 1
+        if gangs:
+            self._on_change()
+
+    def _departed(self, record: PodRecord) -> None:
+        """A pod ended, or is about to: another of its owner may take its place."""
+        if record.owner is None or not self.departures:
+            return
+        root = self.owners.root_uid(record.owner)
+        if root in self.departures:
+            self.departures[root] += 1
+            self._on_change()
 
     # Volumes
 
@@ -190,6 +211,8 @@ class Observed:
         self.counts.pod(record)
         if known is None or was != (record.phase, record.node, record.deleting) or opened != record.gates:
             self._gang_changed(record.gang)
+            if record.finished or record.deleting:
+                self._departed(record)
         # That a decision came true, or that a pod runs, lets nothing start: the loop sleeps on.
         # That one is leaving may: it does not count any more where pods are spread evenly. So may another label.
         moves = (relabelled or (record.deleting and not was[2])) and bool(self.neighbourhood)
@@ -219,6 +242,7 @@ class Observed:
         self._release(record)
         self.holds.pop(uid, None)
         gang = record.gang
+        self._departed(record)
         if gang is not None:
             del gang.members[uid]
             self._gang_changed(gang)
@@ -261,7 +285,7 @@ class Observed:
             meaning = self.storage.claimants.meaning(record, self.nodes.__contains__)
             record.unbound, record.to_bind = meaning.reasons, meaning.unbound
         try:
-            own = self._sharing.class_of(pod.spec, meta.namespace, labels)
+            own, record.template = self._sharing.meaning_of(pod.spec, meta.namespace, labels)
             record.pod_class = self._sharing.intern(meaning.on(own)) if meaning else own
         except (QuantityError, Invalid) as error:
             record.unbound += (Reason(Code.INVALID_POD, f"pod {record.key} cannot be read: {error}"),)
@@ -431,7 +455,7 @@ class Observed:
             if not gang.ran and gang.uid and gang.complete(bound=True):
                 gang.ran = gang.scheduled = True
                 gang.evicted = None
-            if gang.acceptance is None and gang.uid and gang.placed_count():
+            if gang.uid and gang.unnoted and gang.placed_count():
                 self._unaccepted.add(gang)
             whole = gang.complete()
             if whole:
@@ -451,7 +475,7 @@ class Observed:
         if pod is not None and pod.placed and not pod.deleting:
             gang.ran = gang.ran or not pod.assumed
             gang.fell = 0
-            if gang.acceptance is None:
+            if gang.unnoted:
                 self._unaccepted.add(gang)
         if pod is not None and pod.waiting:
             self._pending[gang] = None
@@ -478,7 +502,8 @@ class Observed:
 
     def knows(self, uid: str) -> bool:
         """Whether a job or group of this UID is there, or a group that it owns."""
-        return uid in self.gangs_by_uid or uid in self.jobs or uid in self.pods or uid in self._by_owner
+        known = (self.gangs_by_uid, self.jobs, self.pods, self._by_owner, self.owners)
+        return any(uid in one for one in known)
 
     def gangs_of_owner(self, uid: str) -> list[GangRecord]:
         """The groups whose controlling owner has this UID."""
@@ -512,6 +537,7 @@ class Observed:
 
     def remove_job(self, uid: str) -> None:
         """A job's object is gone."""
+        self.owners.remove(uid)
         if self.jobs.pop(uid, None) is not None:
             self.changed_jobs.add(uid)
             self.unindexed.add(uid)

@@ -1,4 +1,4 @@
-"""The last gate: whether what waits may use the queue it waits in, whoever created it and by whatever way.
+"""Whether what waits may use the queue it waits in, whatever created it and by whatever way.
 
 The rule is the door's own (`t9ksched.admission.access`). Who submitted a group is what was recorded by the UID of the
 object that owns it, or by its own; a label proves nothing. Of whom nobody knows only what holds without a name counts:
@@ -9,10 +9,12 @@ from collections.abc import Mapping
 from typing import Final
 
 from t9ksched.admission.access import OWNER_ANNOTATION, ROLE_RULES, SUBMITTER_UNKNOWN, Access, Members, may_use
+from t9ksched.model.pod import OwnerReference
 from t9ksched.model.podrules import namespace_labels
 from t9ksched.model.queue import Queue
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.namespaces import Namespaces
+from t9ksched.scheduler.owners import Owners
 from t9ksched.scheduler.records import GangRecord, PodRecord
 from t9ksched.store.acceptances import Acceptance
 
@@ -30,8 +32,9 @@ class Permissions:
     `version` grows with every change that may turn a verdict.
     """
 
-    def __init__(self, namespaces: Namespaces, acceptances: Mapping[str, Acceptance]) -> None:
+    def __init__(self, namespaces: Namespaces, acceptances: Mapping[str, Acceptance], owners: Owners) -> None:
         self._namespaces = namespaces
+        self._owners = owners
         self._acceptances = acceptances
         self._members: dict[str, Members] = {}
         self._groups: dict[str, frozenset[str]] = {}
@@ -61,38 +64,25 @@ class Permissions:
 
     def access(self, gang: GangRecord, queue: Queue) -> Access:
         """Whether the group may use the queue, by which rule and up to which priority."""
-        root = self._acceptances.get(gang.owner.uid) if gang.owner else None
-        return self._ask(queue, gang.namespace, root or self._acceptances.get(gang.uid))
+        return self._ask(queue, gang.namespace, self._submission(gang.owner, gang.uid))
 
-    def refusal(self, gang: GangRecord, queue: Queue) -> Reason | None:
-        """Why the group may not start in the queue; None when it may. Members that may not join it are marked."""
-        if gang.judged == self.version and not gang.stale and not gang.strangers and gang.unpermitted is None:
+    def stranger(self, pod: PodRecord, gang: GangRecord, queue: Queue) -> Reason | None:
+        """Why a pod may not join a group that it did not come with (OQ-45); None when it may, or came with it."""
+        mine, owner = pod.owner, gang.owner
+        if gang.virtual or (mine is not None and owner is not None and mine.uid == owner.uid):
             return None
-        gang.judged, gang.unpermitted = self.version, None
-        if gang.acceptance is None or not (gang.ran or gang.placed_count()):
-            gang.unpermitted = _reason(self.access(gang, queue))
-        if not gang.virtual:
-            gang.strangers = self._mark_strangers(gang, queue)
-        return gang.unpermitted
+        access = self._ask(queue, pod.namespace, self._submission(mine, pod.uid))
+        if access.allowed:
+            return None
+        code = Code.SUBMITTER_UNKNOWN if access.code == SUBMITTER_UNKNOWN else Code.NOT_PERMITTED
+        return Reason(code, access.message, unblocks=(access.remedy,) if access.remedy else ())
 
-    def _mark_strangers(self, gang: GangRecord, queue: Queue) -> bool:
-        """Pods that did not come with their group must be permitted themselves (OQ-45); whether there are such."""
-        owner = gang.owner.uid if gang.owner else None
-        found = False
-        for pod in gang.members.values():
-            if not pod.waiting:
-                continue
-            own = pod.owner is not None and pod.owner.uid == owner
-            reason = None if own else _reason(self._ask(queue, pod.namespace, self._root(pod)))
-            marked = () if reason is None else (reason,)
-            if pod.unpermitted != marked:
-                pod.unpermitted, gang.stale = marked, True
-            found = found or reason is not None
-        return found
-
-    def _root(self, pod: PodRecord) -> Acceptance | None:
-        root = self._acceptances.get(pod.owner.uid) if pod.owner else None
-        return root or self._acceptances.get(pod.uid)
+    def _submission(self, owner: OwnerReference | None, uid: str) -> Acceptance | None:
+        """What is known of who submitted something: its root owner's record, else its own."""
+        root = None
+        if owner is not None:
+            root = self._acceptances.get(self._owners.root_uid(owner)) or self._acceptances.get(owner.uid)
+        return root or self._acceptances.get(uid)
 
     def _ask(self, queue: Queue, space: str, root: Acceptance | None) -> Access:
         if root is not None and root.namespace != space:
@@ -122,10 +112,3 @@ class Permissions:
                 role=role,
             )
         return known
-
-
-def _reason(access: Access) -> Reason | None:
-    if access.allowed:
-        return None
-    code = Code.SUBMITTER_UNKNOWN if access.code == SUBMITTER_UNKNOWN else Code.NOT_PERMITTED
-    return Reason(code, access.message, unblocks=(access.remedy,) if access.remedy else ())

@@ -22,6 +22,7 @@ from t9ksched.model.podgroup import PodGroupSpec
 from t9ksched.model.reasons import Reason
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.controls import JobControl
+from t9ksched.workloads.shape import Template
 
 FINISHED: Final = ("Succeeded", "Failed")
 HOSTNAME: Final = "kubernetes.io/hostname"
@@ -107,6 +108,10 @@ class PodRecord(msgspec.Struct, eq=False):
     unpermitted: tuple[Reason, ...] = ()
     """Why it may not join the group that it names."""
     labels: dict[str, str] = msgspec.field(default_factory=dict)
+    template: Template | None = None
+    """What the rules of admission read of it."""
+    accepted: bool = False
+    """It is one of the pods that were accepted with its owner."""
     gang: "GangRecord | None" = None
     retry_at: int = 0
     refusals: int = 0
@@ -159,6 +164,8 @@ class GangRecord(msgspec.Struct, eq=False):
     created: int = 0
     owner: OwnerReference | None = None
     acceptance: Acceptance | None = None
+    agreed: str = ""
+    """The queue that was agreed with its owner; it counts before the group itself is accepted."""
     control: JobControl | None = None
     status: dict[str, Any] = msgspec.field(default_factory=dict)
     members: dict[str, PodRecord] = msgspec.field(default_factory=dict)
@@ -179,12 +186,12 @@ class GangRecord(msgspec.Struct, eq=False):
     """Before this nobody is evicted for it: its last binding was refused."""
     unpermitted: Reason | None = None
     """Why it may not use its queue, as the last gate found."""
-    strangers: bool = False
-    """Whether members wait that may not join it."""
-    judged: int = 0
-    """As of which version of the permissions the last gate looked at it."""
+    judged: tuple[int, int] = (0, 0)
+    """As of which version of the rules, and which of its own changes, the last gate looked at it."""
+    noted: bool = False
+    """Its owner is on record as started."""
     nameless: int = 0
-    """Since when nobody has known who submitted it; 0 while somebody does."""
+    """Since when its submitter or its owner has not been known; 0 while both are."""
     stale: bool = True
     changes: int = 0
     """How often it or a member of it has changed."""
@@ -198,7 +205,7 @@ class GangRecord(msgspec.Struct, eq=False):
     @property
     def queue(self) -> str:
         """The queue that pays: the one recorded at acceptance, else the one asked for."""
-        return (self.acceptance and self.acceptance.queue) or self.spec.queue
+        return (self.acceptance and self.acceptance.queue) or self.agreed or self.spec.queue
 
     @property
     def priority(self) -> int:
@@ -206,6 +213,11 @@ class GangRecord(msgspec.Struct, eq=False):
         if self.control is not None and self.control.priority is not None:
             return self.control.priority
         return self.acceptance.priority if self.acceptance else self.spec.priority
+
+    @property
+    def unnoted(self) -> bool:
+        """Whether something is to be recorded once it has a place: itself, or that its owner has started."""
+        return self.acceptance is None or (self.owner is not None and not self.noted)
 
     def terms(self) -> tuple[object, ...]:
         """What of its PodGroup decides about its members."""

@@ -225,9 +225,9 @@ class SchedulerService:
     async def _accept_running(self) -> None:
         """Accept what ran before we came, little by little: a large cluster has a hundred thousand of them."""
         while self.state.accept_running(self._clock()):
-            self._narrator.accepted(self.state.take_new_acceptances())
+            self._narrator.accepted(self.state.take_new_acceptances(), self.state.gate.take_grown())
             await asyncio.sleep(_ACCEPTING_PAUSE)
-        self._narrator.accepted(self.state.take_new_acceptances())
+        self._narrator.accepted(self.state.take_new_acceptances(), self.state.gate.take_grown())
 
     async def _restore(self) -> int | None:
         """Read what was promised and written before; the revision read, None while the database is away."""

@@ -15,6 +15,7 @@ from t9ksched.model.pod import PodSpec, pod_class
 from t9ksched.model.podclass import ClassTable, PodClass
 from t9ksched.model.podgroup import PodGroupSpec
 from t9ksched.scheduler.charges import annotated_cards
+from t9ksched.workloads.shape import Template
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -30,12 +31,16 @@ class Sharing:
     def __init__(self) -> None:
         table = ClassTable()
         self.intern = table.intern
-        self._classes: dict[bytes, PodClass] = {}
+        self._classes: dict[bytes, tuple[PodClass, Template]] = {}
         self._labels: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
         self._cards: dict[tuple[PodClass, tuple[str, ...]], dict[str, int]] = {}
 
     def class_of(self, spec: PodSpec, namespace: str, labels: Mapping[str, str]) -> PodClass:
         """The pod's class, volumes left aside; raises what `pod_class` raises."""
+        return self.meaning_of(spec, namespace, labels)[0]
+
+    def meaning_of(self, spec: PodSpec, namespace: str, labels: Mapping[str, str]) -> tuple[PodClass, Template]:
+        """The pod's class, and what the rules of admission read of it; raises what `pod_class` raises."""
         around = (spec.affinity, spec.topology_spread_constraints)
         key = _encode(
             (
@@ -52,8 +57,8 @@ class Sharing:
         )
         known = self._classes.get(key)
         if known is None:
-            known = self.intern(pod_class(spec, (), namespace, labels))
-            _room(self._classes)[key] = known
+            own = self.intern(pod_class(spec, (), namespace, labels))
+            known = _room(self._classes)[key] = own, _template(spec, own)
         return known
 
     def labels(self, labels: dict[str, str] | None) -> dict[str, str]:
@@ -75,6 +80,26 @@ class Sharing:
         if known is None:
             known = _room(self._cards)[own, texts] = annotated_cards(own, annotations, prefix)
         return known
+
+
+def _template(spec: PodSpec, own: PodClass) -> Template:
+    """The resources of its containers, as they stand in the pod."""
+    parts = {"containers": spec.containers, "initContainers": spec.init_containers or ()}
+    written = {
+        part: [
+            {
+                "name": container.name,
+                "resources": {
+                    "requests": (container.resources and container.resources.requests) or {},
+                    "limits": (container.resources and container.resources.limits) or {},
+                },
+            }
+            for container in containers
+        ]
+        for part, containers in parts.items()
+    }
+    requests = {name: amount for name, amount in own.requests if name != "pods"}
+    return Template("", 1, 1, {}, written, "spec", requests)
 
 
 def _room(table: dict[K, V]) -> dict[K, V]:

@@ -6,7 +6,6 @@ Decisions are charged here before they are carried out, and taken back on refusa
 
 from collections.abc import Callable, Iterable, Set
 from dataclasses import replace
-from datetime import UTC, datetime
 from itertools import islice
 
 from msgspec import structs
@@ -19,6 +18,7 @@ from t9ksched.model.hold import Hold
 from t9ksched.model.ordered import OrderedSet
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.avoided import TurnedAway
+from t9ksched.scheduler.lastgate import LastGate
 from t9ksched.scheduler.neighbours import own_labels
 from t9ksched.scheduler.observed import Observed
 from t9ksched.scheduler.outage import Outage
@@ -58,6 +58,7 @@ class ClusterState(Observed):
         """What administrators stopped for now."""
         self.controls: dict[str, JobControl] = {}
         """What managers decided, by UID of the job."""
+        self.gate = LastGate(self)
 
     def view(self, now: int, running: tuple[Running, ...] = ()) -> View:
         """A frozen view of everything a plan needs; groups in an open queue are accepted on their first view.
@@ -65,6 +66,7 @@ class ClusterState(Observed):
         `running` are those that may have to yield, for a policy that preempts.
         """
         gangs: list[Gang] = []
+        self.gate.begin()
         self.avoided.forget(now)
         self.patience.forget(now)
         self._naming_ends = []
@@ -86,11 +88,11 @@ class ClusterState(Observed):
                 continue
             if not self._permitted(record, now):
                 continue
-            if record.queue in self.draining and not record.ran and not record.placed_count():
+            if record.queue in self.draining and not self.gate.started(record):
                 self._say(record, _draining(record.queue))
                 continue
             if record.acceptance is None:
-                self._accept_new(record, now)
+                self.gate.accept(record, now)
             if self.outage.away and (unwritten := self.outage.refusal(record)) is not None:
                 self._say(record, unwritten)
                 continue
@@ -126,13 +128,14 @@ class ClusterState(Observed):
         )
 
     def _permitted(self, gang: GangRecord, now: int) -> bool:
-        """Whether the group may use its queue. What nobody has put a name to is given a moment before that is said."""
-        queue = self.queues.get(gang.queue)
-        reason = self.permissions.refusal(gang, queue) if queue else None
+        """Whether the group may start in its queue. While its submitter or its owner may just not be known yet, it is
+        given a moment before that is said.
+        """
+        reason = self.gate.refusal(gang, now)
         if reason is None:
             gang.nameless = 0
             return True
-        if reason.code == Code.SUBMITTER_UNKNOWN:
+        if reason.code == Code.SUBMITTER_UNKNOWN or (reason.refused and not self.owners.root(gang).certain):
             gang.nameless = gang.nameless or now
             if now < gang.nameless + NAMING_NS:
                 self._naming_ends.append(gang.nameless + NAMING_NS)
@@ -253,6 +256,10 @@ class ClusterState(Observed):
     def accept(self, acceptance: Acceptance) -> None:
         """An acceptance read from SQL: at start, or because the service recorded one."""
         uid = acceptance.uid
+        known = self.acceptances.get(uid)
+        if known is not None and known.replicas is not None:  # what is recorded since is the newer word about amounts
+            kept = {name: getattr(known, name) for name in ("queue", "priority", "replicas", "requests", "cards")}
+            acceptance = structs.replace(acceptance, **kept, started_at=known.started_at or acceptance.started_at)
         self.acceptances[uid] = acceptance
         self._payers.changed()
         self.unindexed.add(uid)
@@ -276,37 +283,16 @@ class ClusterState(Observed):
         self.settle()
         for gang in list(islice(self._unaccepted, _ACCEPTED_AT_ONCE)):
             self._unaccepted.discard(gang)
-            if gang.acceptance is None and gang.uid and gang.placed_count():
-                self._accept_new(gang, now, runs=True)
+            if gang.uid and gang.placed_count():
+                self.gate.accept(gang, now, runs=True)
+                self.gate.note_start(gang, now)
         return bool(self._unaccepted)
 
-    def _accept_new(self, gang: GangRecord, now: int, *, runs: bool = False) -> None:
-        queue = self.queues.get(gang.spec.queue)
-        if queue is None or (queue.spec.closed and not runs) or gang.spec_faults or self.outage.unread:
-            return
-        root = self.acceptances.get(gang.owner.uid) if gang.owner else None
-        access = self.permissions.access(gang, queue)
-        if runs and not access.allowed:
-            return  # it runs on, and whoever else would join it is asked
-        acceptance = Acceptance(
-            uid=gang.uid,
-            kind="Pod" if gang.virtual else "PodGroup",
-            namespace=gang.namespace,
-            name=gang.name,
-            queue=gang.spec.queue,
-            priority=min(gang.spec.priority, access.max_priority),
-            submitter=root.submitter if root else None,
-            groups=list(root.groups) if root else [],
-            permitted_by=access.rule,
-            group_uid=None if gang.virtual else gang.uid,
-            group_name=None if gang.virtual else gang.name,
-            accepted_at=datetime.fromtimestamp(now / 1e9, UTC),
-        )
-        gang.acceptance = self.acceptances[gang.uid] = acceptance
+    def accepted_anew(self, acceptance: Acceptance) -> None:
+        """A group was accepted: that is to be written."""
         self._payers.changed()
-        gang.stale = True
         self.new_acceptances.append(acceptance)
-        self.outage.accepted(gang.uid)
+        self.outage.accepted(acceptance.uid)
 
     def take_new_acceptances(self) -> list[Acceptance]:
         """What was accepted since the last call, to be written to SQL."""

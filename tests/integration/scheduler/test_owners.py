@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from t9ksched.kube.resources import DEPLOYMENTS, JOBS, PODS, of
-from t9ksched.model import names
+from t9ksched.kube.resources import DEPLOYMENTS, JOBS, PODS
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.controls import SCHEDULING, Stop
 from t9ksched.store.store import Store
@@ -74,7 +73,9 @@ async def _looks(world: World) -> Any:
         while True:
             listed = await world.client.list(PODS, world.namespace)
             yield listed.items
-            async for _ in world.client.watch(PODS, world.namespace, resource_version=listed.resource_version, timeout=1):
+            async for _ in world.client.watch(
+                PODS, world.namespace, resource_version=listed.resource_version, timeout=1
+            ):
                 break
 
 
@@ -142,7 +143,12 @@ async def test_accepted_at_the_door_while_scheduling_is_stopped(
     async with start() as service:
         job = await world.create(batch_job(world, "by-rest", queue))
         row = Acceptance(
-            uid=job["metadata"]["uid"], kind="Job", namespace=world.namespace, name="by-rest", submitter="ann", queue=queue
+            uid=job["metadata"]["uid"],
+            kind="Job",
+            namespace=world.namespace,
+            name="by-rest",
+            submitter="ann",
+            queue=queue,
         )
         await store.acceptances.put_many([row])
         await world.create(deployment(world, "by-kubectl", queue))
@@ -181,7 +187,13 @@ async def test_a_member_no_more_keeps_what_runs_and_gets_no_replacement(
         running = await pods_of(world, 2)
         await store.queues.set_members(queue, {})
         uid, name = next(iter(running.items()))
-        await until(lambda: not service.state.permissions.access(service.state.gangs_by_uid[uid], service.state.queues[queue]).allowed)
+        await until(
+            lambda: (
+                not service.state.permissions.access(
+                    service.state.gangs_by_uid[uid], service.state.queues[queue]
+                ).allowed
+            )
+        )
         await world.client.delete(PODS, name, world.namespace, grace=0)
         await until(lambda: any(gang.reasons for gang in service.state.pending))
         (gang,) = service.state.pending
@@ -202,5 +214,3 @@ async def test_an_owner_that_is_gone_is_forgotten(world: World, start: Start, qu
         assert service.state.knows(uid)
         await world.client.delete(JOBS, "work", world.namespace, propagation="Background")
         await until(lambda: not service.state.knows(uid))
-
-

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from t9ksched.admission.access import OWNER_ANNOTATION, Members
 from t9ksched.model.pod import OwnerReference
@@ -94,10 +95,18 @@ def test_roles_count_as_recorded_and_a_managers_only_over_his_queue() -> None:
     for role, queue, allowed in (("administrator", "x", False), ("administrator", "q", True), ("manager", "q", True)):
         state = cluster(Members())
         made = accepted("job", "root", permitted_by=role)
-        state.accept(Acceptance(**{name: getattr(made, name) for name in made.__struct_fields__} | {"queue": queue}))
+        state.accept(structs.replace(made, queue=queue, kind="Notebook"))  # a kind that may move to another queue
         state.upsert_group(owned_group())
         state.upsert_pod(owned_pod("p"))
         assert outcome(state)[0] is allowed, (role, queue)
+
+
+def test_a_job_stays_in_the_queue_that_was_agreed_with_it() -> None:
+    state = cluster(Members(users=frozenset({"ann"})))
+    state.accept(structs.replace(accepted("job"), queue="x"))
+    state.upsert_group(owned_group())
+    state.upsert_pod(owned_pod("p"))
+    assert [gang.queue for gang in state.view(NOW).gangs] == ["x"], "though its PodGroup names another one since"
 
 
 def test_a_name_that_comes_late_lets_it_start_and_nothing_was_said() -> None:
@@ -130,7 +139,7 @@ def test_members_change_and_the_next_view_knows() -> None:
 
 def test_priority_is_clamped_and_who_submitted_is_kept() -> None:
     state = cluster(Members(users=frozenset({"ann"}), max_priority=7))
-    state.accept(accepted("job", groups=["lab"], permitted_by="user:ann"))
+    state.accept(accepted("job", groups=["lab"], permitted_by="user:ann", priority=90))
     state.upsert_group(owned_group(priority=90))
     state.upsert_pod(owned_pod("p"))
     assert [gang.priority for gang in state.view(NOW).gangs] == [7]
@@ -138,7 +147,7 @@ def test_priority_is_clamped_and_who_submitted_is_kept() -> None:
     assert (made.submitter, made.groups, made.permitted_by, made.priority) == ("ann", ["lab"], "user:ann", 7)
 
 
-def test_what_runs_is_refilled_though_its_user_is_no_member_any_more() -> None:
+def test_what_runs_goes_on_and_is_not_refilled_once_its_user_is_no_member_any_more() -> None:
     state = cluster(Members(users=frozenset({"ann"})))
     state.accept(accepted("job", permitted_by="user:ann"))
     state.upsert_group(owned_group(minimum=2))
@@ -147,9 +156,14 @@ def test_what_runs_is_refilled_though_its_user_is_no_member_any_more() -> None:
     assert len(decide(state)) == 2
     for name in ("a", "b"):
         state.upsert_pod(owned_pod(name, node="n1", phase="Running"))
+    state.settle()
     state.permit({"q": Members()})
     state.remove_pod("pod-b")
     state.upsert_pod(owned_pod("b", uid="again"))
+    assert not decide(state)
+    (gang,) = state.pending
+    assert [(reason.code, reason.refused) for reason in gang.reasons] == [(Code.NOT_PERMITTED, False)]
+    state.permit({"q": Members(users=frozenset({"ann"}))})
     assert len(decide(state)) == 1
 
 

@@ -56,7 +56,9 @@ class TestAcceptances:
 
     @pytest.mark.parametrize(("kind", "queue", "priority"), [("MPIJob", "q", 1), ("Deployment", "other", 7)])
     async def test_a_count_replaces_the_amounts(self, store: Store, kind: str, queue: str, priority: int) -> None:
-        first = acceptance("u", kind=kind, queue="q", priority=1, submitter="ann", started_at=NOW, time_limit=timedelta(1))
+        first = acceptance(
+            "u", kind=kind, queue="q", priority=1, submitter="ann", started_at=NOW, time_limit=timedelta(1)
+        )
         await store.acceptances.put_many([first])
         await store.acceptances.put_many([acceptance("u", kind=kind, queue="x", priority=9, requests={"cpu": 1})])
         assert await store.acceptances.get("u") == first, "without a count nothing is replaced"

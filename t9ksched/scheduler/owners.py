@@ -1,0 +1,164 @@
+"""The objects that make pods: what they want now, and which of them is the root owner of a pod.
+
+A pod of a Deployment is owned by a ReplicaSet, and that by the Deployment: the root owner is what a user made. Other
+kinds are roots themselves; a Job of a CronJob too, for each Job is work of its own. Only objects whose pods are ours
+are kept, each as the text of its spec, which is read when somebody asks what it wants.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from t9ksched.kube.resources import DEPLOYMENTS, REPLICASETS, STATEFULSETS, Resource
+from t9ksched.model.errors import Invalid
+from t9ksched.model.names import SCHEDULER_API, SCHEDULER_NAME
+from t9ksched.model.pod import OwnerReference
+from t9ksched.model.quantity import QuantityError
+from t9ksched.scheduler.records import GangRecord, JobObject
+from t9ksched.workloads.read import read
+
+REPLICATED: Final[tuple[Resource, ...]] = (DEPLOYMENTS, REPLICASETS, STATEFULSETS)
+"""Kinds that are followed for their pods' sake alone."""
+_BETWEEN: Final = "ReplicaSet"
+"""The kind that another owner may stand above."""
+_FOLLOWED: Final = frozenset(
+    {"Deployment", "ReplicaSet", "StatefulSet", "Job", "PyTorchTrainingJob", "MPIJob", "Notebook"}
+)
+_encode: Final = msgspec.json.Encoder(order="sorted").encode
+
+
+class Wanted(NamedTuple):
+    """What an owner asks for now, in pods and in units by resource; `needs` is what it cannot do without."""
+
+    replicas: int
+    amounts: Mapping[str, int]
+    needs: Mapping[str, int]
+
+
+class Owner(msgspec.Struct, eq=False):
+    """An object that makes pods of ours."""
+
+    uid: str
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    above: OwnerReference | None
+    text: bytes
+    """Its spec as JSON."""
+    _wanted: Wanted | None = None
+    _read: bool = False
+
+    @property
+    def wanted(self) -> Wanted | None:
+        """What it asks for; None when its spec cannot be read."""
+        if not self._read:
+            self._read, self._wanted = True, self._look()
+        return self._wanted
+
+    def _look(self) -> Wanted | None:
+        kind = "Deployment" if self.kind == _BETWEEN else self.kind  # the same spec, as far as it is read
+        meta = {"name": self.name, "namespace": self.namespace}
+        obj = {"apiVersion": self.api_version, "kind": kind, "metadata": meta, "spec": msgspec.json.decode(self.text)}
+        try:
+            found = read(obj)
+        except (Invalid, QuantityError):
+            return None
+        return Wanted(found.replicas, found.totals, found.min_totals)
+
+
+class Root(NamedTuple):
+    """The root owner of a group: what a user made. `owner` is its object; None if it is not known, or the group itself
+    is the root. `certain` is False while the object of a followed kind has not been seen yet.
+    """
+
+    uid: str
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    owner: Owner | None = None
+    certain: bool = True
+
+    @property
+    def title(self) -> str:
+        """For people: `Kind/name`."""
+        return f"{self.kind}/{self.name}"
+
+
+class Owners:
+    """The owners by UID. `on_change` is called with the UID of one that appeared or asks for something else."""
+
+    def __init__(self, on_change: Callable[[str], None]) -> None:
+        self._on_change = on_change
+        self._known: dict[str, Owner] = {}
+        self._below: defaultdict[str, dict[str, None]] = defaultdict(dict)
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._known
+
+    def upsert(self, obj: JobObject, kind: Resource, *, ours: bool) -> None:
+        """An object appeared or changed."""
+        meta = obj.metadata
+        if not ours:
+            self.remove(meta.uid)
+            return
+        text = _encode(obj.spec)
+        known = self._known.get(meta.uid)
+        if known is not None and known.text == text:
+            return
+        above = meta.controller
+        owner = Owner(meta.uid, kind.api_version, kind.kind, meta.namespace, meta.name, above, text)
+        self._known[meta.uid] = owner
+        if owner.kind == _BETWEEN and above is not None:
+            self._below[above.uid][meta.uid] = None
+        self._on_change(meta.uid)
+
+    def upsert_replicated(self, obj: JobObject, kind: Resource) -> None:
+        """The same for a kind of `REPLICATED`: its pods are ours if their template says so."""
+        spec = (obj.spec.get("template") or {}).get("spec") or {}
+        self.upsert(obj, kind, ours=spec.get("schedulerName") == SCHEDULER_NAME)
+
+    def remove(self, uid: str) -> None:
+        """An object is gone."""
+        owner = self._known.pop(uid, None)
+        if owner is not None and owner.above is not None and owner.above.uid in self._below:
+            below = self._below[owner.above.uid]
+            below.pop(uid, None)
+            if not below:
+                del self._below[owner.above.uid]
+
+    def controllers(self, root: str) -> tuple[str, ...]:
+        """UIDs of the objects that own pods of this root directly."""
+        return (root, *self._below.get(root, ()))
+
+    def root_uid(self, reference: OwnerReference) -> str:
+        """The UID of the root above an owner."""
+        owner = self._known.get(reference.uid)
+        if owner is not None and owner.kind == _BETWEEN and owner.above is not None:
+            return owner.above.uid
+        return reference.uid
+
+    def root(self, gang: GangRecord) -> Root:
+        """The root owner of a group; the group itself where nobody owns it."""
+        reference, space = gang.owner, gang.namespace
+        if reference is None:
+            api_version, kind = ("v1", "Pod") if gang.virtual else (SCHEDULER_API, "PodGroup")
+            return Root(gang.uid, api_version, kind, space, gang.name)
+        owner = self._known.get(reference.uid)
+        if owner is not None and owner.kind == _BETWEEN and owner.above is not None:
+            reference = owner.above
+            owner = self._known.get(reference.uid)
+        certain = owner is not None or reference.kind not in _FOLLOWED
+        return Root(reference.uid, reference.api_version, reference.kind, space, reference.name, owner, certain)
+
+    def titled(self, uid: str) -> Owner | None:
+        """The object of that UID, if it is followed."""
+        return self._known.get(uid)
+
+
+def exceeds(amounts: Mapping[str, Any], limits: Mapping[str, Any]) -> bool:
+    """Whether any amount is above its limit; what has no limit may not be there at all."""
+    return any(amount > limits.get(name, 0) for name, amount in amounts.items())
