@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Final
 from msgspec import structs
 
 from t9ksched.admission import Request, judge
-from t9ksched.admission.access import SUBMITTER_UNKNOWN, Access
-from t9ksched.admission.verdict import OVER_QUOTA, Verdict
 from t9ksched.model.names import ENDLESS_KINDS, QUEUE_LABEL
 from t9ksched.model.queue import Queue
-from t9ksched.model.reasons import Code, Reason
+from t9ksched.model.reasons import Reason
 from t9ksched.model.resources import is_card_resource
 from t9ksched.scheduler.owners import Root, exceeds
 from t9ksched.scheduler.records import GangRecord, PodRecord, natural
+from t9ksched.scheduler.refusals import refused, turned_away, unknown, withdrawn
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.workloads.shape import Template
 
@@ -106,18 +105,18 @@ class LastGate:
         moves = record is not None and record.queue != queue.name
         if record is None or moves:
             if gang.placed_count() or gang.ran:
-                return _unknown(access) or _withdrawn(access)
-            return _turned_away(access) or self._new(gang, root, queue)
+                return unknown(access) or withdrawn(access)
+            return turned_away(access) or self._new(gang, root, queue)
         if record.replicas is None:
             record = self._adopt(gang, root, queue, now) or record
-        if not (gang.placed_count() and not gang.ran) and (reason := _withdrawn(access)) is not None:
+        if not (gang.placed_count() and not gang.ran) and (reason := withdrawn(access)) is not None:
             return reason
         return self._members(gang, root, queue, record, now)
 
     def _members(self, gang: GangRecord, root: Root, queue: Queue, record: Acceptance, now: int) -> Reason | None:
         """Let in the members that were accepted with the owner, judge the others, and say of each that may not come."""
         held = self._held_by(root, gang, queue.name)
-        refused: Reason | None = None
+        first: Reason | None = None
         grown = False
         waiting = [pod for pod in gang.members.values() if pod.waiting]
         if any(not _inside(pod) for pod in waiting):
@@ -132,12 +131,12 @@ class LastGate:
                     pod.accepted = True
                     held.add(pod)
             self._mark(pod, gang, reason)
-            refused = refused or reason
+            first = first or reason
         if grown:
             self._record(gang, root, queue.name, now)
-        if refused is not None:
+        if first is not None:
             self._state.departures.setdefault(root.uid, 0)
-        return refused if gang.virtual or not any(self._free(gang)) else None
+        return first if gang.virtual or not any(self._free(gang)) else None
 
     @staticmethod
     def _mark(pod: PodRecord, gang: GangRecord, reason: Reason | None) -> None:
@@ -202,7 +201,7 @@ class LastGate:
         verdict = judge(request)
         if verdict.allowed:
             verdict = judge(replace(request, needs=fresh, allocated=used))
-        return None if verdict.allowed else _refused(verdict, queue, total, fresh, used)
+        return None if verdict.allowed else refused(verdict, queue, total, fresh, used)
 
     def accept(self, gang: GangRecord, now: int, *, runs: bool = False) -> None:
         """The group is in: it and its owner are recorded by their UIDs. What `runs` is taken as it is."""
@@ -371,41 +370,3 @@ def _alike(amounts: Mapping[str, int], count: int, others: Mapping[str, int], li
 
 def _moment(now: int) -> datetime:
     return datetime.fromtimestamp(now / 1e9, UTC)
-
-
-def _withdrawn(access: Access) -> Reason | None:
-    """Why an owner that was accepted gets no more pods."""
-    if access.allowed:
-        return None
-    message = f"what runs goes on, but nothing more of it is started: {access.message}"
-    return Reason(Code.NOT_PERMITTED, message, unblocks=(access.remedy,) if access.remedy else ())
-
-
-def _unknown(access: Access) -> Reason | None:
-    """That nobody knows who submitted something, if that is why it may not go on."""
-    if access.code != SUBMITTER_UNKNOWN:
-        return None
-    return Reason(Code.SUBMITTER_UNKNOWN, access.message, unblocks=(access.remedy,) if access.remedy else ())
-
-
-def _turned_away(access: Access) -> Reason | None:
-    """Why new work may not come in at all."""
-    if access.allowed:
-        return None
-    return Reason(Code(access.code), access.message, unblocks=(access.remedy,) if access.remedy else (), refused=True)
-
-
-def _refused(
-    verdict: Verdict, queue: Queue, total: Mapping[str, int], fresh: Mapping[str, int], used: Mapping[str, int]
-) -> Reason:
-    needs: dict[str, int] = {}
-    has: dict[str, int] = {}
-    if verdict.code == OVER_QUOTA:
-        quota = queue.spec.quota
-        whole = {name for name, limit in quota.items() if total.get(name, 0) > limit}
-        left = quota if whole else {name: max(0, limit - used.get(name, 0)) for name, limit in quota.items()}
-        asked = total if whole else fresh
-        needs = {name: asked[name] for name, limit in left.items() if asked.get(name, 0) > limit}
-        has = {name: left[name] for name in needs}
-    unblocks = (verdict.remedy,) if verdict.remedy else ()
-    return Reason(Code(verdict.code), verdict.message, needs, has, unblocks=unblocks, refused=True)

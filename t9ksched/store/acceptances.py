@@ -128,7 +128,7 @@ def _first(speaker: Speaker) -> Any:
     old, new = acceptance.c, statement.excluded
     unnamed = old.submitter.is_(None) & new.submitter.is_not(None)
     counted = new.replicas.is_not(None)
-    movable = [literal_column(f"'{kind}'") for kind in ENDLESS_KINDS]
+    movable: list[Any] = [literal_column(f"'{kind}'") for kind in ENDLESS_KINDS]
     moved = counted & new.queue.is_not(None) & (old.queue != new.queue) & old.kind.in_(movable)
     rules = (
         (unnamed, ("submitter", "groups", "permitted_by")),
