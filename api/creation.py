@@ -185,4 +185,5 @@ def _acceptance(item: Item, obj: Object, caller: Caller) -> Acceptance:
         time_limit=limit,
         cards={name: amount for name, amount in totals.items() if is_card_resource(name)},
         requests={name: amount for name, amount in totals.items() if not is_card_resource(name)},
+        replicas=sum(part.workload.replicas for part in item.members or (item,)),
     )

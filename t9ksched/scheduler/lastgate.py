@@ -125,7 +125,8 @@ class LastGate:
             reason = self._state.permissions.stranger(pod, gang, queue)
             if reason is None and not _inside(pod):
                 if not self._covers(record, root, held, pod):
-                    reason = self._more(gang, root, queue, held, pod)
+                    by_itself = pod.uid in self._state.acceptances  # submitted into the group, and judged then
+                    reason = None if by_itself else self._more(gang, root, queue, held, pod)
                     grown = grown or reason is None
                 if reason is None:
                     pod.accepted = True
