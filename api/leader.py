@@ -14,6 +14,7 @@ import aiohttp
 import msgspec
 
 from api.problems import Problem
+from t9ksched.admission.oddities import Vocabulary
 from t9ksched.store.history import Sight
 from t9ksched.store.instance import Instance, Instances
 
@@ -22,6 +23,7 @@ Asked = Sequence[tuple[str, str]]
 _KEPT_SECONDS = 1.0
 """How long it is believed that the leader is where it was; one that does not answer is looked for at once."""
 _FRESH_SECONDS = 0.25
+_NAMES_SECONDS = 5.0
 
 
 class LeaderAway(Problem):
@@ -49,6 +51,7 @@ class Leader(Protocol):
     async def node(self, name: str) -> Json | None: ...
     async def queues(self) -> dict[str, Json]: ...
     async def metrics(self) -> bytes: ...
+    async def names(self) -> Vocabulary | None: ...
 
 
 class HttpLeader:
@@ -63,6 +66,8 @@ class HttpLeader:
         self._known_until = 0.0
         self._queues_read: asyncio.Task[dict[str, Json]] | None = None
         self._queues_until = 0.0
+        self._names: Vocabulary | None = None
+        self._names_until = 0.0
 
     async def __aenter__(self) -> "HttpLeader":
         self._session = aiohttp.ClientSession(timeout=self._timeout, headers=self._headers)
@@ -116,6 +121,15 @@ class HttpLeader:
         if page is None:
             raise LeaderAway("Unavailable", "the leading scheduler has no metrics: is it of another version?", None)
         return page
+
+    async def names(self) -> Vocabulary | None:
+        """The names that the cluster knows, as of the last five seconds; None if the leader does not tell them."""
+        now = asyncio.get_running_loop().time()
+        if now >= self._names_until:
+            found = await self._find("names")
+            self._names = None if found is None else msgspec.convert(found, Vocabulary)
+            self._names_until = now + _NAMES_SECONDS
+        return self._names
 
     async def _get(self, *parts: str, asked: Asked = ()) -> Json:
         found = await self._find(*parts, asked=asked)

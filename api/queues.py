@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from fastapi import Header, Query, Request
 from starlette.responses import Response
 
+from api.advice import about_queue
 from api.answers import Json, answer, body_of, documented
 from api.auth import Admin, Caller, Manager, Ruler, User, guarded
 from api.cancelling import delete_job
@@ -34,7 +35,7 @@ users = guarded("/apis/v1/queues", "queues")
 
 IfMatch = Annotated[str | None, Header(description='The ETag seen before, such as `"12"`; `*` for any.')]
 _WRITABLE = ("labels", "spec", "members")
-_READ_ONLY = ("name", "uid", "status", "draining", "access", "revision", "createdAt", "updatedAt")
+_READ_ONLY = ("name", "uid", "status", "draining", "access", "revision", "createdAt", "updatedAt", "warnings")
 _FINISHED = ("Succeeded", "Failed")
 
 
@@ -81,7 +82,8 @@ async def create(request: Request, services: Given, caller: Admin) -> Response:
         faults += error.errors
     labels, spec, members = _parse(body, faults)
     record = await services.store.queues.create(body["name"], labels, spec, members or {}, by=caller.user)
-    return one(record, caller, {"Location": f"{admin.prefix}/{record.name}"}, code=201)
+    warnings = await about_queue(services, record.spec)
+    return one(record, caller, {"Location": f"{admin.prefix}/{record.name}"}, code=201, warnings=warnings)
 
 
 @admin.get("/{name}", summary="Get a queue", responses=documented({200: Queue}, 403, 404))
@@ -101,7 +103,7 @@ async def replace(name: str, request: Request, services: Given, caller: Admin, i
     body = await read_mapping(request, services.max_body_bytes)
     _same_name(name, body)
     labels, spec, members = _parse(body, [])
-    return await _edit(services, caller, name, lambda _: (labels, spec), if_match, members=members)
+    return await _edit(services, caller, name, lambda _: (labels, spec), if_match, members=members, judged=True)
 
 
 @admin.patch(
@@ -120,7 +122,7 @@ async def patch(name: str, request: Request, services: Given, caller: Admin, if_
         labels, spec, _ = _parse(merge_patch({"labels": old.labels, "spec": old.spec}, change), [])
         return labels, spec
 
-    return await _edit(services, caller, name, merged, if_match, members=members)
+    return await _edit(services, caller, name, merged, if_match, members=members, judged=True)
 
 
 @admin.delete(
@@ -302,7 +304,9 @@ async def _edit(
     *,
     members: Json | None = None,
     draining: bool | None = None,
+    judged: bool = False,
 ) -> Response:
+    """Change a queue and answer with it; `judged` adds what is odd about its spec."""
     try:
         expected = _expected(caller, name, if_match)
         record = await services.store.queues.edit(
@@ -311,7 +315,8 @@ async def _edit(
     except RowMissing:
         raise _not_found(name) from None
     held, headers = await held_now(services)
-    return one(record, caller, headers, held)
+    warnings = await about_queue(services, record.spec) if judged else None
+    return one(record, caller, headers, held, warnings=warnings)
 
 
 async def _jobs_in(services: Services, queue: str) -> list[Json]:

@@ -72,11 +72,18 @@ def text(record: QueueRecord, held: Held, caller: Caller, access: Access | None 
 
 
 def one(
-    record: QueueRecord, caller: Caller, headers: dict[str, str], held: Held | None = None, code: int = 200
+    record: QueueRecord,
+    caller: Caller,
+    headers: dict[str, str],
+    held: Held | None = None,
+    code: int = 200,
+    warnings: list[Json] | None = None,
 ) -> Response:
-    """The answer about a single queue, with its ETag."""
-    body = msgspec.Raw(text(record, held or {}, caller))
-    return answer(body, code, headers | {"ETag": f'"{record.revision}"'})
+    """The answer about a single queue, with its ETag; `warnings` says what is odd about a change."""
+    body = text(record, held or {}, caller)
+    if warnings is not None:
+        body = b'%b,"warnings":%b}' % (body[:-1], msgspec.json.encode(warnings))
+    return answer(msgspec.Raw(body), code, headers | {"ETag": f'"{record.revision}"'})
 
 
 def several(texts: Iterable[bytes], caller: Caller, headers: dict[str, str]) -> Response:

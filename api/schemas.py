@@ -197,7 +197,8 @@ class MembersShape(Shape):
 class Queue(Shape):
     """A queue. `status` is null while no scheduler answers; `free` and `excess` in it are measured by the quota.
 
-    In lists of what you may use, `access` says by which rule, and up to which priority.
+    In lists of what you may use, `access` says by which rule, and up to which priority. The answer to a creation or
+    change has `warnings`.
     """
 
     name: str
@@ -210,6 +211,7 @@ class Queue(Shape):
     revision: int
     createdAt: str
     updatedAt: str
+    warnings: list[WarningShape] = []
 
 
 class StopShape(Shape):

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 from fastapi import Query, Request
 from starlette.responses import Response
 
+from api.advice import about_jobs
 from api.answers import Json, answer, at, body_of, documented
 from api.auth import Actor, Caller, User, guarded
 from api.cancelling import delete_job
@@ -29,6 +30,7 @@ from api.shapes import FINISHED, from_event, from_object
 from api.submission import Item, Wish, check, prepare
 from t9ksched.admission import Verdict
 from t9ksched.admission.access import within_maximum
+from t9ksched.admission.oddities import nearest
 from t9ksched.kube.errors import ApiError, NotFound
 from t9ksched.kube.resources import PODGROUPS, Resource
 from t9ksched.model.errors import FieldError, Invalid
@@ -70,9 +72,9 @@ async def submit(
 ) -> Response:
     body = await read_body(request, services.max_body_bytes)
     items = prepare(parse(body, request.headers.get("content-type", "")), Wish(namespace, queue, priority))
-    warnings: list[Json] = []
     try:
         await _judge(services, caller, items)
+        warnings = await about_jobs(services, caller, items)
         made = await (try_out(services, items) if dry_run else create(services, caller, items))
     except Problem as problem:
         if not dry_run:
@@ -109,6 +111,8 @@ async def list_jobs(
     jobs = [job for job in live if all(job.get(key) == value for key, value in asked.items())] if asked else live
     jobs = eyes.those([*jobs, *(_recorded(record) for record in recorded if record.uid not in known)])
     jobs.sort(key=lambda job: (job.get("submittedAt") or "", job["namespace"], job["name"]))
+    if queue and not jobs and queue not in caller.decided.queues:
+        raise await _no_queue(services, caller, queue)
     held = {control.uid for control in caller.decided.controls.values() if control.held}
     items = [job | {"held": True} if job.get("uid") in held else job for job in jobs]
     return answer({"items": items, "stopped": stops_now(caller)}, headers=headers)
@@ -213,6 +217,14 @@ async def _judge(services: Services, caller: Caller, items: list[Item]) -> None:
     wanted = [queues[item.workload.queue] for item in items if item.workload.queue in queues]
     held = await _held(services) if any(queue.spec.over_quota == "Reject" for queue in wanted) else None
     check(items, queues, held, () if named <= records.keys() else await _usable(services, caller))
+
+
+async def _no_queue(services: Services, caller: Caller, name: str) -> Problem:
+    """The problem of a list of jobs of a queue that is not there."""
+    near = nearest(name, await _usable(services, caller))
+    message = f"there is no queue {name!r}" + (f"; did you mean {near!r}?" if near else "")
+    remedy = "GET /apis/v1/queues lists those that you may use"
+    return Problem("QueueNotFound", message, [FieldError("queue", message)], status=422, remedy=remedy)
 
 
 async def _usable(services: Services, caller: Caller) -> list[str]:

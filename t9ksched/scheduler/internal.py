@@ -20,6 +20,7 @@ from t9ksched.scheduler.plugins import PluginWatch
 from t9ksched.scheduler.queuestatus import QueueStatuses
 from t9ksched.scheduler.shapes import JobView, Json, job_shape, job_view, node_shape
 from t9ksched.scheduler.state import ClusterState
+from t9ksched.scheduler.vocabulary import Names
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _OPEN = ("/metrics", "/healthz")
@@ -37,6 +38,7 @@ class InternalServer:
         configuration: Configuration,
         plugins: PluginWatch,
         statuses: QueueStatuses,
+        names: Names,
         secret: str,
         listen: tuple[str, int],
     ) -> None:
@@ -45,6 +47,7 @@ class InternalServer:
         self._configuration = configuration
         self._plugins = plugins
         self._statuses = statuses
+        self._names = names
         self._secret = secret
         self._listen = listen
         self._runner: web.AppRunner | None = None
@@ -66,6 +69,7 @@ class InternalServer:
                 web.get("/internal/v1/nodes/{name}", self._node),
                 web.get("/internal/v1/queues", self._queues),
                 web.get("/internal/v1/queues/{name}", self._queue),
+                web.get("/internal/v1/names", self._known_names),
                 web.get("/metrics", self._metrics),
                 web.get("/healthz", self._healthz),
             ]
@@ -131,6 +135,9 @@ class InternalServer:
         if name not in self._state.queues:
             return _missing("queue")
         return _json(self._statuses.of(name))
+
+    async def _known_names(self, _: web.Request) -> web.Response:
+        return _json(await self._names.known())
 
     async def _metrics(self, request: web.Request) -> web.Response:
         openmetrics = negotiated(request.headers.get("Accept", ""))

@@ -13,6 +13,7 @@ import msgspec
 import structlog
 
 from t9ksched.admission.access import Members, parse_members
+from t9ksched.admission.oddities import odd_queue
 from t9ksched.kube.errors import Conflict, NotFound
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.resources import QUEUES
@@ -22,6 +23,7 @@ from t9ksched.model.queue import Queue, QueueSpec, parse_queue_spec, validate_qu
 from t9ksched.scheduler.notices import Notices
 from t9ksched.scheduler.queuestatus import QueueStatuses
 from t9ksched.scheduler.state import ClusterState
+from t9ksched.scheduler.vocabulary import Names
 from t9ksched.store.errors import RevisionChanged, RowExists, RowMissing
 from t9ksched.store.queues import QueueRecord
 from t9ksched.store.store import Store
@@ -57,6 +59,7 @@ class Projection:
         state: ClusterState,
         notices: Notices,
         statuses: QueueStatuses,
+        vocabulary: Names,
         *,
         observe: bool = False,
     ) -> None:
@@ -67,6 +70,7 @@ class Projection:
         self._state = state
         self._notices = notices
         self._statuses = statuses
+        self._vocabulary = vocabulary
         self._records: dict[str, QueueRecord] = {}
         self._head: int | None = None
         """The newest revision there was when we first looked."""
@@ -237,15 +241,20 @@ class Projection:
                 expected = int(base) if base.isdecimal() else record.revision
                 await self._store.queues.edit(name, lambda _: (labels, spec.to_dict()), expected, by=_ACTOR)
         except (Invalid, RevisionChanged, RowExists, RowMissing) as error:
-            refused = str(error)
+            refused, odd = str(error), ""
         else:
             refused = ""
+            odd = "".join(
+                f"; {one.path}: {one.message}" for one in odd_queue(spec.to_dict(), await self._vocabulary.known())
+            )
         await self.load()
         if refused:
             message = f"the edit was refused, the queue stays as it was: {refused}"
             self._notices.event(item, names.EVENT_QUEUE_EDITED_OUTSIDE, message, warning=True)
         else:
-            self._notices.event(item, names.EVENT_QUEUE_EDITED_OUTSIDE, "the edit was taken over")
+            self._notices.event(
+                item, names.EVENT_QUEUE_EDITED_OUTSIDE, f"the edit was taken over{odd}", warning=bool(odd)
+            )
 
     async def _project(self, record: QueueRecord, item: dict[str, Any] | None) -> dict[str, Any]:
         queue = self._state.queues.get(record.name)

@@ -43,6 +43,7 @@ from t9ksched.scheduler.promises import PromiseKeeper
 from t9ksched.scheduler.queuestatus import QueueStatuses
 from t9ksched.scheduler.state import ClusterState
 from t9ksched.scheduler.status import StatusWriter
+from t9ksched.scheduler.vocabulary import Names
 from t9ksched.store.errors import StoreError
 from t9ksched.store.instance import LeadershipLost
 from t9ksched.store.store import Store
@@ -114,7 +115,8 @@ class SchedulerService:
         followed = Feed(self.configuration.upsert, self.configuration.remove, lambda: None)
         self._config_map = Reflector(client, CONFIGMAPS, followed, SYSTEM_NAMESPACE, field_selector=NAMED)
         self._statuses = statuses = QueueStatuses(self.state, self._now)
-        self._projection = Projection(client, store, self.state, notices, statuses, observe=observe)
+        names = Names(client, self.state)
+        self._projection = Projection(client, store, self.state, notices, statuses, names, observe=observe)
         self._status = StatusWriter(
             client,
             self.state,
@@ -140,7 +142,7 @@ class SchedulerService:
         self._feeds = Feeds(client, self.state, self._projection, self._seen)
         self._jobs = JobIndex(self.state)
         self._internal = InternalServer(
-            self.state, self._jobs, self.configuration, watch, statuses, internal_secret, listen
+            self.state, self._jobs, self.configuration, watch, statuses, names, internal_secret, listen
         )
         self._leadership = asyncio.Lock()
         self.ready = asyncio.Event()

@@ -1,12 +1,13 @@
 """`t9ksched cancel`: delete jobs, after asking."""
 
 import sys
+from collections.abc import Callable, Iterable
 from typing import Annotated
 
 import typer
 
 from t9ksched.cli.failure import BAD_USAGE, Failure
-from t9ksched.cli.kinds import parse_target
+from t9ksched.cli.kinds import Target, parse_target
 from t9ksched.cli.options import NamespaceOption, Service, with_service
 from t9ksched.cli.output import console
 
@@ -21,13 +22,38 @@ def cancel(
     """Delete jobs with their pods, services and groups."""
     client = service()
     wanted = [parse_target(target, namespace) for target in targets]
-    for target in wanted:
-        client.get(target.path)
+    if unknown := _refused(wanted, lambda target: client.get(target.path)):
+        raise _failed("Nothing was cancelled", unknown, "Repeat with jobs that are there: t9ksched jobs")
     if not yes:
         confirm(f"Delete {', '.join(map(str, wanted))} in namespace {namespace}, with everything they own?")
-    for target in wanted:
+
+    def delete(target: Target) -> None:
         client.delete(target.path)
         console().print(f"{target} is being deleted")
+
+    if kept := _refused(wanted, delete):
+        raise _failed(f"{len(kept)} of {len(wanted)} jobs were not cancelled", kept, "")
+
+
+def _refused(targets: Iterable[Target], act: Callable[[Target], object]) -> list[Failure]:
+    """Do it to each; the failures."""
+    found = []
+    for target in targets:
+        try:
+            act(target)
+        except Failure as failure:
+            found.append(failure)
+    return found
+
+
+def _failed(what: str, failures: list[Failure], remedy: str) -> Failure:
+    """One failure that says what was not done, and why."""
+    first = failures[0]
+    if len(failures) == 1:
+        details, message = first.details, f"{what}: {first.message}"
+    else:
+        details, message = tuple(failure.message for failure in failures), f"{what}."
+    return Failure(message, details=details, remedy=first.remedy or remedy, name=first.name)
 
 
 def confirm(question: str) -> None:

@@ -36,7 +36,12 @@ def jobs(
     if output is Output.json:
         print_json(items)
     elif not items:
-        console().print(f"No jobs. Submit one: {program()} submit -f {example('pytorch.yaml')}")
+        where = " in " + " and ".join(
+            f"{what} {name}" for what, name in (("queue", queue), ("namespace", namespace)) if name
+        )
+        console().print(
+            f"No jobs{where if queue or namespace else ''}. Submit one: {program()} submit -f {example('pytorch.yaml')}"
+        )
     else:
         show(items, console())
     if output is Output.table:

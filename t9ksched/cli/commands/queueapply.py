@@ -1,7 +1,8 @@
 """`t9ksched queues apply`: make the service's queues those of a folder of files, as GitOps wants it.
 
 Every file is read and checked before anything is changed; what would change is shown as a diff. Members are touched
-only where a file names them. A queue that somebody changes meanwhile is left alone and reported.
+only where a file names them. What the service alone writes (`status`, `uid`, …) is ignored, so that what `queues get`
+prints can be applied. A queue that somebody changes meanwhile is left alone and reported.
 """
 
 import difflib
@@ -18,10 +19,12 @@ from t9ksched.cli.client import Client
 from t9ksched.cli.commands.queues import ADMIN
 from t9ksched.cli.failure import BAD_USAGE, Failure
 from t9ksched.cli.options import Service, with_service
-from t9ksched.cli.output import console
+from t9ksched.cli.output import console, print_warnings
 
 Json = dict[str, Any]
 _SUFFIXES = (".yaml", ".yml", ".json")
+_WRITTEN = ("name", "labels", "spec", "members")
+_READ_ONLY = ("uid", "status", "draining", "access", "revision", "createdAt", "updatedAt", "warnings")
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 
@@ -98,7 +101,7 @@ def differences(wanted: dict[str, Json], there: dict[str, Json], prune: bool) ->
             continue
         before = {key: old.get(key) or {} for key in queue if key != "name"}
         after = {key: value for key, value in queue.items() if key != "name"}
-        if before != after:
+        if _shown(before) != _shown(after, before):
             yield Change(name, before, after, f'"{old["revision"]}"')
     if prune:
         for name in sorted(there.keys() - wanted.keys() - {"default"}):
@@ -114,6 +117,7 @@ def _documents(file: Path, faults: list[str]) -> Iterator[tuple[str, Any]]:
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         faults.append(f"{file}: cannot be read: {' '.join(str(error).split())}")
         return
+    documents = [one for document in documents for one in (document if isinstance(document, list) else [document])]
     for index, document in enumerate(documents):
         yield (f"{file}[{index}]" if len(documents) > 1 else str(file)), document
 
@@ -130,8 +134,8 @@ def _canonical(raw: Any, where: str, faults: list[str]) -> Json | None:
     if raw.get("kind") == "Queue":
         metadata = raw.get("metadata") or {}
         raw = {"name": metadata.get("name"), "labels": metadata.get("labels"), "spec": raw.get("spec")}
-    known = ("name", "labels", "spec", "members")
-    faults += [f"{where}: {key}: is unknown: the fields are {', '.join(known)}" for key in raw if key not in known]
+    known = (*_WRITTEN, *_READ_ONLY)
+    faults += [f"{where}: {key}: is unknown: the fields are {', '.join(_WRITTEN)}" for key in raw if key not in known]
     try:
         queue: Json = {
             "name": validate_queue_name(raw.get("name")),
@@ -153,8 +157,25 @@ def _show(change: Change, out: Console) -> None:
         return [] if side is None else yaml.safe_dump(side, sort_keys=True).splitlines()
 
     out.print(Text(f"{change.verb} queue {change.name}", style="bold"))
-    for line in list(difflib.unified_diff(lines(change.before), lines(change.after), lineterm="", n=2))[2:]:
+    before = None if change.before is None else _shown(change.before)
+    after = None if change.after is None else _shown(change.after, before)
+    for line in list(difflib.unified_diff(lines(before), lines(after), lineterm="", n=2))[2:]:
         out.print(Text(f"  {line}", style=_STYLES.get(line[:1], "")), soft_wrap=True)
+
+
+def _shown(queue: Json, before: Json | None = None) -> Json:
+    """A queue without what is as by default; what means the same as in `before` is written as there."""
+    from t9ksched.model.queue import QueueSpec, parse_queue_spec
+
+    def meaning(key: str, value: Any) -> QueueSpec:
+        return parse_queue_spec({} if value is None else {key: value})
+
+    spec, old = queue.get("spec") or {}, (before or {}).get("spec") or {}
+    said = {key: value for key, value in spec.items() if meaning(key, value) != QueueSpec()}
+    same = {key: old[key] for key in said if key in old and meaning(key, old[key]) == meaning(key, said[key])}
+    members = {key: value for key, value in (queue.get("members") or {}).items() if value not in (False, None, [], {})}
+    shown = {"labels": queue.get("labels"), "spec": said | same, "members": members}
+    return {key: value for key, value in shown.items() if value}
 
 
 def _carry_out(client: Client, change: Change) -> str:
@@ -162,12 +183,14 @@ def _carry_out(client: Client, change: Change) -> str:
     headers = {"If-Match": change.etag} if change.etag else {}
     address = f"{ADMIN}/{change.name}"
     try:
+        answer: Json | None = None
         if change.before is None:
-            client.post(ADMIN, change.after)
+            answer = client.post(ADMIN, change.after)
         elif change.after is None:
             client.call("DELETE", address, headers=headers)
         else:
-            client.call("PUT", address, body=change.after, headers=headers)
+            answer = client.call("PUT", address, body=change.after, headers=headers).body
+        print_warnings((answer or {}).get("warnings") or (), f"queue {change.name}: ")
     except Failure as failure:
         return f"{change.name}: {failure.message}"
     return ""

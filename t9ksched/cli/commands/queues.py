@@ -14,7 +14,7 @@ from t9ksched.cli.commands.cancel import confirm
 from t9ksched.cli.commands.stops import note
 from t9ksched.cli.failure import BAD_USAGE, Failure
 from t9ksched.cli.options import OutputOption, Service, with_service
-from t9ksched.cli.output import Output, console, print_json, print_table, table
+from t9ksched.cli.output import Output, console, print_json, print_table, print_warnings, table
 
 ADMIN = "/apis/v1/admin/queues"
 
@@ -100,7 +100,7 @@ def create(
     if named := {key: value for key, value in members.items() if value}:
         body["members"] = (body.get("members") or {}) | named
     made = service().post(ADMIN, body)
-    print_json(made) if output is Output.json else console().print(f"Queue {made['name']} is made")
+    _told(made, f"Queue {made['name']} is made", output)
 
 
 @app.command("edit")
@@ -127,7 +127,7 @@ def edit(
     current["spec"] = current["spec"] | changes
     headers = {"If-Match": before.headers["etag"]} if "etag" in before.headers else {}
     changed = client.call("PUT", f"{ADMIN}/{name}", body={"name": name, **current}, headers=headers).body
-    print_json(changed) if output is Output.json else console().print(f"Queue {name} is changed")
+    _told(changed, f"Queue {name} is changed", output)
 
 
 @app.command("close")
@@ -164,6 +164,15 @@ def delete(
         confirm(f"Delete the queue {name}?")
     client.delete(f"{ADMIN}/{name}", jobs=jobs)
     console().print(f"Queue {name} is deleted")
+
+
+def _told(queue: dict[str, Any], done: str, output: Output) -> None:
+    """Say what was done, and on stderr what is odd about the queue; as JSON, both are in the queue."""
+    if output is Output.json:
+        print_json(queue)
+        return
+    console().print(done)
+    print_warnings(queue.get("warnings") or ())
 
 
 def _row(queue: dict[str, Any]) -> list[str | Text]:

@@ -11,6 +11,7 @@ import aiohttp
 import yaml
 
 from api.leader import LeaderAway
+from t9ksched.admission.oddities import Vocabulary
 from t9ksched.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from t9ksched.kube.port import ObjectList
 from t9ksched.kube.resources import NAMESPACES, Resource
@@ -121,6 +122,7 @@ class ScriptedLeader:
         self.node_list: list[Json] = []
         self.queue_status: dict[str, Json] = {}
         self.explanations: dict[str, Json] = {}
+        self.vocabulary: Vocabulary | None = None
 
     def _here(self) -> None:
         if self.away:
@@ -154,6 +156,10 @@ class ScriptedLeader:
     async def metrics(self) -> bytes:
         self._here()
         return b"# HELP nothing\n"
+
+    async def names(self) -> Vocabulary | None:
+        self._here()
+        return self.vocabulary
 
 
 @dataclass

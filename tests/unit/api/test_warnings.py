@@ -1,0 +1,69 @@
+"""What is accepted and odd is told in `warnings`; without a leader nothing is known, and nothing is odd."""
+
+from typing import Any
+
+import pytest
+
+from t9ksched.admission.oddities import Vocabulary
+from tests.unit.api.world import Json, World, documents, pytorch
+
+QUEUES, JOBS = "/apis/v1/admin/queues", "/apis/v1/workloads"
+GPU = "nvidia.com/gpu"
+KNOWN = Vocabulary(("cpu", "memory", "pods", GPU), {"pool": frozenset({"train"})}, ())
+ODD: Json = {"quota": {"requests": {"gpu": "8"}}, "nodeSelector": {"matchLabels": {"pol": "train"}}}
+TOLD = [("spec.quota.requests.gpu", GPU), ("spec.nodeSelector", "pool")]
+
+
+@pytest.fixture(autouse=True)
+def known(world: World) -> None:
+    world.leader.vocabulary = KNOWN
+
+
+def told(body: Json) -> list[tuple[str, str | None]]:
+    assert all(one["message"] for one in body["warnings"])
+    return [(one["path"], one["nearest"]) for one in body["warnings"]]
+
+
+@pytest.mark.parametrize(("away", "expected"), [(False, TOLD), (True, [])], ids=["known", "leader away"])
+async def test_of_a_queue_by_every_verb(world: World, away: bool, expected: list[Any]) -> None:
+    world.leader.away = away
+    made = await world.admin("POST", QUEUES, {"name": "q", "spec": ODD})
+    assert (made.status, told(made.body)) == (201, expected)
+    put = await world.admin("PUT", f"{QUEUES}/q", {"spec": ODD})
+    assert (put.status, told(put.body)) == (200, expected)
+    patched = await world.admin("PATCH", f"{QUEUES}/q", {"spec": {"nodeSelector": None}})
+    assert told(patched.body) == expected[:1]
+    assert "warnings" not in (await world.admin("GET", f"{QUEUES}/q")).body
+    again = await world.admin("PUT", f"{QUEUES}/q", patched.body)
+    assert again.status == 200, "what was answered can be sent back"
+
+
+async def test_a_sound_queue_has_none(world: World) -> None:
+    made = await world.admin("POST", QUEUES, {"name": "q", "spec": {"quota": {"requests": {GPU: "8"}}}})
+    assert told(made.body) == []
+
+
+@pytest.mark.parametrize("query", ["", "?dryRun=true"])
+async def test_of_a_submission(world: World, query: str) -> None:
+    quota = {"requests": {"example.com/fpga": "8"}}
+    await world.store.queues.create("a100", {}, {"quota": quota}, {"everyone": True})
+    odd, named = pytorch("odd"), pytorch("named")
+    for job, resource in ((odd, "nvidia.com/gpus"), (named, "example.com/fpga")):
+        (container,) = job["spec"]["replicaSpecs"][0]["template"]["spec"]["containers"]
+        container["resources"]["limits"] = {resource: 1}
+    made = await world.user("POST", JOBS + query, documents(pytorch(), odd))
+    place = "[1].spec.replicaSpecs[0].template.spec.containers[0].resources.limits[nvidia.com/gpus]"
+    assert (made.status < 300, told(made.body)) == (True, [(place, GPU)]), made.body
+    assert told((await world.user("POST", f"{JOBS}?dryRun=true", named)).body) == [], "a queue knows it"
+    world.leader.away = True
+    assert told((await world.user("POST", f"{JOBS}?dryRun=true", pytorch("other"))).body) == []
+
+
+async def test_a_list_of_jobs_of_no_queue_is_refused(world: World) -> None:
+    await world.store.queues.create("a100", {}, {}, {"everyone": True})
+    refused = await world.user("GET", f"{JOBS}?queue=a10")
+    assert (refused.status, refused.body["code"], refused.paths) == (422, "QueueNotFound", ["queue"])
+    assert "did you mean 'a100'?" in refused.body["detail"]
+    assert (await world.user("GET", f"{JOBS}?queue=a100")).body["items"] == []
+    world.leader.job_list = [(await world.user("POST", JOBS, pytorch())).job | {"queue": "gone"}]
+    assert len((await world.user("GET", f"{JOBS}?queue=gone")).body["items"]) == 1, "its jobs outlive it"
