@@ -11,12 +11,12 @@ from typing import Final, cast
 import yaml
 
 from t9ksched.engine.plugins import HOOKS, Factory, GangOrder, NodeScore, PluginUse, QueueOrder
-from t9ksched.engine.policy import Binpack, Policy, Preemption, Strategy
+from t9ksched.engine.policy import CARDLESS_WEIGHT, Binpack, Policy, Preemption, Strategy
 from t9ksched.model.duration import parse_duration
 from t9ksched.model.errors import FieldError, Invalid, child
 
 ACTIONS: Final = ("allocate", "preempt")
-PLUGINS: Final = ("basic", "predicates", "affinity", "resource", "binpack")
+PLUGINS: Final = ("basic", "predicates", "affinity", "resource", "binpack", "cardless")
 MANDATORY: Final = ("basic", "predicates", "affinity")
 QUEUE_ORDER: Final = ("basic", "resource")
 _STRATEGIES: Final = ("MostAllocated", "LeastAllocated")
@@ -58,10 +58,12 @@ class _Reader:
         plugins = self._all_plugins(fields.get("tiers"), root)
         if "preempt" in actions and "resource" not in plugins:
             self._fail(fields.get("actions", root), "actions", "preempt needs the plugin resource: add it to a tier")
-        weight, binpack = 1, None
+        weight, binpack, cardless = 1, None, 0
         for name, (node, path) in plugins.items():
             if name == "affinity":
-                weight = self._affinity(node, path)
+                weight = self._weight(node, path, 1)
+            elif name == "cardless":
+                cardless = self._weight(node, path, CARDLESS_WEIGHT)
             elif name == "binpack":
                 binpack = self._binpack(node, path)
             elif name in PLUGINS and node is not None:
@@ -72,7 +74,16 @@ class _Reader:
             raise Invalid(self._faults)
         queue_order = [name for name in plugins if name in QUEUE_ORDER or isinstance(_made(uses, name), QueueOrder)]
         gang_order = [name for name in plugins if name == "basic" or isinstance(_made(uses, name), GangOrder)]
-        return Policy(actions, tuple(queue_order), weight, binpack, preemption, tuple(gang_order), tuple(uses.values()))
+        return Policy(
+            actions,
+            tuple(queue_order),
+            weight,
+            binpack,
+            preemption,
+            tuple(gang_order),
+            tuple(uses.values()),
+            cardless,
+        )
 
     def _uses(self, plugins: dict[str, tuple[yaml.Node | None, str]], tiers: yaml.Node) -> dict[str, PluginUse]:
         """Installed plugins, made from their arguments."""
@@ -211,9 +222,10 @@ class _Reader:
             return {}
         return dict(self._fields(node, path, known, is_known))
 
-    def _affinity(self, node: yaml.Node | None, path: str) -> int:
+    def _weight(self, node: yaml.Node | None, path: str, default: int) -> int:
+        """The weight of a plugin that has no other argument."""
         arguments = self._arguments(node, path, ("weight",))
-        return self._whole(arguments["weight"], child(path, "weight"), _MOST) if "weight" in arguments else 1
+        return self._whole(arguments["weight"], child(path, "weight"), _MOST) if "weight" in arguments else default
 
     def _binpack(self, node: yaml.Node | None, path: str) -> Binpack:
         known = ("strategy", "weight", "resources", "resources.<name>")

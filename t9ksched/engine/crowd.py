@@ -12,7 +12,7 @@ from msgspec import structs
 
 from t9ksched.engine.masks import Mask, Memo, Selected, Tolerated
 from t9ksched.engine.nodes import Int64s
-from t9ksched.engine.scores import scaled
+from t9ksched.engine.scores import POD_AFFINITY, SPREAD, Source, combined
 from t9ksched.engine.view import View
 from t9ksched.model.gang import Gang
 from t9ksched.model.podclass import PodClass
@@ -171,6 +171,7 @@ class Sight:
         rules, counted = pod_class.rules, set(pod_class.counted)
         self._usable = usable
         self._weight = weight
+        self._nodes = memo.preferred(pod_class) if weight else []
         terms = crowd.terms
 
         def look(term: PodTerm, promised: bool = False) -> _View:
@@ -265,24 +266,23 @@ class Sight:
         return mask
 
     def likes(self) -> Int64s | None:
-        """What preferences add to the score of each node for the next pod."""
-        total: Int64s | None = None
+        """What all preferences of the class add to the score of each node for the next pod; None when nothing."""
+        sources = list(self._nodes)
         if self._liked or self._fans:
             raw = np.zeros(len(self._usable), np.int64)
             for weight, view in (*self._liked, *((1, fans) for fans in self._fans)):
                 count = view.count.copy()
                 count[view.size] = 0
                 raw += weight * count[view.of]
-            total = scaled(raw, self._usable, self._weight)
+            sources.append(Source(POD_AFFINITY, raw))
         if self._soft:
             raw = np.zeros(len(self._usable), np.int64)
             for view in self._soft:
                 count = view.count.copy()
                 count[view.size] = count.max() + 1
                 raw -= count[view.of]
-            even = scaled(raw, self._usable, self._weight)
-            total = even if total is None else total + even
-        return total
+            sources.append(Source(SPREAD, raw))
+        return combined(sources, self._usable, self._weight) if sources else None
 
     def placed(self, row: int) -> None:
         """A pod of the class came to a node."""

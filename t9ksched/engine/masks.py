@@ -16,7 +16,7 @@ from t9ksched.engine.failures import Failures
 from t9ksched.engine.nodes import FrozenNodes, Int64s, Static
 from t9ksched.engine.plugins import PluginColumns
 from t9ksched.engine.policy import Binpack
-from t9ksched.engine.scores import Scores, scaled
+from t9ksched.engine.scores import NODE_AFFINITY, SOFT_TAINTS, Scores, Source
 from t9ksched.engine.tenants import Indices, Tenants
 from t9ksched.model.cardmode import NOT_READY
 from t9ksched.model.gang import Running
@@ -249,31 +249,27 @@ class Memo:
             found = self._domains[key] = (of, names)
         return found
 
-    def preferred(self, pod_class: PodClass, among: Mask, weight: int) -> Int64s | None:
-        """What preferred node affinity and soft taints add to the score of each node; None when they add nothing.
-
-        Each counts from 0 for the worst to a full score for the best of the nodes `among`, times the weight.
-        """
+    def preferred(self, pod_class: PodClass) -> list[Source]:
+        """What preferred node affinity and soft taints say of the nodes."""
         static = self._static
         assert static is not None, "follow() comes first"
         if self._softly is None:
             self._softly = [
                 row for row, facts in enumerate(static.facts) if any(t.effect == _SOFT for t in facts.taints)
             ]
-        total: Int64s | None = None
-        if weight and pod_class.rules is not None and pod_class.rules.prefer_nodes:
+        found = []
+        if pod_class.rules is not None and pod_class.rules.prefer_nodes:
             raw = np.zeros(len(static.names), np.int64)
             for points, nodes in pod_class.rules.prefer_nodes:
                 raw += points * self.column(Selected((), nodes))
-            total = scaled(raw, among, weight)
-        if weight and self._softly:
+            found.append(Source(NODE_AFFINITY, raw, from_zero=True))
+        if self._softly:
             raw = np.zeros(len(static.names), np.int64)
             for row in self._softly:
                 soft = (taint for taint in static.facts[row].taints if taint.effect == _SOFT)
                 raw[row] = -sum(not any(one.tolerates(t) for one in pod_class.tolerations) for t in soft)
-            clean = scaled(raw, among, weight)
-            total = clean if total is None else total + clean
-        return total
+            found.append(Source(SOFT_TAINTS, raw, from_zero=True))
+        return found
 
     def scores(self, binpack: Binpack | None) -> Scores:
         """How these nodes are scored by a policy."""

@@ -134,7 +134,7 @@ class _Search:
         self._alike = not any(column.ruled for column in self._columns)
         self._steps = min(_MOST_STEPS, _LEAST_STEPS + _WORK // max(len(trial.nodes), 1))
         self._order = [
-            {int(row): at for at, row in enumerate(np.argsort(-column.refresh(), kind="stable"))}
+            {int(row): at for at, row in enumerate(np.argsort(-_wishes(column), kind="stable"))}
             for column in self._columns
         ]
 
@@ -168,6 +168,13 @@ class _Search:
                 return True
             trial.undo(mark)
         return False
+
+
+def _wishes(column: ClassColumn) -> Int64s:
+    """The score of each node for the first pod of a class, preferences about pods included; lowest where none fits."""
+    key = column.refresh()
+    likes = column.sight().likes() if column.ruled else None
+    return np.maximum(key, NEVER + 1) if likes is None else np.where(key == NEVER, NEVER + 1, key + likes)
 
 
 def wanting_company(groups: Sequence[Group]) -> list[str]:

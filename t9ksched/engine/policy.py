@@ -4,11 +4,13 @@ Defaults are the values that the product's documentation recommends for `schedul
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from t9ksched.engine.plugins import PluginUse
 
 Strategy = Literal["MostAllocated", "LeastAllocated"]
+CARDLESS_WEIGHT: Final = 5
+"""More than binpack's default weight of 1, less than the 10 of what a pod itself prefers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,8 @@ class Policy:
         queue_order: comparators of queues, first asked first: `basic` (larger priority), `resource` (smaller dominant
             share), and names of plugins that order queues.
         gang_order: the same for gangs of one queue: `basic` (larger priority), and names of plugins that order gangs.
-        affinity_weight: of preferred affinities in a node's total.
+        affinity_weight: of all preferences of a pod together in a node's total.
+        cardless_weight: how strongly pods that ask for no accelerators are kept off nodes that have some; 0: not.
         binpack: None when the plugin is off; nodes then tie and the first by name is taken.
         preemption: how `preempt` goes about it.
         plugins: plugins of installed packages, in the order in which they are listed.
@@ -76,3 +79,4 @@ class Policy:
     preemption: Preemption = Preemption()
     gang_order: tuple[str, ...] = ("basic",)
     plugins: tuple[PluginUse, ...] = ()
+    cardless_weight: int = CARDLESS_WEIGHT

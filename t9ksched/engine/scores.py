@@ -1,4 +1,4 @@
-"""Node scores in whole numbers (binpack; the formula of the scheduling policy).
+"""Node scores in whole numbers: binpack by the formula of the scheduling policy, preferences, nodes without cards.
 
 A node's score is 100 · Σ w_r · s_r / Σ w_r over the scored resources it has, with s_r the part of r that would be
 allocated (MostAllocated) or left (LeastAllocated). It is linear in what is allocated, so a score is kept as `base` per
@@ -6,7 +6,8 @@ node plus `gain` per pod class, both scaled to whole numbers once: adding a pod 
 the base.
 """
 
-from typing import Final
+from collections.abc import Iterable
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,12 +63,59 @@ class Scores:
         return gain
 
 
-def scaled(raw: Int64s, among: NDArray[np.bool_], weight: int) -> Int64s:
-    """A score from the worst (0) to the best (full, times the weight) of the nodes `among`."""
-    if not among.any():
-        return np.zeros_like(raw)
-    low, high = int(raw[among].min()), int(raw[among].max())
-    if low == high:
-        return np.zeros_like(raw)
-    steps: Int64s = np.clip(raw, low, high) - low
-    return steps * (FULL * weight // (high - low))
+class Source(NamedTuple):
+    """One thing that a pod prefers about nodes.
+
+    Attributes:
+        weight: beside other sources, as kube-scheduler weighs them by default.
+        raw: what it gives each node, in its own unit, shape (nodes,).
+        from_zero: it is measured from 0, which is worth the least (or, of penalties, the most), else from the worst
+            node to the best.
+    """
+
+    weight: int
+    raw: Int64s
+    from_zero: bool = False
+
+
+SOFT_TAINTS: Final = 3
+NODE_AFFINITY: Final = 2
+POD_AFFINITY: Final = 2
+SPREAD: Final = 2
+"""Weights of sources: those of kube-scheduler's plugins TaintToleration, NodeAffinity, InterPodAffinity and
+PodTopologySpread."""
+
+
+def combined(sources: Iterable[Source], among: NDArray[np.bool_], weight: int) -> Int64s | None:
+    """What preferences add to the score of each node, from 0 to a full score times the weight; None when nothing.
+
+    Each source is brought to the same scale over the nodes `among`, then their mean is taken by their weights. A source
+    that gives all those nodes the same has no say, so one that speaks alone has the whole weight.
+    """
+    if weight <= 0 or not among.any():
+        return None
+    telling: list[tuple[int, Int64s, int]] = []
+    for source in sources:
+        low, high = int(source.raw[among].min()), int(source.raw[among].max())
+        if low == high:
+            continue
+        steps: Int64s = np.clip(source.raw, low, high)
+        if source.from_zero:
+            low, high = min(low, 0), max(high, 0)
+        telling.append((source.weight, steps - low, high - low))
+    whole = sum(share for share, _, _ in telling)
+    total: Int64s | None = None
+    for share, steps, size in telling:
+        part = steps * (FULL * weight * share // (whole * size))
+        total = part if total is None else total + part
+    return total
+
+
+def without_cards(static: Static, among: NDArray[np.bool_], weight: int) -> Int64s | None:
+    """A full score, times the weight, for nodes without accelerators; None where all or none of `among` have some."""
+    if weight <= 0:
+        return None
+    bare = np.fromiter((not facts.accelerated for facts in static.facts), np.bool_, len(static.facts))
+    if not bare[among].any() or bare[among].all():
+        return None
+    return np.where(bare, FULL * weight, 0).astype(np.int64)

@@ -18,7 +18,7 @@ from t9ksched.engine.masks import Mask, Memo
 from t9ksched.engine.nodes import LARGEST, FrozenNodes, Int64s, Masks
 from t9ksched.engine.plugins import BEST, Plugins
 from t9ksched.engine.policy import Policy
-from t9ksched.engine.scores import FULL
+from t9ksched.engine.scores import FULL, combined, without_cards
 from t9ksched.model.labels import LabelSelector
 from t9ksched.model.podclass import HostPort, PodClass
 
@@ -58,6 +58,7 @@ class Trial:
         self.nodes = nodes
         self.crowd = crowd
         self.affinity_weight = policy.affinity_weight
+        self._cardless_weight = policy.cardless_weight
         self.scope: Mask | None = None
         """Only these nodes are looked at; see `within`."""
         self._memo = memo
@@ -89,14 +90,23 @@ class Trial:
             mask = mask & allows
         return mask
 
-    def bias(self, pod_class: PodClass, among: Mask) -> Int64s | None:
-        """What preferences about nodes and plugins add to the score of each node; None when they add nothing."""
-        preferred = self.memo.preferred(pod_class, among, self.affinity_weight)
-        points = self.plugins.scores(pod_class, self.nodes.static)
-        if points is None:
-            return preferred
-        points = points * (FULL // BEST)
-        return points if preferred is None else preferred + points
+    def bias(self, pod_class: PodClass, among: Mask, ruled: bool) -> Int64s | None:
+        """What preferences about nodes and plugins add to the score of each node; None when they add nothing.
+
+        The preferences of `ruled` classes are left to `Sight`: they are weighed against those about pods.
+        """
+        static = self.nodes.static
+        points = self.plugins.scores(pod_class, static)
+        parts = [
+            None if ruled else combined(self.memo.preferred(pod_class), among, self.affinity_weight),
+            None if pod_class.accelerated else without_cards(static, among, self._cardless_weight),
+            None if points is None else points * (FULL // BEST),
+        ]
+        total: Int64s | None = None
+        for part in parts:
+            if part is not None:
+                total = part if total is None else total + part
+        return total
 
     def commit(self) -> None:
         """What was placed stays; there is nothing to undo any more."""
@@ -326,7 +336,7 @@ class ClassColumn:
         """What one pod adds to each node's score, shape (nodes,)."""
         if self._gain is None:
             self._gain = self.trial.scores.gain(self.needs_vector)
-            self._bias = self.trial.bias(self.pod_class, self.mask)
+            self._bias = self.trial.bias(self.pod_class, self.mask, self.ruled)
             self.trial.keep(self)
         return self._gain
 

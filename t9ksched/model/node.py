@@ -80,6 +80,11 @@ class NodeFacts:
     cordoned: Mapping[str, int] = field(default_factory=dict)
 
     @property
+    def accelerated(self) -> bool:
+        """Whether it has cards, or parts of cards under any name, be they ready or not."""
+        return bool(self.mode or self.cards)
+
+    @property
     def counted(self) -> dict[str, int]:
         """How many it has of accelerators without indices, by resource."""
         return {

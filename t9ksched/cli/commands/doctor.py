@@ -45,9 +45,9 @@ def doctor(
     ] = Role.all,
     output: OutputOption = Output.table,
 ) -> None:
-    """Look at a cluster: rights, custom kinds, GPU nodes, who else places pods with GPUs. Changes nothing.
+    """Look at a cluster: rights, custom kinds, GPU nodes, who else places pods with GPUs, scheduler.conf.
 
-    Leaves with 1 when something blocks.
+    Changes nothing. Leaves with 1 when something blocks.
     """
     from t9ksched.cli.foreign import failures
 
@@ -73,14 +73,17 @@ def doctor(
 
 
 async def _examine(kubeconfig: Path | None, role: Role) -> "list[Finding]":
+    from t9ksched.cli.policycheck import examine_policy
     from t9ksched.kube.config import connect
     from t9ksched.kube.crds import read
     from t9ksched.kube.doctor import examine
     from t9ksched.kube.rights import ROLES
     from t9ksched.packaged import folder
+    from t9ksched.scheduler.plugins import installed
 
     async with connect(kubeconfig) as client:
-        return await examine(client, read(folder("crds")), ROLES if role is Role.all else [role])
+        found = await examine(client, read(folder("crds")), ROLES if role is Role.all else [role])
+        return found + await examine_policy(client, installed())
 
 
 def _database(address: str) -> "Finding":

@@ -14,7 +14,7 @@ from t9ksched.devcluster.auth import User
 from t9ksched.devcluster.cluster import DevCluster
 from t9ksched.devcluster.presets import load_nodes
 from t9ksched.kube.crds import ensure, read
-from t9ksched.kube.resources import CLUSTERROLEBINDINGS, CLUSTERROLES, CRDS, PODS
+from t9ksched.kube.resources import CLUSTERROLEBINDINGS, CLUSTERROLES, CONFIGMAPS, CRDS, PODS
 from t9ksched.kube.rights import SCHEDULER, manifest
 from t9ksched.packaged import folder
 from tests.integration.edge.test_observe import pod
@@ -95,3 +95,12 @@ async def test_a_cluster_that_does_not_answer(tmp_path: Path) -> None:
     await gone.stop()
     done = await asyncio.to_thread(CliRunner().invoke, app, ["doctor", "--kubeconfig", str(tmp_path / "admin")])
     assert done.exit_code == 1
+
+
+async def test_plugins_that_a_policy_leaves_out_are_named(cluster: DevCluster, tmp_path: Path) -> None:
+    text = "actions: allocate\ntiers: [{plugins: [{name: basic}, {name: predicates}, {name: affinity}]}]\n"
+    config = {"metadata": {"name": "scheduler-config", "namespace": "t9k-system"}, "data": {"scheduler.conf": text}}
+    await cluster.port_api.create(CONFIGMAPS, config, "t9k-system")
+    code, output = await doctor(tmp_path / "admin")
+    assert code == 0
+    assert "does not list cardless" in " ".join(output.split())

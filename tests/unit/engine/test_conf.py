@@ -30,6 +30,7 @@ tiers:
       resources.memory: 1
       resources.nvidia.com/gpu: 5
       resources.nvidia.com/gpu.shared: 5
+  - name: cardless
 """
 LEAST = """\
 actions: "allocate"
@@ -45,7 +46,7 @@ def test_the_recommended_document_is_the_default_policy() -> None:
 
 
 def test_the_least_document() -> None:
-    assert parse_conf(LEAST) == Policy(("allocate",), ("basic",), 1, None)
+    assert parse_conf(LEAST) == Policy(("allocate",), ("basic",), 1, None, cardless_weight=0)
 
 
 def test_plugins_order_queues_in_the_order_they_are_listed() -> None:
@@ -58,6 +59,13 @@ def test_binpack() -> None:
     assert parse_conf(conf).binpack == Binpack("LeastAllocated", 3, (("cpu", 0), ("memory", 1)))
     bare = LEAST + "- plugins: [{name: binpack}]\n"
     assert parse_conf(bare).binpack == Binpack("MostAllocated", 1, (("cpu", 1), ("memory", 1)))
+
+
+@pytest.mark.parametrize(
+    ("listed", "weight"), [("", 0), ("{name: cardless}", 5), ("{name: cardless, arguments: {weight: 2}}", 2)]
+)
+def test_cardless_is_in_force_where_it_is_listed(listed: str, weight: int) -> None:
+    assert parse_conf(LEAST + f"- plugins: [{listed}]\n").cardless_weight == weight
 
 
 def test_rules_of_preemption() -> None:
@@ -121,7 +129,11 @@ def test_installed_plugins_are_made_from_their_arguments() -> None:
         ("small, arguments: {points: [1]}", "line 5, tiers[2].plugins[0].arguments.points", "must be a text"),
         ("nothing", "line 3, tiers[2].plugins[0].arguments", "has none of the methods"),
         ("broken", "line 3, tiers[2].plugins[0].arguments", "ZeroDivisionError"),
-        ("unheard", "line 5, tiers[2].plugins[0].name", "use basic, predicates, affinity, resource, binpack, small"),
+        (
+            "unheard",
+            "line 5, tiers[2].plugins[0].name",
+            "use basic, predicates, affinity, resource, binpack, cardless, small",
+        ),
     ],
 )
 def test_plugins_that_cannot_be_made(plugin: str, path: str, says: str) -> None:

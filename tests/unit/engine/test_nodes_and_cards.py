@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from t9ksched.engine.policy import Binpack, Policy
+from t9ksched.engine.scores import Scores
 from t9ksched.engine.view import View
 from t9ksched.model.gang import Gang
 from t9ksched.model.labels import NodeSelector
@@ -89,7 +90,7 @@ def test_host_ports_conflict_by_address() -> None:
 
 
 def half_full() -> View:
-    live = table([node("full", gpu=8), node("half", gpu=8), node("idle", gpu=8)])
+    live = table([node("full", gpu=8), node("half", gpu=8), node("empty", gpu=8)])
     live.charge(live.row("full"), pod_class(gpu=8), {GPU: 255})
     live.charge(live.row("half"), pod_class(gpu=4), {GPU: 0b00110011})
     return view(live, [gang("g", pods=5, min_member=5, gpu=1)])
@@ -98,15 +99,22 @@ def half_full() -> View:
 @pytest.mark.parametrize(
     ("binpack", "expected"),
     [
-        (Binpack(), ["half", "half", "half", "half", "idle"]),
-        (Binpack("LeastAllocated"), ["idle", "idle", "idle", "idle", "half"]),
-        (None, ["half", "half", "half", "half", "idle"]),
+        (Binpack(), ["half", "half", "half", "half", "empty"]),
+        (Binpack("LeastAllocated"), ["empty", "empty", "empty", "empty", "half"]),
+        (None, ["empty", "empty", "empty", "empty", "empty"]),
     ],
     ids=["MostAllocated", "LeastAllocated", "off: first by name"],
 )
 def test_node_choice(binpack: Binpack | None, expected: list[str]) -> None:
     found = decide(half_full(), Policy(binpack=binpack))
     assert [one.node for one in found.assignments] == expected
+
+
+def test_binpack_that_is_never_off_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Scores.__init__
+    monkeypatch.setattr(Scores, "__init__", lambda self, static, policy: made(self, static, policy or Binpack()))
+    with pytest.raises(AssertionError):
+        test_node_choice(None, ["empty"] * 5)
 
 
 def test_weights_decide_between_resources() -> None:
