@@ -30,6 +30,8 @@ class Code(StrEnum):
     NEVER_FITS = "NeverFits"
     INVALID_POD = "InvalidPod"
     """A pod that could not be bound cleanly whatever room there is, such as a container name too long (OQ-42)."""
+    SCHEDULING_STOPPED = "SchedulingStopped"
+    """An administrator stopped all scheduling for now."""
     DATABASE_AWAY = "DatabaseAway"
     """What was agreed with it is not written down, and the database does not answer."""
     BIND_REFUSED = "BindRefused"

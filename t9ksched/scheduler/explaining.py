@@ -11,22 +11,42 @@ from typing import Final
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.charges import Charge
 from t9ksched.scheduler.durations import deadline
-from t9ksched.scheduler.records import PodRecord, timestamp
+from t9ksched.scheduler.records import FINISHED, PodRecord, timestamp
 from t9ksched.scheduler.shapes import JobView, Json, identity, job_shape, phase, quantities
 from t9ksched.scheduler.state import ClusterState
 
 _MOST_HOLDERS: Final = 20
+_FOR_ROOM: Final = frozenset(
+    {
+        Code.QUOTA_EXCEEDED,
+        Code.INSUFFICIENT_RESOURCES,
+        Code.TOPOLOGY_NOT_SATISFIED,
+        Code.HELD_FOR_OTHER,
+        Code.WAITING_FOR_VICTIMS,
+        Code.BEHIND,
+    }
+)
+"""Reasons that say that room or quota is short, so that it matters who holds it."""
 _NODES_A_SLICE: Final = 100
 
 
-async def explanation(view: JobView, state: ClusterState) -> Json:
-    """Why a job waits, or that it does not, with the numbers and with who holds what it needs."""
-    reasons = [reason for gang in view.gangs for reason in gang.reasons]
-    now = phase(view)
-    if now in ("Succeeded", "Failed"):
+async def explanation(view: JobView, state: ClusterState, pod: PodRecord | None = None) -> Json:
+    """Why a job waits, or that it does not, with the numbers and with who holds what it needs.
+
+    With `pod`, one of its members: the verdict is that of the pod, the reasons are those of its gang, without which it
+    does not start.
+    """
+    gangs = view.gangs if pod is None else [gang for gang in view.gangs if gang is pod.gang]
+    reasons = [reason for gang in gangs for reason in gang.reasons]
+    now = phase(view) if pod is None else pod.phase
+    if now in FINISHED:
         verdict = "Finished"
     elif any(reason.refused for reason in reasons):
         verdict = "Refused"
+    elif pod is not None:
+        verdict = "Placed" if pod.placed else "Waiting"
+        own = list(pod.blocked)
+        reasons = [] if pod.placed else own + [reason for reason in reasons if reason not in own]
     elif reasons or not view.gangs or any(not gang.complete() for gang in view.gangs):
         verdict = "Waiting"
     else:
@@ -44,7 +64,9 @@ async def explanation(view: JobView, state: ClusterState) -> Json:
             }
             for reason in reasons
         ],
-        "holders": await _holders(view, state, reasons) if verdict == "Waiting" else [],
+        "holders": await _holders(view, state, reasons)
+        if verdict == "Waiting" and any(reason.code in _FOR_ROOM for reason in reasons)
+        else [],
         "unblocks": list(dict.fromkeys(text for reason in reasons for text in reason.unblocks)),
         "position": next((gang.position for gang in view.gangs if gang.position is not None), None),
     }

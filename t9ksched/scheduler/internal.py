@@ -18,7 +18,8 @@ from t9ksched.scheduler.jobindex import JobIndex
 from t9ksched.scheduler.metrics import exposition
 from t9ksched.scheduler.plugins import PluginWatch
 from t9ksched.scheduler.queuestatus import QueueStatuses
-from t9ksched.scheduler.shapes import JobView, Json, job_shape, job_view, node_shape
+from t9ksched.scheduler.records import PodRecord
+from t9ksched.scheduler.shapes import JobView, Json, identity, job_shape, job_view, node_shape
 from t9ksched.scheduler.state import ClusterState
 from t9ksched.scheduler.vocabulary import Names
 
@@ -112,8 +113,17 @@ class InternalServer:
         return _missing("job") if view is None else _json(job_shape(view, self._state))
 
     async def _explanation(self, request: web.Request) -> web.Response:
-        view = await self._named(request)
-        return _missing("job") if view is None else _json(await explanation(view, self._state))
+        view, pod = await self._named(request), None
+        if view is None and request.match_info["kind"].lower() == "pod":
+            view, pod = self._member(request)
+        return _missing("job") if view is None else _json(await explanation(view, self._state, pod))
+
+    def _member(self, request: web.Request) -> tuple[JobView | None, PodRecord | None]:
+        """A pod that is no job of its own but a member of one, and that job."""
+        pod = self._state.pod_named(request.match_info["namespace"], request.match_info["name"])
+        if pod is None or pod.gang is None:
+            return None, None
+        return job_view(self._state, identity(pod.gang)[0]), pod
 
     async def _named(self, request: web.Request) -> JobView | None:
         path = request.match_info

@@ -22,6 +22,7 @@ from t9ksched.scheduler.executor import Executor
 from t9ksched.scheduler.narrator import Narrator
 from t9ksched.scheduler.plugins import PluginWatch
 from t9ksched.scheduler.preemption import Evictor
+from t9ksched.scheduler.standstill import tell_stopped
 from t9ksched.scheduler.state import ClusterState
 
 log = structlog.get_logger(__name__)
@@ -79,7 +80,7 @@ class Loop:
         self.policy = policy
         self.stats = LoopStats()
         self.paused = False
-        """Nothing is decided while this is set."""
+        """Nothing is planned while this is set; what waits is told so."""
         self.may_evict = True
         self.plugins: PluginWatch | None = None
         """Is told of plugins that fail."""
@@ -95,7 +96,7 @@ class Loop:
             await asyncio.sleep(GATHER_SECONDS)
             self._wake.clear()
             if self.paused:
-                self._let_in()
+                await self._stand_still()
             else:
                 await self.cycle()
 
@@ -109,11 +110,12 @@ class Loop:
             async with asyncio.timeout(pause):
                 await self._wake.wait()
 
-    def _let_in(self) -> None:
-        """Nothing is decided now; what comes is accepted or refused all the same."""
+    async def _stand_still(self) -> None:
+        """Nothing is planned now; what comes is accepted or refused all the same, and what waits is told why."""
         now = self._clock()
-        self._state.view(now)
+        view = self._state.view(now)
         self._told(now)
+        await tell_stopped(view, self._state.stops, self._narrator, now)
 
     def _told(self, now: int) -> None:
         """Write down what a view let in, and say what it did not."""

@@ -495,9 +495,13 @@ class Observed:
         self.settle()
         return list(self._partial)
 
+    def pod_named(self, namespace: str, name: str) -> PodRecord | None:
+        """The pod of that name, None when there is none."""
+        return self.pods.get(self._pods_by_name.get((namespace, name), ""))
+
     def holds_a_place(self, namespace: str, name: str) -> bool:
         """Whether the pod of that name is somewhere and has not ended."""
-        pod = self.pods.get(self._pods_by_name.get((namespace, name), ""))
+        pod = self.pod_named(namespace, name)
         return pod is not None and bool(pod.node and not pod.finished)
 
     def knows(self, uid: str) -> bool:
