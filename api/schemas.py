@@ -330,6 +330,9 @@ class Node(Shape):
 
     `mode` is how it hands out its accelerators, null without any. `gpus` are whole cards by index; what is shared,
     sliced, or more than 64 of one resource is counted by number and stands in `counted`.
+
+    `cardDrift` counts its pods whose annotations name other cards than the scheduler's record, `cardsUnknown` those of
+    them of which no card is on record: until they are gone, a node that honours indices gives no more cards.
     """
 
     name: str
@@ -354,6 +357,8 @@ class Node(Shape):
         ]
         | None
     )
+    cardDrift: int
+    cardsUnknown: int
     gpus: list[dict[str, Any]]
     counted: list[CountedCards]
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import numpy as np
 
 from t9ksched.engine.ledger import Shortfall
-from t9ksched.engine.masks import constraints
+from t9ksched.engine.masks import CARD_HOLDERS, DATABASE, CardsCounted, constraints
 from t9ksched.engine.placement import Group
 from t9ksched.engine.trial import ClassColumn, Trial
 from t9ksched.model.gang import Gang, Running
@@ -28,6 +28,7 @@ _OWN_WORDS = {
     "not ready": "are not ready",
     "unschedulable": "are cordoned (unschedulable)",
     "accelerators not ready": "have GPUs that are not ready (nvidia.com/mig.config.state, driver or device plugin)",
+    CARD_HOLDERS: "have a pod of which it is not on record which of the node's cards it holds",
 }
 
 
@@ -148,7 +149,27 @@ def unique(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
 
 def impossible(column: ClassColumn, pods: int) -> Reason | None:
     """Why no free room would help: no node may take such a pod, or all of them together are too small."""
+    if (away := unrecorded(column)) is not None:
+        return away
     return never_fits(column, pods) if column.mask.any() else _no_node_matches(column)
+
+
+def unrecorded(column: ClassColumn) -> Reason | None:
+    """The pods must wait for the database on nodes that they may use otherwise; None where they need not."""
+    if not column.pod_class.unrecorded:
+        return None
+    others = [one for one in constraints(column.selector, column.pod_class) if not isinstance(one, CardsCounted)]
+    would = np.logical_and.reduce([column.trial.memo.column(one) for one in others])
+    match, waits = int(column.mask.sum()), int((would & ~column.mask).sum())
+    if not waits:
+        return None
+    return Reason(
+        Code.DATABASE_AWAY,
+        f"the database is away, and which cards a pod gets is written there before it is bound to any of"
+        f" {_count(waits, 'node')} that give{'s' if waits == 1 else ''} cards by index; {matching(match)} besides",
+        nodes={"match": match, DATABASE: waits},
+        unblocks=("the database answers again",),
+    )
 
 
 def _no_room(column: ClassColumn, pods: int) -> Reason | None:
@@ -232,11 +253,14 @@ def _no_node_matches(column: ClassColumn) -> Reason:
             counts[f"plugin {name}"] = gone
             parts.append(f"{gone} {'is' if gone == 1 else 'are'} refused by the plugin {name!r}")
         left = left & allows
+    unblocks: tuple[str, ...] = ("change what the pod or its queue selects, or make such nodes available",)
+    if CARD_HOLDERS in counts:
+        unblocks = ("the pods end whose cards are not on record", *unblocks)
     return Reason(
         Code.NO_NODE_MATCHES,
         f"no node of {len(left)} may run it: {', '.join(parts)}" if parts else "the cluster has no nodes",
         nodes=counts,
-        unblocks=("change what the pod or its queue selects, or make such nodes available",),
+        unblocks=unblocks,
     )
 
 

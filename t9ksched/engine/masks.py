@@ -29,6 +29,8 @@ Mask = NDArray[np.bool_]
 
 CORDONED: Final = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 """What an unschedulable node stands for (Kubernetes adds this taint itself, a moment later)."""
+CARD_HOLDERS: Final = "card holders"
+DATABASE: Final = "database"
 _MOST_COLUMNS: Final = 1024
 _SOFT: Final = "PreferNoSchedule"
 
@@ -138,7 +140,33 @@ class Prepared:
         return facts.mode != NOT_READY
 
 
-Constraint = Usable | QueueNodes | Selected | Schedulable | Tolerated | Reachable | Prepared
+@dataclass(frozen=True, slots=True)
+class CardsKnown:
+    """Nodes of whose cards it is certain who holds them."""
+
+    label: str = CARD_HOLDERS
+
+    def keys(self) -> None:
+        """Reads no labels."""
+
+    def allows(self, facts: NodeFacts) -> bool:
+        return not facts.unsure
+
+
+@dataclass(frozen=True, slots=True)
+class CardsCounted:
+    """Nodes whose cards are given by number: nothing must be written down before."""
+
+    label: str = DATABASE
+
+    def keys(self) -> None:
+        """Reads no labels."""
+
+    def allows(self, facts: NodeFacts) -> bool:
+        return not facts.honours
+
+
+Constraint = Usable | QueueNodes | Selected | Schedulable | Tolerated | Reachable | Prepared | CardsKnown | CardsCounted
 
 
 def _affinity_keys(affinity: NodeSelector | None, keys: tuple[str, ...] | None) -> tuple[str, ...] | None:
@@ -160,6 +188,10 @@ def constraints(selector: LabelSelector | None, pod_class: PodClass) -> tuple[Co
     # A node that is not ready, or cordoned, has a taint that says so, too: the plainer word comes first.
     tolerated = untolerated((CORDONED,), pod_class.tolerations) is None
     found += [Usable(), Schedulable(tolerated), Tolerated(pod_class.tolerations)]
+    if pod_class.cards:
+        found.append(CardsKnown())
+        if pod_class.unrecorded:
+            found.append(CardsCounted())
     return tuple(found)
 
 

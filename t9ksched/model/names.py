@@ -49,6 +49,7 @@ EVENT_QUEUE_EDITED_OUTSIDE: Final = "QueueEditedOutside"
 EVENT_MAX_DURATION_EXCEEDED: Final = "MaxDurationExceeded"
 EVENT_REFUSED: Final = "Refused"
 EVENT_BYPASSED: Final = "SchedulerBypassed"
+EVENT_CARD_DRIFT: Final = "CardDrift"
 
 ENDLESS_KINDS: Final = (
     "DaemonSet",

@@ -63,6 +63,7 @@ class NodeFacts:
         cordoned: how many take no work of card resources that are counted by number.
         mode: how it hands out its accelerators (`model.cardmode`); empty when it has none.
         card_mode: `honours-index` when the node gives a container the cards we name, else `plugin-chooses`.
+        unsure: a pod on this `honours-index` node holds cards that are on no record, so it may be any of them.
     """
 
     name: str
@@ -78,6 +79,13 @@ class NodeFacts:
     card_mode: str = PLUGIN_CHOOSES
     mode: str = ""
     cordoned: Mapping[str, int] = field(default_factory=dict)
+
+    unsure: bool = False
+
+    @property
+    def honours(self) -> bool:
+        """Whether it gives a container the cards that are named to it."""
+        return self.card_mode == HONOURS_INDEX and bool(self.cards)
 
     @property
     def accelerated(self) -> bool:

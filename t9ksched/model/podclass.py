@@ -59,6 +59,7 @@ class PodClass:
         volume_affinity: node affinities of the bound persistent volumes; every one must hold.
         rules: about the pods around it, and its preferences.
         counted: terms of other pods' rules that speak of it; the engine fills this in for the terms that matter now.
+        unrecorded: which cards it gets cannot be written down now, so it goes to no node that gives cards by index.
     """
 
     requests: tuple[tuple[str, int], ...] = (("pods", 1),)
@@ -70,6 +71,7 @@ class PodClass:
     volume_affinity: tuple[NodeSelector, ...] = ()
     rules: PodRules | None = None
     counted: tuple[PodTerm, ...] = ()
+    unrecorded: bool = False
 
     @cached_property
     def _hash(self) -> int:
@@ -85,6 +87,7 @@ class PodClass:
                 self.volume_affinity,
                 self.rules,
                 self.counted,
+                self.unrecorded,
             )
         )
 
@@ -94,7 +97,8 @@ class PodClass:
     @property
     def constraints(self) -> tuple[object, ...]:
         """What decides which nodes are allowed at all, apart from their free room: the key of a feasibility mask."""
-        return (self.node_selector, self.node_affinity, self.tolerations, self.volume_affinity, self.accelerated)
+        about_cards = (self.accelerated, bool(self.cards), self.unrecorded)
+        return (self.node_selector, self.node_affinity, self.tolerations, self.volume_affinity, about_cards)
 
     @cached_property
     def accelerated(self) -> bool:

@@ -16,13 +16,17 @@ from t9ksched.model.podclass import PodClass
 
 
 class Charge(msgspec.Struct):
-    """What one pod holds: `cards` are masks of card indices by resource; `queue` is empty for foreign pods."""
+    """What one pod holds: `cards` are masks of card indices by resource; `queue` is empty for foreign pods.
+
+    `sure` unless it is a pod of ours whose cards are not on record, or were chosen by a device plugin.
+    """
 
     uid: str
     node: str
     pod_class: PodClass
     cards: Mapping[str, int]
     queue: str = ""
+    sure: bool = True
     applied: bool = False
 
 
@@ -43,13 +47,19 @@ class Charges:
         """All charges of a node."""
         return iter(self._by_node.get(node, {}).values())
 
-    def charge(self, uid: str, node: str, pod_class: PodClass, queue: str, cards: Mapping[str, int]) -> None:
+    def unsure(self, node: str) -> bool:
+        """Whether a pod on the node holds cards without anybody knowing which."""
+        return any(not charge.sure for charge in self.on_node(node))
+
+    def charge(
+        self, uid: str, node: str, pod_class: PodClass, queue: str, cards: Mapping[str, int], *, sure: bool = True
+    ) -> None:
         """Charge a pod; an equal charge stays as it is, another one of the same pod is replaced.
 
         `cards` are masks by resource, empty when nobody said which cards it holds: then they are counted only. They are
         kept as they are and must not be changed.
         """
-        wanted = Charge(uid, node, pod_class, cards, queue)
+        wanted = Charge(uid, node, pod_class, cards, queue, sure)
         known = self._by_pod.get(uid)
         if known is not None:
             wanted.applied = known.applied

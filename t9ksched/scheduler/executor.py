@@ -3,14 +3,15 @@
 What a plan decided is charged already. A binding that is refused gives its charge back; one that the server could not
 take now is sent again; one whose result is unknown stays charged until reading the pod tells. The number in flight
 follows the server: halved when it pushes back, one more after each round that went well. A gang with volumes that wait
-for a node has all of them bound before the first of its pods, beside the bindings of others.
+for a node has all of them bound before the first of its pods, beside the bindings of others. Which cards of a node
+that honours indices a pod gets is written down before it is bound.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
@@ -20,6 +21,7 @@ from t9ksched.kube.binding import Binding, Bound, Conflicted, Gone, Outcome, Ref
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.volumes import VolumeBinding, prepare_all
 from t9ksched.model.reasons import Code, Reason
+from t9ksched.scheduler.cardkeeper import CardKeeper
 from t9ksched.scheduler.narrator import Narrator
 from t9ksched.scheduler.paced import pace
 from t9ksched.scheduler.state import ClusterState
@@ -57,6 +59,7 @@ class Executor:
         clock: Callable[[], int],
         wake: Callable[[], None],
         volumes: protocol.Protocol | None = None,
+        cards: CardKeeper | None = None,
     ) -> None:
         self._client = client
         self._state = state
@@ -64,6 +67,10 @@ class Executor:
         self._clock = clock
         self._wake = wake
         self._volumes = volumes or VolumeBinding()
+        self._cards = cards
+        self._unrecorded: deque[list[Binding]] = deque()
+        """Bindings of which must be written down first which cards they give, by gang."""
+        self._recording = False
         self._preparing: set[asyncio.Task[None]] = set()
         self._waiting: deque[Binding] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -98,13 +105,51 @@ class Executor:
                 bindings.append(
                     Binding(record.namespace, record.name, record.uid, assignment.node, cards, claims=claims)
                 )
+        if self._cards is not None and self._cards.note([binding.uid for binding in bindings], self._clock()):
+            self._unrecorded.append(bindings)
+            if not self._recording:  # else the write after the one that is under way takes these too
+                self._recording = True
+                self._beside(self._record())
+        else:
+            self._begin(bindings)
+
+    def _begin(self, bindings: list[Binding]) -> None:
         if any(binding.claims for binding in bindings):
-            task = asyncio.create_task(self._prepare(bindings))
-            self._preparing.add(task)
-            task.add_done_callback(self._prepared)
+            self._beside(self._prepare(bindings))
         else:
             self._waiting.extend(bindings)
             self._pump()
+
+    def _beside(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._preparing.add(task)
+        task.add_done_callback(self._prepared)
+
+    async def _record(self) -> None:
+        """Begin bindings once it is written down which cards they give; gangs that come meanwhile share the next write.
+
+        Without the database a gang is given back, unless it stands in part: that is finished, and written down as soon
+        as the database answers.
+        """
+        assert self._cards is not None
+        try:
+            while self._unrecorded:
+                gangs = list(self._unrecorded)
+                self._unrecorded.clear()
+                written = await self._cards.write()
+                for bindings in gangs:
+                    if written or self._finishes(bindings):
+                        self._begin(bindings)
+                    else:
+                        self._cards.withdraw([binding.uid for binding in bindings])
+        finally:
+            self._recording = False
+
+    def _finishes(self, bindings: list[Binding]) -> bool:
+        """Whether these bindings are what a gang lacks of which other members are bound."""
+        record = self._state.pods.get(bindings[0].uid) if bindings else None
+        gang = record.gang if record is not None else None
+        return gang is not None and gang.in_part({binding.uid for binding in bindings})
 
     async def _prepare(self, bindings: list[Binding]) -> None:
         """See that the volumes of all are bound, then bind the pods; else give all of their room back."""
@@ -119,12 +164,13 @@ class Executor:
     def _prepared(self, task: asyncio.Task[None]) -> None:
         self._preparing.discard(task)
         if not task.cancelled() and (failure := task.exception()) is not None:
-            log.error("preparing volumes failed unexpectedly", exc_info=failure)
+            log.error("preparing a binding failed unexpectedly", exc_info=failure)
         self._pump()
 
     async def stop(self) -> None:
         """Start nothing new and wait for what is under way, so that its result is known."""
         self._waiting.clear()
+        self._unrecorded.clear()
         if self._preparing:
             for task in self._preparing:
                 task.cancel()  # what the claims were told stands, and the next start goes on from it

@@ -59,6 +59,9 @@ STOPPED: Final = Family("t9ksched_stopped", "gauge", "1 while an administrator h
 DATABASE_AWAY: Final = Family(
     "t9ksched_database_away", "gauge", "1 while the database does not answer, so that new groups wait, else 0."
 )
+CARD_DRIFT: Final = Family(
+    "t9ksched_card_drift_pods", "gauge", "Bound pods whose annotations do not name the cards that they hold on record."
+)
 CONFIGURATION_REFUSED: Final = Family(
     "t9ksched_configuration_refused", "gauge", "1 while the newest configuration is unusable, else 0."
 )
@@ -76,6 +79,7 @@ FAMILIES: Final = (
     GANGS_WAITING,
     STOPPED,
     DATABASE_AWAY,
+    CARD_DRIFT,
     CONFIGURATION_REFUSED,
     PLUGIN_FAILURES,
     PLUGIN_SLOW,

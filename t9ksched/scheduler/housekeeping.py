@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 import structlog
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
+from t9ksched.scheduler.cardkeeper import CardKeeper
 from t9ksched.scheduler.durations import DurationKeeper
 from t9ksched.scheduler.integrity import Integrity
 from t9ksched.scheduler.promises import PromiseKeeper
@@ -36,6 +37,7 @@ class Housekeeping:
         integrity: Integrity,
         durations: DurationKeeper,
         promises: PromiseKeeper,
+        cards: CardKeeper,
         clock: Callable[[], int],
         retention: timedelta,
         *,
@@ -47,6 +49,7 @@ class Housekeeping:
         self._integrity = integrity
         self._durations = durations
         self._promises = promises
+        self._cards = cards
         self._clock = clock
         self._retention = retention
         self._timers = AsyncIOScheduler(timezone=UTC)
@@ -61,6 +64,7 @@ class Housekeeping:
             add(self._integrity.sweep, "interval", seconds=5, id="gangs", **options)
             add(self._durations.sweep, "interval", seconds=1, id="durations", **options)
             add(self._promises.sweep, "interval", seconds=5, id="promises", **options)
+            add(self._cards.sweep, "interval", seconds=1, id="cards", **options)
         add(self.clean_up, "interval", hours=1, id="clean-up", next_run_time=first, **options)
         self._timers.start()
 
@@ -84,6 +88,8 @@ class Housekeeping:
             jobs = await self._store.jobs.purge(before)
             await self._store.changes.purge(before)
             await self._forget_what_is_gone()
+            if not self._observe:
+                await self._cards.forget_lost()
         except StoreError as error:
             log.warning("clean-up waits for the database", error=str(error))
             return

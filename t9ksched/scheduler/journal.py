@@ -7,6 +7,7 @@ jobs, and scheduling goes on with what is known; `behind` says since when, and t
 import asyncio
 import contextlib
 from collections import deque
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from itertools import islice
 
@@ -38,6 +39,8 @@ class Journal:
     def __init__(self, store: Store, outage: Outage | None = None) -> None:
         self._store = store
         self._outage = outage
+        self.first: Callable[[], Awaitable[None]] | None = None
+        """What must be written before anything else when the database answers again."""
         self._batches = 0
         """Transactions done."""
         self._acceptances: deque[Acceptance] = deque()
@@ -136,6 +139,8 @@ class Journal:
     async def _flush(self) -> None:
         if self.behind is not None:
             await self._store.ping()
+            if self.first is not None:
+                await self.first()
         while self._acceptances or self._events or self._jobs:
             accepted = list(islice(self._acceptances, _BATCH))
             events = [self._events.popleft() for _ in range(min(_BATCH, len(self._events)))]

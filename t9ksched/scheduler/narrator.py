@@ -207,6 +207,7 @@ class Narrator:
                 self._work.set()  # there are more: look again
             self.accepted(self._state.take_new_acceptances(), self._state.gate.take_grown())
             await self._tell_bypassing()
+            await self._tell_drifting()
             ended, self._state.ended = self._state.ended, []
             for gang, pod in ended:
                 self._note(history.RELEASED, gang, self._clock(), {"pod": pod})
@@ -237,6 +238,16 @@ class Narrator:
             self._notices.event(
                 reference("v1", "Pod", namespace, name, uid), names.EVENT_BYPASSED, message, warning=True
             )
+            if count % _JOBS_A_SLICE == 0:
+                await asyncio.sleep(0)
+
+    async def _tell_drifting(self) -> None:
+        """Say of each pod whose annotations differ from the record that the record counts."""
+        told, self._state.cards.untold = self._state.cards.untold, []
+        for count, (record, what) in enumerate(told, start=1):
+            about = reference("v1", "Pod", record.namespace, record.name, record.uid)
+            message = f"{what}: no card that it may hold is given to another pod"
+            self._notices.event(about, names.EVENT_CARD_DRIFT, message, warning=True)
             if count % _JOBS_A_SLICE == 0:
                 await asyncio.sleep(0)
 

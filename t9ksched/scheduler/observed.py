@@ -24,6 +24,7 @@ from t9ksched.model.queue import Queue
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.avoided import Avoided
 from t9ksched.scheduler.budgets import Budgets
+from t9ksched.scheduler.cardbook import CardBook
 from t9ksched.scheduler.charges import Charges
 from t9ksched.scheduler.claims import claim_names
 from t9ksched.scheduler.counts import Counts
@@ -100,6 +101,7 @@ class Observed:
         self._by_owner: defaultdict[str, dict[GangRecord, None]] = defaultdict(dict)
         self._resting: OrderedSet[PodRecord] = OrderedSet()
         self._sharing = Sharing()
+        self.cards = CardBook(self.pods, self.node_objects, self.charges, self._sharing.cards, self.upsert_node)
         self._payers = Payers(self.acceptances)
         self._on_change = on_change
 
@@ -109,6 +111,8 @@ class Observed:
         """A node appeared or changed."""
         facts = self.storage.limit(node_facts(node))
         name = facts.name
+        if facts.honours and self.charges.unsure(name):
+            facts = replace(facts, unsure=True)
         known = self.node_objects.get(name)
         self.node_objects[name] = (node, facts)
         if known is not None and known[1] == facts:
@@ -240,6 +244,8 @@ class Observed:
         self.neighbourhood.gone(uid)
         self.counts.pod_gone(record)
         self._release(record)
+        if not record.finished:
+            self.cards.ended(record)
         self.holds.pop(uid, None)
         gang = record.gang
         self._departed(record)
@@ -301,17 +307,20 @@ class Observed:
             record.assumed = ""
             return self._release(record)
         if record.node:
-            known = self.charges.get(record.uid)
-            # We asked for the cards of our own pods; of others we know what their node says it gave them.
-            prefix = names.GPU_INDEX_PREFIX if record.ours else names.CARDS_GIVEN_PREFIX
-            cards = self._sharing.cards(record.pod_class, annotations, prefix)
-            learned = known is not None and not record.ours and cards and known.cards != cards
-            if known is None or known.node != record.node or learned:
-                queue = record.gang.queue if record.gang else ""
+            known, queue = self.charges.get(record.uid), record.gang.queue if record.gang else ""
+            if not record.ours:
+                cards = self.cards.told(record, annotations)
+                if known is not None and known.node == record.node and not cards:
+                    return False
                 self.charges.charge(record.uid, record.node, record.pod_class, queue, cards)
+                return known is not None
+            new = known is None or known.node != record.node
+            if new:
+                self.cards.charge(record, annotations, queue)
                 if record.gang is not None:
                     self.changed_queues.add(record.gang.queue)
-                return known is not None
+            self.cards.look(record, annotations)
+            return new and known is not None
         return False
 
     def _release(self, record: PodRecord) -> bool:
@@ -319,6 +328,7 @@ class Observed:
         charge = self.charges.release(record.uid)
         if charge is None:
             return False
+        self.cards.released(record, charge)
         if charge.cards and record.node and record.gang is not None:
             self.ended.append((record.gang, record.name))
         return True

@@ -6,7 +6,7 @@ PodGroup with its members, or the virtual group of a single pod; it knows when i
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -182,6 +182,8 @@ class GangRecord(msgspec.Struct, eq=False):
     position: int | None = None
     avoid: frozenset[str] = frozenset()
     """Nodes that turned members away a short while ago."""
+    unrecorded: bool = False
+    """Which cards its members get cannot be written down now: it gets none that are given by index."""
     evicts_from: int = 0
     """Before this nobody is evicted for it: its last binding was refused."""
     unpermitted: Reason | None = None
@@ -233,15 +235,29 @@ class GangRecord(msgspec.Struct, eq=False):
 
     def complete(self, *, bound: bool = False) -> bool:
         """Whether the minimum, roles included, holds a place; with `bound`, has it on the API server's word."""
+        return self._minimum(
+            pod for pod in self.members.values() if pod.placed and not pod.deleting and not (bound and pod.assumed)
+        )
+
+    def _minimum(self, having: Iterable[PodRecord]) -> bool:
+        """Whether these are the minimum, roles included."""
         count = 0
         roles: dict[str, int] = {}
-        for pod in self.members.values():
-            if pod.placed and not pod.deleting and not (bound and pod.assumed):
-                count += 1
-                roles[pod.role] = roles.get(pod.role, 0) + 1
+        for pod in having:
+            count += 1
+            roles[pod.role] = roles.get(pod.role, 0) + 1
         if count < self.spec.min_member or not self.spec.roles:
             return count >= self.spec.min_member
         return all(roles.get(role, 0) >= minimum for role, minimum in self.spec.roles)
+
+    def in_part(self, besides: Container[str] = ()) -> bool:
+        """Whether some members are bound and hold their places, and the minimum has no places yet; members `besides`,
+        by UID, do not count.
+        """
+        if not any(pod.holds for pod in self.members.values()):
+            return False
+        others = [pod for uid, pod in self.members.items() if uid not in besides]
+        return not self._minimum(pod for pod in others if pod.placed and not pod.deleting)
 
     def snapshot(self) -> Gang | None:
         """The gang for the engine, None when no member needs a place. Built again only when something changed."""
@@ -271,7 +287,10 @@ class GangRecord(msgspec.Struct, eq=False):
             if reasons := pod.blocked:
                 blocked.update({(reason.code, reason.message): reason for reason in reasons})
             elif pod.pod_class is not None:
-                waiting.append(Member(pod.uid, pod.key, pod.role, _off(_taking(pod, pod.pod_class), self.avoid)))
+                pod_class = _off(_taking(pod, pod.pod_class), self.avoid)
+                if self.unrecorded and pod_class.cards:
+                    pod_class = _unrecorded(pod_class)
+                waiting.append(Member(pod.uid, pod.key, pod.role, pod_class))
         return Gang(
             uid=self.uid,
             name=self.key,
@@ -311,6 +330,12 @@ def _taking(pod: PodRecord, pod_class: PodClass) -> PodClass:
     """
     counts = Counter(resource for _, resource in pod.to_bind if resource)
     return replace(pod_class, requests=tuple(sorted([*pod_class.requests, *counts.items()]))) if counts else pod_class
+
+
+@lru_cache(maxsize=1024)
+def _unrecorded(pod_class: PodClass) -> PodClass:
+    """The same class of pods, kept off nodes that give cards by index."""
+    return replace(pod_class, unrecorded=True)
 
 
 def _off(pod_class: PodClass, nodes: frozenset[str]) -> PodClass:

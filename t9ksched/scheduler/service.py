@@ -22,6 +22,7 @@ from t9ksched.kube.reflector import Reflector
 from t9ksched.kube.resources import CONFIGMAPS
 from t9ksched.kube.volumes import VolumeBinding
 from t9ksched.model.names import SYSTEM_NAMESPACE
+from t9ksched.scheduler.cardkeeper import CardKeeper
 from t9ksched.scheduler.configuration import NAMED, Configuration, ConfigurationFile
 from t9ksched.scheduler.directions import Directions
 from t9ksched.scheduler.durations import DurationKeeper
@@ -94,7 +95,9 @@ class SchedulerService:
         self.journal = Journal(store, self.state.outage)
         self._narrator = Narrator(self.state, self.journal, notices, clock)
         volumes = VolumeBinding(timeout=gang_bind_timeout * VOLUMES_SHARE)
-        self.executor = Executor(client, self.state, self._narrator, clock, self._changed, volumes)
+        self._cards = CardKeeper(store.bindings, self.state, self.journal.lost)
+        self.journal.first = self._cards.flush
+        self.executor = Executor(client, self.state, self._narrator, clock, self._changed, volumes, self._cards)
         self._promises = PromiseKeeper(store.promises, self.state, self.journal.lost)
         self._evictor = Evictor(client, self.state, self._narrator, clock, self._promises)
         self.loop = Loop(
@@ -137,7 +140,7 @@ class SchedulerService:
         )
         durations = DurationKeeper(client, self.state, notices, clock)
         self._housekeeping = Housekeeping(
-            self.state, store, integrity, durations, self._promises, clock, retention, observe=observe
+            self.state, store, integrity, durations, self._promises, self._cards, clock, retention, observe=observe
         )
         self._feeds = Feeds(client, self.state, self._projection, self._seen)
         self._jobs = JobIndex(self.state)
@@ -193,6 +196,8 @@ class SchedulerService:
                         tasks.create_task(reflector.run())
                         await reflector.synced.wait()
                 await self._configured()
+                if revision is not None:
+                    await self._adopt_cards()
                 if not self.state.queues:
                     self._projection.serve_objects()
                 self._statuses.settle()
@@ -214,6 +219,7 @@ class SchedulerService:
             self._directions.stop()
             await self._evictor.stop()
             await self.executor.stop()
+            await self._cards.stop()
             await self._internal.stop()
 
     async def _configured(self) -> None:
@@ -244,6 +250,7 @@ class SchedulerService:
             await self._projection.load()
             await self._directions.load()
             await self._promises.restore(self._clock())
+            await self._cards.restore()
             await self._evictor.tenants.restore(self._store.history, self._clock())
         except LeadershipLost:
             raise
@@ -253,12 +260,18 @@ class SchedulerService:
             return None
         return revision
 
+    async def _adopt_cards(self) -> None:
+        """What bound pods hold is on record from now on."""
+        if not self._observe:
+            await self._cards.adopt(self._clock())
+
     async def _read_late(self) -> int:
         """Read what could not be read at the start, however long that takes; the revision read."""
         revision = None
         while revision is None:
             await asyncio.sleep(_DATABASE_PAUSE)
             revision = await self._restore()
+        await self._adopt_cards()
         self.state.outage.read()
         self.state.changed_queues.update([*self.state.queues, *self._projection.objects])
         self._status.wake()

@@ -182,13 +182,17 @@ def node_shape(state: ClusterState, name: str) -> Json | None:
     facts = known[1]
     used: defaultdict[str, int] = defaultdict(int)
     holders: defaultdict[tuple[str, int], list[Json]] = defaultdict(list)
+    drift = unknown = 0
     for charge in state.charges.on_node(name):
         for resource, amount in charge.pod_class.requests:
             used[resource] += amount
         pod = state.pods.get(charge.uid)
         if pod is not None:
+            drifts = charge.uid in state.cards.drifting
+            drift += drifts
+            unknown += drifts and not charge.cards
             for resource, index, container in container_cards(charge):
-                holders[resource, index].append(_holder(pod, container))
+                holders[resource, index].append(_holder(pod, container, drifts))
     limited = {
         resource: amount
         for resource, amount in facts.allocatable.items()
@@ -215,6 +219,8 @@ def node_shape(state: ClusterState, name: str) -> Json | None:
             }
             for resource, count in facts.counted.items()
         ],
+        "cardDrift": drift,
+        "cardsUnknown": unknown,
         "gpus": [
             {
                 "index": index,
@@ -231,7 +237,7 @@ def node_shape(state: ClusterState, name: str) -> Json | None:
     }
 
 
-def _holder(pod: PodRecord, container: str) -> Json:
+def _holder(pod: PodRecord, container: str, drifts: bool) -> Json:
     return {
         "namespace": pod.namespace,
         "pod": pod.name,
@@ -239,6 +245,7 @@ def _holder(pod: PodRecord, container: str) -> Json:
         "whole": True,
         "cores": 100,
         "memoryMiB": None,
+        "drift": drifts,
         "job": "/".join(identity(pod.gang)[1::2]) if pod.gang else None,
         "queue": pod.gang.queue if pod.gang else None,
     }

@@ -96,6 +96,10 @@ class ClusterState(Observed):
             if self.outage.away and (unwritten := self.outage.refusal(record)) is not None:
                 self._say(record, unwritten)
                 continue
+            # What stands in part is finished; of what runs elsewhere nothing is known before it was read.
+            unrecorded = self.outage.unread or (self.outage.away and not record.in_part())
+            if unrecorded != record.unrecorded:
+                record.unrecorded, record.stale = unrecorded, True
             avoid = self.avoided.by(record, now)
             if avoid != record.avoid:
                 record.avoid, record.stale = avoid, True
@@ -319,7 +323,9 @@ class ClusterState(Observed):
                 return []
             assert record.pod_class is not None
             record.assumed = assignment.node
-            self.charges.charge(record.uid, assignment.node, record.pod_class, gang.queue, dict(assignment.masks))
+            sure = self.cards.certain(record.pod_class, assignment.node)
+            cards = dict(assignment.masks)
+            self.charges.charge(record.uid, assignment.node, record.pod_class, gang.queue, cards, sure=sure)
             self.holds.pop(record.uid, None)
             done.append(record)
         if gang.complete():
@@ -370,6 +376,20 @@ class ClusterState(Observed):
             )
         if not gang.placed_count():
             gang.first_bound = 0
+
+    def withdraw(self, pod_uids: Iterable[str], reason: Reason) -> None:
+        """Decisions about members of one gang are not carried out: they wait again, as if nothing had been decided."""
+        gang = None
+        for uid in pod_uids:
+            record = self.pods.get(uid)
+            if record is not None and record.assumed:
+                gang = record.gang
+                self._unassume(record)
+        if gang is not None:
+            self._say(gang, reason)
+            if not gang.placed_count():
+                gang.first_bound = 0
+            self._on_change()
 
     def turned_away(self, now: int) -> list[TurnedAway]:
         """Bound pods that their nodes did not admit since the last call."""

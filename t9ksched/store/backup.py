@@ -6,6 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 from t9ksched.store import urls
+from t9ksched.store.bindings import COMPLETE
 from t9ksched.store.errors import StoreError
 
 
@@ -33,6 +34,16 @@ def copy(address: str, target: Path) -> None:
     try:
         with closing(sqlite3.connect(source)) as old, closing(sqlite3.connect(target)) as new:
             old.backup(new)
+            _forget_completeness(new)
     except sqlite3.Error as error:
         target.unlink(missing_ok=True)
         raise StoreError(f"{source} cannot be copied to {target} ({error})") from None
+
+
+def _forget_completeness(copied: sqlite3.Connection) -> None:
+    """Pods that are bound after the copy was made have no row in it: a scheduler that starts on it reads theirs from
+    annotations once, as after an upgrade.
+    """
+    if copied.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'meta'").fetchone():
+        with copied:
+            copied.execute("DELETE FROM meta WHERE key = ?", (COMPLETE,))

@@ -7,6 +7,7 @@ from sqlalchemy import Connection
 
 from t9ksched.store import schema
 from t9ksched.store.acceptances import Acceptance, Acceptances
+from t9ksched.store.bindings import Bindings
 from t9ksched.store.changes import Changes
 from t9ksched.store.controls import Controls, Stops
 from t9ksched.store.database import Database
@@ -38,6 +39,7 @@ class Store:
         self.controls = Controls(database)
         self.stops = Stops(database)
         self.promises = Promises(database)
+        self.bindings = Bindings(database)
         self.changes = Changes(database)
         self.instances = Instances(database)
         self.meta = Meta(database)

@@ -184,6 +184,20 @@ promise = Table(
 )
 """Room that victims are leaving, for so many pods alike on a node, by the UID of the gang they go for."""
 
+binding = Table(
+    "binding",
+    metadata,
+    Column("pod_uid", String(36), primary_key=True),
+    Column("namespace", String(63), nullable=False),
+    Column("name", String(253), nullable=False),
+    Column("node", String(253), nullable=False),
+    Column("cards", JSON, nullable=False),
+    Column("share", Integer, nullable=False),
+    Column("honoured", Boolean, nullable=False),
+    Column("at", Moment, nullable=False),
+)
+"""Which cards a pod was given when its binding was decided; `share` is the percentage of each card."""
+
 usage_job = Table(
     "usage_job",
     metadata,

@@ -49,8 +49,8 @@ def _kept(self: Observed, record: Any, annotations: Any) -> bool:
     return False if record.finished else _recharge(self, record, annotations)
 
 
-def _without_cards(self: Charges, uid: str, node: str, pod_class: Any, queue: str, cards: Any) -> None:
-    _charge(self, uid, node, pod_class, queue, {})
+def _without_cards(self: Charges, uid: str, node: str, pod_class: Any, queue: str, cards: Any, **more: Any) -> None:
+    _charge(self, uid, node, pod_class, queue, {}, **more)
 
 
 def _anybody(self: Binding) -> Any:

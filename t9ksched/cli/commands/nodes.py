@@ -69,10 +69,12 @@ def _counted(entry: dict[str, Any]) -> str:
 
 
 def state(node: dict[str, Any]) -> Text:
-    """Ready, NotReady or Cordoned."""
+    """Ready, NotReady or Cordoned; and whether pods' annotations name other cards than they hold on record."""
     if not node.get("ready"):
-        return Text("NotReady", style="red")
-    return Text("Ready", style="green") if node.get("schedulable", True) else Text("Cordoned", style="yellow")
+        text = Text("NotReady", style="red")
+    else:
+        text = Text("Ready", style="green") if node.get("schedulable", True) else Text("Cordoned", style="yellow")
+    return text.append(", CardDrift", style="red") if node.get("cardDrift") else text
 
 
 def _of(node: dict[str, Any], resource: str) -> str:
@@ -99,16 +101,23 @@ def show_one(node: dict[str, Any], out: Console) -> None:
         for key, value in (node.get("allocatable") or {}).items()
     ]
     print_table(out, table(("RESOURCE", "ALLOCATED", "ALLOCATABLE"), resources, right=("ALLOCATED", "ALLOCATABLE")))
+    if unknown := node.get("cardsUnknown"):
+        pods, they = ("1 pod was", "it ends") if unknown == 1 else (f"{unknown} pods were", "they end")
+        out.print(f"Which cards {pods} given is on no record: the node gives no more cards until {they}.")
     if gpus := node.get("gpus"):
         out.print()
         rows = [_card(card, palette) for card in sorted(gpus, key=lambda item: item["index"])]
         print_table(out, table(("CARD", "", "MODEL", "MEMORY", "HOLDER", "CONTAINER"), rows, right=("CARD",)))
 
 
+def _who(holder: dict[str, Any]) -> str:
+    return f"{holder.get('namespace')}/{holder.get('pod')}" + (" (CardDrift)" if holder.get("drift") else "")
+
+
 def _card(card: dict[str, Any], palette: Palette) -> list[str | Text]:
     holders = card.get("holders") or []
     memory = f"{card['memoryMiB'] // 1024} GiB" if card.get("memoryMiB") else "–"
-    who = ", ".join(f"{holder.get('namespace')}/{holder.get('pod')}" for holder in holders)
+    who = ", ".join(map(_who, holders))
     idle = "free" if card.get("healthy", True) and not card.get("cordoned") else "out of service"
     return [
         str(card["index"]),

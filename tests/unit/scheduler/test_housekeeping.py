@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from t9ksched.admission.access import Members
+from t9ksched.scheduler.cardkeeper import CardKeeper
 from t9ksched.scheduler.housekeeping import Housekeeping
 from t9ksched.store import Store
 from t9ksched.store.acceptances import Acceptance
@@ -23,7 +24,8 @@ async def test_what_is_gone_is_forgotten_after_an_hour(tmp_path: Path) -> None:
             state.accept(Acceptance(uid=uid, kind="MPIJob", namespace="ns", name=uid))
         await store.acceptances.put_many(list(state.acceptances.values()))
         state.direct({one.uid: one for one in await store.controls.all()})
-        keeping: Any = Housekeeping(state, store, None, None, None, later, timedelta(days=90))  # type: ignore[arg-type]
+        cards = CardKeeper(store.bindings, state)
+        keeping: Any = Housekeeping(state, store, None, None, None, cards, later, timedelta(days=90))  # type: ignore[arg-type]
         keeping._clock = lambda: int(now.timestamp() * 1e9)
         await keeping.clean_up()
         assert len(await store.controls.all()) == len(await store.acceptances.all()) == 2
@@ -45,7 +47,8 @@ async def test_cards_that_came_free_while_nobody_looked_are_not_counted_on(tmp_p
             at = now - timedelta(hours=ago)
             await store.history.append(Event(event="bound", at=at, detail=detail, actor="scheduler", **head))
         clock = lambda: int(now.timestamp() * 1e9)  # noqa: E731
-        keeping: Any = Housekeeping(state, store, None, None, None, clock, timedelta(days=90))  # type: ignore[arg-type]
+        cards = CardKeeper(store.bindings, state)
+        keeping: Any = Housekeeping(state, store, None, None, None, cards, clock, timedelta(days=90))  # type: ignore[arg-type]
         await keeping.clean_up()
         left = [span.pod async for spans in store.usage.running(now + timedelta(hours=1)) for span in spans]
         assert sorted(left) == ["new", "stays"]

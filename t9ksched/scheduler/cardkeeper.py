@@ -1,0 +1,158 @@
+"""Keeps in SQL which cards each pod was given: written before the pod is bound where its node honours indices.
+
+Decisions of one moment share one transaction, and so do the ends of pods. Where the node's device plugin chooses, the
+indices are only intended: their rows are written within a second, and nothing waits for them. A row of a pod that was
+never bound is harmless: it speaks of that pod's UID on that node, and goes when the pod does.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import structlog
+
+from t9ksched.model.reasons import Code, Reason
+from t9ksched.scheduler.cardbook import row_of
+from t9ksched.scheduler.state import ClusterState
+from t9ksched.store.bindings import Bindings, CardBinding
+from t9ksched.store.errors import StoreError
+
+log = structlog.get_logger(__name__)
+
+_ANSWER_SECONDS: Final = 5.0
+"""A database that takes longer is away."""
+_LAST_WORDS_SECONDS: Final = 2.0
+_BATCH: Final = 1000
+"""Rows of one transaction."""
+
+
+class CardKeeper:
+    """`on_loss` is called when the database does not take something."""
+
+    def __init__(self, bindings: Bindings, state: ClusterState, on_loss: Callable[[], None] = lambda: None) -> None:
+        self._bindings = bindings
+        self._state = state
+        self._on_loss = on_loss
+        self._waiting: dict[str, CardBinding] = {}
+        """Rows that are not written yet, by UID."""
+        self._over: set[str] = set()
+        """UIDs of pods whose rows may go."""
+        self._complete = False
+        """SQL knows that it has the rows of all bound pods."""
+        self._adopted = False
+        """That is so once what was taken down is written."""
+        self._order = asyncio.Lock()
+        """One transaction after the other: a later decision about a pod must not be written before an earlier one."""
+        self.writes = 0
+        """Transactions done."""
+
+    async def restore(self) -> None:
+        """Read the rows that there are.
+
+        Raises:
+            StoreError: the database does not answer.
+        """
+        complete = await self._bindings.complete()
+        rows: dict[str, CardBinding] = {}
+        async for piece in self._bindings.pieces():
+            rows.update((row.pod_uid, row) for row in piece)
+        self._complete = complete
+        self._state.cards.restore(rows, complete=complete)
+
+    async def adopt(self, now: int) -> None:
+        """Everything was read: what bound pods without a row hold is taken from their annotations this once, and
+        written. `now` in nanoseconds since the epoch.
+        """
+        rows = self._state.cards.adopt(now)
+        self._adopted = True
+        for row in rows:
+            self._waiting.setdefault(row.pod_uid, row)
+        if rows:
+            log.info("cards of pods that were bound before are on record from now on", pods=len(rows))
+        await self.write()
+
+    def note(self, pods: Iterable[str], now: int) -> bool:
+        """Take down what was decided about these pods, which are charged; whether that must be written before they are
+        bound. `now` in nanoseconds since the epoch.
+        """
+        urgent = False
+        state = self._state
+        for uid in pods:
+            record, charge = state.pods.get(uid), state.charges.get(uid)
+            if record is not None and charge is not None and charge.cards:
+                self._waiting[uid] = row_of(record, charge, now)
+                urgent = urgent or charge.sure
+        return urgent
+
+    async def write(self) -> bool:
+        """Write what was taken down; whether all of it is written."""
+        try:
+            await self.flush()
+        except StoreError as error:
+            log.warning("which cards pods hold cannot be written", error=str(error))
+            self._on_loss()
+            return False
+        return True
+
+    async def flush(self) -> None:
+        """Write what was taken down, and remove rows of pods that have ended.
+
+        Raises:
+            StoreError: some of it is not written.
+        """
+        async with self._order:
+            over, self._state.cards.over = self._state.cards.over, []
+            self._over.update(over)
+            for uid in over:
+                self._waiting.pop(uid, None)
+            while self._waiting or self._over or (self._adopted and not self._complete):
+                uids = list(self._waiting)[:_BATCH]
+                rows, gone = {uid: self._waiting.pop(uid) for uid in uids}, list(self._over)[:_BATCH]
+                self._over.difference_update(gone)
+                completes = self._adopted and not self._complete and not self._waiting
+                try:
+                    async with asyncio.timeout(_ANSWER_SECONDS):
+                        await self._bindings.write(list(rows.values()), gone, complete=completes)
+                except BaseException as error:
+                    self._waiting = rows | self._waiting
+                    self._over.update(gone)
+                    if isinstance(error, TimeoutError):
+                        raise StoreError(f"no answer within {_ANSWER_SECONDS:g} s") from None
+                    raise
+                self._complete = self._complete or completes
+                self.writes += 1
+
+    def withdraw(self, pods: list[str]) -> None:
+        """What was decided about these pods, of one gang, could not be written: it is not carried out."""
+        for uid in pods:
+            self._waiting.pop(uid, None)
+        message = (
+            "the database is away: which cards of a node a pod gets is written there before it is bound, so that no"
+            " restart gives them away"
+        )
+        self._state.withdraw(pods, Reason(Code.DATABASE_AWAY, message, unblocks=("the database answers again",)))
+
+    async def sweep(self) -> None:
+        """Write what nobody waits for, unless the database is away: then the journal has it written first."""
+        if not self._state.outage.away and (self._waiting or self._over or self._state.cards.over):
+            await self.write()
+
+    async def forget_lost(self) -> None:
+        """Remove rows of pods that are gone although nobody saw them go.
+
+        Raises:
+            StoreError: the database does not answer.
+        """
+        pods = self._state.pods
+        for uid in await self._bindings.uids():
+            record = pods.get(uid)
+            if record is None or record.finished:
+                self._over.add(uid)
+        await self.flush()
+
+    async def stop(self) -> None:
+        """Write what is left, when the database answers."""
+        with contextlib.suppress(StoreError, TimeoutError):
+            async with asyncio.timeout(_LAST_WORDS_SECONDS):
+                await self.flush()

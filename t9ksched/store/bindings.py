@@ -1,0 +1,118 @@
+"""Which cards each bound pod holds, by the pod's UID: the state of record, which no user can edit.
+
+A row is written before the pod is bound, and removed when the pod has ended. A row whose pod was never bound is
+harmless: it speaks of that UID on that node alone.
+"""
+
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import Connection, delete, select
+from sqlalchemy.engine import RowMapping
+
+from t9ksched.store.database import Database
+from t9ksched.store.rows import BATCH, among, batches, upserting
+from t9ksched.store.tables import binding, meta
+
+COMPLETE: Final = "bindings"
+"""Key in `meta`: every bound pod with cards has a row, but for those that were bound while the database was away."""
+WHOLE: Final = 100
+"""Percent of a card."""
+
+Cards = list[tuple[str, str, tuple[int, ...]]]
+"""Container, resource, indices; init containers may use again what the others hold."""
+
+
+class CardBinding(msgspec.Struct, frozen=True, kw_only=True):
+    """The cards of one pod. `honoured` when its node gave containers the cards that are named to it; else the indices
+    are what was intended. `share` is the percentage of each card that is the pod's.
+    """
+
+    pod_uid: str
+    namespace: str
+    name: str
+    node: str
+    cards: Cards
+    share: int = WHOLE
+    honoured: bool
+    at: datetime
+
+    @property
+    def masks(self) -> dict[str, int]:
+        """Bit masks of the cards by resource."""
+        found: dict[str, int] = {}
+        for _, resource, indices in self.cards:
+            found[resource] = found.get(resource, 0) | sum(1 << index for index in indices)
+        return found
+
+
+class Bindings:
+    """The repository of bindings."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def put(self, rows: Iterable[CardBinding]) -> None:
+        """Write rows, all or none of a thousand; a pod's earlier row is replaced."""
+        for batch in batches(list(rows)):
+            await self.write(batch, ())
+
+    async def write(self, rows: Sequence[CardBinding], over: Collection[str], *, complete: bool = False) -> None:
+        """Write rows and remove those of the pods `over`, in one transaction. With `complete` note there that all bound
+        pods have their row.
+
+        Raises:
+            StoreError: nothing was written, or the answer was lost.
+        """
+
+        def act(connection: Connection) -> None:
+            _PUT.write(connection, rows)
+            if over:
+                connection.execute(delete(binding).where(among(connection, binding.c.pod_uid, over)))
+            if complete:
+                _MARK.write(connection, [_Mark(COMPLETE, True)])
+
+        await self._database.transact(act)
+
+    async def complete(self) -> bool:
+        """Whether a bound pod without a row is one that was bound while the database was away."""
+        async with self._database.read() as connection:
+            query = select(meta.c.value).where(meta.c.key == COMPLETE)
+            return bool((await connection.execute(query)).scalar_one_or_none())
+
+    async def pieces(self) -> AsyncIterator[list[CardBinding]]:
+        """Every row, a thousand at a time, in the order of UIDs: what a scheduler reads when it starts."""
+        last = ""
+        while True:
+            query = select(binding).where(binding.c.pod_uid > last).order_by(binding.c.pod_uid).limit(BATCH)
+            async with self._database.read() as connection:
+                piece = [_card_binding(row) for row in (await connection.execute(query)).mappings()]
+            if not piece:
+                return
+            yield piece
+            last = piece[-1].pod_uid
+
+    async def all(self) -> list[CardBinding]:
+        """Every row, in the order of UIDs."""
+        return [one async for piece in self.pieces() for one in piece]
+
+    async def uids(self) -> list[str]:
+        """The UIDs of all pods that have a row."""
+        async with self._database.read() as connection:
+            return list((await connection.execute(select(binding.c.pod_uid))).scalars())
+
+
+class _Mark(msgspec.Struct, frozen=True):
+    key: str
+    value: Any
+
+
+_PUT: Final = upserting(binding, [column.name for column in binding.columns])
+_MARK: Final = upserting(meta, ["key", "value"])
+
+
+def _card_binding(row: RowMapping) -> CardBinding:
+    values = dict(row)
+    return CardBinding(**values | {"cards": msgspec.convert(values["cards"], Cards)})

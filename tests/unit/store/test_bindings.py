@@ -1,0 +1,95 @@
+"""The cards of bound pods are written and read whole, by UID, and only by the scheduler that leads."""
+
+import sqlite3
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine, text
+
+from t9ksched.store import Store, backup, schema, urls
+from t9ksched.store.bindings import CardBinding
+from t9ksched.store.errors import StoreError
+from t9ksched.store.instance import LeadershipLost
+
+GPU, NPU = "nvidia.com/gpu", "huawei.com/npu"
+AT = datetime(2026, 11, 1, 8, 30, 0, 123456, UTC)
+
+
+def row(uid: str, node: str = "n1", indices: tuple[int, ...] = (0, 3)) -> CardBinding:
+    cards = [("main", GPU, indices), ("main", NPU, (7,)), ("init", GPU, indices[:1])]
+    return CardBinding(pod_uid=uid, namespace="ns", name=f"pod-{uid}", node=node, cards=cards, honoured=True, at=AT)
+
+
+async def test_what_is_written_is_read_back_as_it_was(store: Store) -> None:
+    await store.bindings.put([row("a"), row("b", "n2", (5,))])
+    assert await store.bindings.all() == [row("a"), row("b", "n2", (5,))]
+    assert row("a").masks == {GPU: 0b1001, NPU: 0b10000000}
+    assert [one.share for one in await store.bindings.all()] == [100, 100]
+
+
+async def test_a_later_decision_about_a_pod_replaces_the_earlier_one(store: Store) -> None:
+    await store.bindings.put([row("a"), row("b")])
+    await store.bindings.put([row("a", "n9", (1, 2))])
+    assert await store.bindings.all() == [row("a", "n9", (1, 2)), row("b")]
+
+
+async def test_rows_come_and_go_in_one_transaction(store: Store) -> None:
+    await store.bindings.put([row("a"), row("b")])
+    assert not await store.bindings.complete()
+    await store.bindings.write([row("c")], {"a", "nobody"}, complete=True)
+    assert await store.bindings.uids() == ["b", "c"]
+    assert await store.bindings.complete()
+    await store.bindings.write([], ())
+    assert await store.bindings.uids() == ["b", "c"]
+
+
+async def test_thousands_are_written_and_read_in_pieces(store: Store) -> None:
+    many = [row(f"{number:05d}") for number in range(2500)]
+    await store.bindings.put(many)
+    assert [len(piece) async for piece in store.bindings.pieces()] == [1000, 1000, 500]
+    assert await store.bindings.all() == many
+
+
+async def test_a_former_leader_records_nothing_and_removes_nothing(store: Store) -> None:
+    epoch = await store.instances.lead("http://one", "one")
+    former = store.fenced(lambda: epoch)
+    await former.bindings.put([row("a")])
+    await store.instances.lead("http://two", "two")
+    with pytest.raises(LeadershipLost):
+        await former.bindings.put([row("a", "n2")])
+    with pytest.raises(LeadershipLost):
+        await former.bindings.write([], {"a"})
+    assert await former.bindings.all() == [row("a")]
+
+
+async def test_the_table_comes_and_goes_with_its_rows(address: str) -> None:
+    """After a downgrade and another upgrade what is bound is read from annotations once more."""
+    schema.upgrade(address, "0005")
+    async with await Store.open(address) as store:
+        assert not await store.bindings.complete()
+        await store.bindings.write([row("a")], (), complete=True)
+        await store.meta.set("other", 1)
+    schema.downgrade(address, "0005")
+    with pytest.raises(StoreError):
+        await Store.open(address, migrate=False)
+    engine = create_engine(urls.for_sync(urls.parse(address)))
+    with engine.connect() as connection:
+        assert connection.execute(text("SELECT key FROM meta ORDER BY key")).scalars().all() == ["other"]
+    engine.dispose()
+    async with await Store.open(address) as store:
+        assert await store.bindings.all() == []
+        assert not await store.bindings.complete()
+
+
+async def test_a_backup_does_not_say_that_it_knows_every_bound_pod(tmp_path: Path) -> None:
+    """Pods are bound after it was made; a scheduler that starts on it takes their cards from annotations once."""
+    address, copied = f"sqlite:///{tmp_path}/store.db", tmp_path / "copy.db"
+    async with await Store.open(address) as store:
+        await store.bindings.write([row("a")], (), complete=True)
+    backup.copy(address, copied)
+    async with await Store.open(f"sqlite:///{copied}") as store:
+        assert await store.bindings.all() == [row("a")]
+        assert not await store.bindings.complete()
+    with sqlite3.connect(tmp_path / "store.db") as original:
+        assert original.execute("SELECT count(*) FROM meta WHERE key = 'bindings'").fetchone() == (1,)
