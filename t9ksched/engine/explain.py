@@ -165,8 +165,8 @@ def unrecorded(column: ClassColumn) -> Reason | None:
         return None
     return Reason(
         Code.DATABASE_AWAY,
-        f"the database is away, and which cards a pod gets is written there before it is bound to any of"
-        f" {_count(waits, 'node')} that give{'s' if waits == 1 else ''} cards by index; {matching(match)} besides",
+        f"the database is away, and which cards a pod gets on {_count(waits, 'node')} that would match is written there"
+        f" before it is bound, for cards are given by index there; besides, {matching(match)}",
         nodes={"match": match, DATABASE: waits},
         unblocks=("the database answers again",),
     )

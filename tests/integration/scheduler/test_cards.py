@@ -256,6 +256,6 @@ def reasons(service: SchedulerService, pod: str) -> tuple[Reason, ...]:
 async def plain_node(world: World) -> None:
     """Another node, whose device plugin chooses."""
     labels = {RUN_LABEL: world.run, "counted": "yes"}
-    entry = {"name": f"{world.run}-p", "labels": labels, "allocatable": {"cpu": "8", "memory": "64Gi", GPU: "4"}}
-    (node,) = nodes_from({"nodes": [entry]})
+    entry = {"name": f"{world.run}-p", "labels": labels, "cardMode": names.PLUGIN_CHOOSES}
+    (node,) = nodes_from({"nodes": [entry | {"allocatable": {"cpu": "8", "memory": "64Gi", GPU: "4"}}]})
     await register(world.client, node)
