@@ -65,12 +65,12 @@ async def test_a_former_leader_records_nothing_and_removes_nothing(store: Store)
 
 async def test_the_table_comes_and_goes_with_its_rows(address: str) -> None:
     """After a downgrade and another upgrade what is bound is read from annotations once more."""
-    schema.upgrade(address, "0005")
+    schema.upgrade(address, "0006")
     async with await Store.open(address) as store:
         assert not await store.bindings.complete()
         await store.bindings.write([row("a")], (), complete=True)
         await store.meta.set("other", 1)
-    schema.downgrade(address, "0005")
+    schema.downgrade(address, "0006")
     with pytest.raises(StoreError):
         await Store.open(address, migrate=False)
     engine = create_engine(urls.for_sync(urls.parse(address)))
