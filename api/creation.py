@@ -19,9 +19,9 @@ from api.shapes import from_object
 from api.submission import Item, Object
 from t9ksched.kube.errors import ApiError, NotFound
 from t9ksched.kube.resources import SUBJECTACCESSREVIEWS, Resource
-from t9ksched.model.duration import parse_duration
-from t9ksched.model.names import SCHEDULER_GROUP, SUBMITTED_BY_ANNOTATION, TIME_LIMIT_ANNOTATION
+from t9ksched.model.names import SCHEDULER_GROUP, SUBMITTED_BY_ANNOTATION
 from t9ksched.model.resources import is_card_resource
+from t9ksched.model.timelimit import limit_seconds, shortest
 from t9ksched.store import history
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.errors import StoreError
@@ -168,9 +168,7 @@ async def _record(services: Services, caller: Caller, items: Sequence[Item], mad
 def _acceptance(item: Item, obj: Object, caller: Caller) -> Acceptance:
     meta, payer = obj["metadata"], item.group or item
     totals = item.totals
-    limit: timedelta | None = None
-    if text := (item.obj["metadata"].get("annotations") or {}).get(TIME_LIMIT_ANNOTATION):
-        limit = parse_duration(str(text))
+    limit = shortest(map(limit_seconds, item.limits))
     return Acceptance(
         uid=meta["uid"],
         kind=item.workload.kind,
@@ -182,7 +180,7 @@ def _acceptance(item: Item, obj: Object, caller: Caller) -> Acceptance:
         permitted_by=item.permitted_by,
         queue=payer.workload.queue or None,
         priority=payer.workload.priority,
-        time_limit=limit,
+        time_limit=None if limit is None else timedelta(seconds=limit),
         cards={name: amount for name, amount in totals.items() if is_card_resource(name)},
         requests={name: amount for name, amount in totals.items() if not is_card_resource(name)},
         replicas=sum(part.workload.replicas for part in item.members or (item,)),

@@ -1,24 +1,32 @@
-"""`/apis/v1/workloads/…/actions`: a manager holds, releases or re-prioritises a job that waits.
+"""`/apis/v1/workloads/…/actions`: a manager holds, releases or re-prioritises a job that waits, or changes the time
+limit of one that may run already.
 
-What runs is left alone: holding it would be an eviction, which no button here makes.
+What runs is not held: that would be an eviction, which no button here makes. A submitter may shorten the limit of a job
+of his own, and release one that did not start in time.
 """
+
+from collections.abc import Mapping
+from typing import Any
 
 from fastapi import Request
 from starlette.responses import Response
 
 from api.answers import Json, answer, at, body_of, documented
-from api.auth import Caller, User, guarded
+from api.auth import Actor, Caller, User, guarded
 from api.documents import read_mapping
 from api.kinds import addressed
 from api.leader import LeaderAway
-from api.permits import Eyes
+from api.permits import Eyes, rules_of
 from api.problems import Problem, invalid
-from api.schemas import ControlShape, PriorityBody
+from api.schemas import ControlShape, PriorityBody, UpdateBody
 from api.services import Given, Services
-from api.workloads import from_cluster, not_found
+from api.shapes import FINISHED
+from api.workloads import from_cluster, limit_text, not_found
+from t9ksched.kube.resources import Resource
 from t9ksched.model.errors import FieldError
 from t9ksched.model.queue import MAX_PRIORITY
-from t9ksched.store import history
+from t9ksched.model.timelimit import limit_seconds
+from t9ksched.store import history, tokens
 from t9ksched.store.controls import JobControl
 from t9ksched.store.history import Event
 
@@ -60,8 +68,58 @@ async def prioritise(namespace: str, kind: str, name: str, request: Request, ser
     return answer(_shape(await services.store.controls.prioritise(event, priority)))
 
 
-async def _decided(services: Services, caller: Caller, event: str, namespace: str, kind: str, name: str) -> Event:
-    """The decision as an event, once it is clear that the job is there, waits, and is the caller's to decide about."""
+@router.post(
+    "/update",
+    summary="Change the time limit of a job: its submitter shortens it, a manager of its queue lengthens it too",
+    responses=documented({200: ControlShape}, 400, 403, 404, 409, 413, 422, 503),
+    openapi_extra=body_of(UpdateBody),
+)
+async def update(namespace: str, kind: str, name: str, request: Request, services: Given, caller: Actor) -> Response:
+    body = await read_mapping(request, services.max_body_bytes)
+    faults = [FieldError(key, "is unknown: the field is timeLimit") for key in body if key != "timeLimit"]
+    text = body.get("timeLimit")
+    if not isinstance(text, str) or not text:
+        faults.append(FieldError("timeLimit", f"{text!r} must be a duration such as 2h, or 0 for none"))
+    if faults:
+        raise invalid(faults)
+    seconds = limit_seconds(str(limit_text(str(text))))
+    resource, job = await _seen(services, caller, namespace, kind, name)
+    record = caller.decided.queues.get(str(job.get("queue")))
+    spec = rules_of(record)[0].spec if record is not None else None
+    longest = limit_seconds(spec.max_duration) if spec is not None else None
+    if spec is not None and longest is not None and (seconds is None or seconds > longest):
+        message = f"{text!r} is too long: queue {job['queue']!r} lets jobs run for {spec.max_duration} at most"
+        raise invalid([FieldError("timeLimit", message)])
+    if job["phase"] in FINISHED:
+        raise Problem("Conflict", f"{resource.kind}/{name} is {job['phase']}: its time limit means nothing any more")
+    now = (job.get("timeLimit") or {}).get("seconds")
+    shorter = seconds is not None and (now is None or seconds <= now)
+    if not caller.rules(job.get("queue")) and not (shorter and job.get("submitter") == caller.user):
+        whose = "lengthen the time limit" if job.get("submitter") == caller.user else "change the time limit of others"
+        raise Problem(
+            "Forbidden",
+            f"{caller.user!r} may not {whose} in the queue {job.get('queue')!r}",
+            remedy="ask a manager of the queue",
+        )
+    event = _event(history.JOB_LIMITED, caller, resource, job, namespace, name)
+    return answer(_shape(await services.store.controls.limit(event, seconds or 0)))
+
+
+async def _seen(
+    services: Services, caller: Caller, namespace: str, kind: str, name: str
+) -> tuple[Resource, dict[str, Any]]:
+    """The job, if the caller may know of it.
+
+    Raises:
+        Problem: there is none, or it is not the caller's to see.
+    """
+    resource, job = await _found(services, namespace, kind, name)
+    if not caller.rules(job.get("queue")) and not (await Eyes.of(services, caller)).see(job):
+        raise not_found(resource, namespace, name)
+    return resource, job
+
+
+async def _found(services: Services, namespace: str, kind: str, name: str) -> tuple[Resource, dict[str, Any]]:
     resource = addressed(kind)
     try:
         job = await services.leader.job(namespace, resource.kind, name)
@@ -69,7 +127,15 @@ async def _decided(services: Services, caller: Caller, event: str, namespace: st
         job = None
     if job is None:
         job = (await from_cluster(services, resource, namespace, name))[0]
-    if not caller.rules(job.get("queue")):
+    return resource, job
+
+
+async def _decided(services: Services, caller: Caller, event: str, namespace: str, kind: str, name: str) -> Event:
+    """The decision as an event, once it is clear that the job is there, waits, and is the caller's to decide about."""
+    resource, job = await _found(services, namespace, kind, name)
+    own = job.get("submitter") == caller.user and caller.role != tokens.VIEWER
+    own = own and event == history.JOB_RELEASED and _timed_out(job) and not _held(caller, job)
+    if not caller.rules(job.get("queue")) and not own:
         if not (await Eyes.of(services, caller)).see(job):
             raise not_found(resource, namespace, name)
         raise Problem(
@@ -81,8 +147,23 @@ async def _decided(services: Services, caller: Caller, event: str, namespace: st
         raise Problem(
             "Conflict", f"{resource.kind}/{name} is {job['phase']}: only a job that waits can be decided about"
         )
+    return _event(event, caller, resource, job, namespace, name)
+
+
+def _held(caller: Caller, job: Json) -> bool:
+    """Whether a manager holds the job."""
+    control = caller.decided.controls.get(job["uid"])
+    return control is not None and control.held
+
+
+def _timed_out(job: Mapping[str, Any]) -> bool:
+    """Whether the job waits because it did not start in time: its submitter may have it tried again."""
+    return (job.get("reason") or {}).get("code") == "StartTimedOut"
+
+
+def _event(what: str, caller: Caller, resource: Resource, job: Json, namespace: str, name: str) -> Event:
     return Event(
-        event=event,
+        event=what,
         kind=resource.kind,
         namespace=namespace,
         name=name,
@@ -97,6 +178,7 @@ def _shape(control: JobControl) -> Json:
         "uid": control.uid,
         "held": control.held,
         "priority": control.priority,
+        "timeLimitSeconds": control.time_limit_seconds,
         "by": control.by,
         "at": at(control.at),
     }

@@ -54,6 +54,16 @@ class ReasonShape(Shape):
     message: str
 
 
+class TimeLimitShape(Shape):
+    """How long a job may run, in seconds from when its minimum ran (null: no limit), where that comes from, and whether
+    it is ended then.
+    """
+
+    seconds: int | None
+    source: Literal["job", "queue", "none"]
+    enforced: bool
+
+
 class Job(Shape):
     """A job of any kind, also a plain pod or a PodGroup made by hand."""
 
@@ -75,6 +85,7 @@ class Job(Shape):
     position: int | None
     reason: ReasonShape | None
     expectedStart: dict[str, Any] | None
+    timeLimit: TimeLimitShape
 
 
 class Jobs(Shape):
@@ -118,6 +129,7 @@ class Explanation(Shape):
     holders: list[dict[str, Any]]
     unblocks: list[Any]
     position: int | None
+    warnings: list[dict[str, Any]] = []
     stopped: list[dict[str, Any]] = []
 
 
@@ -277,12 +289,19 @@ class PriorityBody(BaseModel):
     priority: int = Field(ge=0, le=100)
 
 
+class UpdateBody(BaseModel):
+    """What of a job is to be changed: its time limit, such as `2h`; `0` for none."""
+
+    timeLimit: str
+
+
 class ControlShape(Shape):
-    """What was decided about a waiting job."""
+    """What was decided about a job."""
 
     uid: str
     held: bool
     priority: int | None
+    timeLimitSeconds: int | None
     by: str
     at: str
 

@@ -1,11 +1,14 @@
 """A job's JSON from its Kubernetes object: for the answer to a submission, and where the leader cannot be asked."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from api.answers import Json, at
+from t9ksched.model.names import SCHEDULER_NAME, TIME_LIMIT_ANNOTATION
 from t9ksched.model.podgroup import PodGroupSpec
 from t9ksched.model.resources import is_card_resource
+from t9ksched.model.timelimit import TimeLimit, limit_seconds, shortest, time_limit
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.history import Event
 from t9ksched.workloads.shape import Workload
@@ -59,7 +62,20 @@ def from_object(
         "position": None,
         "reason": None,
         "expectedStart": None,
+        "timeLimit": _time_limit(obj, workload, acceptance).to_json(),
     }
+
+
+def _time_limit(obj: Mapping[str, Any], workload: Workload, acceptance: Acceptance | None) -> TimeLimit:
+    """The job's own limit as far as the object and its acceptance say; its queue's is the leader's to tell."""
+    spec, annotations = obj.get("spec") or {}, obj["metadata"].get("annotations") or {}
+    policy = spec if workload.kind in ("Job", "Pod") else spec.get("runPolicy") or {}
+    deadline = policy.get("activeDeadlineSeconds") if isinstance(policy, Mapping) else None
+    own = acceptance.time_limit_seconds if acceptance is not None else None
+    if acceptance is None and workload.scheduler == SCHEDULER_NAME:
+        with suppress(ValueError):
+            own = limit_seconds(str(annotations.get(TIME_LIMIT_ANNOTATION) or ""))
+    return time_limit(shortest((own, deadline if isinstance(deadline, int) else None)), None)
 
 
 def from_event(event: Event) -> Json:

@@ -13,10 +13,10 @@ from api.problems import Problem, invalid, refused
 from t9ksched.admission import Request, judge
 from t9ksched.kube.resources import Resource
 from t9ksched.model.errors import FieldError, Invalid
-from t9ksched.model.names import QUEUE_LABEL, SCHEDULER_NAME, SYSTEM_NAMESPACE
+from t9ksched.model.names import QUEUE_LABEL, SCHEDULER_NAME, SYSTEM_NAMESPACE, TIME_LIMIT_ANNOTATION
 from t9ksched.model.podgroup import PodGroupSpec
 from t9ksched.model.queue import Queue
-from t9ksched.workloads.queueing import with_queue
+from t9ksched.workloads.queueing import set_time_limit, with_queue
 from t9ksched.workloads.read import UnknownKind, read
 from t9ksched.workloads.registry import KINDS
 from t9ksched.workloads.shape import Template, Workload
@@ -33,6 +33,7 @@ class Wish:
     namespace: str | None = None
     queue: str | None = None
     priority: int | None = None
+    time_limit: str | None = None
 
 
 @dataclass(slots=True)
@@ -67,6 +68,14 @@ class Item:
     def is_job(self) -> bool:
         """Whether users see it as a job of its own; a pod of a group is part of that group."""
         return self.ours and self.workload.group is None
+
+    @property
+    def limits(self) -> list[str]:
+        """The time limits that it asks for in annotations, of Kubernetes' own kinds also in those of their pods."""
+        found = [self.obj["metadata"].get("annotations") or {}]
+        if KINDS[self.resource.kind].pod:
+            found += [template.metadata.get("annotations") or {} for template in self.workload.templates]
+        return [str(text) for each in found if (text := each.get(TIME_LIMIT_ANNOTATION))]
 
     @property
     def needs(self) -> dict[str, int]:
@@ -113,6 +122,8 @@ def prepare(documents: Sequence[tuple[str, Any]], wish: Wish) -> list[Item]:
         seen.add(key)
     _join_groups(items)
     for item in items:
+        if wish.time_limit is not None and item.is_job:
+            set_time_limit(item.obj, wish.time_limit)
         if wish.priority is not None and item.ours and item.resource.kind in ("Pod", "Job") and item.group is None:
             text = f"a {item.resource.kind} has no priority: leave it out, or put its pods in a PodGroup"
             faults.append(FieldError("priority", text))

@@ -22,7 +22,7 @@ from api.hiding import Others, name_others
 from api.kinds import addressed
 from api.leader import LeaderAway
 from api.permits import Eyes, Place, may_caller_use, rules_of, usable
-from api.problems import Problem, from_kube, refused
+from api.problems import Problem, from_kube, invalid, refused
 from api.queueshapes import stops_now
 from api.schemas import Explanation, HistoryPage, Job, Jobs, Shape, Submitted
 from api.services import Given, Services
@@ -36,6 +36,7 @@ from t9ksched.kube.resources import PODGROUPS, Resource
 from t9ksched.model.errors import FieldError, Invalid
 from t9ksched.model.names import DEFAULT_QUEUE, SCHEDULER_NAME
 from t9ksched.model.quantity import to_units
+from t9ksched.model.timelimit import limit_seconds
 from t9ksched.store import history
 from t9ksched.store.history import Event
 from t9ksched.store.jobs import JobRecord
@@ -68,10 +69,14 @@ async def submit(
     priority: Annotated[
         int | None, Query(ge=0, le=100, description="Within the queue; wins over the object's own")
     ] = None,
+    time_limit: Annotated[
+        str | None, Query(alias="timeLimit", description="Such as 4h; wins over the object's own", max_length=100)
+    ] = None,
     dry_run: Annotated[bool, Query(alias="dryRun", description="Check everything, create nothing")] = False,
 ) -> Response:
     body = await read_body(request, services.max_body_bytes)
-    items = prepare(parse(body, request.headers.get("content-type", "")), Wish(namespace, queue, priority))
+    wish = Wish(namespace, queue, priority, limit_text(time_limit))
+    items = prepare(parse(body, request.headers.get("content-type", "")), wish)
     try:
         await _judge(services, caller, items)
         warnings = await about_jobs(services, caller, items)
@@ -188,6 +193,20 @@ async def cancel(namespace: str, kind: str, name: str, services: Given, caller: 
     await _see(services, caller, job, resource, name)
     await delete_job(services, caller, resource, job)
     return answer(job)
+
+
+def limit_text(text: str | None, path: str = "timeLimit") -> str | None:
+    """A time limit as somebody wrote it.
+
+    Raises:
+        Problem: it cannot be read.
+    """
+    if text is not None:
+        try:
+            limit_seconds(text)
+        except ValueError as error:
+            raise invalid([FieldError(path, str(error))]) from None
+    return text
 
 
 async def _see(services: Services, caller: Caller, job: Json, resource: Resource, name: str) -> Eyes:

@@ -10,7 +10,7 @@ from t9ksched.admission.verdict import ALLOWED, INVALID_FIELD, Verdict, invalid
 Rule = Callable[[Request], Verdict]
 
 RULES: Final[tuple[Rule, ...]] = (
-    rules.time_limit_readable,
+    rules.time_limit_allowed,
     rules.claims_supported,
     rules.card_names_fit,
     rules.queue_exists,

@@ -96,16 +96,24 @@ def within_quota(request: Request) -> Verdict:
     return ALLOWED
 
 
-def time_limit_readable(request: Request) -> Verdict:
-    """The time limit, if given, is a duration."""
-    text = request.annotations.get(TIME_LIMIT_ANNOTATION)
-    if text is None:
-        return ALLOWED
-    try:
-        parse_duration(str(text))
-    except ValueError as error:
-        return invalid([FieldError(child(request.annotations_path, TIME_LIMIT_ANNOTATION), str(error))])
-    return ALLOWED
+def time_limit_allowed(request: Request) -> Verdict:
+    """A time limit, if given, is a duration and not longer than the queue's maxDuration; `0`, for none, is longer."""
+    longest = request.queue.spec.duration if request.queue is not None else None
+    faults = []
+    for path, annotations in _annotations(request):
+        text = annotations.get(TIME_LIMIT_ANNOTATION)
+        if text is None:
+            continue
+        where = child(path, TIME_LIMIT_ANNOTATION)
+        try:
+            length = parse_duration(str(text))
+        except ValueError as error:
+            faults.append(FieldError(where, str(error)))
+            continue
+        if longest is not None and request.queue is not None and text and (length is None or length > longest):
+            allowed = f"queue {request.queue.name!r} lets jobs run for {request.queue.spec.max_duration} at most"
+            faults.append(FieldError(where, f"{text!r} is too long: {allowed}"))
+    return invalid(faults, "write a time limit such as 4h, within what the queue allows") if faults else ALLOWED
 
 
 def claims_supported(request: Request) -> Verdict:
@@ -145,6 +153,15 @@ def _named(template: Template, part: str) -> Iterator[tuple[str, str, Mapping[st
 def _asks_for_cards(resources: Mapping[str, Mapping[str, object]]) -> bool:
     asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
     return any(is_card_resource(name) and str(amount) != "0" for name, amount in asked.items())
+
+
+def _annotations(request: Request) -> Iterator[tuple[str, Mapping[str, object]]]:
+    """Path and annotations of the object and of its pod templates, each once."""
+    yield request.annotations_path, request.annotations
+    for template in request.templates:
+        path = f"{template.path.removesuffix('spec')}metadata.annotations"
+        if path != request.annotations_path:
+            yield path, template.metadata.get("annotations") or {}
 
 
 def _containers(request: Request) -> Iterator[tuple[str, Mapping[str, Mapping[str, object]]]]:

@@ -53,7 +53,7 @@ class _Reader:
         self._faults: list[FieldError] = []
 
     def policy(self, root: yaml.Node) -> Policy:
-        fields = dict(self._fields(root, "", ("actions", "tiers", "preempt")))
+        fields = dict(self._fields(root, "", ("actions", "tiers", "preempt", "startTimeout")))
         actions = self._actions(fields.get("actions"), root)
         plugins = self._all_plugins(fields.get("tiers"), root)
         if "preempt" in actions and "resource" not in plugins:
@@ -70,6 +70,8 @@ class _Reader:
                 self._arguments(node, path, ())
         uses = self._uses(plugins, fields.get("tiers", root))
         preemption = self._preempt(fields.get("preempt"))
+        timeout = fields.get("startTimeout")
+        start = self._seconds(timeout, "startTimeout") if timeout is not None else Policy().start_timeout_seconds
         if self._faults:
             raise Invalid(self._faults)
         queue_order = [name for name in plugins if name in QUEUE_ORDER or isinstance(_made(uses, name), QueueOrder)]
@@ -83,6 +85,7 @@ class _Reader:
             tuple(gang_order),
             tuple(uses.values()),
             cardless,
+            start_timeout_seconds=start,
         )
 
     def _uses(self, plugins: dict[str, tuple[yaml.Node | None, str]], tiers: yaml.Node) -> dict[str, PluginUse]:

@@ -70,6 +70,7 @@ class Policy:
         binpack: None when the plugin is off; nodes then tie and the first by name is taken.
         preemption: how `preempt` goes about it.
         plugins: plugins of installed packages, in the order in which they are listed.
+        start_timeout_seconds: a gang whose minimum does not run so long after it was bound is evicted; 0: never.
     """
 
     actions: tuple[str, ...] = ("allocate",)
@@ -80,3 +81,4 @@ class Policy:
     gang_order: tuple[str, ...] = ("basic",)
     plugins: tuple[PluginUse, ...] = ()
     cardless_weight: int = CARDLESS_WEIGHT
+    start_timeout_seconds: int = 900

@@ -115,6 +115,7 @@ class PodSpec(msgspec.Struct, gc=False, rename="camel"):
     resource_claims: list[dict[str, Any]] | None = None
     host_network: bool | None = None
     priority: int | None = None
+    active_deadline_seconds: int | None = None
 
 
 class PodStatus(msgspec.Struct, gc=False, rename="camel"):

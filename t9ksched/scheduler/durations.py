@@ -8,41 +8,23 @@ priority are exempt.
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
-from t9ksched.kube.errors import ApiError, Conflict, Forbidden, NotFound
-from t9ksched.kube.port import ClusterPort, Object
-from t9ksched.kube.resources import PODS, Resource, by_kind
-from t9ksched.model.names import BATCH_GROUP, EVENT_MAX_DURATION_EXCEEDED, PLATFORM_GROUP
+from t9ksched.kube.errors import ApiError, Conflict, NotFound
+from t9ksched.model.names import EVENT_MAX_DURATION_EXCEEDED
 from t9ksched.model.queue import QueueSpec
+from t9ksched.model.reasons import Code
+from t9ksched.scheduler.narrator import Narrator
 from t9ksched.scheduler.notices import Notices
-from t9ksched.scheduler.records import GangRecord, PodRecord
+from t9ksched.scheduler.records import GangRecord, PodRecord, timestamp
 from t9ksched.scheduler.state import ClusterState
+from t9ksched.scheduler.stopping import Stopper
+from t9ksched.store.history import MAX_DURATION_EXCEEDED
 
 log = structlog.get_logger(__name__)
 
-_PAUSED: Final = {"spec": {"runMode": {"pause": {"enabled": True}}}}
-STOPS: Final[dict[tuple[str, str], Any]] = {
-    ("apps", "Deployment"): {"spec": {"replicas": 0}},
-    ("apps", "StatefulSet"): {"spec": {"replicas": 0}},
-    ("apps", "ReplicaSet"): {"spec": {"replicas": 0}},
-    ("batch", "Job"): {"spec": {"suspend": True}},
-    (BATCH_GROUP, "MPIJob"): _PAUSED,
-    (BATCH_GROUP, "ColossalAIJob"): _PAUSED,
-    (BATCH_GROUP, "DeepSpeedJob"): _PAUSED,
-    (BATCH_GROUP, "GenericJob"): _PAUSED,
-    (BATCH_GROUP, "PyTorchTrainingJob"): _PAUSED,
-    (BATCH_GROUP, "TensorFlowTrainingJob"): _PAUSED,
-    (BATCH_GROUP, "XGBoostTrainingJob"): _PAUSED,
-    (PLATFORM_GROUP, "Notebook"): {"spec": {"suspend": True}},
-    (PLATFORM_GROUP, "TensorBoard"): {"spec": {"suspend": True}},
-    (PLATFORM_GROUP, "MLService"): {"spec": {"runMode": "paused"}},
-    (PLATFORM_GROUP, "SimpleMLService"): {"spec": {"replicas": 0}},
-}
-"""By group and kind: the merge patch that makes its pods go away and stay away."""
-_DEEPEST: Final = 8
 _GANGS_A_SLICE: Final = 500
 _LOOK_NS: Final = 200_000
 """Nanoseconds between two looks at a group for each group there is: ten seconds at 50,000, a look a second at 5,000."""
@@ -59,15 +41,18 @@ def deadline(pod: PodRecord, spec: QueueSpec) -> int | None:
 class DurationKeeper:
     """Ends what runs too long; called by housekeeping."""
 
-    def __init__(self, client: ClusterPort, state: ClusterState, notices: Notices, clock: Callable[[], int]) -> None:
-        self._client = client
+    def __init__(
+        self, state: ClusterState, stopper: Stopper, notices: Notices, narrator: Narrator, clock: Callable[[], int]
+    ) -> None:
+        self._stopper = stopper
         self._state = state
         self._notices = notices
+        self._narrator = narrator
         self._clock = clock
         self._next = 0
 
-    def overdue(self, gangs: Iterable[GangRecord]) -> Iterator[tuple[PodRecord, str]]:
-        """Pods of these groups over their queue's limit, each with the limit as written."""
+    def overdue(self, gangs: Iterable[GangRecord]) -> Iterator[tuple[PodRecord, QueueSpec]]:
+        """Pods of these groups over their queue's limit, each with the queue that sets it."""
         now = self._clock()
         limits = {name: queue.spec for name, queue in self._state.queues.items() if queue.spec.duration is not None}
         if not limits:
@@ -79,7 +64,7 @@ class DurationKeeper:
             for pod in gang.members.values():
                 end = deadline(pod, spec)
                 if end is not None and now > end and not (pod.finished or pod.deleting):
-                    yield pod, spec.max_duration
+                    yield pod, spec
 
     async def sweep(self) -> int:
         """End every overdue pod; how many objects were told to stop. Looks less often where there are many groups."""
@@ -88,69 +73,49 @@ class DurationKeeper:
             return 0
         gangs = list(self._state.gangs.values())
         self._next = now + len(gangs) * _LOOK_NS
-        found: list[tuple[PodRecord, str]] = []
+        found: list[tuple[PodRecord, QueueSpec]] = []
         for start in range(0, len(gangs), _GANGS_A_SLICE):
             found += self.overdue(gangs[start : start + _GANGS_A_SLICE])
             await asyncio.sleep(0)
         return await self._end(found)
 
-    async def _end(self, overdue: list[tuple[PodRecord, str]]) -> int:
+    async def _end(self, overdue: list[tuple[PodRecord, QueueSpec]]) -> int:
         told: set[str] = set()
-        for pod, limit in overdue:
+        for pod, spec in overdue:
+            message = _why(pod, spec)
             try:
-                resource, target = await self._highest(pod)
+                resource, target = await self._stopper.highest(pod)
                 uid = target["metadata"]["uid"]
                 if uid in told:
                     continue
                 told.add(uid)
-                await self._stop(resource, target)
+                await self._stopper.stop(resource, target, EVENT_MAX_DURATION_EXCEEDED, message)
             except (NotFound, Conflict):
                 continue  # gone already, or changed: the next sweep looks again
             except ApiError as error:
                 log.warning("pod over its time not ended, trying again", pod=pod.key, error=str(error))
                 continue
-            message = f"pod {pod.name} ran longer than its queue's maxDuration of {limit}"
             self._notices.event(target, EVENT_MAX_DURATION_EXCEEDED, message, warning=True)
-            log.info("over maxDuration", pod=pod.key, limit=limit, stopped=target["kind"])
+            log.info("over maxDuration", pod=pod.key, limit=spec.max_duration, stopped=target["kind"])
+            self._remember(pod, message)
         return len(told)
 
-    async def _stop(self, resource: Resource, target: Object) -> None:
-        meta = target["metadata"]
-        if resource is PODS:
-            await self._client.delete(PODS, meta["name"], meta["namespace"], uid=meta["uid"])
+    def _remember(self, pod: PodRecord, message: str) -> None:
+        """Its job says from now on why it does not run: in history, in its PodGroup's conditions and when asked."""
+        gang = pod.gang
+        if gang is None or not gang.uid:
             return
-        patch = STOPS[resource.group, resource.kind]
-        await self._client.patch(resource, meta["name"], meta["namespace"], {"metadata": {"uid": meta["uid"]}} | patch)
+        before = self._state.clocks.of(gang)
+        if before is not None and before.run.ended_code == Code.MAX_DURATION_EXCEEDED:
+            return  # told with the first of its pods
+        self._state.note_end(gang, Code.MAX_DURATION_EXCEEDED, message, self._clock())
+        self._narrator.ended(gang, MAX_DURATION_EXCEEDED, message, self._clock())
 
-    async def _highest(self, pod: PodRecord) -> tuple[Resource, Object]:
-        """The highest owner that can be told to stop, else the pod itself."""
-        best: tuple[Resource, Object] = (
-            PODS,
-            {
-                "apiVersion": "v1",
-                "kind": "Pod",
-                "metadata": {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid},
-            },
-        )
-        owner = pod.owner and {"apiVersion": pod.owner.api_version, "kind": pod.owner.kind, "name": pod.owner.name}
-        for _ in range(_DEEPEST):
-            if not owner:
-                break
-            try:
-                resource = by_kind(owner["apiVersion"], owner["kind"])
-            except KeyError:
-                break
-            try:
-                item = await self._client.get(resource, owner["name"], pod.namespace)
-            except Forbidden:
-                break  # nothing that we may look at, so nothing that we may stop
-            item.setdefault("apiVersion", owner["apiVersion"])
-            item.setdefault("kind", owner["kind"])
-            if (resource.group, resource.kind) in STOPS:
-                best = resource, item
-            references = item["metadata"].get("ownerReferences") or []
-            owner = next((reference for reference in references if reference.get("controller")), None)
-        return best
+
+def _why(pod: PodRecord, spec: QueueSpec) -> str:
+    since, what = (pod.created, "creation") if spec.max_duration_from == "Creation" else (pod.started, "start")
+    limit = f"its queue's maxDuration of {spec.max_duration}"
+    return f"pod {pod.name} reached {limit}, counted from its {what} at {timestamp(since)}"
 
 
 def _nanoseconds(length: timedelta) -> int:

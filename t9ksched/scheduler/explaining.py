@@ -8,11 +8,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from t9ksched.model.errors import child
+from t9ksched.model.names import TIME_LIMIT_ANNOTATION
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.charges import Charge
 from t9ksched.scheduler.durations import deadline
+from t9ksched.scheduler.limits import limit_warning, own_limit
 from t9ksched.scheduler.records import FINISHED, PodRecord, timestamp
-from t9ksched.scheduler.shapes import JobView, Json, identity, job_shape, phase, quantities
+from t9ksched.scheduler.shapes import JobView, Json, identity, job_shape, phase, quantities, why_ended
 from t9ksched.scheduler.state import ClusterState
 
 _MOST_HOLDERS: Final = 20
@@ -38,7 +41,9 @@ async def explanation(view: JobView, state: ClusterState, pod: PodRecord | None 
     """
     gangs = view.gangs if pod is None else [gang for gang in view.gangs if gang is pod.gang]
     reasons = [reason for gang in gangs for reason in gang.reasons]
-    now = phase(view) if pod is None else pod.phase
+    now = phase(view, state) if pod is None else pod.phase
+    if not reasons:
+        reasons = _stopped(view, state, now)
     if now in FINISHED:
         verdict = "Finished"
     elif any(reason.refused for reason in reasons):
@@ -69,7 +74,22 @@ async def explanation(view: JobView, state: ClusterState, pod: PodRecord | None 
         else [],
         "unblocks": list(dict.fromkeys(text for reason in reasons for text in reason.unblocks)),
         "position": next((gang.position for gang in view.gangs if gang.position is not None), None),
+        "warnings": [
+            {"path": child("metadata.annotations", TIME_LIMIT_ANNOTATION), "message": text, "nearest": None}
+            for text in dict.fromkeys(limit_warning(state, gang) for gang in view.gangs)
+            if text
+        ],
     }
+
+
+def _stopped(view: JobView, state: ClusterState, now: str) -> list[Reason]:
+    """Why a job that was paused, or ended by a limit, does not run."""
+    if (ended := why_ended(state, view.uid)) is not None:
+        return [ended]
+    if now != "Paused":
+        return []
+    message = "it is paused or suspended: its pods are made when it is resumed"
+    return [Reason(Code.PAUSED, message, unblocks=("the job is resumed",))]
 
 
 @dataclass(slots=True)
@@ -144,5 +164,8 @@ def _add(held: _Held, state: ClusterState, charge: Charge, pod: PodRecord, amoun
         held.amounts[resource] = held.amounts.get(resource, 0) + amount
         held.cards += counts.get(resource, 0)
     queue = state.queues.get(charge.queue)
-    end = deadline(pod, queue.spec) if queue is not None else None
+    ends = [deadline(pod, queue.spec) if queue is not None else None]
+    if pod.gang is not None:
+        ends.append(state.clocks.end(pod.gang, own_limit(state, pod.gang)))
+    end = min((one for one in ends if one is not None), default=None)
     held.until = None if end is None or held.until is None else max(held.until, end)

@@ -128,7 +128,14 @@ def job_record(job: JobObject, kind: Resource) -> JobRecord:
         phase=str(job.status.get("phase") or _batch_phase(conditions, job.status)),
         message=str(done.get("message") or ""),
         finished=nanoseconds(str(done.get("lastTransitionTime") or "")),
+        limit_text=str((meta.annotations or {}).get(names.TIME_LIMIT_ANNOTATION, "")),
+        deadline=_deadline(job.spec if kind is JOBS else job.spec.get("runPolicy") or {}),
     )
+
+
+def _deadline(policy: dict[str, Any]) -> int | None:
+    seconds = policy.get("activeDeadlineSeconds")
+    return seconds if isinstance(seconds, int) and seconds > 0 else None
 
 
 def _batch_phase(conditions: dict[Any, Any], status: dict[str, Any]) -> str:

@@ -14,6 +14,7 @@ from t9ksched.scheduler.durations import DurationKeeper
 from t9ksched.scheduler.integrity import Integrity
 from t9ksched.scheduler.promises import PromiseKeeper
 from t9ksched.scheduler.state import ClusterState
+from t9ksched.scheduler.timekeeper import TimeKeeper
 from t9ksched.store.errors import StoreError
 from t9ksched.store.history import RELEASED, Event
 from t9ksched.store.spans import Span
@@ -42,7 +43,9 @@ class Housekeeping:
         retention: timedelta,
         *,
         observe: bool = False,
+        timekeeper: TimeKeeper | None = None,
     ) -> None:
+        self._timekeeper = timekeeper
         self._observe = observe
         self._state = state
         self._store = store
@@ -63,6 +66,8 @@ class Housekeeping:
         if not self._observe:
             add(self._integrity.sweep, "interval", seconds=5, id="gangs", **options)
             add(self._durations.sweep, "interval", seconds=1, id="durations", **options)
+            if self._timekeeper is not None:
+                add(self._timekeeper.sweep, "interval", seconds=1, id="time limits", **options)
             add(self._promises.sweep, "interval", seconds=5, id="promises", **options)
             add(self._cards.sweep, "interval", seconds=1, id="cards", **options)
         add(self.clean_up, "interval", hours=1, id="clean-up", next_run_time=first, **options)

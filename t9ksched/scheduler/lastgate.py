@@ -19,6 +19,7 @@ from t9ksched.model.names import ENDLESS_KINDS, QUEUE_LABEL
 from t9ksched.model.queue import Queue
 from t9ksched.model.reasons import Reason
 from t9ksched.model.resources import is_card_resource
+from t9ksched.scheduler.limits import limit_agreed
 from t9ksched.scheduler.owners import Root, exceeds
 from t9ksched.scheduler.records import GangRecord, PodRecord, natural
 from t9ksched.scheduler.refusals import refused, turned_away, unknown, withdrawn
@@ -233,6 +234,7 @@ class LastGate:
             submitter=source.submitter if source else None,
             groups=list(source.groups) if source else [],
             permitted_by=access.rule,
+            time_limit=limit_agreed(state, gang, queue),
             group_uid=None if gang.virtual else gang.uid,
             group_name=None if gang.virtual else gang.name,
             accepted_at=_moment(now),

@@ -174,6 +174,15 @@ class Narrator:
         self._note(history.TAKEN_BACK, gang, now, {"message": message})
         self._notices.gang(gang, names.EVENT_GANG_TAKEN_BACK, message, warning=True)
 
+    def ended(self, gang: GangRecord, event: str, message: str, now: int, *, notice: str = "") -> None:
+        """The job of a group was ended by a limit, or did not start in time: `event` is for history, `notice`, if any,
+        the reason of an event on the job.
+        """
+        self._note(event, gang, now, {"message": message})
+        if notice:
+            self._notices.gang(gang, notice, message, warning=True)
+        self._tell(identity(gang)[0], due=True)  # a single pod is gone in a moment, and its end would not be told
+
     def turned_away(self, refused: TurnedAway, now: int) -> None:
         """A node did not admit a member that was bound to it."""
         detail = {"pod": refused.pod, "node": refused.node, "message": refused.why}

@@ -27,6 +27,7 @@ from t9ksched.scheduler.budgets import Budgets
 from t9ksched.scheduler.cardbook import CardBook
 from t9ksched.scheduler.charges import Charges
 from t9ksched.scheduler.claims import claim_names
+from t9ksched.scheduler.clocks import Clocks
 from t9ksched.scheduler.counts import Counts
 from t9ksched.scheduler.gates import gates
 from t9ksched.scheduler.namespaces import Namespaces
@@ -79,6 +80,7 @@ class Observed:
         self.permissions = Permissions(self.namespaces, self.acceptances, self.owners)
         self.holds: dict[str, Hold] = {}
         self.counts = Counts()
+        self.clocks = Clocks()
         self.changed_gangs: OrderedSet[GangRecord] = OrderedSet()
         self.changed_queues: OrderedSet[str] = OrderedSet()
         self.changed_jobs: OrderedSet[str] = OrderedSet()
@@ -197,6 +199,11 @@ class Observed:
         record.phase = intern(pod.status.phase or "Pending")
         record.deleting = pod.metadata.deletion_timestamp is not None
         record.started = nanoseconds(pod.status.start_time or "")
+        limit_text = (pod.metadata.annotations or NOTHING).get(names.TIME_LIMIT_ANNOTATION, "")
+        if limit_text != record.limit_text:
+            record.limit_text = intern(limit_text)
+            self._gang_changed(record.gang)
+        record.active_deadline = pod.spec.active_deadline_seconds
         if pod.spec.node_name and not record.node:
             record.node = intern(pod.spec.node_name)
             if record.assumed and record.assumed != record.node:
@@ -356,6 +363,7 @@ class Observed:
             self.gangs_by_uid[meta.uid] = gang
         gang.created = nanoseconds(meta.creation_timestamp)
         gang.levels = levels((meta.annotations or {}).get(names.TOPOLOGY_KEY_ANNOTATION, ""))
+        gang.limit_text = (meta.annotations or {}).get(names.TIME_LIMIT_ANNOTATION, "")
         gang.owner = meta.controller
         if gang.owner is not None:
             self._by_owner[gang.owner.uid][gang] = None
@@ -458,11 +466,13 @@ class Observed:
     def settle(self) -> None:
         """Look once at every group that changed: does it run, does it wait. A thousand events cost one look."""
         changed, self._unsettled = self._unsettled, OrderedSet()
+        if self.clocks.followed:
+            self.clocks.changed.update(changed)
         for gang in changed:
             if gang.virtual:
                 self._settle_single(gang)
                 continue
-            if not gang.ran and gang.uid and gang.complete(bound=True):
+            if not gang.ran and gang.uid and gang.complete(bound=True) and not self.clocks.leaving(gang):
                 gang.ran = gang.scheduled = True
                 gang.evicted = None
             if gang.uid and gang.unnoted and gang.placed_count():
@@ -546,6 +556,10 @@ class Observed:
                 if gang.virtual and gang.spec.priority != job.priority:
                     gang.spec = replace(gang.spec, priority=job.priority)
                     self._gang_changed(gang)
+        elif (known.limit_text, known.phase) != (job.limit_text, job.phase):
+            for gang in self.gangs_of_owner(job.uid):
+                self._gang_changed(gang)  # it may be paused, or resume with another time limit
+            self._on_change()
         self.changed_jobs.add(job.uid)
         self.unindexed.add(job.uid)
 

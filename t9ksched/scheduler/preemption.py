@@ -258,6 +258,8 @@ class Evictor:
                     case Evicted():
                         self._asked.add(pod.uid)
                         gang.changes += 1
+                        if not any(one.holds and one.uid not in self._asked for one in gang.members.values()):
+                            self._state.clocks.start_anew(gang)  # it went whole: its next run is timed anew
                         self.tenants.note(identity(gang)[0], eviction.by, now)
                         self._narrator.preempted(gang, pod.name, eviction.by, eviction.why, now)
                         return

@@ -6,7 +6,7 @@ PodGroup with its members, or the virtual group of a single pod; it knows when i
 
 import re
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -113,6 +113,10 @@ class PodRecord(msgspec.Struct, eq=False):
     accepted: bool = False
     """It is one of the pods that were accepted with its owner."""
     gang: "GangRecord | None" = None
+    limit_text: str = ""
+    """Its annotation `time-limit`."""
+    active_deadline: int | None = None
+    """Its activeDeadlineSeconds, which its kubelet enforces."""
     retry_at: int = 0
     refusals: int = 0
 
@@ -159,6 +163,8 @@ class GangRecord(msgspec.Struct, eq=False):
     virtual: bool = False
     spec: PodGroupSpec = msgspec.field(default_factory=PodGroupSpec)
     spec_faults: str = ""
+    limit_text: str = ""
+    """The annotation `time-limit` of the PodGroup."""
     levels: tuple[str, ...] = (HOSTNAME,)
     """Node labels, narrow to wide, that `topologyPolicy` speaks of."""
     created: int = 0
@@ -223,7 +229,7 @@ class GangRecord(msgspec.Struct, eq=False):
 
     def terms(self) -> tuple[object, ...]:
         """What of its PodGroup decides about its members."""
-        return self.uid, self.created, self.levels, self.owner, self.spec, self.spec_faults
+        return self.uid, self.created, self.levels, self.owner, self.spec, self.spec_faults, self.limit_text
 
     def living(self) -> Iterable[PodRecord]:
         """Members that count: not failed, and not going away without a place."""
@@ -258,6 +264,15 @@ class GangRecord(msgspec.Struct, eq=False):
             return False
         others = [pod for uid, pod in self.members.items() if uid not in besides]
         return not self._minimum(pod for pod in others if pod.placed and not pod.deleting)
+
+    def runs(self, without: Collection[str] = ()) -> bool:
+        """Whether the minimum, roles included, runs or has succeeded; pods of these UIDs do not count."""
+        roles = Counter(
+            pod.role
+            for pod in self.members.values()
+            if pod.phase in ("Running", "Succeeded") and not pod.deleting and pod.uid not in without
+        )
+        return roles.total() >= self.spec.min_member and all(roles[role] >= least for role, least in self.spec.roles)
 
     def snapshot(self) -> Gang | None:
         """The gang for the engine, None when no member needs a place. Built again only when something changed."""
@@ -369,3 +384,7 @@ class JobRecord:
     phase: str
     message: str = ""
     finished: int = 0
+    limit_text: str = ""
+    """Its annotation `time-limit`."""
+    deadline: int | None = None
+    """Its activeDeadlineSeconds, which its own controller enforces."""

@@ -44,6 +44,8 @@ from t9ksched.scheduler.promises import PromiseKeeper
 from t9ksched.scheduler.queuestatus import QueueStatuses
 from t9ksched.scheduler.state import ClusterState
 from t9ksched.scheduler.status import StatusWriter
+from t9ksched.scheduler.stopping import Stopper
+from t9ksched.scheduler.timekeeper import TimeKeeper
 from t9ksched.scheduler.vocabulary import Names
 from t9ksched.store.errors import StoreError
 from t9ksched.store.instance import LeadershipLost
@@ -136,11 +138,35 @@ class SchedulerService:
             clock,
             timeout=gang_bind_timeout,
             recovery=gang_recovery_timeout,
-            most_grace=lambda: self.loop.policy.preemption.max_grace_seconds,
+            most_grace=self._most_grace,
         )
-        durations = DurationKeeper(client, self.state, notices, clock)
+        stopper = Stopper(client, clock, self._most_grace)
+        durations = DurationKeeper(self.state, stopper, notices, self._narrator, clock)
+        timekeeper: TimeKeeper | None = None
+        if not observe:
+            timekeeper = TimeKeeper(
+                client,
+                self.state,
+                stopper,
+                self._narrator,
+                notices,
+                store.runs,
+                clock,
+                lambda: self.loop.policy.start_timeout_seconds,
+                self._most_grace,
+                recovery=gang_recovery_timeout,
+            )
         self._housekeeping = Housekeeping(
-            self.state, store, integrity, durations, self._promises, self._cards, clock, retention, observe=observe
+            self.state,
+            store,
+            integrity,
+            durations,
+            self._promises,
+            self._cards,
+            clock,
+            retention,
+            observe=observe,
+            timekeeper=timekeeper,
         )
         self._feeds = Feeds(client, self.state, self._projection, self._seen)
         self._jobs = JobIndex(self.state)
@@ -154,6 +180,10 @@ class SchedulerService:
     def address(self) -> str:
         """Base URL of `/internal/v1`, once it is served."""
         return self._internal.address
+
+    def _most_grace(self) -> int:
+        """The longest time, in seconds, that an evicted pod gets to end, as the policy has it now."""
+        return self.loop.policy.preemption.max_grace_seconds
 
     def _changed(self) -> None:
         self.loop.wake()
@@ -251,6 +281,7 @@ class SchedulerService:
             await self._directions.load()
             await self._promises.restore(self._clock())
             await self._cards.restore()
+            self.state.clocks.restore(await self._store.runs.all())
             await self._evictor.tenants.restore(self._store.history, self._clock())
         except LeadershipLost:
             raise

@@ -13,11 +13,15 @@ from typing import Any
 from t9ksched.engine.nodes import LARGEST
 from t9ksched.model import names
 from t9ksched.model.quantity import from_units
+from t9ksched.model.reasons import Code, Reason
+from t9ksched.model.timelimit import written
 from t9ksched.model.volumes import FREE_PREFIX
 from t9ksched.scheduler import records
 from t9ksched.scheduler.charges import Charge, indices
+from t9ksched.scheduler.limits import limit_of
 from t9ksched.scheduler.records import FINISHED, GangRecord, JobRecord, PodRecord
 from t9ksched.scheduler.state import ClusterState
+from t9ksched.scheduler.stopping import STOPS
 
 Json = dict[str, Any]
 timestamp = lru_cache(maxsize=4096)(records.timestamp)
@@ -89,7 +93,7 @@ def _nameless(state: ClusterState, key: str) -> GangRecord | None:
 def phase_now(state: ClusterState, uid: str) -> str | None:
     """The phase of the job of that UID; None when there is none."""
     record, gangs = state.jobs.get(uid), _groups(state, uid)
-    return None if record is None and not gangs else _phase(record, gangs)
+    return None if record is None and not gangs else _phase(state, uid, record, gangs)
 
 
 def on_its_way(state: ClusterState, uid: str) -> bool:
@@ -97,14 +101,32 @@ def on_its_way(state: ClusterState, uid: str) -> bool:
     return any(pod.assumed for gang in _groups(state, uid) for pod in gang.members.values())
 
 
-def phase(view: JobView) -> str:
+def phase(view: JobView, state: ClusterState) -> str:
     """The job's own phase where its controller keeps one, else what its pods say."""
-    return _phase(view.record, view.gangs)
+    return _phase(state, view.uid, view.record, view.gangs)
 
 
-def _phase(record: JobRecord | None, gangs: Iterable[GangRecord]) -> str:
+def why_ended(state: ClusterState, uid: str) -> Reason | None:
+    """Why a limit ended the job of that UID, while it has not been resumed."""
+    clock = state.clocks.by_job.get(uid)
+    if clock is None or not clock.run.ended_code:
+        return None
+    code = Code(clock.run.ended_code)
+    helps = "the job is resumed"
+    if code is Code.TIME_LIMIT_EXCEEDED:
+        helps = f"the job is resumed with a time limit other than {written(clock.run.ended_limit)}"
+    return Reason(code, clock.run.message, unblocks=(helps,))
+
+
+def _phase(state: ClusterState, uid: str, record: JobRecord | None, gangs: Iterable[GangRecord]) -> str:
     if record is not None and record.phase:
         return record.phase
+    pods = [pod for gang in gangs for pod in gang.members.values()]
+    clock = state.clocks.by_job.get(uid)
+    if clock and clock.run.ended_code and not any(pod.holds and pod.uid not in clock.evicted for pod in pods):
+        owner = next((gang.owner for gang in gangs if gang.owner is not None), None)
+        group = owner.api_version.rpartition("/")[0] if owner is not None else ""
+        return "Paused" if owner is not None and (group, owner.kind) in STOPS else "Failed"
     phases = {pod.phase for gang in gangs for pod in gang.members.values()}
     if "Running" in phases:
         return "Running"
@@ -125,6 +147,8 @@ def job_shape(view: JobView, state: ClusterState) -> Json:
     first = gangs[0] if gangs else None
     waiting = next((gang for gang in gangs if gang.reasons), None)
     record = view.record
+    reason = waiting.reasons[0] if waiting else why_ended(state, view.uid)
+    ended = state.clocks.by_job[view.uid].run.ended_at if not waiting and reason is not None else 0
     bound, cards, started = 0, 0, 0
     counts = dict.fromkeys(("Running", *FINISHED), 0)
     for pod in pods:
@@ -145,7 +169,7 @@ def job_shape(view: JobView, state: ClusterState) -> Json:
         "queue": view.queue,
         "priority": first.priority if first else (record.priority if record else 0),
         "submitter": submitter(view, state),
-        "phase": phase(view),
+        "phase": (now := phase(view, state)),
         "members": {
             "min": sum(gang.spec.min_member for gang in gangs),
             "total": len(pods),
@@ -157,10 +181,11 @@ def job_shape(view: JobView, state: ClusterState) -> Json:
         "gpus": cards,
         "submittedAt": timestamp(view.created),
         "startedAt": timestamp(started),
-        "finishedAt": timestamp(record.finished) if record else None,
+        "finishedAt": timestamp(record.finished if record else ended if now == "Failed" else 0),
         "position": waiting.position if waiting else None,
-        "reason": ({"code": str(waiting.reasons[0].code), "message": waiting.reasons[0].message} if waiting else None),
+        "reason": {"code": str(reason.code), "message": reason.message} if reason is not None else None,
         "expectedStart": None,
+        "timeLimit": limit_of(state, gangs, view.uid).to_json(),
     }
 
 

@@ -18,15 +18,18 @@ from t9ksched.model.hold import Hold
 from t9ksched.model.ordered import OrderedSet
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.avoided import TurnedAway
+from t9ksched.scheduler.clocks import Clock
 from t9ksched.scheduler.lastgate import LastGate
+from t9ksched.scheduler.limits import limit_asked
 from t9ksched.scheduler.neighbours import own_labels
 from t9ksched.scheduler.observed import Observed
 from t9ksched.scheduler.outage import Outage
 from t9ksched.scheduler.patience import Patience
 from t9ksched.scheduler.permissions import NAMING_NS
-from t9ksched.scheduler.records import GangRecord, PodRecord
+from t9ksched.scheduler.records import GangRecord, PodRecord, job_of
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.controls import JobControl, Stop
+from t9ksched.store.runs import Run
 
 REFILL_HOLD_NS = 60 * 1_000_000_000
 """How long the place of a refused member is kept for its gang."""
@@ -52,6 +55,8 @@ class ClusterState(Observed):
         self.patience = Patience()
         self._rest_ends: list[int] = []
         """When somebody may be evicted again for groups that wait."""
+        self._start_again: list[int] = []
+        """When groups that did not start in time may be placed again."""
         self._said: list[GangRecord] = []
         self.outage = Outage(on_change)
         self.stops: tuple[Stop, ...] = ()
@@ -71,6 +76,7 @@ class ClusterState(Observed):
         self.patience.forget(now)
         self._naming_ends = []
         self._rest_ends = []
+        self._start_again = []
         self._resting = OrderedSet(pod for pod in self._resting if pod.waiting and pod.retry_at > now)
         resting = {pod.gang for pod in self._resting}
         self.accept_running(now)
@@ -87,6 +93,11 @@ class ClusterState(Observed):
                 self._say(record, unknown)
                 continue
             if not self._permitted(record, now):
+                continue
+            if (late := self.clocks.refusal(record, limit_asked(self, record), control, now)) is not None:
+                self._say(record, late)
+                if (clock := self.clocks.of(record)) is not None and clock.run.retry_at > now:
+                    self._start_again.append(clock.run.retry_at)
                 continue
             if record.queue in self.draining and not self.gate.started(record):
                 self._say(record, _draining(record.queue))
@@ -172,7 +183,11 @@ class ClusterState(Observed):
     def direct(self, controls: dict[str, JobControl]) -> None:
         """What managers decided about jobs, all of it."""
         if controls != self.controls:
-            self.controls = controls
+            before, self.controls = self.controls, controls
+            for uid in before.keys() | controls.keys():
+                if before.get(uid) != controls.get(uid):
+                    for gang in self.groups_of(uid):
+                        self._gang_changed(gang)
             self._on_change()
 
     def promise(self, holds: Iterable[Hold], until: int) -> dict[str, tuple[Hold, ...]]:
@@ -403,11 +418,30 @@ class ClusterState(Observed):
         the age it has.
         """
         gang.ran = False
+        self.clocks.start_anew(gang)
         if gang.scheduled:
             gang.evicted = (reason, message)
         gang.first_bound = gang.admitted = gang.fell = 0
         self._drop_holds(gang.uid)
         self._gang_changed(gang)
+
+    def groups_of(self, job: str) -> list[GangRecord]:
+        """The groups of the job of that UID: those it owns, or the group itself."""
+        if gangs := self.gangs_of_owner(job):
+            return gangs
+        gang = self.gangs_by_uid.get(job)
+        return [gang] if gang is not None and gang.owner is None else []
+
+    def note_end(self, gang: GangRecord, code: Code, message: str, now: int, limit: int | None = None) -> None:
+        """The job of a group was told to end, because of a limit, in seconds if it is the job's own. Its next run is
+        timed anew.
+        """
+        gangs = self.groups_of(job_of(gang)) or [gang]
+        clock = self.clocks.by_job.setdefault(job_of(gang), Clock(Run(uid=job_of(gang))))
+        clock.start_anew(pod.uid for one in gangs for pod in one.members.values() if pod.node)
+        clock.set(ended_at=now, ended_code=str(code), ended_limit=limit, message=message)
+        for one in gangs:
+            self.start_again(one, str(code), message)
 
     def sweep_holds(self, now: int) -> int:
         """End the holds whose time is over; the number of those."""
@@ -425,6 +459,7 @@ class ClusterState(Observed):
             times.append(end)
         times.extend(self._naming_ends)
         times.extend(self._rest_ends)
+        times.extend(self._start_again)
         times.extend(since + IDLE_PROMISE_NS for since in self._idle_promises.values())
         times.extend(holds[0].until for holds in self._promised.values())
         return min(times, default=None)

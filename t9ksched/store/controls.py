@@ -27,13 +27,17 @@ STOPPABLE: Final = (SCHEDULING, PREEMPTION)
 
 @dataclass(frozen=True, slots=True)
 class JobControl:
-    """A decision about the job of this UID: `held` jobs are not started; `priority`, if any, replaces its own."""
+    """A decision about the job of this UID: `held` jobs are not started; `priority` and `time_limit_seconds`, if any,
+    replace its own (a limit of 0 is none); `released_at` is when it was last released.
+    """
 
     uid: str
     held: bool = False
     priority: int | None = None
     by: str = ""
     at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    time_limit_seconds: int | None = None
+    released_at: datetime | None = None
 
 
 class Controls:
@@ -48,11 +52,15 @@ class Controls:
 
     async def release(self, event: Event) -> JobControl:
         """Let a held job start again."""
-        return await self._set(event, held=False)
+        return await self._set(event, held=False, released_at=event.at)
 
     async def prioritise(self, event: Event, priority: int) -> JobControl:
         """Give a waiting job another priority within its queue."""
         return await self._set(event, priority=priority)
+
+    async def limit(self, event: Event, seconds: int) -> JobControl:
+        """Give a job another time limit; 0 for none."""
+        return await self._set(event, time_limit_seconds=seconds)
 
     async def all(self) -> list[JobControl]:
         """Every decision that stands: what a scheduler reads when it starts."""
@@ -148,4 +156,4 @@ class Stops:
 
 
 def _decided(control: JobControl) -> dict[str, Any]:
-    return {"held": control.held, "priority": control.priority}
+    return {"held": control.held, "priority": control.priority, "timeLimitSeconds": control.time_limit_seconds}

@@ -43,6 +43,10 @@ MEMBERS_CHANGED: Final = "queue-members-changed"
 JOB_HELD: Final = "job-held"
 JOB_RELEASED: Final = "job-released"
 JOB_PRIORITISED: Final = "job-prioritised"
+JOB_LIMITED: Final = "job-limited"
+TIME_LIMIT_EXCEEDED: Final = "time-limit-exceeded"
+MAX_DURATION_EXCEEDED: Final = "max-duration-exceeded"
+START_TIMED_OUT: Final = "start-timed-out"
 STOPPED: Final = "stopped"
 RESUMED: Final = "resumed"
 
@@ -57,6 +61,7 @@ AUDITED: Final = frozenset(
         JOB_HELD,
         JOB_RELEASED,
         JOB_PRIORITISED,
+        JOB_LIMITED,
         STOPPED,
         RESUMED,
     }

@@ -156,8 +156,30 @@ job_control = Table(
     Column("priority", Integer),
     Column("by", String(253), nullable=False),
     Column("at", Moment, nullable=False),
+    Column("time_limit_seconds", BigInteger),
+    Column("released_at", Moment),
 )
-"""What a manager decided about a waiting job, by the job's UID."""
+"""What was decided about a job, by the job's UID."""
+
+job_run = Table(
+    "job_run",
+    metadata,
+    Column("uid", String(36), primary_key=True),
+    Column("bound_at", BigInteger, nullable=False),
+    Column("ran_at", BigInteger, nullable=False),
+    Column("near", Boolean, nullable=False),
+    Column("missed", Integer, nullable=False),
+    Column("missed_at", BigInteger, nullable=False),
+    Column("retry_at", BigInteger, nullable=False),
+    Column("why", Text, nullable=False),
+    Column("ended_at", BigInteger, nullable=False),
+    Column("ended_code", String(40), nullable=False),
+    Column("ended_limit", BigInteger),
+    Column("message", Text, nullable=False),
+    Column("limit", BigInteger),
+    Column("limit_at", BigInteger, nullable=False),
+)
+"""Since when a job runs and how its last run ended; times in nanoseconds since the epoch, limits in seconds."""
 
 stop = Table(
     "stop",

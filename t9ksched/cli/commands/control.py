@@ -1,4 +1,4 @@
-"""`t9ksched hold`, `release` and `prioritise`: what a queue's manager decides about jobs that wait."""
+"""`t9ksched hold`, `release`, `prioritise` and `update`: what is decided about jobs that were submitted."""
 
 from collections.abc import Iterable
 from typing import Annotated, Any
@@ -45,6 +45,22 @@ def prioritise(
     """Give waiting jobs another priority within their queue; for managers of it."""
     says = f"has priority {priority} now"
     _decide(targets, namespace, "prioritise", {"priority": priority}, says, output, service)
+
+
+@with_service
+def update(
+    service: Service,
+    targets: Targets,
+    time_limit: Annotated[
+        str,
+        typer.Option("--time-limit", metavar="T", help="The new limit, such as 2h; 0 for none."),
+    ],
+    namespace: NamespaceOption = "default",
+    output: OutputOption = Output.table,
+) -> None:
+    """Change the time limit of jobs. Yours you may shorten; managers of the queue may lengthen it too."""
+    says = "has no time limit of its own now" if time_limit == "0" else f"has the time limit {time_limit} now"
+    _decide(targets, namespace, "update", {"timeLimit": time_limit}, says, output, service)
 
 
 def _decide(

@@ -11,6 +11,7 @@ from t9ksched.cli.commands.stops import note
 from t9ksched.cli.kinds import parse_target
 from t9ksched.cli.options import NamespaceOption, OutputOption, Service, with_service
 from t9ksched.cli.output import Output, console, paragraph, print_json, print_table, table
+from t9ksched.model.timelimit import written
 
 VERDICT_STYLES = {"Waiting": "yellow", "Placed": "green", "Refused": "red", "Finished": "blue"}
 
@@ -49,6 +50,9 @@ def show(answer: dict[str, Any], out: Console) -> None:
             ")",
         )
     )
+    if seconds := (limit := job.get("timeLimit") or {}).get("seconds"):
+        whose = "its queue's maxDuration" if limit.get("source") == "queue" else "its own"
+        out.print(f"Time limit: {written(seconds)} ({whose})")
     if (position := answer.get("position")) is not None and verdict == "Waiting":
         out.print(f"Place in its queue: {position}")
     for reason in answer.get("reasons") or ():
@@ -66,6 +70,9 @@ def show(answer: dict[str, Any], out: Console) -> None:
             for h in holders
         ]
         print_table(out, table(("QUEUE", "JOB", "HOLDS", "UNTIL"), rows, right=("HOLDS",)))
+    for warning in answer.get("warnings") or ():
+        out.print()
+        paragraph(out, Text.assemble(("Note", "yellow"), f": {warning.get('message')}"))
     if unblocks := answer.get("unblocks"):
         out.print("\nWhat would let it start:")
         for line in unblocks:

@@ -33,6 +33,9 @@ def submit(
     namespace: Annotated[
         str | None, typer.Option("-n", "--namespace", metavar="NS", help="For objects that name no namespace.")
     ] = None,
+    time_limit: Annotated[
+        str | None, typer.Option("--time-limit", metavar="T", help="End it after so long, such as 4h or 1h30m.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Judge it, and create nothing.")] = False,
     output: OutputOption = Output.table,
 ) -> None:
@@ -41,7 +44,7 @@ def submit(
     done: dict[str, list[dict[str, Any]]] = {"items": [], "warnings": [], "problems": []}
     for path in [*file, *(more or [])]:
         try:
-            answer = _send(client, path, namespace, queue, priority, dry_run)
+            answer = _send(client, path, namespace, queue, priority, time_limit, dry_run)
         except Failure as failure:
             done["problems"].append({"file": str(path)} | failure.to_dict())
             if output is Output.table:
@@ -60,7 +63,13 @@ def submit(
 
 
 def _send(
-    client: Client, path: Path, namespace: str | None, queue: str | None, priority: int | None, dry_run: bool
+    client: Client,
+    path: Path,
+    namespace: str | None,
+    queue: str | None,
+    priority: int | None,
+    time_limit: str | None,
+    dry_run: bool,
 ) -> dict[str, Any]:
     """Submit what a file holds; `items` of the answer are the jobs it became, `warnings` what is odd about them."""
     try:
@@ -71,6 +80,7 @@ def _send(
         "namespace": namespace,
         "queue": queue,
         "priority": priority,
+        "timeLimit": time_limit,
         "dryRun": "true" if dry_run else None,
     }
     answer = client.call("POST", "/apis/v1/workloads", raw=content, content_type="application/yaml", query=query)

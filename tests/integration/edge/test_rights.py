@@ -44,9 +44,9 @@ from t9ksched.model import names
 from t9ksched.model.queue import parse_queue_spec
 from t9ksched.model.volumes import SELECTED_NODE
 from t9ksched.packaged import folder
-from t9ksched.scheduler.durations import STOPS
 from t9ksched.scheduler.projection import PROJECTED_ANNOTATION, fingerprint
 from t9ksched.scheduler.service import SchedulerService, running
+from t9ksched.scheduler.stopping import STOPS
 from t9ksched.store.store import Store
 from tests.integration.accounts import documents
 from tests.integration.edge.test_volumes import claim, local_volume, storage_class, using

@@ -136,6 +136,29 @@ def test_time_limit(text: Any, allowed: bool) -> None:
         assert verdict.errors[0].path == f"metadata.annotations[{TIME_LIMIT_ANNOTATION}]"
 
 
+@pytest.mark.parametrize(
+    ("text", "longest", "allowed"),
+    [
+        ("4h", "4h", True),
+        ("4h", "", True),
+        ("4h1s", "4h", False),
+        ("0", "4h", False),
+        ("", "4h", True),
+        ("0", "", True),
+    ],
+)
+def test_a_time_limit_is_not_longer_than_what_the_queue_allows(text: str, longest: str, allowed: bool) -> None:
+    queue = Queue("q", parse_queue_spec({"maxDuration": longest}))
+    for place in ("metadata", "spec.template.metadata"):
+        inside = Template("", 1, 1, {"annotations": {TIME_LIMIT_ANNOTATION: text}}, {}, "spec.template.spec")
+        outside = {TIME_LIMIT_ANNOTATION: text} if place == "metadata" else {}
+        templates = () if outside else (inside,)
+        verdict = judge(Request("Job/j", "q", "queue", queue, templates=templates, annotations=outside))
+        assert verdict.allowed is allowed
+        if not allowed:
+            assert [fault.path for fault in verdict.errors] == [f"{place}.annotations[{TIME_LIMIT_ANNOTATION}]"]
+
+
 def test_resource_claims_are_refused() -> None:
     verdict = ask(templates=[template({"requests": FULL}, resourceClaims=[{"name": "gpu"}])])
     assert [fault.path for fault in verdict.errors] == ["spec.t.spec.resourceClaims"]

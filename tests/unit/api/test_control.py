@@ -33,6 +33,40 @@ async def test_what_runs_is_left_alone(world: World, action: str) -> None:
     assert await world.store.controls.all() == []
 
 
+async def test_a_submitter_shortens_his_time_limit_and_a_manager_lengthens_it(world: World) -> None:
+    two_hours = {"seconds": 7200, "source": "job", "enforced": True}
+    world.leader.job_list = [live("walk", phase="Running", timeLimit=two_hours)]
+    shorter = await world.user("POST", f"{JOB}/actions/update", {"timeLimit": "1h"})
+    assert (shorter.status, shorter.body["timeLimitSeconds"]) == (200, 3600)
+    for longer in ("3h", "0"):
+        refused = await world.user("POST", f"{JOB}/actions/update", {"timeLimit": longer})
+        assert (refused.status, refused.body["code"]) == (403, "Forbidden")
+    assert (await world.admin("POST", f"{JOB}/actions/update", {"timeLimit": "0"})).body["timeLimitSeconds"] == 0
+    world.leader.job_list[0]["submitter"] = "bob"
+    assert (await world.user("POST", f"{JOB}/actions/update", {"timeLimit": "1m"})).status == 404
+    world.leader.job_list[0]["phase"] = "Succeeded"
+    assert (await world.admin("POST", f"{JOB}/actions/update", {"timeLimit": "1h"})).body["code"] == "Conflict"
+    audit = (await world.admin("GET", f"{AUDIT}?name=walk")).body["items"]
+    assert [one["detail"]["after"]["timeLimitSeconds"] for one in audit] == [0, 3600]
+
+
+@pytest.mark.parametrize("body", [{}, {"timeLimit": "1.5h"}, {"timeLimit": 5}, {"timeLimit": "5h"}, {"timeLimit": "0"}])
+async def test_faulty_time_limits(world: World, body: dict[str, object]) -> None:
+    await world.store.queues.create("short", {}, {"maxDuration": "4h"}, {"everyone": True})
+    world.leader.job_list = [live("walk", phase="Pending", queue="short")]
+    refused = await world.admin("POST", f"{JOB}/actions/update", body)
+    assert (refused.status, refused.body["code"], refused.paths) == (422, "InvalidField", ["timeLimit"])
+
+
+async def test_a_submitter_releases_what_did_not_start_in_time(world: World) -> None:
+    world.leader.job_list = [live("walk", phase="Pending")]
+    assert (await world.user("POST", f"{JOB}/actions/release")).status == 403
+    world.leader.job_list[0]["reason"] = {"code": "StartTimedOut", "message": "three times"}
+    assert (await world.user("POST", f"{JOB}/actions/release")).status == 200
+    (control,) = await world.store.controls.all()
+    assert control.released_at is not None
+
+
 @pytest.mark.parametrize("body", [{}, {"priority": 101}, {"priority": True}, {"priority": 1, "x": 2}])
 async def test_faulty_priorities(world: World, body: dict[str, object]) -> None:
     world.leader.job_list = [live("walk", phase="Pending")]

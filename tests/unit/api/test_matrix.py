@@ -49,6 +49,7 @@ TABLE: dict[tuple[str, str], tuple[str, str]] = {
     ("POST", JOB + "/actions/hold"): ("++FF", "+---"),
     ("POST", JOB + "/actions/release"): ("++FF", "+---"),
     ("POST", JOB + "/actions/prioritise"): ("++FF", "+---"),
+    ("POST", JOB + "/actions/update"): ("+++F", "+--F"),
     ("GET", "/apis/v1/nodes"): ("++++", "++++"),
     ("GET", "/apis/v1/nodes/{name}"): ("++++", "++++"),
     ("GET", "/apis/v1/usage"): ("++++", "++++"),
@@ -63,6 +64,7 @@ BODIES: dict[tuple[str, str], Json] = {
     ("PUT", QUEUE + "/members"): {"everyone": False, "users": ["ann", "eye"]},
     ("POST", TOKENS): {"name": "new"},
     ("POST", JOB + "/actions/prioritise"): {"priority": 3},
+    ("POST", JOB + "/actions/update"): {"timeLimit": "2h"},
     ("PUT", "/apis/v1/admin/stops/{what}"): {},
 }
 

@@ -123,6 +123,19 @@ class TestAccepted:
         made = await world.user("POST", WORKLOADS, documents(listed, three) + "\n---\n")
         assert [job["name"] for job in made.body["items"]] == ["a", "b", "c"]
 
+    async def test_a_time_limit_is_written_on_the_job_and_recorded(self, world: World) -> None:
+        made = await world.user("POST", f"{WORKLOADS}?timeLimit=90m", pytorch(annotations={LIMIT: "4h"}))
+        assert (made.status, made.body["items"][0]["timeLimit"]) == (
+            201,
+            {"seconds": 5400, "source": "job", "enforced": True},
+        )
+        (obj,) = world.kube.objects.values()
+        assert obj["metadata"]["annotations"][LIMIT] == "90m"
+        (accepted,) = await world.store.acceptances.all()
+        assert accepted.time_limit_seconds == 5400
+        refused = await world.user("POST", f"{WORKLOADS}?timeLimit=1.5h", pytorch("other"))
+        assert (refused.body["code"], refused.paths) == ("InvalidField", ["timeLimit"])
+
     async def test_fields_of_the_server_are_dropped(self, world: World) -> None:
         exported = pytorch(uid="forged", resourceVersion="5", creationTimestamp="x") | {
             "status": {"phase": "Succeeded"}
@@ -175,6 +188,7 @@ FAULTY: list[tuple[str, Json, str, str]] = [
     ("long container name", faulty("name", "x" * 44), "InvalidField", f"{AT}.name"),
     ("no containers", changed(pytorch(), f"{SPEC}.containers", []), "InvalidField", AT.removesuffix("[0]")),
     ("time limit", pytorch(annotations={LIMIT: "soon"}), "InvalidField", f"metadata.annotations[{LIMIT}]"),
+    ("half an hour", pytorch(annotations={LIMIT: "1.5h"}), "InvalidField", f"metadata.annotations[{LIMIT}]"),
     ("system namespace", pytorch(namespace="kube-system"), "Forbidden", "metadata.namespace"),
     ("our namespace", pytorch(namespace="t9k-system"), "Forbidden", "metadata.namespace"),
     ("missing namespace", pytorch(namespace="nowhere"), "NotFound", "metadata.namespace"),

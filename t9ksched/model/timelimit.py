@@ -1,0 +1,67 @@
+"""The time limit of a job: how users write it, and which of several counts.
+
+A limit is written as a duration of queues (`4h`, `1h30m`); `0` means none. Of all limits that are set the shortest
+counts, and its source is named.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+from t9ksched.model.duration import parse_duration
+
+Source = Literal["job", "queue", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLimit:
+    """How long a job may run: whole seconds, None without a limit; where it comes from; whether its end is enforced."""
+
+    seconds: int | None = None
+    source: Source = "none"
+
+    @property
+    def enforced(self) -> bool:
+        """Whether a job is ended at its limit, by this scheduler or by the job's own controller."""
+        return self.seconds is not None
+
+    def to_json(self) -> dict[str, object]:
+        """As REST and CLI show it."""
+        return {"seconds": self.seconds, "source": self.source, "enforced": self.enforced}
+
+
+@lru_cache(maxsize=4096)
+def limit_seconds(text: str) -> int | None:
+    """The limit as written, in whole seconds rounded up; None for `0` and the empty text.
+
+    Raises:
+        ValueError: the text is no duration.
+    """
+    length = parse_duration(text)
+    return None if length is None else math.ceil(length.total_seconds())
+
+
+def shortest(limits: Iterable[int | None]) -> int | None:
+    """The shortest of these limits in seconds; None is longer than any."""
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def time_limit(job: int | None, queue: int | None) -> TimeLimit:
+    """What counts of the job's own limit and of its queue's, in seconds; of equal ones the job's is named."""
+    if job is not None and (queue is None or job <= queue):
+        return TimeLimit(job, "job")
+    return TimeLimit(queue, "queue") if queue is not None else TimeLimit()
+
+
+def written(seconds: int | None) -> str:
+    """A limit for people, in the grammar in which it is written: `1h30m`; `none` without one."""
+    if seconds is None:
+        return "none"
+    parts = []
+    for unit, length in (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1)):
+        count, seconds = divmod(seconds, length)
+        if count:
+            parts.append(f"{count}{unit}")
+    return "".join(parts) or "0s"

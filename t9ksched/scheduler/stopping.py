@@ -1,0 +1,100 @@
+"""Ending a job through its owner: the highest object above a pod that can be told to stop.
+
+A Deployment is scaled to 0, a Job suspended, a training job paused; what has no such owner is deleted, with a grace
+period of its own that is not longer than the policy allows.
+"""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from t9ksched.kube.errors import ApiError, Forbidden
+from t9ksched.kube.eviction import NotEvicted, TryLater, Victim, evict
+from t9ksched.kube.port import ClusterPort, Object
+from t9ksched.kube.resources import PODS, Resource, by_kind
+from t9ksched.model.names import BATCH_GROUP, PLATFORM_GROUP
+from t9ksched.scheduler.records import PodRecord
+
+_PAUSED: Final = {"spec": {"runMode": {"pause": {"enabled": True}}}}
+STOPS: Final[dict[tuple[str, str], Any]] = {
+    ("apps", "Deployment"): {"spec": {"replicas": 0}},
+    ("apps", "StatefulSet"): {"spec": {"replicas": 0}},
+    ("apps", "ReplicaSet"): {"spec": {"replicas": 0}},
+    ("batch", "Job"): {"spec": {"suspend": True}},
+    (BATCH_GROUP, "MPIJob"): _PAUSED,
+    (BATCH_GROUP, "ColossalAIJob"): _PAUSED,
+    (BATCH_GROUP, "DeepSpeedJob"): _PAUSED,
+    (BATCH_GROUP, "GenericJob"): _PAUSED,
+    (BATCH_GROUP, "PyTorchTrainingJob"): _PAUSED,
+    (BATCH_GROUP, "TensorFlowTrainingJob"): _PAUSED,
+    (BATCH_GROUP, "XGBoostTrainingJob"): _PAUSED,
+    (PLATFORM_GROUP, "Notebook"): {"spec": {"suspend": True}},
+    (PLATFORM_GROUP, "TensorBoard"): {"spec": {"suspend": True}},
+    (PLATFORM_GROUP, "MLService"): {"spec": {"runMode": "paused"}},
+    (PLATFORM_GROUP, "SimpleMLService"): {"spec": {"replicas": 0}},
+}
+"""By group and kind: the merge patch that makes its pods go away and stay away."""
+_DEEPEST: Final = 8
+
+
+class Stopper:
+    """Tells owners to stop. `clock` gives nanoseconds since the epoch; `most_grace` the longest time, in seconds, that
+    a deleted pod gets to end.
+    """
+
+    def __init__(self, client: ClusterPort, clock: Callable[[], int], most_grace: Callable[[], int]) -> None:
+        self._client = client
+        self._clock = clock
+        self._most_grace = most_grace
+
+    async def stop(self, resource: Resource, target: Object, reason: str, message: str) -> None:
+        """Tell an object that `highest` found to stop; a pod is deleted, and its condition says why.
+
+        Raises:
+            ApiError: it was not done, or nobody knows; asking again is harmless.
+        """
+        meta = target["metadata"]
+        if resource is PODS:
+            victim = Victim(meta["namespace"], meta["name"], meta["uid"])
+            now = datetime.fromtimestamp(self._clock() / 1e9, UTC)
+            most = self._most_grace()
+            result = await evict(self._client, victim, message=message, now=now, reason=reason, most_grace=most)
+            if isinstance(result, NotEvicted | TryLater):
+                raise ApiError(getattr(result, "status", 0), "NotEvicted", result.message)
+            return
+        patch = STOPS[resource.group, resource.kind]
+        await self._client.patch(resource, meta["name"], meta["namespace"], {"metadata": {"uid": meta["uid"]}} | patch)
+
+    async def highest(self, pod: PodRecord) -> tuple[Resource, Object]:
+        """The highest owner that can be told to stop, else the pod itself.
+
+        Raises:
+            ApiError: an owner could not be read.
+        """
+        best: tuple[Resource, Object] = (
+            PODS,
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid},
+            },
+        )
+        owner = pod.owner and {"apiVersion": pod.owner.api_version, "kind": pod.owner.kind, "name": pod.owner.name}
+        for _ in range(_DEEPEST):
+            if not owner:
+                break
+            try:
+                resource = by_kind(owner["apiVersion"], owner["kind"])
+            except KeyError:
+                break
+            try:
+                item = await self._client.get(resource, owner["name"], pod.namespace)
+            except Forbidden:
+                break  # nothing that we may look at, so nothing that we may stop
+            item.setdefault("apiVersion", owner["apiVersion"])
+            item.setdefault("kind", owner["kind"])
+            if (resource.group, resource.kind) in STOPS:
+                best = resource, item
+            references = item["metadata"].get("ownerReferences") or []
+            owner = next((reference for reference in references if reference.get("controller")), None)
+        return best

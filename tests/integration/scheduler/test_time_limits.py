@@ -1,0 +1,124 @@
+"""Time limits from outside: jobs end at them through their owners, across restarts, and say so."""
+
+import asyncio
+import time
+from typing import Any
+
+from t9ksched.kube.resources import DEPLOYMENTS, JOBS, PODS
+from t9ksched.model import names
+from t9ksched.scheduler.explaining import explanation
+from t9ksched.store import history
+from t9ksched.store.store import Store
+from tests.integration.scheduler.conftest import Start
+from tests.integration.scheduler.test_failures import happened
+from tests.integration.world import Object, World
+
+LIMIT = names.TIME_LIMIT_ANNOTATION
+
+
+def template(world: World, queue: str, **annotations: str) -> Object:
+    pod = world.pod("x", 1, queue=queue)
+    meta = {"labels": pod["metadata"]["labels"] | {"app": "x"}, "annotations": annotations}
+    return {"metadata": meta, "spec": pod["spec"]}
+
+
+def batch_job(world: World, queue: str, name: str, limit: str, **spec: Any) -> Object:
+    pods = template(world, queue)
+    pods["spec"]["restartPolicy"] = "Never"
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": world.namespace, "annotations": {LIMIT: limit}},
+        "spec": {"template": pods, **spec},
+    }
+
+
+async def explained(service: Any, kind: str, name: str, namespace: str) -> dict[str, Any]:
+    view = await service._jobs.find(namespace, kind, name)
+    assert view is not None
+    return await explanation(view, service.state)
+
+
+async def test_a_job_is_suspended_at_its_limit_and_resumes_only_with_another(
+    world: World, start: Start, queue: str, store: Store
+) -> None:
+    await world.play(1, 2)
+    async with start() as service:
+        await world.create(batch_job(world, queue, "sweep", "1s"))
+        event = await world.event(names.EVENT_TIME_LIMIT_EXCEEDED, "sweep")
+        assert "time limit of 1s" in event["message"]
+        await world.until(JOBS, "sweep", lambda item: item["spec"].get("suspend") is True)
+        await world.until(JOBS, "sweep", lambda item: not item["status"].get("active"))
+        assert "1s" in (await happened(store, history.TIME_LIMIT_EXCEEDED, "sweep")).detail["message"]
+        told = await explained(service, "job", "sweep", world.namespace)
+        assert (told["verdict"], [reason["code"] for reason in told["reasons"]]) == ("Waiting", ["TimeLimitExceeded"])
+        assert told["job"]["timeLimit"] == {"seconds": 1, "source": "job", "enforced": True}
+        await world.client.patch(JOBS, "sweep", world.namespace, {"spec": {"suspend": False}})
+        await world.event(names.EVENT_WAITING, "sweep")
+        assert not await world.bound()
+        annotations = {"annotations": {LIMIT: "1h"}}
+        await world.client.patch(JOBS, "sweep", world.namespace, {"metadata": annotations})
+        await world.until(JOBS, "sweep", lambda item: item["status"].get("ready"))
+        told = await explained(service, "job", "sweep", world.namespace)
+        assert (told["verdict"], told["job"]["timeLimit"]["seconds"]) == ("Placed", 3600)
+
+
+async def test_a_group_by_hand_ends_as_failed_and_a_pod_is_deleted(
+    world: World, start: Start, queue: str, store: Store
+) -> None:
+    await world.play(1, 4)
+    group = world.group("hand", 2, queue)
+    group["metadata"]["annotations"] = {LIMIT: "1s"}
+    async with start() as service:
+        await world.create(world.pod("alone", 1, queue=queue, annotations={LIMIT: "1s"}), group)
+        await world.create(*(world.pod(f"hand-{index}", 1, group="hand") for index in range(2)))
+        await world.event(names.EVENT_TIME_LIMIT_EXCEEDED, "hand")
+        await world.event(names.EVENT_TIME_LIMIT_EXCEEDED, "alone")
+        for name in ("alone", "hand-0", "hand-1"):
+            await world.gone(PODS, name)
+        told = await explained(service, "podgroup", "hand", world.namespace)
+        assert (told["verdict"], told["job"]["phase"]) == ("Finished", "Failed")
+        assert told["job"]["reason"]["code"] == "TimeLimitExceeded"
+        await world.condition("hand", "Evicted", "True", "TimeLimitExceeded")
+        finished = await happened(store, history.FINISHED, "alone")
+        assert finished.detail["phase"] == "Failed"
+
+
+async def test_a_deployment_is_scaled_to_nothing_at_the_limit_of_its_pods(
+    world: World, start: Start, queue: str
+) -> None:
+    await world.play(1, 2)
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": world.namespace},
+        "spec": {
+            "replicas": 2,
+            "selector": {"matchLabels": {"app": "x"}},
+            "template": template(world, queue, **{LIMIT: "1s"}),
+        },
+    }
+    async with start():
+        await world.create(deployment)
+        await world.until(DEPLOYMENTS, "web", lambda item: item["spec"]["replicas"] == 0)
+
+
+async def test_the_clock_goes_on_across_a_restart(world: World, start: Start, queue: str, store: Store) -> None:
+    await world.play(1, 2)
+    clock = [0]
+
+    def now() -> int:
+        return time.time_ns() + clock[0]
+
+    async with start(clock=now):
+        await world.create(world.pod("long", 1, queue=queue, annotations={LIMIT: "20m"}))
+        await world.running("long")
+        async with asyncio.timeout(20):
+            while not [run for run in await store.runs.all() if run.ran_at]:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+    clock[0] = 11 * 60 * 10**9
+    async with start(clock=now):
+        await world.event(names.EVENT_TIME_LIMIT_NEAR, "long")
+        clock[0] = 20 * 60 * 10**9
+        await world.event(names.EVENT_TIME_LIMIT_EXCEEDED, "long")
+        await world.gone(PODS, "long")
