@@ -25,7 +25,7 @@ from api.schemas import MembersBody, MembersShape, Queue, QueueBody, QueueChange
 from api.services import Given, Services
 from t9ksched.admission.access import parse_members
 from t9ksched.model.errors import FieldError, Invalid
-from t9ksched.model.names import DEFAULT_QUEUE
+from t9ksched.model.names import DEFAULT_QUEUE, ENDLESS_KINDS
 from t9ksched.model.queue import parse_labels, parse_queue_spec, validate_queue_name
 from t9ksched.store.errors import RevisionChanged, RowMissing
 from t9ksched.store.queues import Edit, QueueRecord
@@ -219,11 +219,11 @@ async def open_(name: str, services: Given, caller: Ruler, if_match: IfMatch = N
 
 @admin.post(
     "/{name}/actions/drain",
-    summary="Take no new jobs and start none that wait; those that run go on to their end",
+    summary="Take no new jobs and start none that wait; those that run go on; `warnings` names what never ends",
     responses=documented({200: Queue}, 403, 404, 412),
 )
 async def drain(name: str, services: Given, caller: Ruler, if_match: IfMatch = None) -> Response:
-    return await _edit(services, caller, name, _closed, if_match, draining=True)
+    return await _edit(services, caller, name, _closed, if_match, draining=True, warned=True)
 
 
 def merge_patch(target: Any, change: Any) -> Any:
@@ -305,8 +305,9 @@ async def _edit(
     members: Json | None = None,
     draining: bool | None = None,
     judged: bool = False,
+    warned: bool = False,
 ) -> Response:
-    """Change a queue and answer with it; `judged` adds what is odd about its spec."""
+    """Change a queue and answer with it; `judged` adds what is odd about its spec, `warned` the jobs that never end."""
     try:
         expected = _expected(caller, name, if_match)
         record = await services.store.queues.edit(
@@ -316,7 +317,24 @@ async def _edit(
         raise _not_found(name) from None
     held, headers = await held_now(services)
     warnings = await about_queue(services, record.spec) if judged else None
+    if warned:
+        warnings = await _endless(services, name)
     return one(record, caller, headers, held, warnings=warnings)
+
+
+async def _endless(services: Services, queue: str) -> list[Json]:
+    """A warning for each thing in the queue that does not end by itself: a queue that drains is not emptied of it."""
+    jobs = await _jobs_in(services, queue)
+    roots = {(job["namespace"], job.get("root") or f"{job['kind']}/{job['name']}") for job in jobs}
+    return [
+        {
+            "path": f"{namespace}/{title}",
+            "message": "never ends by itself: delete it, pause it or scale it to nothing to empty the queue",
+            "nearest": None,
+        }
+        for namespace, title in sorted(roots)
+        if title.partition("/")[0] in ENDLESS_KINDS
+    ]
 
 
 async def _jobs_in(services: Services, queue: str) -> list[Json]:

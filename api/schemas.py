@@ -65,7 +65,10 @@ class TimeLimitShape(Shape):
 
 
 class Job(Shape):
-    """A job of any kind, also a plain pod or a PodGroup made by hand."""
+    """A job of any kind, also a plain pod or a PodGroup made by hand.
+
+    `root` is the object above it that a user made, `Kind/name`, where there is one: the Deployment of a ReplicaSet.
+    """
 
     apiVersion: str
     namespace: str
@@ -86,6 +89,7 @@ class Job(Shape):
     reason: ReasonShape | None
     expectedStart: dict[str, Any] | None
     timeLimit: TimeLimitShape
+    root: str | None = None
 
 
 class Jobs(Shape):
@@ -129,7 +133,7 @@ class Explanation(Shape):
     holders: list[dict[str, Any]]
     unblocks: list[Any]
     position: int | None
-    warnings: list[dict[str, Any]] = []
+    warnings: list[WarningShape] = []
     stopped: list[dict[str, Any]] = []
 
 

@@ -55,6 +55,7 @@ EVENT_START_TIMED_OUT: Final = "StartTimedOut"
 EVENT_REFUSED: Final = "Refused"
 EVENT_BYPASSED: Final = "SchedulerBypassed"
 EVENT_CARD_DRIFT: Final = "CardDrift"
+EVENT_EDIT_IGNORED: Final = "EditIgnored"
 
 ENDLESS_KINDS: Final = (
     "DaemonSet",

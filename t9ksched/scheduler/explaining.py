@@ -13,12 +13,14 @@ from t9ksched.model.names import TIME_LIMIT_ANNOTATION
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.charges import Charge
 from t9ksched.scheduler.durations import deadline
+from t9ksched.scheduler.edits import ignored
 from t9ksched.scheduler.limits import limit_warning, own_limit
 from t9ksched.scheduler.records import FINISHED, PodRecord, timestamp
 from t9ksched.scheduler.shapes import JobView, Json, identity, job_shape, phase, quantities, why_ended
 from t9ksched.scheduler.state import ClusterState
 
 _MOST_HOLDERS: Final = 20
+_MOST_WARNED: Final = 20
 _FOR_ROOM: Final = frozenset(
     {
         Code.QUOTA_EXCEEDED,
@@ -46,7 +48,7 @@ async def explanation(view: JobView, state: ClusterState, pod: PodRecord | None 
         reasons = _stopped(view, state, now)
     if now in FINISHED:
         verdict = "Finished"
-    elif any(reason.refused for reason in reasons):
+    elif any(reason.refused for reason in reasons) and not (pod is not None and pod.placed):
         verdict = "Refused"
     elif pod is not None:
         verdict = "Placed" if pod.placed else "Waiting"
@@ -74,12 +76,16 @@ async def explanation(view: JobView, state: ClusterState, pod: PodRecord | None 
         else [],
         "unblocks": list(dict.fromkeys(text for reason in reasons for text in reason.unblocks)),
         "position": next((gang.position for gang in view.gangs if gang.position is not None), None),
-        "warnings": [
-            {"path": child("metadata.annotations", TIME_LIMIT_ANNOTATION), "message": text, "nearest": None}
-            for text in dict.fromkeys(limit_warning(state, gang) for gang in view.gangs)
-            if text
-        ],
+        "warnings": _warnings(view, state),
     }
+
+
+def _warnings(view: JobView, state: ClusterState) -> list[Json]:
+    """What was asked for or edited and does not count."""
+    limit = child("metadata.annotations", TIME_LIMIT_ANNOTATION)
+    found = [(limit, limit_warning(state, gang)) for gang in view.gangs]
+    found += [("", text) for gang in view.gangs[:_MOST_WARNED] for text in ignored(gang)]
+    return [{"path": path, "message": text, "nearest": None} for path, text in dict.fromkeys(found) if text]
 
 
 def _stopped(view: JobView, state: ClusterState, now: str) -> list[Reason]:

@@ -18,6 +18,7 @@ from t9ksched.model import names
 from t9ksched.model.ordered import OrderedSet
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.avoided import TurnedAway
+from t9ksched.scheduler.edits import ignored
 from t9ksched.scheduler.journal import Journal
 from t9ksched.scheduler.notices import Notices, reference
 from t9ksched.scheduler.records import FINISHED, GangRecord
@@ -66,6 +67,8 @@ class Narrator:
         self._notices = notices
         self._clock = clock
         self._told: dict[str, frozenset[str]] = {}
+        self._edits: dict[str, frozenset[str]] = {}
+        """What was said of edits that do not count, by UID of the group."""
         self._written: dict[str, _Written] = {}
         self._work = asyncio.Event()
         self._wrote: dict[str, float] = {}
@@ -235,6 +238,8 @@ class Narrator:
                         await self._journal.flushed()
             if len(self._told) > 2 * len(self._state.gangs_by_uid) + 1000:
                 self._told = {uid: codes for uid, codes in self._told.items() if uid in self._state.gangs_by_uid}
+            if len(self._edits) > 1000:
+                self._edits = {uid: texts for uid, texts in self._edits.items() if uid in self._state.gangs_by_uid}
             await asyncio.sleep(JOB_PERIOD)
 
     async def _tell_bypassing(self) -> None:
@@ -274,6 +279,7 @@ class Narrator:
             self._journal.gone(uid, at)  # REST may have written down what came and went before it was told here
             return
         self._later.pop(uid, None)
+        self._tell_edits(view)
         shape = job_shape(view, self._state)
         if before is not None and before.finished and not shape["finishedAt"]:
             shape["finishedAt"] = before.finished
@@ -290,6 +296,15 @@ class Narrator:
         self._written[uid] = written
         self._wrote[uid] = asyncio.get_running_loop().time()
         self._journal.job(_stored(view, shape, at))
+
+    def _tell_edits(self, view: JobView) -> None:
+        """Say once what was edited and does not count."""
+        for gang in view.gangs:
+            found = ignored(gang)
+            if fresh := [text for text in found if text not in self._edits.get(gang.uid, ())]:
+                self._notices.gang(gang, names.EVENT_EDIT_IGNORED, "; ".join(fresh), warning=True)
+            if found or gang.uid in self._edits:
+                self._edits[gang.uid] = frozenset(found)
 
     def _put_off(self, uid: str, before: _Written | None) -> bool:
         """Whether what changed of the job may be written later, together with what comes until then."""

@@ -83,6 +83,8 @@ class Observed:
         self.clocks = Clocks()
         self.changed_gangs: OrderedSet[GangRecord] = OrderedSet()
         self.changed_queues: OrderedSet[str] = OrderedSet()
+        self.edited_queues: OrderedSet[str] = OrderedSet()
+        """Queues whose object was edited by somebody else: they are looked at without delay."""
         self.changed_jobs: OrderedSet[str] = OrderedSet()
         self.unindexed: OrderedSet[str] = OrderedSet()
         """Jobs that `JobIndex` must look at."""
@@ -224,6 +226,8 @@ class Observed:
             self._gang_changed(record.gang)
             if record.finished or record.deleting:
                 self._departed(record)
+        elif relabelled and record.gang is not None:
+            self._job_changed(record.gang)  # what was edited may not count, and that is told
         # That a decision came true, or that a pod runs, lets nothing start: the loop sleeps on.
         # That one is leaving may: it does not count any more where pods are spread evenly. So may another label.
         moves = (relabelled or (record.deleting and not was[2])) and bool(self.neighbourhood)
@@ -406,6 +410,9 @@ class Observed:
 
     def _join(self, record: PodRecord) -> None:
         group = record.labels.get(names.GROUP_LABEL, "")
+        agreed = self.acceptances.get(record.uid)
+        if agreed is not None and agreed.kind == "Pod":
+            group = agreed.group_name or ""  # its label may have been edited since
         if group:
             key = (record.namespace, group)
             gang = self.gangs.get(key)

@@ -127,6 +127,8 @@ class Projection:
         if name == names.DEFAULT_QUEUE and self._default_outlived():
             self._permit()
         self._state.changed_queues.add(name)
+        if self._edited_outside(item):
+            self._state.edited_queues.add(name)
 
     def remove(self, name: str) -> None:
         """A Queue object is gone; it is projected again while SQL has the queue."""

@@ -151,6 +151,7 @@ def job_shape(view: JobView, state: ClusterState) -> Json:
     ended = state.clocks.by_job[view.uid].run.ended_at if not waiting and reason is not None else 0
     bound, cards, started = 0, 0, 0
     counts = dict.fromkeys(("Running", *FINISHED), 0)
+    root = state.owners.root(first) if first and first.owner else None
     for pod in pods:
         if pod.phase in counts:
             counts[pod.phase] += 1
@@ -186,6 +187,7 @@ def job_shape(view: JobView, state: ClusterState) -> Json:
         "reason": {"code": str(reason.code), "message": reason.message} if reason is not None else None,
         "expectedStart": None,
         "timeLimit": limit_of(state, gangs, view.uid).to_json(),
+        **({"root": root.title} if root and root.uid != view.uid else {}),
     }
 
 

@@ -130,6 +130,8 @@ class StatusWriter:
         for gang in gangs:
             if gang.uid and not gang.virtual and self._write_groups:
                 self._groups.add(gang, now)
+        edited, state.edited_queues = state.edited_queues, OrderedSet()
+        self._queues.waiting |= dict.fromkeys(edited, now)
         queues, state.changed_queues = state.changed_queues, OrderedSet()
         for name in queues:
             self._queues.add(name, now)

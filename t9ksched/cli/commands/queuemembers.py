@@ -6,7 +6,7 @@ import typer
 
 from t9ksched.cli.commands.queues import ADMIN, NameArgument
 from t9ksched.cli.options import OutputOption, Service, with_service
-from t9ksched.cli.output import Output, console, print_json, table
+from t9ksched.cli.output import Output, console, print_json, print_warnings, table
 
 _Names = list[str] | None
 
@@ -63,8 +63,9 @@ def members(
 @with_service
 def drain(service: Service, name: NameArgument) -> None:
     """Take no new jobs into a queue and start none that wait; those that run go on. `open` ends it."""
-    service().post(f"{ADMIN}/{name}/actions/drain")
-    console().print(f"Queue {name} drains: what runs goes on, nothing more is started")
+    answer = service().post(f"{ADMIN}/{name}/actions/drain")
+    console().print(f"Queue {name} drains: what runs goes on, replacements of its pods too; nothing else is started")
+    print_warnings(answer.get("warnings") or ())
 
 
 def _changed(names: list[str], add: _Names, remove: _Names) -> list[str]:
