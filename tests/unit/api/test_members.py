@@ -150,6 +150,21 @@ async def test_free_and_excess_of_a_quota(world: World) -> None:
     assert (status["free"], status["excess"]) == ({"cpu": "6500m", "nvidia.com/gpu": "0"}, {"nvidia.com/gpu": "2"})
 
 
+async def test_drain_names_what_never_ends(world: World) -> None:
+    about = {"namespace": "ml", "queue": "a100", "phase": "Running"}
+    world.leader.job_list = [
+        about | {"kind": "ReplicaSet", "name": "web-1", "root": "Deployment/web"},
+        about | {"kind": "ReplicaSet", "name": "web-2", "root": "Deployment/web"},
+        about | {"kind": "Notebook", "name": "lab"},
+        about | {"kind": "MPIJob", "name": "walk"},
+        about | {"kind": "Notebook", "name": "stopped", "phase": "Succeeded"},
+        about | {"kind": "Notebook", "name": "elsewhere", "queue": "a40"},
+    ]
+    drained = (await world.admin("POST", f"{QUEUES}/a100/actions/drain")).body
+    assert [one["path"] for one in drained["warnings"]] == ["ml/Deployment/web", "ml/Notebook/lab"]
+    assert "never ends by itself" in drained["warnings"][0]["message"]
+
+
 async def test_drain_and_open(world: World) -> None:
     drained = (await world.admin("POST", f"{QUEUES}/a100/actions/drain")).body
     assert (drained["spec"]["closed"], drained["draining"]) == (True, True)
