@@ -112,12 +112,16 @@ def gang(
     total_roles: Mapping[str, int] | None = None,
     priority: int = 0,
     created: int | None = None,
+    refilling: bool | None = None,
     ran: bool = False,
     accepted: bool = False,
     blocked: Iterable[Reason] = (),
     **requests: str | int,
 ) -> Gang:
-    """A gang of alike pods `name-0`, `name-1` …, all of them needed; younger than those built before it."""
+    """A gang of alike pods `name-0`, `name-1` …, all of them needed; younger than those built before it.
+
+    It is being refilled when some of it is placed, unless said otherwise.
+    """
     if members is None:
         shape = of or pod_class(**requests)  # type: ignore[arg-type]
         members = [member(f"{name}-{at}", shape) for at in range(pods)]
@@ -139,6 +143,7 @@ def gang(
         placed=tuple(sorted(held.items())),
         total=there if total is None else total,
         total_roles=tuple(sorted((by_role if total_roles is None else dict(total_roles)).items())),
+        refilling=bool(held) if refilling is None else refilling,
         ran=ran,
         accepted=accepted,
         blocked=tuple(blocked),

@@ -29,8 +29,8 @@ class Allocate:
         `behind` them may have no other.
         """
         cycle = self._cycle
-        # For whoever was promised room the queue pays already: what one like it was told is not true of it.
-        if ask.over_quota is not None and gang.uid not in cycle.promised:
+        # For a gang with promised room the queue pays already: what one like it was told is not true of it.
+        if ask.over_quota is not None and gang.uid not in cycle.promised and not cycle.refills.opened(gang):
             cycle.stats.alike += 1
             return ask.over_quota
         shortfalls = cycle.ledger.can_charge(gang.queue, ask.demand)
@@ -61,7 +61,8 @@ class Allocate:
             ask.no_room = known
             return known
         cycle.recall.failures.tried += 1
-        fits = self._fit(gang, ask, nodes)
+        kept = cycle.refills.nodes(gang) if nodes is None else None
+        fits = (kept is not None and self._fit(gang, ask, kept)) or self._fit(gang, ask, nodes)
         if lent:
             trial.lend({row: -room for row, room in lent.items()})
         if not fits:
@@ -79,8 +80,8 @@ class Allocate:
             cycle.asks.forget_rooms()  # where these pods stand may be what others wait for
         if own:
             # What it held and did not use is free again: answers given before may no longer hold.
-            cycle.give_up(gang.uid)
             cycle.asks.forget_rooms()
+        cycle.give_up(gang.uid)
         return ()
 
     def _fit(self, gang: Gang, ask: Ask, nodes: Mask | None = None) -> bool:

@@ -14,6 +14,7 @@ from t9ksched.engine.masks import Mask, Memo
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.preemption import Preemption
 from t9ksched.engine.recall import Recall
+from t9ksched.engine.refill import Refills
 from t9ksched.engine.trial import Placement, Trial
 from t9ksched.engine.view import View
 from t9ksched.model.gang import Gang, Member
@@ -30,6 +31,7 @@ class Cycle:
         strict: what gangs of strict queues wait for, by queue, with their positions.
         scopes: the domain in which a gang's minimum was placed, by uid.
         promised: what gangs were promised when victims were evicted for them, by uid.
+        refills: room kept for members that gangs lost.
     """
 
     def __init__(self, view: View, policy: Policy, now: int, memo: Memo | None) -> None:
@@ -51,6 +53,7 @@ class Cycle:
         self.held = Held(view.holds, self.trial, now)
         self.recall = Recall(view, self.trial, self.held, self.ledger, policy)
         self.promised: dict[str, dict[str, int]] = {}
+        self.refills = Refills(view, self.trial, self.held, self.ledger, self.recall)
 
     def _total(self, queue: str) -> dict[str, int]:
         totals = self.trial.memo.total(self.view.queues[queue].spec.node_selector).tolist()

@@ -72,6 +72,7 @@ class Plan(msgspec.Struct, frozen=True):
         surplus: gangs that run or will, with members above the minimum that found no room.
         evictions: members of running gangs that have to go.
         holds: room for the gangs they go for, without a time limit; those of an owner take the place of all it had.
+        kept: room found for members that gangs lost and that are not there again yet.
         faults: plugins that failed, in the order in which they did.
     """
 
@@ -81,6 +82,7 @@ class Plan(msgspec.Struct, frozen=True):
     stats: Stats
     evictions: tuple[Eviction, ...] = ()
     holds: tuple[Hold, ...] = ()
+    kept: tuple[Hold, ...] = ()
     faults: tuple[PluginFault, ...] = ()
 
     def to_bytes(self) -> bytes:

@@ -386,6 +386,20 @@ def held_for_other(whys: Iterable[str], owners: int) -> Reason:
     )
 
 
+def kept(nodes: Sequence[str], missing: int) -> Reason:
+    """Room for lost members is kept on these nodes, one entry a member; `missing` of them have none yet."""
+    places = ", ".join(dict.fromkeys(nodes))
+    parts = [f"room for {_count(len(nodes), 'lost member')} is kept on {places}"] if nodes else []
+    parts += [f"the first room that fits is kept for {_count(missing, 'lost member')}"] if missing else []
+    return Reason(
+        Code.GANG_INCOMPLETE,
+        "; ".join(parts),
+        {"members": len(nodes) + missing},
+        {"members": len(nodes)},
+        unblocks=("its lost pods are created again",),
+    )
+
+
 def evicted_for(gang: Gang, spec: QueueSpec, groups: Iterable[Group], victim: Running, theirs: QueueSpec) -> str:
     """What the owner of a victim is told: for whom, and why he had to go."""
     what = " and ".join(f"{pods} pod{'s' if pods > 1 else ''} with {wants(of.pod_class)} each" for of, pods in groups)

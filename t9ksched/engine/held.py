@@ -7,7 +7,7 @@ import numpy as np
 from t9ksched.engine.masks import Mask
 from t9ksched.engine.nodes import Int64s
 from t9ksched.engine.trial import ClassColumn, Placement, Trial
-from t9ksched.model.hold import VICTIMS, Hold
+from t9ksched.model.hold import REFILL, VICTIMS, Hold
 
 
 class Held:
@@ -16,25 +16,36 @@ class Held:
     Attributes:
         of: what is held on the trial, by uid of the owner.
         whys: what for, by uid of the owner.
+        missing: lost members whose room is still to be found, by uid of the owner.
+
+    A gang that was promised victims' room needs no other: what it lacks is in that promise.
     """
 
     def __init__(self, holds: Iterable[Hold], trial: Trial, now: int) -> None:
         self.of: dict[str, list[Placement]] = {}
-        self.whys = {hold.owner: hold.why for hold in holds}
+        self.missing: dict[str, list[Hold]] = {}
+        self.whys: dict[str, str] = {}
         self._leased: Int64s = np.zeros_like(trial.free)
         """Room promised to those whose victims leave, shape (resources, nodes)."""
         self._behind: Int64s = np.zeros_like(trial.free)
         """The part of it that its owners lose first: all but what is kept for those who come first, see `keep`."""
         self._first: set[str] = set()
         index = trial.nodes.static.index
-        for hold in sorted(holds, key=lambda hold: (hold.owner, hold.node, hold.cards)):
-            if hold.node in index and hold.since <= now and (not hold.until or now < hold.until):
+        standing = [hold for hold in holds if hold.since <= now and (not hold.until or now < hold.until)]
+        promised = {hold.owner for hold in standing if hold.why == VICTIMS}
+        for hold in sorted(standing, key=lambda hold: (hold.owner, hold.node, hold.cards)):
+            if hold.owner in promised and hold.why != VICTIMS:
+                continue
+            self.whys[hold.owner] = hold.why
+            if hold.node in index:
                 column = trial.column(None, hold.pod_class)
                 placement = trial.occupy(column, index[hold.node], dict(hold.cards))
                 self.of.setdefault(hold.owner, []).append(placement)
                 if hold.why == VICTIMS:
                     self._leased[:, placement.row] += column.needs_vector
                     self._behind[:, placement.row] += column.needs_vector
+            elif hold.why == REFILL:
+                self.missing.setdefault(hold.owner, []).append(hold)
 
     def rooms(self) -> dict[int, tuple[object, ...]]:
         """What is held where and for whom, by row."""
@@ -61,7 +72,8 @@ class Held:
         self._leased[:, rows] += column.needs_vector[:, None] * counts
 
     def give_up(self, owner: str) -> list[Placement]:
-        """Room that was held is held no longer; what it was."""
+        """Room that was held is held no longer, nor is any looked for; what it was."""
+        self.missing.pop(owner, None)
         placements = self.of.pop(owner, [])
         for placement in placements:
             if self.whys[owner] == VICTIMS:

@@ -15,11 +15,11 @@ from t9ksched.model.queue import QueueSpec
 
 
 def gang_key(gang: Gang) -> tuple[bool, int, int, str, str]:
-    """Sorts gangs of one queue. A gang that ran or holds places goes before anything new of its queue.
+    """Sorts gangs of one queue. A gang that is being refilled goes before anything new of its queue.
 
     The API counts creation in whole seconds; within one the name decides (OQ-13), then the UID.
     """
-    return (not (gang.ran or gang.placed), -gang.priority, gang.created, gang.name, gang.uid)
+    return (not gang.refilling, -gang.priority, gang.created, gang.name, gang.uid)
 
 
 def sort_gangs(gangs: list[Gang], policy: Policy, plugins: Plugins, now: int) -> None:

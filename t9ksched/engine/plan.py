@@ -104,6 +104,7 @@ class Planner:
             cycle.stats,
             tuple(cycle.evictions),
             tuple(cycle.holds),
+            tuple(cycle.refills.found),
             tuple(cycle.trial.plugins.faults),
         )
 
@@ -133,22 +134,23 @@ class Planner:
         """Place the gang's minimum whole, or say why not."""
         cycle = self._cycle
         cycle.stats.judged += 1
+        cycle.refills.open(gang)
         spec = cycle.view.queues[gang.queue].spec
         if spec.closed and not (gang.accepted or gang.ran or gang.placed):
-            self._stay(gang, (explain.queue_closed(gang.queue),))
+            self._wait(gang, (explain.queue_closed(gang.queue),))
             return
         members, rest, enough = chosen(gang)
         if not enough:
             missing = explain.incomplete(gang)
             reasons = (*((missing,) if missing else ()), *gang.blocked)
-            self._stay(gang, reasons or (explain.too_few(gang),))
+            self._wait(gang, reasons or (explain.too_few(gang),))
             return
         if members:
             together = () if gang.topology == "None" else (gang.topology, gang.levels, gang.nodes)
             ask = cycle.asks.get(gang.queue, members, together)
             behind = cycle.behind(gang.queue, ask)
             if behind is not None and gang.uid not in cycle.held.of:
-                self._stay(gang, behind)
+                self._wait(gang, behind)
                 return
             promise = cycle.promised.get(gang.uid)
             if promise is not None:
@@ -163,7 +165,7 @@ class Planner:
                 if spec.ordering == "Strict":
                     position = len(self._staying.get(gang.queue, ())) + 1
                     cycle.strict.setdefault(gang.queue, []).append((position, ask))
-                self._stay(gang, reasons)
+                self._wait(gang, reasons)
                 return
         if rest:
             self._above.setdefault(gang.queue, []).append((gang, rest))
@@ -180,6 +182,10 @@ class Planner:
     def _kept(self, promise: dict[str, int], ask: Ask) -> bool:
         """Whether the promise still stands: a lost node takes its part away."""
         return all(promise.get(resource, 0) >= amount for resource, amount in ask.demand.items())
+
+    def _wait(self, gang: Gang, reasons: tuple[Reason, ...]) -> None:
+        """The gang stays, and keeps the room of members that it lost."""
+        self._stay(gang, (*reasons, *self._cycle.refills.close(gang)))
 
     def _stay(self, gang: Gang, reasons: tuple[Reason, ...]) -> None:
         self._staying.setdefault(gang.queue, []).append((gang, reasons))

@@ -99,6 +99,7 @@ class Preempt:
             for name, running in first.items()
         }
         uid = gang.uid
+        cycle.refills.leave(running.uid for running, _ in choice.victims)
         cycle.evictions += [Eviction(group.uid, pod.uid, uid, whys[group.queue]) for group, pod in choice.victims]
         for column, rows, counts in choice.places:
             cycle.recall.moved[rows] = True

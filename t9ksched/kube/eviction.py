@@ -15,6 +15,8 @@ from t9ksched.kube.port import ClusterPort, Object
 from t9ksched.kube.resources import PODS
 
 _CONDITION = "DisruptionTarget"
+OTHERS = frozenset({"", "EvictionByEvictionAPI", "DeletionByTaintManager", "DeletionByPodGC", "TerminationByKubelet"})
+"""Reasons with which parts of Kubernetes evict a pod; what bears any other was evicted by a scheduler."""
 _CONDITION_ATTEMPTS = 3
 
 

@@ -63,7 +63,9 @@ class Gang(msgspec.Struct, frozen=True, gc=False):
         waiting: members without a place, in the order in which they are placed.
         placed: members that hold a place already (bound, assumed or succeeded), by role (`""` for none).
         total: members that exist and did not fail, waiting and blocked ones included; `total_roles` by role.
-        ran: the group has been placed before: it is refilled before anything new of its queue.
+        refilling: members hold places, or were lost a short while ago without being evicted: it goes before anything
+            new of its queue.
+        ran: the group has been placed before, so closing its queue does not stop it.
         accepted: it was in the queue before the queue was closed, so closing does not stop it.
         blocked: why some members cannot be placed whatever room there is (gates, volumes, claims).
         topology: whether its members must, or should, be within one domain: `None`, `Preferred`, `Required`.
@@ -83,6 +85,7 @@ class Gang(msgspec.Struct, frozen=True, gc=False):
     placed: tuple[tuple[str, int], ...] = ()
     total: int = 0
     total_roles: tuple[tuple[str, int], ...] = ()
+    refilling: bool = False
     ran: bool = False
     accepted: bool = False
     blocked: tuple[Reason, ...] = ()

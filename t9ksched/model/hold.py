@@ -11,6 +11,8 @@ from t9ksched.model.podclass import PodClass
 
 VICTIMS: Final = "victims"
 """`why` of room that evicted pods are leaving."""
+REFILL: Final = "refill"
+"""`why` of room that a gang keeps for a member that it lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +21,13 @@ class Hold:
 
     Attributes:
         owner: uid of the gang that may use it.
-        node: name of the node.
+        node: name of the node; empty for a lost member whose room is still to be found.
         pod_class: what the room is for; `cards` are free-card masks by resource, empty when any card will do.
         rank: owner's queue priority, for those who may displace it.
         since, until: nanoseconds since the epoch; `until` 0 means no time limit.
         firm: a promise with a time, never moved later by a job that came later.
         why: for people: `binding`, `refill`, `victims`, `planned`.
+        queue: the queue that pays for the room while it is held; empty when it is not charged.
     """
 
     owner: str
@@ -36,3 +39,4 @@ class Hold:
     until: int = 0
     firm: bool = False
     why: str = ""
+    queue: str = ""

@@ -130,20 +130,41 @@ class PodStatus(msgspec.Struct, gc=False, rename="camel"):
 class Pod(msgspec.Struct, gc=False):
     """A pod as far as scheduling reads it.
 
-    `put_there` says that whoever created it named its node, so that no scheduler was asked (OQ-50).
+    `put_there` says that whoever created it named its node, so that no scheduler was asked (OQ-50). `disruption` is the
+    reason of its condition DisruptionTarget while that is true: why it is being evicted.
     """
 
     metadata: Metadata
     spec: PodSpec
     status: PodStatus = msgspec.field(default_factory=PodStatus)
     put_there: bool = False
+    disruption: str = ""
+
+
+class _Condition(msgspec.Struct, gc=False):
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+
+
+class _Conditions(msgspec.Struct, gc=False):
+    conditions: list[_Condition] | None = None
+
+
+class _Conditioned(msgspec.Struct, gc=False):
+    """A pod's conditions, which are read of few pods."""
+
+    status: _Conditions = msgspec.field(default_factory=_Conditions)
 
 
 _NODE_OWNED: Final = '"f:nodeName"'
 """How `metadata.managedFields` says that a client wrote the node's name. Nobody owns the one that a binding set."""
 _SCHEDULED: Final = '"PodScheduled"'
 """The condition that the server sets with a binding."""
+_DISRUPTED: Final = '"DisruptionTarget"'
+"""The condition of a pod that is being evicted."""
 _decoder = msgspec.json.Decoder(Pod)
+_conditions = msgspec.json.Decoder(_Conditioned)
 
 
 def decode_pod(raw: bytes | Mapping[str, Any]) -> Pod:
@@ -156,13 +177,21 @@ def decode_pod(raw: bytes | Mapping[str, Any]) -> Pod:
         pod = _decoder.decode(raw)
         if pod.spec.node_name:  # a search costs a fraction of decoding what is nowhere else read
             pod.put_there = _NODE_OWNED.encode() in raw or _SCHEDULED.encode() not in raw
+            if _DISRUPTED.encode() in raw:
+                pod.disruption = _disruption(_conditions.decode(raw))
         return pod
     pod = msgspec.convert(raw, Pod)
     if pod.spec.node_name:
         conditions = (raw.get("status") or {}).get("conditions") or ()
         scheduled = any(condition.get("type") == _SCHEDULED.strip('"') for condition in conditions)
         pod.put_there = not scheduled or _NODE_OWNED in str(raw["metadata"].get("managedFields", "")).replace("'", '"')
+        pod.disruption = _disruption(msgspec.convert(raw, _Conditioned))
     return pod
+
+
+def _disruption(pod: _Conditioned) -> str:
+    found = (one for one in pod.status.conditions or () if f'"{one.type}"' == _DISRUPTED and one.status == "True")
+    return next((one.reason for one in found), "")
 
 
 def decode_pod_spec(raw: Mapping[str, Any]) -> PodSpec:

@@ -130,12 +130,21 @@ def job_record(job: JobObject, kind: Resource) -> JobRecord:
         finished=nanoseconds(str(done.get("lastTransitionTime") or "")),
         limit_text=str((meta.annotations or {}).get(names.TIME_LIMIT_ANNOTATION, "")),
         deadline=_deadline(job.spec if kind is JOBS else job.spec.get("runPolicy") or {}),
+        wants_pods=not (done or meta.deletion_timestamp or _paused(job.spec)),
     )
 
 
 def _deadline(policy: dict[str, Any]) -> int | None:
     seconds = policy.get("activeDeadlineSeconds")
     return seconds if isinstance(seconds, int) and seconds > 0 else None
+
+
+def _paused(spec: dict[str, Any]) -> bool:
+    """Whether the job's own spec stops it, in any of the ways in which its kind is stopped."""
+    mode = spec.get("runMode")
+    pause = mode.get("pause") if isinstance(mode, dict) else None
+    enabled = pause.get("enabled") if isinstance(pause, dict) else str(mode or "").lower() == "paused"
+    return bool(spec.get("suspend") or enabled)
 
 
 def _batch_phase(conditions: dict[Any, Any], status: dict[str, Any]) -> str:
@@ -192,6 +201,7 @@ class Feeds:
             lambda queue: projection.remove(queue["metadata"]["name"]),
             names.SYSTEM_NAMESPACE,
         )
+        state.refills.kinds = frozenset((kind.api_version, kind.kind) for kind in JOB_KINDS)
         for kind in JOB_KINDS:
             follow_many(kind, decoder(JobObject), _job_upsert(state, kind), lambda job: state.remove_job(job.uid))
         for kind in REPLICATED:

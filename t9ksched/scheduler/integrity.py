@@ -20,12 +20,12 @@ from t9ksched.kube.port import ClusterPort
 from t9ksched.scheduler.executor import Executor
 from t9ksched.scheduler.narrator import Narrator
 from t9ksched.scheduler.records import GangRecord, PodRecord
+from t9ksched.scheduler.refill import GANG_RECOVERY_TIMEOUT_SECONDS
 from t9ksched.scheduler.state import ClusterState
 
 log = structlog.get_logger(__name__)
 
 GANG_BIND_TIMEOUT_SECONDS: Final = 60
-GANG_RECOVERY_TIMEOUT_SECONDS: Final = 15 * 60
 _SECOND: Final = 1_000_000_000
 
 
@@ -52,7 +52,7 @@ class Integrity:
         self._narrator = narrator
         self._clock = clock
         self._timeout = timeout * _SECOND
-        self._recovery = recovery * _SECOND
+        self._recovery = state.refills.recovery = recovery * _SECOND
         self._most_grace = most_grace
 
     def overdue(self) -> list[GangRecord]:
@@ -63,6 +63,7 @@ class Integrity:
         if self._state.outage.unread:
             return []  # who may complete them is not known yet: nobody is evicted because the database was away
         now = self._clock()
+        self._state.follow_losses(now)
         found = []
         for gang in self._state.partial:
             if any(pod.assumed for pod in gang.members.values()):

@@ -128,6 +128,7 @@ class Loop:
         now = self._clock()
         for refused in self._state.turned_away(now):
             self._narrator.turned_away(refused, now)
+        self._state.follow_losses(now)
         may_evict = self.may_evict and not self._state.outage.away  # nobody goes for a promise that cannot be kept
         evictor = self._evictor if may_evict and "preempt" in self.policy.actions else None
         view = self._state.view(now, evictor.tenants.running(now) if evictor else ())
@@ -186,6 +187,7 @@ class Loop:
         now = self._clock()
         for waiting in (*plan.waiting, *plan.surplus):
             self._narrator.waits(waiting.gang, waiting.reasons, waiting.position or None, now)
+        self._state.refills.found(plan.kept)
         if plan.evictions and self._evictor is not None and not self._observe:
             self._evictor.submit(plan, self.policy.preemption.max_grace_seconds)
         self._narrator.wake()

@@ -12,6 +12,7 @@ from sys import intern
 import structlog
 
 from t9ksched.engine.nodes import NodeTable
+from t9ksched.kube.eviction import OTHERS
 from t9ksched.model import names
 from t9ksched.model.errors import Invalid
 from t9ksched.model.hold import Hold
@@ -46,6 +47,7 @@ from t9ksched.scheduler.records import (
     nanoseconds,
     true_condition,
 )
+from t9ksched.scheduler.refill import Refills
 from t9ksched.scheduler.sharing import NOTHING, Sharing, alone
 from t9ksched.scheduler.storage import Storage
 from t9ksched.store.acceptances import Acceptance
@@ -79,6 +81,7 @@ class Observed:
         self.owners = Owners(self._owner_changed)
         self.permissions = Permissions(self.namespaces, self.acceptances, self.owners)
         self.holds: dict[str, Hold] = {}
+        self.refills = Refills(self.nodes, self.node_objects, self.charges, self.jobs, self.holds)
         self.counts = Counts()
         self.clocks = Clocks()
         self.changed_gangs: OrderedSet[GangRecord] = OrderedSet()
@@ -206,6 +209,7 @@ class Observed:
             record.limit_text = intern(limit_text)
             self._gang_changed(record.gang)
         record.active_deadline = pod.spec.active_deadline_seconds
+        record.evicted = record.evicted or pod.disruption not in OTHERS
         if pod.spec.node_name and not record.node:
             record.node = intern(pod.spec.node_name)
             if record.assumed and record.assumed != record.node:
@@ -214,6 +218,10 @@ class Observed:
             self.holds.pop(uid, None)
         if record.phase == "Failed" and was[0] != "Failed" and known is not None and record.ours:
             self.avoided.note(record, pod.status.reason, pod.status.message)
+        if was[1] and was[0] not in FINISHED and not was[2] and not record.holds and record.phase != "Succeeded":
+            self.refills.lost(record)
+        if record.evicted and record.deleting and record.gang is not None:
+            self._displaced(record.gang)
         record.gates = gates(pod) if record.ours and not record.node else ()
         if record.node and record.gang is not None and not record.gang.uid:
             self._recall_queue(record.gang)
@@ -254,6 +262,8 @@ class Observed:
             del self._pods_by_name[record.namespace, record.name]
         self.neighbourhood.gone(uid)
         self.counts.pod_gone(record)
+        if record.holds:
+            self.refills.lost(record)
         self._release(record)
         if not record.finished:
             self.cards.ended(record)
@@ -387,7 +397,7 @@ class Observed:
         if gang is None or gang.uid != group.metadata.uid:
             return
         self.gangs_by_uid.pop(gang.uid, None)
-        self._drop_holds(gang.uid)
+        self._drop_holds(gang)
         self._job_changed(gang)
         gang.uid, gang.acceptance = "", None
         self._gang_changed(gang)
@@ -444,14 +454,24 @@ class Observed:
             self._by_owner[gang.owner.uid].pop(gang, None)
             if not self._by_owner[gang.owner.uid]:
                 del self._by_owner[gang.owner.uid]
-        self._drop_holds(gang.uid)
+        self._drop_holds(gang)
         self.changed_gangs.discard(gang)
         self.changed_queues.add(gang.queue)
         self._job_changed(gang)
 
-    def _drop_holds(self, gang_uid: str) -> None:
-        for uid in [uid for uid, hold in self.holds.items() if hold.owner == gang_uid]:
+    def _drop_holds(self, gang: GangRecord) -> None:
+        """No room is kept for this group any more."""
+        for uid in [uid for uid, hold in self.holds.items() if hold.owner == gang.uid]:
             del self.holds[uid]
+        if gang.lost:
+            self.refills.forget(gang)
+            self._on_change()
+
+    def _displaced(self, gang: GangRecord) -> None:
+        """A member's place was taken away on purpose; `settle` sees whether that leaves the group whole."""
+        if not gang.displaced:
+            gang.displaced = True
+            self._gang_changed(gang)
 
     def _gang_changed(self, gang: GangRecord | None) -> None:
         if gang is None:
@@ -486,7 +506,7 @@ class Observed:
                 self._unaccepted.add(gang)
             whole = gang.complete()
             if whole:
-                gang.fell = 0
+                gang.fell, gang.displaced = 0, False
             if not whole and gang.uid and any(pod.holds for pod in gang.members.values()):
                 self._partial[gang] = None
             else:
@@ -558,6 +578,8 @@ class Observed:
         """A job's object appeared or changed; its groups are found by their owner."""
         known = self.jobs.get(job.uid)
         self.jobs[job.uid] = job
+        if not job.wants_pods and self.refills.of_job(job.uid):
+            self._on_change()
         if known is None:
             for gang in self.gangs_of_owner(job.uid):
                 if gang.virtual and gang.spec.priority != job.priority:
@@ -574,5 +596,7 @@ class Observed:
         """A job's object is gone."""
         self.owners.remove(uid)
         if self.jobs.pop(uid, None) is not None:
+            if self.refills.of_job(uid):
+                self._on_change()
             self.changed_jobs.add(uid)
             self.unindexed.add(uid)

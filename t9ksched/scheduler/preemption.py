@@ -95,7 +95,8 @@ class Tenants:
     def _running(self, gang: GangRecord, evictions: int) -> Running | None:
         if not gang.uid or not gang.acceptance:
             return None
-        pods: list[RunningPod] = []
+        state = self._state
+        pods = state.refills.places(gang)
         succeeded: defaultdict[str, int] = defaultdict(int)
         started = 0
         for pod in sorted(gang.members.values(), key=lambda pod: natural(pod.name)):
@@ -105,10 +106,11 @@ class Tenants:
                 succeeded[pod.role] += 1
             if not pod.node or pod.finished or pod.pod_class is None:
                 continue
-            charge = self._state.charges.get(pod.uid)
+            charge = state.charges.get(pod.uid)
             cards = tuple(sorted(charge.cards.items())) if charge else ()
             asked = pod.deleting or pod.uid in self._asked
-            leaving = asked or pod.uid in self._leaving
+            # Where a lost member's room is kept, its end makes room for nobody but a gang that may evict this one.
+            leaving = (asked or pod.uid in self._leaving) and not state.refills.stays(pod)
             pods.append(
                 RunningPod(pod.uid, pod.key, pod.role, pod.pod_class, pod.node, cards, leaving, asked or not leaving)
             )
@@ -178,7 +180,8 @@ class Evictor:
         until = self._clock() + (most_grace + _SLACK_SECONDS) * 1_000_000_000
         promises = self._state.promise(plan.holds, until)
         evictions = [eviction for eviction in plan.evictions if self._choose(eviction)]
-        self._start(self._carry_out(promises, evictions, most_grace))
+        kept = [(eviction.gang, eviction.by) for eviction in plan.evictions if self._is_kept_room(eviction)]
+        self._start(self._carry_out(promises, evictions, kept, most_grace))
 
     def _choose(self, eviction: Eviction) -> bool:
         gang = self._state.gangs_by_uid.get(eviction.gang)
@@ -187,6 +190,11 @@ class Evictor:
         self._going[eviction.pod] = gang
         gang.changes += 1
         return True
+
+    def _is_kept_room(self, eviction: Eviction) -> bool:
+        """Whether this is no pod, but room kept for one that its gang lost."""
+        gang = self._state.gangs_by_uid.get(eviction.gang)
+        return gang is not None and eviction.pod not in gang.members
 
     def _over(self, pod: str) -> None:
         self._going.pop(pod).changes += 1
@@ -200,9 +208,16 @@ class Evictor:
                 self._over(uid)
 
     async def _carry_out(
-        self, promises: Mapping[str, tuple[Hold, ...]], evictions: Iterable[Eviction], most_grace: int
+        self,
+        promises: Mapping[str, tuple[Hold, ...]],
+        evictions: Iterable[Eviction],
+        kept: Iterable[tuple[str, str]],
+        most_grace: int,
     ) -> None:
-        """Evict them once the promises are written, as far as those still stand then."""
+        """Evict them once the promises are written, as far as those still stand then.
+
+        `kept` are gangs whose kept room goes as well, each with the gang that gets it.
+        """
         try:
             written = await self._keeper.write([hold for holds in promises.values() for hold in holds])
         except BaseException:
@@ -215,6 +230,10 @@ class Evictor:
                 self._start(self._evict(self._going[eviction.pod], eviction, most_grace))
             else:
                 self._over(eviction.pod)
+        for uid, by in kept:
+            gang = self._state.gangs_by_uid.get(uid)
+            if written and by in standing and gang is not None:
+                self._state.forfeit(gang)
         if not written:
             for owner in standing:
                 self._state.give_up_room(owner)
@@ -254,6 +273,7 @@ class Evictor:
             while pod.uid in self._state.pods:
                 now = self._clock()
                 at = datetime.fromtimestamp(now / 1e9, UTC)
+                pod.evicted = True
                 match await evict(self._client, victim, message=eviction.why, now=at, most_grace=most_grace):
                     case Evicted():
                         self._asked.add(pod.uid)
@@ -267,6 +287,7 @@ class Evictor:
                         return
                     case NotEvicted(status, message):
                         log.warning("victim may not be evicted", pod=pod.key, status=status, error=message)
+                        pod.evicted = False
                         self._state.give_up_room(eviction.by)
                         return
                     case TryLater(retry_after, message):

@@ -119,6 +119,8 @@ class PodRecord(msgspec.Struct, eq=False):
     """Its activeDeadlineSeconds, which its kubelet enforces."""
     retry_at: int = 0
     refusals: int = 0
+    evicted: bool = False
+    """A scheduler takes its place away."""
 
     @property
     def blocked(self) -> tuple[Reason, ...]:
@@ -183,6 +185,10 @@ class GangRecord(msgspec.Struct, eq=False):
     first_bound: int = 0
     fell: int = 0
     """Since when it has been below its minimum after it ran; 0 while it is whole."""
+    displaced: bool = False
+    """Its places were taken away on purpose, and it has not had its minimum since: it waits like any other group."""
+    lost: bool = False
+    """It lost members a short while ago, and room may be kept for them: the engine is told of it though none waits."""
     admitted: int = 0
     reasons: tuple[Reason, ...] = ()
     position: int | None = None
@@ -275,7 +281,7 @@ class GangRecord(msgspec.Struct, eq=False):
         return roles.total() >= self.spec.min_member and all(roles[role] >= least for role, least in self.spec.roles)
 
     def snapshot(self) -> Gang | None:
-        """The gang for the engine, None when no member needs a place. Built again only when something changed."""
+        """The gang for the engine, None when it needs no place. Built again only when something changed."""
         if self.stale:
             self._snapshot = self._build()
             self.stale = False
@@ -285,14 +291,17 @@ class GangRecord(msgspec.Struct, eq=False):
         pending: list[PodRecord] = []
         living: dict[str, int] = {}
         placed: dict[str, int] = {}
+        holding = False
         for pod in self.members.values():
             if pod.waiting:
                 pending.append(pod)
+            elif not holding:
+                holding = bool(pod.assumed) or pod.holds
             if pod.phase != "Failed" and not pod.deleting:
                 living[pod.role] = living.get(pod.role, 0) + 1
                 if pod.placed:
                     placed[pod.role] = placed.get(pod.role, 0) + 1
-        if not pending:
+        if not pending and not self.lost:
             return None
         if len(pending) > 1:
             pending.sort(key=lambda pod: natural(pod.name))
@@ -318,6 +327,7 @@ class GangRecord(msgspec.Struct, eq=False):
             placed=tuple(sorted(placed.items())),
             total=sum(living.values()),
             total_roles=tuple(sorted(living.items())),
+            refilling=not self.displaced and (holding or self.lost),
             ran=self.ran,
             accepted=self.acceptance is not None,
             blocked=tuple(blocked.values()),
@@ -388,3 +398,5 @@ class JobRecord:
     """Its annotation `time-limit`."""
     deadline: int | None = None
     """Its activeDeadlineSeconds, which its own controller enforces."""
+    wants_pods: bool = True
+    """Whether pods that it loses are made again: it is not paused, not over and not being deleted."""

@@ -30,7 +30,7 @@ from t9ksched.scheduler.executor import Executor
 from t9ksched.scheduler.feeds import Feed, Feeds
 from t9ksched.scheduler.heap import reading
 from t9ksched.scheduler.housekeeping import Housekeeping
-from t9ksched.scheduler.integrity import GANG_BIND_TIMEOUT_SECONDS, GANG_RECOVERY_TIMEOUT_SECONDS, Integrity
+from t9ksched.scheduler.integrity import GANG_BIND_TIMEOUT_SECONDS, Integrity
 from t9ksched.scheduler.internal import InternalServer
 from t9ksched.scheduler.jobindex import JobIndex
 from t9ksched.scheduler.journal import Journal
@@ -42,6 +42,7 @@ from t9ksched.scheduler.preemption import Evictor
 from t9ksched.scheduler.projection import Projection
 from t9ksched.scheduler.promises import PromiseKeeper
 from t9ksched.scheduler.queuestatus import QueueStatuses
+from t9ksched.scheduler.refill import GANG_RECOVERY_TIMEOUT_SECONDS
 from t9ksched.scheduler.state import ClusterState
 from t9ksched.scheduler.status import StatusWriter
 from t9ksched.scheduler.stopping import Stopper

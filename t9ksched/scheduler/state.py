@@ -14,7 +14,7 @@ from t9ksched.admission.access import Members
 from t9ksched.engine.plan import Assignment
 from t9ksched.engine.view import QueueState, View
 from t9ksched.model.gang import Gang, Running
-from t9ksched.model.hold import Hold
+from t9ksched.model.hold import REFILL, Hold
 from t9ksched.model.ordered import OrderedSet
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.avoided import TurnedAway
@@ -80,6 +80,7 @@ class ClusterState(Observed):
         self._resting = OrderedSet(pod for pod in self._resting if pod.waiting and pod.retry_at > now)
         resting = {pod.gang for pod in self._resting}
         self.accept_running(now)
+        self.follow_losses(now)
         for record in list(self.pending):
             if record in resting:
                 continue
@@ -122,6 +123,9 @@ class ClusterState(Observed):
             snapshot = record.snapshot()
             if snapshot is not None:
                 gangs.append(snapshot)
+        for record in self.refills.keeping():
+            if record not in self._pending and (snapshot := record.snapshot()) is not None:
+                gangs.append(snapshot)
         queues = {
             name: QueueState(queue.spec, dict(self.charges.queue_used.get(name, {})))
             for name, queue in self.queues.items()
@@ -129,7 +133,7 @@ class ClusterState(Observed):
         waiting = {gang.uid for gang in self.pending}
         self._promised = {owner: holds for owner, holds in self._promised.items() if owner in waiting}
         promised = (hold for holds in self._promised.values() for hold in holds)
-        holds = (*self.holds.values(), *promised)
+        holds = (*self.holds.values(), *promised, *self.refills.holds)
         if not self.neighbourhood:
             return View(self.nodes.freeze(), queues, tuple(gangs), holds, running)
         return View(
@@ -345,6 +349,7 @@ class ClusterState(Observed):
             done.append(record)
         if gang.complete():
             self._promised.pop(gang_uid, None)
+            gang.displaced = False
         gang.first_bound = gang.first_bound or now
         self._gang_changed(gang)
         if self.neighbourhood:
@@ -387,7 +392,7 @@ class ClusterState(Observed):
                 cards=tuple(sorted(charge.cards.items())),
                 since=now,
                 until=now + REFILL_HOLD_NS,
-                why="refill",
+                why=REFILL,
             )
         if not gang.placed_count():
             gang.first_bound = 0
@@ -417,12 +422,12 @@ class ClusterState(Observed):
         """The group is evicted whole, for that reason: it needs its whole minimum at once, as if it had never run, with
         the age it has.
         """
-        gang.ran = False
+        gang.ran, gang.displaced = False, True
         self.clocks.start_anew(gang)
         if gang.scheduled:
             gang.evicted = (reason, message)
         gang.first_bound = gang.admitted = gang.fell = 0
-        self._drop_holds(gang.uid)
+        self._drop_holds(gang)
         self._gang_changed(gang)
 
     def groups_of(self, job: str) -> list[GangRecord]:
@@ -443,6 +448,16 @@ class ClusterState(Observed):
         for one in gangs:
             self.start_again(one, str(code), message)
 
+    def forfeit(self, gang: GangRecord) -> None:
+        """The room kept for members that the group lost goes to another, and the group waits like any other."""
+        self._displaced(gang)
+        self._drop_holds(gang)
+
+    def follow_losses(self, now: int) -> None:
+        """Bring up to date what is kept for members that gangs lost; called before each look."""
+        self.settle()
+        self.refills.follow(now, self.queues, self._promised)
+
     def sweep_holds(self, now: int) -> int:
         """End the holds whose time is over; the number of those."""
         over = [uid for uid, hold in self.holds.items() if hold.until and hold.until <= now]
@@ -460,6 +475,8 @@ class ClusterState(Observed):
         times.extend(self._naming_ends)
         times.extend(self._rest_ends)
         times.extend(self._start_again)
+        if (end := self.refills.next_end()) is not None:
+            times.append(end)
         times.extend(since + IDLE_PROMISE_NS for since in self._idle_promises.values())
         times.extend(holds[0].until for holds in self._promised.values())
         return min(times, default=None)

@@ -18,7 +18,9 @@ from t9ksched.engine.masks import Schedulable, Tolerated
 from t9ksched.engine.nodes import FrozenNodes
 from t9ksched.engine.plan import Planner
 from t9ksched.engine.preemption import Preemption
+from t9ksched.engine.refill import Refills
 from t9ksched.engine.trial import Trial
+from t9ksched.model.hold import REFILL
 
 _chosen = planning.chosen
 _gang_key = order.gang_key
@@ -54,6 +56,14 @@ def _nothing_held(self: Any, holds: Any, trial: Any, now: int) -> None:
     _hold(self, (), trial, now)
 
 
+def _nothing_kept(self: Any, holds: Any, trial: Any, now: int) -> None:
+    _hold(self, [hold for hold in holds if hold.why != REFILL], trial, now)
+
+
+def _once_ran_always_first(gang: Any) -> Any:
+    return (not (gang.ran or gang.placed), *_gang_key(gang)[1:])
+
+
 @dataclass(frozen=True)
 class Mutant:
     """A fault: which promise it breaks (by its number), and what is put in place of what."""
@@ -71,6 +81,10 @@ MUTANTS: dict[str, Mutant] = {
     "one member may be missing": Mutant("3", ((planning, "chosen", _one_less),)),
     "what is refilled waits its turn": Mutant("3", ((order, "gang_key", _by_age_alone),)),
     "cordons are not looked at": Mutant("4", ((Schedulable, "allows", lambda self, facts: True),)),
+    "room of lost members is not kept": Mutant("3", ((Held, "__init__", _nothing_kept),)),
+    "quota of lost members is not kept": Mutant("3", ((Refills, "_charge", lambda self: None),)),
+    "no other room is kept for lost members": Mutant("3", ((Refills, "_find", lambda self, gang: None),)),
+    "what ran once goes first for ever": Mutant("8", ((order, "gang_key", _once_ran_always_first),)),
     "taints are not looked at": Mutant("4", ((Tolerated, "allows", lambda self, facts: True),)),
     "other pods are not looked at": Mutant("4", ((Sight, "allowed", lambda self: self._usable),)),
     "everybody may be a victim": Mutant("5", ((preemption, "eligible", lambda *args: True),)),

@@ -74,6 +74,7 @@ def judge(world: World, plan: Plan, policy: Policy, only: str = "") -> None:
         lambda: _victims(world, plan, policy),
         lambda: _room_is_made(world, placed, plan),
         lambda: _order(world, placed, plan),
+        lambda: _first_room(world, placed, plan),
     )
     for check in checks:
         try:
@@ -109,6 +110,8 @@ class _Rooms:
         self._shapes = {name: [pod.shape for pod in world.on(name)] for name in world.nodes}
         self._leaving = {name: [pod.shape for pod in world.on(name) if pod.leaving] for name in world.nodes}
         self._holds = [hold for hold in world.holds if hold.node in world.nodes]
+        gone = {line.gang for line in plan.evictions if line.pod not in world.groups[line.gang].pods}
+        self._kept = [hold for hold in world.kept() if hold.node and hold.owner not in gone]
         self._took: Counter[tuple[str, str, str]] = Counter()
         """What a gang has taken on a node, by resource."""
 
@@ -116,6 +119,7 @@ class _Rooms:
         """Each line, the ones before it carried out."""
         for one in placed:
             self._holds = [hold for hold in self._holds if hold.owner != one.group.uid]
+            self._kept = [hold for hold in self._kept if hold.owner != one.group.uid]
             self._room(one)
             self._place(one)
         for group in {one.group.uid: one.group for one in placed if one.group.together}.values():
@@ -147,6 +151,9 @@ class _Rooms:
                 keeps = first
             if units and used[resource] + max(0, keeps[resource]) > node.has()[resource]:
                 raise Broken("6 room goes to its preemptor", f"{one.pod.uid} takes {resource} held on {name}")
+            lost = requests_of(hold for hold in self._kept if hold.node == name)
+            if units and used[resource] + lost[resource] > node.has()[resource]:
+                raise Broken("3 room is kept for lost members", f"{one.pod.uid} takes {resource} kept on {name}")
         mask = dict(one.line.masks).get(GPU, 0)
         if mask.bit_count() != shape.gpu or mask >= 1 << node.gpu:
             raise Broken("1 as many cards as asked for", f"{one.pod.uid} gets mask {mask:b} of {node.gpu} cards")
@@ -199,12 +206,17 @@ def _quota(world: World, placed: Sequence[Placed], plan: Plan) -> None:
         promised = requests_of(hold for hold in plan.holds if world.groups[hold.owner].queue == queue.name)
         leaving: Counter[str] = Counter()
         for line in plan.evictions:
-            if world.groups[line.gang].queue == queue.name:
+            if world.groups[line.gang].queue == queue.name and line.pod in world.groups[line.gang].pods:
                 leaving.update(world.groups[line.gang].pods[line.pod].shape.requests())
         for resource, most in queue.quota.items():
             now = world.charged(queue.name)[resource] + raised[resource]
             if raised[resource] and now > most:
                 raise Broken("2 no queue above its quota", f"{queue.name} {resource} {now} of {most}")
+            owed = requests_of(hold for hold in still_kept(world, placed) if hold.queue == queue.name)
+            if raised[resource] and now + owed[resource] > most:
+                raise Broken(
+                    "3 room is kept for lost members", f"{queue.name} {resource}: quota for them is given away"
+                )
             later = world.charged(queue.name, leaving=False)[resource] + raised[resource] + promised[resource]
             if promised[resource] and later - leaving[resource] > most:
                 raise Broken("2 no queue above its quota", f"{queue.name} {resource} promised beyond {most}")
@@ -282,6 +294,8 @@ def _room_is_made(world: World, placed: Sequence[Placed], plan: Plan) -> None:
                 taken.update(pod.shape.requests())
         taken.update(_demand([one for one in placed if one.line.node == name]))
         taken += requests_of(hold for hold in (*plan.holds, *kept) if hold.node == name)
+        gone = over | {line.gang for line in plan.evictions}
+        taken += requests_of(hold for hold in world.kept() if hold.node == name and hold.owner not in gone)
         asked = {resource for hold in plan.holds if hold.node == name for resource, _ in hold.pod_class.requests}
         for resource in asked:
             if taken[resource] > node.has()[resource]:
@@ -306,6 +320,9 @@ def can_take_up(world: World, plan: Plan, uid: str) -> bool:
     others = [hold for hold in (*world.holds, *plan.holds) if hold.owner != uid]
     lasting = [hold for hold in world.holds if hold.owner != uid and world.is_left(hold.owner)]
     lasting += [hold for hold in plan.holds if hold.owner != uid]
+    lost = [hold for hold in (*still_kept(world, placed), *plan.kept) if hold.owner != uid]
+    lasting += lost
+    others += lost
     payers = [hold for hold in others if world.groups[hold.owner].queue == queue.name]
     charged = world.charged(queue.name) + _demand([one for one in placed if one.group.queue == queue.name])
     charged += requests_of(payers) + requests_of(mine)
@@ -329,6 +346,12 @@ def can_take_up(world: World, plan: Plan, uid: str) -> bool:
         if any(_shape(hold).port and ports.count(_shape(hold).port) > 1 for hold in here):
             return False
     return True
+
+
+def still_kept(world: World, placed: Sequence[Placed]) -> list[Hold]:
+    """Room kept for lost members of gangs that get no places."""
+    started = {one.group.uid for one in placed if not one.surplus}
+    return [hold for hold in world.kept() if hold.owner not in started]
 
 
 def _homes(group: Group, holds: Sequence[Hold]) -> set[str]:
@@ -359,27 +382,49 @@ def _order(world: World, placed: Sequence[Placed], plan: Plan) -> None:
         ahead = world.groups[uid]
         if told[0].code not in _BLOCKS:
             continue
-        later = [one for one in placed if _is_behind(world, one, ahead)]
+        later = [one for one in placed if _is_behind(world, one, ahead) and not _in_own_room(world, one, placed)]
         if not later:
             continue
         queue = world.queues[ahead.queue]
         short = {resource for reason in told if reason.code == "QuotaExceeded" for resource in reason.needs}
         if queue.ordering == "Strict":
             for one in later:
-                mine = one.group.queue == ahead.queue and not _in_own_room(world, one, placed)
-                if mine and _competes(world, queue, one, ahead, short):
+                if one.group.queue == ahead.queue and _competes(world, queue, one, ahead, short):
                     raise Broken("8 only passed as its queue allows", f"{uid} by {one.pod.uid} in a strict queue")
-        if not world.holds and not plan.holds and _would_fit(world, ahead, placed, later):
+        if not world.holds and not plan.holds and _would_fit(world, plan, ahead, placed, later):
             who = sorted({one.group.uid for one in later})
-            refill = not _key(ahead)[0] and all(_key(one.group)[0] for one in later)
+            refill = not _key(ahead)[0] and any(_key(one.group)[0] for one in later)
             promise = "3 refilled before anything new" if refill else "8 only passed as its queue allows"
             raise Broken(promise, f"{uid} would fit in the room of {', '.join(who)}")
+
+
+def _first_room(world: World, placed: Sequence[Placed], plan: Plan) -> None:
+    """A lost member whose own place is of no use has room kept before anything new of its queue starts in it."""
+    evicted = {line.gang for line in plan.evictions}
+    homeless = [hold for hold in still_kept(world, placed) if not hold.node and hold.owner not in evicted]
+    for hold in homeless:
+        group, shape = world.groups[hold.owner], _shape(hold)
+        if shape.ruled or shape.port or group.together or any(one.owner == group.uid for one in plan.kept):
+            continue
+        for one in placed:
+            node = world.nodes[one.line.node]
+            new = one.group.queue == group.queue and not one.group.refilling()
+            if not new or not allowed(node, world.queues[group.queue], shape):
+                continue
+            room = node.has()
+            room.subtract(world.used(node.name))
+            room.subtract(_demand([other for other in placed if other is not one and other.line.node == node.name]))
+            rooms = (*world.holds, *plan.holds, *plan.kept, *still_kept(world, placed))
+            room.subtract(requests_of(other for other in rooms if other.node == node.name))
+            if all(room[resource] >= units for resource, units in shape.requests().items()):
+                raise Broken("3 refilled before anything new", f"{one.pod.uid} takes room that {group.uid} needs back")
 
 
 def _in_own_room(world: World, one: Placed, placed: Sequence[Placed]) -> bool:
     """Whether a gang's minimum takes no more of a node than is held there for it: nobody ahead of it waits for that."""
     uid, node = one.group.uid, one.line.node
-    held = requests_of(hold for hold in world.holds if (hold.owner, hold.node) == (uid, node))
+    rooms = (*world.holds, *world.kept())
+    held = requests_of(hold for hold in rooms if (hold.owner, hold.node) == (uid, node))
     here = [other for other in placed if (other.group.uid, other.line.node) == (uid, node) and not other.surplus]
     return not one.surplus and _demand(here) <= held
 
@@ -393,8 +438,7 @@ def _is_behind(world: World, one: Placed, ahead: Group) -> bool:
 
 
 def _key(group: Group) -> tuple[bool, int, int, str]:
-    new = not (group.ran or any(group.placed().values()))
-    return (new, -group.priority, group.created, group.uid)
+    return (not group.refilling(), -group.priority, group.created, group.uid)
 
 
 def _competes(world: World, queue: Queue, taker: Placed, ahead: Group, short: set[str]) -> bool:
@@ -409,7 +453,7 @@ def _competes(world: World, queue: Queue, taker: Placed, ahead: Group, short: se
     return all(any(could_run(node, queue, shape) and could_run(node, queue, one) for node in nodes) for one in asked)
 
 
-def _would_fit(world: World, ahead: Group, placed: Sequence[Placed], later: Sequence[Placed]) -> bool:
+def _would_fit(world: World, plan: Plan, ahead: Group, placed: Sequence[Placed], later: Sequence[Placed]) -> bool:
     """Whether the gang's minimum fits in what is free after the plan, with the room and quota of `later` given back.
 
     Only asked of gangs whose pods are alike and have no rules about others, for which counting is exact.
@@ -421,6 +465,8 @@ def _would_fit(world: World, ahead: Group, placed: Sequence[Placed], later: Sequ
     queue, need = world.queues[ahead.queue], ahead.missing()
     staying = [one for one in placed if one not in later]
     mine = _demand([one for one in staying if one.group.queue == queue.name]) + world.charged(queue.name)
+    owed = (hold for hold in still_kept(world, placed) if hold.owner != ahead.uid and hold.queue == queue.name)
+    mine += requests_of(owed)
     asked = Counter({name: units * need for name, units in shape.requests().items()})
     if any(asked[name] and mine[name] + asked[name] > most for name, most in queue.quota.items()):
         return False
@@ -430,6 +476,8 @@ def _would_fit(world: World, ahead: Group, placed: Sequence[Placed], later: Sequ
             continue
         here = [one for one in staying if one.line.node == name]
         used = world.used(name) + _demand(here)
+        lost = (*still_kept(world, placed), *plan.kept)
+        used += requests_of(hold for hold in lost if hold.node == name and hold.owner != ahead.uid)
         fit = min((node.has()[r] - used[r]) // units for r, units in shape.requests().items() if units)
         if shape.port:
             taken = any(pod.shape.port for pod in world.on(name)) or any(one.pod.shape.port for one in here)

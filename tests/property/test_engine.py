@@ -102,7 +102,7 @@ def asking(rng: random.Random, shapes: list[PodClass], at: int) -> Gang:
         placed=placed,
         priority=rng.randrange(3),
         created=rng.randrange(6),
-        ran=rng.random() < 0.3,
+        refilling=rng.random() < 0.3,
         accepted=rng.random() < 0.3,
     )
 
@@ -154,7 +154,8 @@ def views(draw: st.DrawFn) -> View:
         for _ in range(rng.randint(1, 3)):
             owner = rng.choice([*(one.uid for one in asked), "elsewhere"])
             until = rng.choice([0, NOW + 1, NOW - 1])
-            holds.append(Hold(owner, rng.choice(table.names), rng.choice(shapes), until=until, why="refill"))
+            where, payer = rng.choice([*table.names, ""]), rng.choice(["", "low", "high"])
+            holds.append(Hold(owner, where, rng.choice(shapes), until=until, why="refill", queue=payer))
     return View(table.freeze(), some_queues(rng), asked, tuple(holds))
 
 

@@ -27,7 +27,7 @@ from tests.builders import GPU
 from tests.property.mutants import MUTANTS, broken
 from tests.property.promises import Broken, can_take_up, judge
 from tests.property.tables import picture
-from tests.property.world import SECOND, SHAPES, Group, Node, Pod, Queue, Shape, World
+from tests.property.world import SHAPES, Group, Node, Pod, Queue, Shape, World
 
 ZONES = st.sampled_from(["a", "b"])
 QUEUES = st.sampled_from(["high", "mid", "low"])
@@ -132,17 +132,17 @@ class Histories(RuleBasedStateMachine):
         self._note(f"{uid} ends")
 
     @precondition(lambda self: any(group.bound() for group in self.world.groups.values()))
-    @rule(data=st.data(), rival=st.booleans())
-    def member_fails(self, data: st.DataObject, rival: bool) -> None:
-        """With a rival, somebody of its queue who goes first by priority and age waits for just such a place."""
+    @rule(data=st.data(), rival=st.booleans(), late=st.booleans())
+    def member_fails(self, data: st.DataObject, rival: bool, late: bool) -> None:
+        """With a rival, a gang of some queue that goes first by priority and age waits for just such a place."""
         bound = [pod for group in self.world.groups.values() for pod in group.bound()]
         pod = data.draw(st.sampled_from(bound))
         queue = self.world.groups[pod.gang].queue
-        self.world.remove(pod, again=True)
-        self._note(f"{pod.uid} fails and is made anew")
+        self.world.remove(pod, again=True, late=late)
+        self._note(f"{pod.uid} fails and is made anew" + (" later" if late else ""))
         if rival:
             single = {"members": [(pod.shape.name, "")], "minimum": 1, "roles": {}, "together": False}
-            self.arrive([single | {"queue": queue, "priority": 3}])
+            self.arrive([single | {"queue": data.draw(st.sampled_from([queue, queue, "high", "low"])), "priority": 3}])
             self._decide(set())
 
     # --- others, nodes and queues
@@ -190,7 +190,13 @@ class Histories(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([1, 30, 3600]))
     def time_passes(self, seconds: int) -> None:
-        self.world.now += seconds * SECOND
+        self.world.pass_time(seconds)
+
+    @precondition(lambda self: any(group.owed for group in self.world.groups.values()))
+    @rule()
+    def controllers_catch_up(self) -> None:
+        self.world.catch_up()
+        self._note("controllers make what was lost")
 
     @precondition(lambda self: any(pod.leaving for pod in self.world.pods()))
     @rule(most=st.integers(1, 9))

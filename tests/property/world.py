@@ -14,7 +14,7 @@ from t9ksched.engine.nodes import NodeTable
 from t9ksched.engine.plan import Plan
 from t9ksched.engine.view import QueueState, View
 from t9ksched.model.gang import Gang, Member, Neighbours, Running, RunningPod
-from t9ksched.model.hold import Hold
+from t9ksched.model.hold import REFILL, Hold
 from t9ksched.model.labels import LabelSelector, NodeSelector
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.podrules import parse_rules
@@ -23,6 +23,8 @@ from t9ksched.model.taints import Taint, Toleration
 from tests.builders import GPU, node, pod_class
 
 SECOND = 1_000_000_000
+RECOVERY = 900 * SECOND
+"""For so long room is kept for members that a gang lost."""
 HOST, ZONE = "kubernetes.io/hostname", "zone"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
@@ -150,6 +152,16 @@ class Pod:
 
 
 @dataclass
+class Loss:
+    """A member that its gang lost and has not had back; `found` is where the engine keeps room instead of `node`."""
+
+    pod: Pod
+    node: str
+    since: int
+    found: str = ""
+
+
+@dataclass
 class Group:
     """A gang; `pods` by uid in the order of their indices."""
 
@@ -166,6 +178,28 @@ class Group:
     pods: dict[str, Pod] = field(default_factory=dict)
     victims: set[str] = field(default_factory=set)
     """Pods that went for it."""
+    losses: list[Loss] = field(default_factory=list)
+    owed: list[tuple[Shape, str]] = field(default_factory=list)
+    """Members that its controller has yet to make again."""
+    evicted: bool = False
+    """It went whole, for others, and has not started again."""
+
+    def refilling(self) -> bool:
+        """Whether it goes before what is new: some of it stands, or was lost a short while ago."""
+        return not self.evicted and (any(self.placed().values()) or bool(self.losses))
+
+    def lacking(self) -> list[Loss]:
+        """The losses that it needs back to have its minimum: those of roles that are short first, the newest first."""
+        if self.evicted:
+            return []
+        placed = self.placed()
+        short = {role: least - placed[role] for role, least in self.roles.items()}
+        first = []
+        for loss in reversed(self.losses):
+            if short.get(loss.pod.role, 0) > 0:
+                short[loss.pod.role] -= 1
+                first.append(loss)
+        return [*first, *(loss for loss in reversed(self.losses) if loss not in first)][: max(0, self.missing())]
 
     def waiting(self) -> list[Pod]:
         return [pod for pod in self.pods.values() if not pod.node]
@@ -290,8 +324,8 @@ class World:
         pod.node, pod.cards = name, cards
         self.table.charge(self.table.row(name), CLASSES[pod.shape.name], {GPU: cards} if cards else {})
 
-    def remove(self, pod: Pod, *, again: bool) -> None:
-        """A pod is gone; `again` if its controller makes it anew."""
+    def remove(self, pod: Pod, *, again: bool, late: bool = False) -> None:
+        """A pod is gone; `again` if its controller makes it anew, `late` if it does so only some time after."""
         if pod.node:
             cards = {GPU: pod.cards} if pod.cards else {}
             self.table.discharge(self.table.row(pod.node), CLASSES[pod.shape.name], cards)
@@ -299,8 +333,58 @@ class World:
         group = self.groups.get(pod.gang)
         if group is not None:
             del group.pods[pod.uid]
-            if again:
+            if pod.leaving:
+                group.evicted = group.evicted or not group.whole(Counter())
+                group.losses = [] if group.evicted else group.losses
+            elif again and pod.node and group.ran and not group.evicted:
+                group.losses.append(Loss(pod, pod.node, self.now))
+            if late:
+                group.owed.append((pod.shape, pod.role))
+            elif again:
                 self._member(group, pod.shape, pod.role)
+
+    def catch_up(self) -> None:
+        """Controllers make what they have yet to make."""
+        for group in self.groups.values():
+            owed, group.owed = group.owed, []
+            for shape, role in owed:
+                self._member(group, shape, role)
+
+    def pass_time(self, seconds: int) -> None:
+        """Room is not kept for ever."""
+        self.now += seconds * SECOND
+        for group in self.groups.values():
+            group.losses = [loss for loss in group.losses if self.now < loss.since + RECOVERY]
+
+    def kept(self) -> list[Hold]:
+        """Room that is kept for lost members: where they were, if the node is well and has it, else where it was found,
+        else nowhere yet.
+        """
+        promised = {hold.owner for hold in self.holds}
+        return [
+            Hold(
+                group.uid,
+                self._place(group, loss),
+                CLASSES[loss.pod.shape.name],
+                since=loss.since,
+                until=loss.since + RECOVERY,
+                why=REFILL,
+                queue=group.queue,
+            )
+            for group in self.groups.values()
+            if group.uid not in promised
+            for loss in group.lacking()
+        ]
+
+    def _place(self, group: Group, loss: Loss) -> str:
+        for name in (loss.node, loss.found):
+            node, queue = self.nodes.get(name), self.queues[group.queue]
+            if node is None or not node.ready or node.cordoned or queue.zone not in ("", node.zone):
+                continue
+            used, has = self.used(name), node.has()
+            if all(used[key] + units <= has[key] for key, units in loss.pod.shape.requests().items()):
+                return name
+        return ""
 
     def end(self, uid: str) -> None:
         """A gang ends."""
@@ -318,14 +402,26 @@ class World:
         started = {one.gang for one in plan.assignments}
         for uid in started:
             group = self.groups[uid]
-            if group.whole(Counter()) and not group.ran:
-                group.ran, group.started = True, self.now
+            if group.whole(Counter()):
+                group.started = group.started if group.ran else self.now
+                group.ran, group.evicted, group.losses = True, False, []
+        for hold in plan.kept:
+            homeless = (
+                one for one in self.groups[hold.owner].lacking() if not self._place(self.groups[hold.owner], one)
+            )
+            loss = next((one for one in homeless if CLASSES[one.pod.shape.name] == hold.pod_class), None)
+            if loss is not None:
+                loss.found = hold.node
         promised = {hold.owner for hold in plan.holds}
         kept = (hold for hold in self.holds if hold.owner not in promised | started)
         self.holds = (*kept, *plan.holds)
         for one in plan.evictions:
-            self.groups[one.gang].pods[one.pod].leaving = True
-            self.groups[one.by].victims.add(one.pod)
+            group = self.groups[one.gang]
+            if one.pod in group.pods:
+                group.pods[one.pod].leaving = True
+                self.groups[one.by].victims.add(one.pod)
+            else:  # room that was kept for a lost member
+                group.evicted, group.losses = True, []
 
     def is_left(self, uid: str) -> bool:
         """Whether pods are still leaving for a gang, or leaving the nodes where room is held for it."""
@@ -340,7 +436,8 @@ class World:
 
     def view(self) -> View:
         """The moment as the engine sees it."""
-        running = tuple(self._tenant(group) for group in self.groups.values() if group.bound())
+        kept = self.kept()
+        running = tuple(one for group in self.groups.values() if (one := self._tenant(group, kept)).pods)
         neighbours = tuple(self._beside())
         # The shell hands the same tuples in while nothing changed; what is remembered by them must not go stale.
         self._running = self._running if self._running == running else running
@@ -361,8 +458,12 @@ class World:
                 )
                 for one in self.queues.values()
             },
-            tuple(self._asking(group) for group in self.groups.values() if group.waiting()),
-            self.holds,
+            tuple(
+                self._asking(group)
+                for group in self.groups.values()
+                if group.waiting() or any(hold.owner == group.uid for hold in kept)
+            ),
+            (*self.holds, *kept),
             self._running,
             self._neighbours,
         )
@@ -384,18 +485,26 @@ class World:
             placed=tuple(sorted(group.placed().items())),
             total=len(living),
             total_roles=tuple(sorted(Counter(pod.role for pod in living).items())),
+            refilling=group.refilling(),
             ran=group.ran,
             topology="Required" if group.together else "None",
             levels=(ZONE,),
             nodes=tuple(sorted({pod.node for pod in group.bound() if not pod.leaving})) if group.together else (),
         )
 
-    def _tenant(self, group: Group) -> Running:
+    def _tenant(self, group: Group, kept: list[Hold]) -> Running:
+        """A gang as one that may have to go. Room kept for lost members goes with it."""
+        mine = [hold for hold in kept if hold.owner == group.uid]
+        places = [(loss, hold) for loss, hold in zip(group.lacking(), mine, strict=bool(mine)) if hold.node]
         return Running(
             uid=group.uid,
             name=f"test/{group.uid}",
             queue=group.queue,
             pods=tuple(
+                RunningPod(loss.pod.uid, f"test/{loss.pod.uid}", loss.pod.role, hold.pod_class, hold.node)
+                for loss, hold in places
+            )
+            + tuple(
                 RunningPod(
                     pod.uid,
                     f"test/{pod.uid}",

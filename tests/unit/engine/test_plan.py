@@ -44,7 +44,7 @@ def test_shares_are_asked_again_after_each_commitment() -> None:
         ({"a": {"priority": 1}, "b": {"priority": 2}}, "b"),
         ({"a": {"created": 2}, "b": {"created": 1}}, "b"),
         ({"b": {"created": 1}, "a": {"created": 1}}, "a"),
-        ({"a": {"priority": 9}, "b": {"ran": True}}, "b"),
+        ({"a": {"priority": 9}, "b": {"refilling": True}}, "b"),
         ({"a": {"priority": 9}, "b": {"placed": {"": 1}}}, "b"),
     ],
     ids=["priority", "age", "uid", "refill before new", "holding places before new"],

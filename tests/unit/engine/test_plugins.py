@@ -71,7 +71,7 @@ def test_a_plugin_orders_gangs_at_its_place() -> None:
     assert starts(decide(given, Policy())) == ["large", "other", "small"]
     assert starts(decide(given, using(use, gang_order=("basic", "small")))) == ["other", "large", "small"]
     assert starts(decide(given, using(use, gang_order=("small", "basic")))) == ["small", "other", "large"]
-    refilled = view([node("n0", cpu=96)], [*gangs, gang("ran", pods=4, ran=True)])
+    refilled = view([node("n0", cpu=96)], [*gangs, gang("ran", pods=4, refilling=True)])
     assert starts(decide(refilled, using(use, gang_order=("small", "basic"))))[0] == "ran"
 
 

@@ -1,0 +1,118 @@
+"""Room that gangs keep for members that they lost, in one cycle.
+
+A lost member comes back with another UID, and often later than its room is free. Until then a hold of kind `REFILL`
+keeps that room, and the gang's queue pays for it, so that neither room nor quota is gone when the member is there. A
+hold that names no node stands for a member whose own place is of no use: when it is the gang's turn, the first room
+that fits becomes its place.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from t9ksched.engine import explain
+from t9ksched.engine.held import Held
+from t9ksched.engine.ledger import Ledger
+from t9ksched.engine.masks import Mask
+from t9ksched.engine.placement import place_together
+from t9ksched.engine.recall import Recall
+from t9ksched.engine.topology import shared
+from t9ksched.engine.trial import Trial
+from t9ksched.engine.view import View
+from t9ksched.model.gang import Gang
+from t9ksched.model.hold import REFILL, Hold
+from t9ksched.model.reasons import Reason
+
+
+class Refills:
+    """What is kept for refills, and what it costs their queues.
+
+    Attributes:
+        found: room found in this cycle for members without a place of their own.
+    """
+
+    def __init__(self, view: View, trial: Trial, held: Held, ledger: Ledger, recall: Recall) -> None:
+        self._view = view
+        self._trial = trial
+        self._held = held
+        self._ledger = ledger
+        self._recall = recall
+        self._paid: dict[str, tuple[str, dict[str, int]]] = {}
+        """Queue and amounts that are charged for a gang's kept room, by uid of the gang."""
+        self._open: set[str] = set()
+        """Gangs that are being judged, or got all they need: nothing is charged for what they kept."""
+        self._leaving: set[str] = set()
+        self.found: list[Hold] = []
+        self._charge()
+
+    def _charge(self) -> None:
+        kept = self._held.of.keys() | self._held.missing.keys()
+        owners: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+        for hold in self._view.holds:
+            if hold.why == REFILL == self._held.whys.get(hold.owner) and hold.owner in kept and hold.queue:
+                owners[hold.owner, hold.queue].update(dict(hold.pod_class.requests))
+        for (owner, queue), demand in owners.items():
+            if queue in self._view.queues:
+                self._paid[owner] = (queue, dict(demand))
+                self._ledger.charge(queue, demand)
+
+    def opened(self, gang: Gang) -> bool:
+        """Whether quota that was kept for this gang is its to use now."""
+        return gang.uid in self._open
+
+    def open(self, gang: Gang) -> None:
+        """It is the gang's turn: its queue no longer pays for what it kept, but for what it gets."""
+        if gang.uid in self._paid:
+            self._ledger.uncharge(*self._paid[gang.uid])
+            self._open.add(gang.uid)
+
+    def close(self, gang: Gang) -> tuple[Reason, ...]:
+        """The gang got nothing: its queue pays again, and missing places are looked for. What it is told about that."""
+        uid = gang.uid
+        of, missing = self._held.of, self._held.missing
+        if uid in self._open and (uid in of or uid in missing):
+            self._open.remove(uid)
+            self._ledger.charge(*self._paid[uid])
+        if uid in missing and uid not in self._leaving:
+            self._find(gang)
+        if self._held.whys.get(uid) != REFILL or not (uid in of or uid in missing):
+            return ()
+        names = self._trial.nodes.names
+        return (explain.kept([names[one.row] for one in of.get(uid, ())], len(missing.get(uid, ()))),)
+
+    def leave(self, gangs: Iterable[str]) -> None:
+        """These gangs are evicted: no room is looked for that they could come back to."""
+        self._leaving.update(gangs)
+
+    def nodes(self, gang: Gang) -> Mask | None:
+        """Where room is kept for the gang, shape (nodes,); None when there is none. It goes there first."""
+        own = self._held.of.get(gang.uid)
+        if not own or self._held.whys[gang.uid] != REFILL:
+            return None
+        mask: Mask = np.zeros(len(self._trial.nodes), np.bool_)
+        mask[[placement.row for placement in own]] = True
+        return mask
+
+    def _find(self, gang: Gang) -> None:
+        """Keep the first room that fits for each member that has none, as far as there is room."""
+        trial, spec = self._trial, self._view.queues[gang.queue].spec
+        left: list[Hold] = []
+        trial.within(shared(trial, gang) if gang.topology == "Required" else None)
+        for hold in self._held.missing[gang.uid]:
+            column = trial.column(spec.node_selector, hold.pod_class)
+            mark = trial.mark()
+            if not place_together(trial, [(column, 1)]):
+                left.append(hold)
+                continue
+            (placement,) = trial.since(mark)
+            trial.undo(mark)
+            self._held.of.setdefault(gang.uid, []).append(trial.occupy(column, placement.row, {}))
+            self._recall.moved[placement.row] = True
+            self.found.append(replace(hold, node=trial.nodes.names[placement.row], cards=()))
+        trial.within(None)
+        trial.commit()
+        self._held.missing[gang.uid] = left
+        if not left:
+            del self._held.missing[gang.uid]
