@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from t9ksched.model.errors import child
+from t9ksched.model.hold import Hold
 from t9ksched.model.names import TIME_LIMIT_ANNOTATION
+from t9ksched.model.queue import Queue
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.charges import Charge
 from t9ksched.scheduler.durations import deadline
@@ -130,6 +132,8 @@ async def _holders(view: JobView, state: ClusterState, reasons: list[Reason]) ->
                     _add(held.setdefault((charge.queue or None, _job(pod)), _Held()), state, charge, pod, amounts)
         if count % _NODES_A_SLICE == 0:
             await asyncio.sleep(0)
+    for hold in state.refills.holds:
+        _add_kept(held, state, hold, view, queue, wanted, only_mine=quota is not None)
     ranked = sorted(held.items(), key=lambda item: (-item[1].cards, -max(item[1].amounts.values()), item[0][1]))
     return [
         {
@@ -162,6 +166,33 @@ def _charges(state: ClusterState, node: str) -> Iterator[tuple[Charge, PodRecord
 def _job(pod: PodRecord) -> str:
     job = "/".join(identity(pod.gang)[1::2]) if pod.gang else f"Pod/{pod.name}"
     return f"{pod.namespace}/{job}"
+
+
+def _add_kept(
+    held: dict[tuple[str | None, str], _Held],
+    state: ClusterState,
+    hold: Hold,
+    view: JobView,
+    queue: Queue,
+    wanted: frozenset[str],
+    *,
+    only_mine: bool,
+) -> None:
+    """Room that is kept for members that a gang lost: that gang holds it."""
+    gang, known = state.gangs_by_uid.get(hold.owner), state.node_objects.get(hold.node)
+    if gang is None or gang in view.gangs or (only_mine and hold.queue != queue.name):
+        return
+    selector = queue.spec.node_selector
+    if not only_mine and (known is None or (selector is not None and not selector.matches(known[1].labels))):
+        return
+    amounts = [(resource, amount) for resource, amount in hold.pod_class.requests if resource in wanted]
+    if any(amount for _, amount in amounts):
+        _, kind, _, name = identity(gang)
+        entry = held.setdefault((hold.queue, f"{gang.namespace}/{kind}/{name}"), _Held())
+        for resource, amount in amounts:
+            entry.amounts[resource] = entry.amounts.get(resource, 0) + amount
+            entry.cards += hold.pod_class.card_counts.get(resource, 0)
+        entry.until = None if entry.until is None else max(entry.until, hold.until)
 
 
 def _add(held: _Held, state: ClusterState, charge: Charge, pod: PodRecord, amounts: list[tuple[str, int]]) -> None:

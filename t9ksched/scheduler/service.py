@@ -42,6 +42,7 @@ from t9ksched.scheduler.preemption import Evictor
 from t9ksched.scheduler.projection import Projection
 from t9ksched.scheduler.promises import PromiseKeeper
 from t9ksched.scheduler.queuestatus import QueueStatuses
+from t9ksched.scheduler.recall import recall_losses
 from t9ksched.scheduler.refill import GANG_RECOVERY_TIMEOUT_SECONDS
 from t9ksched.scheduler.state import ClusterState
 from t9ksched.scheduler.status import StatusWriter
@@ -233,6 +234,7 @@ class SchedulerService:
                     self._projection.serve_objects()
                 self._statuses.settle()
                 self.state.changed_queues.update(self.state.queues)
+                await recall_losses(self.state, self._store.history)
                 tasks.create_task(self._follow_changes(revision))
                 tasks.create_task(self._heartbeat())
                 tasks.create_task(self._accept_running())

@@ -9,16 +9,20 @@ import pytest
 
 from t9ksched.controller.service import Controllers
 from t9ksched.engine.policy import Policy
-from t9ksched.kube.resources import PODS, PYTORCHTRAININGJOBS
+from t9ksched.kube.resources import NODES, PODS, PYTORCHTRAININGJOBS
 from t9ksched.kube.rights import CONTROLLER
 from t9ksched.model import names
+from t9ksched.scheduler.explaining import explanation
+from t9ksched.scheduler.service import SchedulerService
+from t9ksched.scheduler.shapes import job_view
 from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start
-from tests.integration.world import GPU, PATIENCE, World
+from tests.integration.world import World
 from tests.unit.workloads.builders import pytorch
 
 pytestmark = pytest.mark.cluster
 LOST = "net-worker-3"
+PREEMPT = Policy(actions=("allocate", "preempt"))
 
 
 @pytest.fixture
@@ -55,6 +59,11 @@ async def fails(world: World, name: str) -> None:
     await world.client.patch(PODS, name, world.namespace, {"status": status}, subresource="status")
 
 
+async def succeeds(world: World, name: str) -> None:
+    """The pod ends well: nobody comes back to its room."""
+    await world.client.patch(PODS, name, world.namespace, {"status": {"phase": "Succeeded"}}, subresource="status")
+
+
 LOSSES: dict[str, Callable[[World, str], Any]] = {
     "deleted": lambda world, name: world.client.delete(PODS, name, world.namespace),
     "forced": lambda world, name: world.client.delete(PODS, name, world.namespace, grace=0),
@@ -81,4 +90,160 @@ async def test_the_place_of_a_lost_member_is_kept_for_the_one_that_its_controlle
         replaced = await another(world, member)
         assert "new-0" not in await world.bound()
         assert replaced["spec"]["nodeName"] == member["spec"]["nodeName"]
-        assert "held" in (await world.condition("new", "GroupScheduled", "False"))["message"] or True
+
+
+async def queues(world: World, store: Store, **specs: dict[str, Any]) -> None:
+    for name, spec in specs.items():
+        await store.queues.create(f"{world.run}-{name}", {}, world.queue_spec | spec, {"everyone": True})
+
+
+async def test_what_waits_is_told_for_whom_room_is_kept_and_the_gang_that_it_is(
+    world: World, start: Start, queue: str
+) -> None:
+    """Without a controller: nobody makes another pod in this test."""
+    await world.play(1, 8)
+    async with start() as service:
+        await world.gang("old", 4, 2, queue)
+        await world.running(*(f"old-{index}" for index in range(4)))
+        await world.gang("new", 1, 2, queue, priority=90)
+        await world.event(names.EVENT_WAITING, "new")
+        await world.client.delete(PODS, "old-3", world.namespace)
+        await world.condition("new", "GroupScheduled", "False", "HeldForOther")
+        told = await explained(service, "new")
+        assert [(one["job"], one["gpus"], bool(one["until"])) for one in told["holders"]] == [
+            (f"{world.namespace}/PodGroup/old", 6, False),
+        ]
+        waits = await explained(service, "old")
+        assert [reason["message"] for reason in waits["reasons"]] == [
+            "has 3 of 4 members",
+            f"room for 1 lost member is kept on {world.nodes[0]}",
+        ]
+        await world.create(world.pod("old-4", 2, group="old"))
+        await world.running("old-4")
+        assert "new-0" not in await world.bound()
+
+
+async def explained(service: SchedulerService, name: str) -> dict[str, Any]:
+    (gang,) = (gang for gang in service.state.gangs.values() if gang.name == name)
+    view = job_view(service.state, gang.uid)
+    assert view is not None
+    return await explanation(view, service.state)
+
+
+async def test_room_is_not_kept_for_a_job_that_is_paused_and_it_comes_back_as_what_waits(
+    world: World, start: Start, queue: str, controllers: Controllers
+) -> None:
+    await world.play(1, 8)
+    async with start():
+        await training(world, queue)
+        await world.gang("new", 1, 2, queue)
+        await world.event(names.EVENT_WAITING, "new")
+        await pause(world, True)
+        await world.running("new-0")
+        await world.gang("urgent", 1, 6, queue, priority=90)
+        await world.running("urgent-0")
+        await pause(world, False)
+        await world.event(names.EVENT_WAITING, "net")
+        await world.gang("first", 1, 6, queue, priority=90)
+        await world.event(names.EVENT_WAITING, "first")
+        for name in ("new-0", "urgent-0"):
+            await succeeds(world, name)
+        await world.running("first-0")
+        assert "net-worker-0" not in await world.bound()
+
+
+async def pause(world: World, paused: bool) -> None:
+    body = {"spec": {"runMode": {"pause": {"enabled": paused}}}}
+    await world.client.patch(PYTORCHTRAININGJOBS, "net", world.namespace, body)
+
+
+async def test_room_of_a_job_that_is_deleted_is_free_at_once(
+    world: World, start: Start, queue: str, controllers: Controllers
+) -> None:
+    await world.play(1, 8)
+    async with start():
+        await training(world, queue)
+        await world.gang("new", 1, 8, queue)
+        await world.event(names.EVENT_WAITING, "new")
+        await world.client.delete(PYTORCHTRAININGJOBS, "net", world.namespace)
+        await world.running("new-0")
+
+
+async def test_a_gang_that_was_evicted_whole_waits_like_any_other(
+    world: World, start: Start, store: Store, controllers: Controllers
+) -> None:
+    await queues(world, store, low={"priority": 1}, high={"priority": 9})
+    await world.play(1, 8)
+    async with start(policy=PREEMPT):
+        await training(world, f"{world.run}-low")
+        await world.gang("high", 1, 8, f"{world.run}-high")
+        await world.running("high-0")
+        await world.event(names.EVENT_WAITING, "net")
+        await world.gang("urgent", 1, 8, f"{world.run}-low", priority=90)
+        await world.event(names.EVENT_WAITING, "urgent")
+        await succeeds(world, "high-0")
+        await world.running("urgent-0")
+        assert "net-worker-0" not in await world.bound()
+
+
+async def test_only_a_gang_that_may_evict_the_whole_takes_room_that_is_kept(
+    world: World, start: Start, store: Store
+) -> None:
+    await queues(world, store, low={"priority": 1}, safe={"priority": 1, "preemptible": False}, high={"priority": 9})
+    await world.play(1, 8)
+    async with start(policy=PREEMPT):
+        for name in ("safe", "low"):
+            await world.gang(name, 2, 2, f"{world.run}-{name}")
+            await world.running(f"{name}-0", f"{name}-1")
+            await world.condition(name, "GroupScheduled", "True")
+        for name in ("safe", "low"):
+            await world.client.delete(PODS, f"{name}-1", world.namespace)
+            await world.gone(PODS, f"{name}-1")
+        await world.gang("high", 1, 4, f"{world.run}-high")
+        await world.event(names.EVENT_PREEMPTED, "low")
+        await world.running("high-0")
+        await world.create(world.pod("safe-2", 2, group="safe"))
+        await world.running("safe-2")
+        assert set(await world.bound()) == {"safe-0", "safe-2", "high-0"}
+
+
+async def test_a_member_whose_node_is_of_no_use_has_the_first_room_that_fits(
+    world: World, start: Start, queue: str
+) -> None:
+    await world.play(3, 4)
+    async with start():
+        await world.create(world.pod("filler", 4, queue=queue))
+        await world.running("filler")
+        await world.gang("old", 2, 4, queue)
+        lost, _ = await world.running("old-0", "old-1")
+        await world.condition("old", "GroupScheduled", "True")
+        await world.client.patch(NODES, lost["spec"]["nodeName"], None, {"spec": {"unschedulable": True}})
+        await world.client.delete(PODS, "old-0", world.namespace)
+        await world.gone(PODS, "old-0")
+        await world.gang("new", 1, 4, queue, priority=90)
+        await world.event(names.EVENT_WAITING, "new")
+        await world.client.delete(PODS, "filler", world.namespace)
+        await world.condition("new", "GroupScheduled", "False", "HeldForOther")
+        await world.create(world.pod("old-2", 4, group="old"))
+        await world.running("old-2")
+        assert "new-0" not in await world.bound()
+
+
+async def test_a_member_lost_while_no_scheduler_runs_has_its_place_back(
+    world: World, start: Start, store: Store
+) -> None:
+    await queues(world, store, q={"priority": 5}, other={"priority": 9})
+    await world.play(1, 8)
+    async with start() as service:
+        await world.gang("old", 4, 2, f"{world.run}-q")
+        await world.running(*(f"old-{index}" for index in range(4)))
+        await world.condition("old", "GroupScheduled", "True")
+        await service.journal.flushed()
+    await world.client.delete(PODS, "old-3", world.namespace)
+    await world.gone(PODS, "old-3")
+    await world.gang("new", 1, 2, f"{world.run}-other")
+    async with start():
+        await world.condition("new", "GroupScheduled", "False", "HeldForOther")
+        await world.create(world.pod("old-4", 2, group="old"))
+        await world.running("old-4")
+        assert "new-0" not in await world.bound()
