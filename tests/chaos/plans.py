@@ -184,7 +184,7 @@ class _Look:
                 continue
             head: Gang | None = None
             line = [gang for gang in self.view.gangs if gang.queue == name]
-            for gang in sorted(line, key=lambda g: (not (g.ran or g.placed), -g.priority, g.created, g.name)):
+            for gang in sorted(line, key=lambda g: (not g.refilling, -g.priority, g.created, g.name)):
                 takes = gang.uid in self.got and self.missing(gang) and not self._in_own_room(gang)
                 if head is not None and takes and self._competes(gang, head):
                     found.append(f"{gang.name} passes {head.name} in the strict queue {name}")

@@ -111,7 +111,7 @@ async def test_what_waits_is_told_for_whom_room_is_kept_and_the_gang_that_it_is(
         await world.condition("new", "GroupScheduled", "False", "HeldForOther")
         told = await explained(service, "new")
         assert [(one["job"], one["gpus"], bool(one["until"])) for one in told["holders"]] == [
-            (f"{world.namespace}/PodGroup/old", 6, False),
+            (f"{world.namespace}/PodGroup/old", 8, False),
         ]
         waits = await explained(service, "old")
         assert [reason["message"] for reason in waits["reasons"]] == [

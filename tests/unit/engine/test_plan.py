@@ -46,8 +46,9 @@ def test_shares_are_asked_again_after_each_commitment() -> None:
         ({"b": {"created": 1}, "a": {"created": 1}}, "a"),
         ({"a": {"priority": 9}, "b": {"refilling": True}}, "b"),
         ({"a": {"priority": 9}, "b": {"placed": {"": 1}}}, "b"),
+        ({"a": {"priority": 9}, "b": {"ran": True}}, "a"),
     ],
-    ids=["priority", "age", "uid", "refill before new", "holding places before new"],
+    ids=["priority", "age", "uid", "refill before new", "holding places before new", "evicted whole as any other"],
 )
 def test_order_of_gangs_in_a_queue(case: dict[str, dict[str, object]], first: str) -> None:
     gangs = [gang(name, cpu=1, **{"created": 5, **more}) for name, more in case.items()]  # type: ignore[arg-type]
