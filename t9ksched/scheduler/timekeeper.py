@@ -27,11 +27,11 @@ from t9ksched.scheduler.clocks import (
     SLOW_START_NS,
     Clock,
 )
-from t9ksched.scheduler.integrity import GANG_RECOVERY_TIMEOUT_SECONDS
 from t9ksched.scheduler.limits import limit_warning, own_limit
 from t9ksched.scheduler.narrator import Narrator
 from t9ksched.scheduler.notices import Notices
 from t9ksched.scheduler.records import GangRecord, PodRecord, job_of, nanoseconds, timestamp
+from t9ksched.scheduler.refill import GANG_RECOVERY_TIMEOUT_SECONDS
 from t9ksched.scheduler.state import ClusterState
 from t9ksched.scheduler.stopping import Stopper
 from t9ksched.store import history
