@@ -17,10 +17,12 @@ from t9ksched.model.node import decode_node
 from t9ksched.model.pod import decode_pod
 from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.model.reasons import Code, Reason
+from t9ksched.scheduler.cardbook import CardBook, row_of
 from t9ksched.scheduler.feeds import decoder
 from t9ksched.scheduler.observed import Observed
 from t9ksched.scheduler.records import PodGroupObject
 from t9ksched.scheduler.state import ClusterState
+from t9ksched.store.bindings import CardBinding
 
 GPU = "nvidia.com/gpu"
 SECOND = 1_000_000_000
@@ -47,9 +49,9 @@ class Cluster(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.state = ClusterState()
-        self.state.set_queues([Queue("q", parse_queue_spec({"quota": {"requests": {GPU: "10"}}}))])
-        self.state.permit({"q": Members(everyone=True)})
+        self._start()
+        self.rows: dict[str, CardBinding] = {}
+        """What was decided about cards, as it is written before a pod is bound."""
         self.pods: dict[str, dict[str, Any]] = {}
         self.nodes: set[str] = set()
         self.serial = 0
@@ -57,6 +59,38 @@ class Cluster(RuleBasedStateMachine):
         for name in GROUPS:
             self._group(name)
         self.node_appears("n0")
+
+    def _start(self) -> None:
+        self.state = ClusterState()
+        self.state.set_queues([Queue("q", parse_queue_spec({"quota": {"requests": {GPU: "10"}}}))])
+        self.state.permit({"q": Members(everyone=True)})
+
+    @rule()
+    def scheduler_starts_again(self) -> None:
+        self._start()
+        self.state.cards.restore(self.rows, complete=True)
+        for name in GROUPS:
+            self._group(name)
+        for name in sorted(self.nodes):
+            self.node_appears(name)
+        for uid in self.pods:
+            self._send(uid)
+        assert self.state.cards.adopt(self.now) == [], "annotations are taken although there are rows"
+
+    @rule(data=st.data(), text=st.sampled_from(("other", "other", "62", "zero", "")), again=st.booleans())
+    def annotation_is_forged(self, data: st.DataObject, text: str, again: bool) -> None:
+        """To cards that the pod does not hold, as many as it asks for, or to nonsense."""
+        placed = sorted(self.rows.keys() & self.pods.keys())
+        if placed:
+            uid = data.draw(st.sampled_from(placed))
+            if text == "other":
+                held = self.rows[uid].masks[GPU]
+                others = [card for card in range(4) if not held >> card & 1]
+                text = ",".join(map(str, (others * 4)[: held.bit_count()]))
+            self.pods[uid]["metadata"]["annotations"][f"{names.GPU_INDEX_PREFIX}m"] = text
+            self._send(uid)
+            if again:
+                self.scheduler_starts_again()
 
     def _group(self, name: str, uid: str = "") -> None:
         meta = {"name": name, "namespace": "ns", "uid": uid or f"u-{name}", "creationTimestamp": "2026-01-01T00:00:00Z"}
@@ -73,7 +107,8 @@ class Cluster(RuleBasedStateMachine):
             "allocatable": {"cpu": "8", "pods": "10", GPU: "4"},
             "conditions": [{"type": "Ready", "status": "True"}],
         }
-        meta = {"name": name, "uid": name, "labels": {"kubernetes.io/hostname": name}}
+        mode = {names.CARD_MODE_ANNOTATION: names.HONOURS_INDEX}
+        meta = {"name": name, "uid": name, "labels": {"kubernetes.io/hostname": name}, "annotations": mode}
         self.state.upsert_node(decode_node({"metadata": meta, "status": status}))
 
     @rule(name=st.sampled_from(NODES))
@@ -156,10 +191,14 @@ class Cluster(RuleBasedStateMachine):
             for assignment in mine:
                 self._stands_there(assignment.pod, assignment.node)
             for assignment in self.state.assume(gang, mine, self.now):
+                charge = self.state.charges.get(assignment.pod)
+                if charge is not None and charge.cards:
+                    self.rows[assignment.pod] = row_of(self.state.pods[assignment.pod], charge, self.now)
                 outcome = data.draw(st.sampled_from(["bound", "refused", "open"]))
                 if outcome == "bound":
                     pod = self.pods[assignment.pod]
                     pod["spec"]["nodeName"] = assignment.node
+                    pod["status"]["conditions"] = [{"type": "PodScheduled", "status": "True"}]
                     for container, _, indices in assignment.cards:
                         key = names.GPU_INDEX_PREFIX + container
                         pod["metadata"]["annotations"][key] = ",".join(map(str, indices))
@@ -231,6 +270,21 @@ class Histories(Cluster):
         assert queue[GPU] <= 10
 
     @invariant()
+    def cards_are_whose_the_decisions_say(self) -> None:
+        """Whatever annotations say by now, and however often the scheduler started: no card is given twice."""
+        taken: dict[str, int] = {}
+        for uid, pod in self.pods.items():
+            where = pod["spec"].get("nodeName")
+            if not where or pod["status"]["phase"] in ("Succeeded", "Failed") or not self.state.pods[uid].ours:
+                continue
+            charge, row = self.state.charges.get(uid), self.rows.get(uid)
+            assert charge is not None
+            assert dict(charge.cards) == (row.masks if row else {}), uid
+            mask = charge.cards.get(GPU, 0)
+            assert not taken.get(where, 0) & mask, f"a card of {where} is given twice"
+            taken[where] = taken.get(where, 0) | mask
+
+    @invariant()
     def counts_are_what_pods_are(self) -> None:
         phases = Counter(pod["status"]["phase"] for uid, pod in self.pods.items() if self.state.pods[uid].ours)
         assert {p: n for p, n in self.state.counts.pods["q"].items() if n} == dict(phases)
@@ -251,4 +305,15 @@ def test_labels_of_creation_would_be_noticed() -> None:
     dice = settings(max_examples=300, stateful_step_count=30, deadline=None, derandomize=True, database=None)
     dice = settings(dice, phases=[Phase.generate])
     with patch.object(Observed, "_relabel", lambda self, record, labels: False), pytest.raises(AssertionError):
+        run_state_machine_as_test(Histories, settings=dice)
+
+
+def test_annotations_that_win_over_the_record_would_be_noticed() -> None:
+    dice = settings(max_examples=300, stateful_step_count=30, deadline=None, derandomize=True, database=None)
+    dice = settings(dice, phases=[Phase.generate])
+
+    def believed(self: CardBook, record: Any, pod_class: Any, annotations: Any) -> Any:
+        return self._read(pod_class, annotations, names.GPU_INDEX_PREFIX), True
+
+    with patch.object(CardBook, "_held", believed), pytest.raises(AssertionError):
         run_state_machine_as_test(Histories, settings=dice)
