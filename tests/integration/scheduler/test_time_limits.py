@@ -4,6 +4,7 @@ import asyncio
 import time
 from typing import Any
 
+from t9ksched.engine.policy import Policy
 from t9ksched.kube.resources import DEPLOYMENTS, JOBS, PODS
 from t9ksched.model import names
 from t9ksched.scheduler.explaining import explanation
@@ -122,3 +123,61 @@ async def test_the_clock_goes_on_across_a_restart(world: World, start: Start, qu
         clock[0] = 20 * 60 * 10**9
         await world.event(names.EVENT_TIME_LIMIT_EXCEEDED, "long")
         await world.gone(PODS, "long")
+
+
+async def test_a_limit_that_cannot_be_read_is_told_and_one_edited_later_does_not_count(
+    world: World, start: Start, queue: str
+) -> None:
+    await world.play(1, 2)
+    async with start() as service:
+        await world.create(
+            world.pod("half", 1, queue=queue, annotations={LIMIT: "1.5h"}),
+            world.pod("edited", 1, queue=queue, annotations={LIMIT: "2h"}),
+        )
+        assert "'1.5h' is not a duration" in (await world.event(names.EVENT_TIME_LIMIT_IGNORED, "half"))["message"]
+        await world.running("half", "edited")
+        told = await explained(service, "pod", "half", world.namespace)
+        assert [warning["path"] for warning in told["warnings"]] == [f"metadata.annotations[{LIMIT}]"]
+        await world.client.patch(PODS, "edited", world.namespace, {"metadata": {"annotations": {LIMIT: "9h"}}})
+        event = await world.event(names.EVENT_TIME_LIMIT_IGNORED, "edited")
+        assert "asks for a time limit of 9h" in event["message"]
+        told = await explained(service, "pod", "edited", world.namespace)
+        assert told["job"]["timeLimit"]["seconds"] == 7200
+
+
+async def test_a_group_whose_minimum_does_not_run_in_time_is_evicted_whole_and_says_why(
+    world: World, start: Start, queue: str, store: Store
+) -> None:
+    await world.play(1, 2)
+    assert world.agents is not None
+    await world.agents.stop()  # nobody plays the kubelet: what is bound does not run
+    async with start(policy=Policy(start_timeout_seconds=1)) as service:
+        await world.gang("stuck", 2, 1, queue)
+        event = await world.event(names.EVENT_START_TIMED_OUT, "stuck")
+        assert "did not run within 1s after it was bound (pod stuck-0 is Pending" in event["message"]
+        for name in ("stuck-0", "stuck-1"):
+            pod = await world.until(PODS, name, lambda pod: pod["metadata"].get("deletionTimestamp"))
+            (mark,) = [one for one in pod["status"]["conditions"] if one["type"] == "DisruptionTarget"]
+            assert mark["reason"] == "StartTimedOut"
+        await world.condition("stuck", "Evicted", "True", "StartTimedOut")
+        assert "tried again at" in (await happened(store, history.START_TIMED_OUT, "stuck")).detail["message"]
+        (clock,) = service.state.clocks.by_job.values()
+        assert (clock.run.missed, clock.run.ran_at, clock.run.bound_at) == (1, 0, 0)
+
+
+async def test_what_max_duration_ended_says_so_in_history_and_when_asked(
+    world: World, start: Start, store: Store
+) -> None:
+    await world.play(1, 2)
+    name = f"{world.run}-short"
+    await store.queues.create(name, {}, world.queue_spec | {"maxDuration": "1s"}, {"everyone": True})
+    async with start() as service:
+        job = batch_job(world, name, "sweep", "")
+        await world.create(job)
+        await world.until(JOBS, "sweep", lambda item: item["spec"].get("suspend") is True)
+        await world.until(JOBS, "sweep", lambda item: not item["status"].get("active"))
+        assert "maxDuration of 1s" in (await happened(store, history.MAX_DURATION_EXCEEDED, "sweep")).detail["message"]
+        told = await explained(service, "job", "sweep", world.namespace)
+        assert [reason["code"] for reason in told["reasons"]] == ["MaxDurationExceeded"]
+        assert "counted from its start at" in told["reasons"][0]["message"]
+        assert told["job"]["timeLimit"] == {"seconds": 1, "source": "queue", "enforced": True}
