@@ -239,9 +239,11 @@ class Executor:
                 if record is not None:
                     record.refusals = 0
                     if record.gang is not None:
-                        asked = record.pod_class.cards if record.pod_class else ()
-                        resource = asked[0].resource if asked else None
-                        self._narrator.bound(record.gang, binding.name, binding.node, binding.cards, now, resource)
+                        asked = record.pod_class.card_counts if record.pod_class else {}
+                        resource = record.pod_class.cards[0].resource if record.pod_class and asked else None
+                        self._narrator.bound(
+                            record.gang, binding.name, binding.node, binding.cards, now, resource, asked
+                        )
                 return
             case Gone():
                 reason = Reason(Code.BIND_REFUSED, f"pod {binding.name} went away before it was bound")

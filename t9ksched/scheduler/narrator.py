@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from sys import intern
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import msgspec
@@ -36,6 +37,7 @@ FIRST_PERIOD: Final = 2.0
 _JOBS_A_SLICE: Final = 50
 _MOST_WAITING: Final = 2000
 _TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
+_NOTHING: Final[Mapping[str, int]] = MappingProxyType({})
 _encode: Final = msgspec.json.Encoder().encode
 COUNTS_PERIOD: Final = 4.0
 """Seconds between two writes of one job when only its counts changed: they come by the second while it starts."""
@@ -151,17 +153,25 @@ class Narrator:
         cards: Mapping[str, Iterable[int]],
         now: int,
         resource: str | None = None,
+        asked: Mapping[str, int] = _NOTHING,
     ) -> None:
-        """One member is bound; `resource` is what its cards are called."""
+        """One member is bound; `resource` is what its cards are called, `asked` how many it has of each resource.
+
+        Where a node's cards have no indices, history is told their number and how the node hands them out.
+        """
         known = self._state.node_objects.get(node)
-        detail = {
+        facts = known[1] if known else None
+        counted = {name: count for name, count in asked.items() if facts and name not in facts.cards}
+        detail: Json = {
             "pod": pod,
             "node": node,
             "cards": {container: list(which) for container, which in cards.items()},
-            "model": card_model(known[1].labels) if known and cards else None,
+            "model": card_model(facts.labels) if facts and (cards or counted) else None,
         }
-        if cards:
+        if cards or counted:
             detail["resource"] = resource
+        if counted and facts:
+            detail |= {"counted": counted, "mode": facts.mode}
         self._note(history.BOUND, gang, now, detail)
 
     def preempted(self, gang: GangRecord, pod: str, by: str, why: str, now: int) -> None:

@@ -350,7 +350,7 @@ class Observed:
         if charge is None:
             return False
         self.cards.released(record, charge)
-        if charge.cards and record.node and record.gang is not None:
+        if (charge.cards or charge.pod_class.cards) and record.node and record.gang is not None:
             self.ended.append((record.gang, record.name))
         return True
 

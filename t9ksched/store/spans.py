@@ -36,6 +36,8 @@ WHOLE: Final = EVENTS - {history.BOUND, history.RELEASED}
 _NAMING: Final = frozenset({history.SUBMITTED, history.ACCEPTED})
 UNKNOWN: Final = "unknown"
 CARD: Final = "card"
+WHOLE_CARDS: Final = "Whole"
+"""Mode of a node that hands out whole cards."""
 HOUR: Final = timedelta(hours=1) // timedelta(microseconds=1)
 SCHEDULER: Final = "scheduler"
 _LONGEST: Final = 253
@@ -43,7 +45,10 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 
 class Span(msgspec.Struct):
-    """One pod on its cards. `ran` is when its job ran with it, `ended` when it gave them back; None: not yet."""
+    """One pod on its cards; those without an index are negative numbers.
+
+    `ran` is when its job ran with it, `ended` when it gave them back; None: not yet.
+    """
 
     uid: str
     namespace: str
@@ -159,9 +164,16 @@ class Fold:
 
 
 def cards_of(event: Event) -> tuple[int, ...]:
-    """The cards that a pod was bound with; none for other events."""
-    found = event.detail.get("cards") if event.event == history.BOUND else None
-    return tuple(sorted({*chain.from_iterable(found.values())})) if found else ()
+    """The cards that a pod was bound with; none for other events.
+
+    Whole cards of a node on which they have no indices are counted down from -1. Parts of cards are no cards: nobody is
+    charged card-hours for slices and shares.
+    """
+    if event.event != history.BOUND:
+        return ()
+    indices = {*chain.from_iterable((event.detail.get("cards") or {}).values())}
+    whole = event.detail.get("counted") if event.detail.get("mode") == WHOLE_CARDS else None
+    return tuple(sorted({*indices, *range(-sum(whole.values()) if whole else 0, 0)}))
 
 
 def says_nothing(event: Event) -> bool:
@@ -273,7 +285,8 @@ def table(
             groups = {name: KEYS[name](span, piece) for name in by if name != CARD}
             for card in span.cards if CARD in by else (None,):
                 share = 1 if card is None else len(span.cards)
-                key = tuple(f"{span.node}#{card}" if name == CARD else groups[name] for name in by)
+                index = "?" if card is not None and card < 0 else card
+                key = tuple(f"{span.node}#{index}" if name == CARD else groups[name] for name in by)
                 total = found[key]
                 total.amount += piece.amount // share
                 total.held += piece.held // share

@@ -1,5 +1,7 @@
 """Nodes whose accelerators are not whole cards by index, and more cards than have indices, from outside."""
 
+import asyncio
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -8,6 +10,9 @@ from aiohttp import ClientSession
 from t9ksched.kube.resources import NODES
 from t9ksched.model import names
 from t9ksched.scheduler.service import SchedulerService
+from t9ksched.store.history import BOUND, Event
+from t9ksched.store.spans import Span
+from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start
 from tests.integration.world import RUN_LABEL, World
 
@@ -15,6 +20,16 @@ GPU = "nvidia.com/gpu"
 PRODUCT = "nvidia.com/gpu.product"
 SECRET = {"Authorization": f"Bearer {'s' * 20}"}
 BOTH = pytest.mark.parametrize("card_mode", ["honours-index", "plugin-chooses"])
+
+
+async def charged(store: Store) -> list[Span]:
+    """The pods whose card-hours are counted now, once there are any."""
+    async with asyncio.timeout(30):
+        while True:
+            spans = [span async for page in store.usage.running(datetime.now(UTC)) for span in page]
+            if spans:
+                return spans
+            await asyncio.sleep(0.1)
 
 
 async def told(service: SchedulerService, node: str) -> dict[str, Any]:
@@ -41,7 +56,7 @@ def indices(pod: dict[str, Any]) -> list[str]:
 
 @BOTH
 async def test_more_than_64_cards_are_all_used_and_counted(
-    world: World, start: Start, queue: str, card_mode: str
+    world: World, start: Start, queue: str, store: Store, card_mode: str
 ) -> None:
     await world.play(1, 80, cardMode=card_mode)
     async with start() as service:
@@ -55,10 +70,15 @@ async def test_more_than_64_cards_are_all_used_and_counted(
         await world.create(world.pod("one-more", 1, queue=queue))
         waits = await world.event(names.EVENT_WAITING, "one-more")
         assert "best has 0 free" in waits["message"]
+        spans = await charged(store)
+        assert {(len(span.cards), span.resource) for span in spans} == {(8, GPU)}
+        assert all(card < 0 for span in spans for card in span.cards), "they are nameless"
 
 
 @BOTH
-async def test_slices_are_counted_and_get_no_index(world: World, start: Start, queue: str, card_mode: str) -> None:
+async def test_slices_are_counted_and_get_no_index(
+    world: World, start: Start, queue: str, store: Store, card_mode: str
+) -> None:
     labels = {RUN_LABEL: world.run, PRODUCT: "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb", "nvidia.com/mig.strategy": "single"}
     await world.play(1, 7, cardMode=card_mode, labels=labels)
     async with start() as service:
@@ -68,6 +88,13 @@ async def test_slices_are_counted_and_get_no_index(world: World, start: Start, q
         node = await told(service, world.nodes[0])
         assert (node["mode"], node["gpus"]) == ("MIGSingle", [])
         assert [(one["resource"], one["has"], one["held"]) for one in node["counted"]] == [(GPU, 7, 3)]
+        events: list[Event] = []
+        async with asyncio.timeout(30):
+            while not events:
+                await asyncio.sleep(0.1)
+                events = await store.history.list(event=BOUND, namespace=world.namespace)
+        assert (events[0].detail["counted"], events[0].detail["mode"]) == ({GPU: 3}, "MIGSingle")
+        assert [span async for page in store.usage.running(datetime.now(UTC)) for span in page] == []
 
 
 async def test_a_layout_in_the_making_keeps_pods_that_ask_for_gpus_away(world: World, start: Start, queue: str) -> None:

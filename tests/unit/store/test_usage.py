@@ -303,3 +303,16 @@ async def test_many_pods_at_once_are_read_in_pages(store: Store) -> None:
     pages = [len(spans) async for spans in store.usage.running(at(1))]
     assert pages == [1000, 1000, 300]
     assert [len(spans) async for spans in store.usage.running(at(0))] == [0]
+
+
+def test_whole_cards_without_indices_are_counted_and_parts_of_cards_are_not() -> None:
+    def nameless(mode: str, count: int) -> dict[str, Any]:
+        return {"pod": "p", "node": "n", "cards": {}, "mode": mode, "counted": {"nvidia.com/gpu": count}}
+
+    whole = happened((0, "bound", nameless("Whole", 8)), (1, "started", {}), (3, "released", {"pod": "p"}))
+    assert hours(whole) == (24, 8)
+    assert set(table(whole, ["card"], since=None, until=at(9))) == {("n#?",)}
+    by_card = rows(table(whole, ["card"], since=None, until=at(9)), ["card"])
+    assert by_card[0]["gpuHours"] == 24
+    for mode in ("MIGSingle", "MIGMixed", "TimeSliced", "MPS", "HAMi", "MGPU", "GPUShare", "Koordinator"):
+        assert happened((0, "bound", nameless(mode, 3)), (1, "started", {}), (3, "finished", {})) == []
