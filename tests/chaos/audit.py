@@ -116,7 +116,10 @@ class Account:
         first = waiting[: max(1, self.asked.minimum - placed)]
         if placed < self.asked.minimum and (holding := sum(map(self.witness.holds, self.pods))):
             self.witness.say(f"{self.title} has {holding} of {self.asked.minimum} pods at rest")
-        if self.fits(first):
+        if reason == "OverQuota":
+            if not self.over_quota():
+                self.witness.say(f"{self.title} is refused by its quota, which would allow it whole")
+        elif self.fits(first):
             self.witness.say(
                 f"{self.title} waits ({reason or 'no reason'}) although {len(first)} pods of it could start"
             )
@@ -126,6 +129,11 @@ class Account:
             self.witness.say(f"{self.title} is said to wait for quota, which would allow {len(first)} pods")
         elif reason == "InsufficientResources" and self.has_room(first):
             self.witness.say(f"{self.title} is said to wait for room, and there is room for {len(first)} pods")
+
+    def over_quota(self) -> bool:
+        """Whether the whole job asks for more than its queue may ever give: the door refuses it."""
+        quota = self.witness.queues[self.asked.queue].quotas[-1][1]
+        return quota is not None and self.asked.size * self.asked.cards > quota
 
     def fits(self, pods: list[Object]) -> bool:
         """Whether these pods could be placed now, and nobody of a strict queue is before them."""
