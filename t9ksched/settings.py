@@ -45,7 +45,9 @@ class Settings(BaseSettings):
     health_host: str = "127.0.0.1"
     """Where scheduler and controllers answer a kubelet's probes."""
     health_port: int | None = Field(default=None, ge=0, le=65535)
-    """Where scheduler and controllers answer a kubelet's probes; by default nowhere."""
+    """Where scheduler and controllers answer a kubelet's probes, and the scheduler `/metrics`; by default nowhere."""
+    leader_elect: bool = True
+    """Whether a scheduler waits for the lease; without it, it works at once and must be the only one."""
     internal_secret: SecretStr | None = None
     """The secret that scheduler and REST share, at least 16 characters; a single process makes its own."""
     admin_token: SecretStr | None = None

@@ -1,21 +1,27 @@
-"""What a kubelet asks the scheduler and the controllers, which have no service of their own while they wait to lead.
+"""What a kubelet and Prometheus ask the scheduler and the controllers, waiting to lead or leading.
 
 `/healthz` answers as long as the process does its work at all: one thread does everything, so whoever can answer is
 alive. `/readyz` says whether the cluster answers us, so that a rollout waits for a replica that could take over.
-Neither says who leads, and neither needs a secret.
+Neither says who leads. The scheduler answers `/metrics` too. None of them needs a secret.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from aiohttp import web
 
 from api.server import listen
+from t9ksched.scheduler.families import OPENMETRICS, TEXT, negotiated
+
+Page = Callable[[bool], Awaitable[bytes]]
+"""Makes the metrics page, as OpenMetrics or in the text format of Prometheus."""
 
 
 @asynccontextmanager
-async def probed(host: str, port: int | None, ready: Callable[[], bool]) -> AsyncIterator[str | None]:
-    """Answer on that address while the block runs; without a port, do nothing. Yields the URL.
+async def probed(
+    host: str, port: int | None, ready: Callable[[], bool], page: Page | None = None
+) -> AsyncIterator[str | None]:
+    """Answer on that address while the block runs; without a port, do nothing. Yields the URL. `page` is `/metrics`.
 
     Raises:
         PortInUse: nothing can listen there.
@@ -32,8 +38,17 @@ async def probed(host: str, port: int | None, ready: Callable[[], bool]) -> Asyn
             return web.Response(text="ok\n")
         return web.Response(status=503, text="the cluster has not answered about the lease of late\n")
 
+    async def metrics(request: web.Request) -> web.Response:
+        assert page is not None
+        openmetrics = negotiated(request.headers.get("Accept", ""))
+        return web.Response(
+            body=await page(openmetrics), headers={"Content-Type": OPENMETRICS if openmetrics else TEXT}
+        )
+
     app = web.Application()
     app.add_routes([web.get("/healthz", healthz), web.get("/readyz", readyz)])
+    if page is not None:
+        app.add_routes([web.get("/metrics", metrics)])
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
     await runner.setup()
     listener = listen(host, port)

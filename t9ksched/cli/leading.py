@@ -13,7 +13,7 @@ import structlog
 
 from t9ksched.cli.failure import Failure
 from t9ksched.cli.foreign import first_cause
-from t9ksched.cli.health import probed
+from t9ksched.cli.health import Page, probed
 from t9ksched.kube.guarded import GuardedPort
 from t9ksched.kube.lease import LeaderElection, Timing
 from t9ksched.kube.port import ClusterPort
@@ -31,11 +31,12 @@ _HEARD_SECONDS = 30.0
 
 @asynccontextmanager
 async def leading(
-    client: ClusterPort, name: str, probes: tuple[str, int | None] = ("", None)
+    client: ClusterPort, name: str, probes: tuple[str, int | None] = ("", None), page: Page | None = None
 ) -> AsyncIterator[ClusterPort]:
     """Wait for the lease `name`; the block runs while it is ours, on a port that writes only then.
 
     `probes` is the host and port where a kubelet asks after this process, waiting or leading; no port, no probes.
+    `page` makes the metrics page there.
 
     Raises:
         Failure: the lease was lost.
@@ -55,7 +56,7 @@ async def leading(
         )
 
     with first_cause():
-        async with probed(*probes, lambda: election.heard(_HEARD_SECONDS)), asyncio.TaskGroup() as tasks:
+        async with probed(*probes, lambda: election.heard(_HEARD_SECONDS), page), asyncio.TaskGroup() as tasks:
             striving = tasks.create_task(election.run())
             try:
                 if not election.holds():

@@ -5,7 +5,7 @@ Scheduler and controllers lead by a Lease each: replicas wait, and one works.
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import structlog
 from pydantic import SecretStr
@@ -16,9 +16,13 @@ from api.server import Server, listen
 from api.services import Services
 from t9ksched.cli.assembly import scheduler_of
 from t9ksched.cli.failure import Failure
+from t9ksched.cli.health import probed
 from t9ksched.cli.leading import CONTROLLER_LEASE, SCHEDULER_LEASE, WRITE_SECONDS, leading
 from t9ksched.controller.service import Controllers
 from t9ksched.kube.config import connect
+from t9ksched.kube.port import ClusterPort
+from t9ksched.scheduler.metrics import standby
+from t9ksched.scheduler.service import SchedulerService
 from t9ksched.settings import Settings
 from t9ksched.store import Store
 
@@ -27,13 +31,20 @@ log = structlog.get_logger(__name__)
 
 async def scheduler(settings: Settings) -> int:
     """Schedule while this process leads."""
-    secret = _secret(settings)
+    secret, metrics = _secret(settings), _Metrics()
+    probes = (settings.health_host, settings.health_port)
     async with (
         _store(settings) as store,
         connect(settings.kubeconfig, write_timeout=WRITE_SECONDS) as client,
-        leading(client, SCHEDULER_LEASE, (settings.health_host, settings.health_port)) as port,
+        AsyncExitStack() as stack,
     ):
-        await scheduler_of(settings, port, store, secret).run()
+        port: ClusterPort = client
+        if settings.leader_elect:
+            port = await stack.enter_async_context(leading(client, SCHEDULER_LEASE, probes, metrics.page))
+        else:
+            await stack.enter_async_context(probed(*probes, lambda: True, metrics.page))
+        metrics.of = scheduler_of(settings, port, store, secret)
+        await metrics.of.run()
     return 0
 
 
@@ -61,6 +72,17 @@ async def api(settings: Settings) -> int:
             log.info("serving", url=server.url)
             await asyncio.Event().wait()
     return 0
+
+
+class _Metrics:
+    """The metrics page of a scheduler that may wait to lead; `of` is the scheduler once it leads."""
+
+    def __init__(self) -> None:
+        self.of: SchedulerService | None = None
+
+    async def page(self, openmetrics: bool) -> bytes:
+        """The scheduler's own page, or the one that says that it does not lead."""
+        return standby(openmetrics) if self.of is None else await self.of.metrics(openmetrics)
 
 
 @asynccontextmanager

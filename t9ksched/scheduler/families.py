@@ -54,6 +54,7 @@ QUEUE_ALLOCATED: Final = Family(
     "Requests of the placed pods that a queue pays for; 0 for resources of its quota that it does not use.",
     ("queue", "resource", "unit"),
 )
+LEADING: Final = Family("t9ksched_leading", "gauge", "1 on the scheduler that leads, 0 on one that waits to lead.")
 GANGS_WAITING: Final = Family("t9ksched_gangs_waiting", "gauge", "Groups that wait for a place.")
 STOPPED: Final = Family("t9ksched_stopped", "gauge", "1 while an administrator has stopped it, else 0.", ("what",))
 DATABASE_AWAY: Final = Family(
@@ -73,6 +74,7 @@ PLUGIN_SLOW: Final = Family(
 )
 
 FAMILIES: Final = (
+    LEADING,
     NODE_REQUESTS,
     QUEUE_QUOTA,
     QUEUE_ALLOCATED,
@@ -112,9 +114,11 @@ def _escaped(text: str, quoted: bool = False) -> str:
 
 HEAD: Final = """# Metrics reference
 
-Written by `make reference` from the table the page itself is made from. The leading scheduler serves these families at
-`/metrics`, in the text format of Prometheus or, if the scraper asks for it, as OpenMetrics. REST serves the leader's
-page at its own `/metrics`.
+Written by `make reference` from the table the page itself is made from. Each scheduler serves `/metrics` on the port
+of its probes (`T9KSCHED_HEALTH_PORT`), as deployed 8080, which the Service `t9k-scheduler` in `t9k-system` names; no
+token is needed. The one that leads has all families, one that waits to lead `t9ksched_leading` alone. The page is in
+the text format of Prometheus or, if the scraper asks for it, OpenMetrics. REST serves the leader's page at its own
+`/metrics`.
 
 Amounts are in base units. The label `unit` is `core` for cpu, `byte` for memory, and `integer` for every other
 resource, such as cards; amounts of `ephemeral-storage` and `hugepages-…` are whole numbers of bytes. Limits on

@@ -30,7 +30,8 @@ async def exposition(
     openmetrics: bool = False,
 ) -> bytes:
     """The whole page, in the text format of Prometheus or as OpenMetrics."""
-    lines = families.NODE_REQUESTS.head(openmetrics)
+    lines = [*families.LEADING.head(openmetrics), families.LEADING.sample((), 1)]
+    lines += families.NODE_REQUESTS.head(openmetrics)
     for count, name in enumerate(sorted(state.node_objects), start=1):
         lines.extend(families.NODE_REQUESTS.sample(*sample) for sample in _node_requests(state, name))
         if count % _NODES_A_SLICE == 0:
@@ -50,8 +51,16 @@ async def exposition(
     for family, found in samples.items():
         lines += family.head(openmetrics)
         lines.extend(family.sample(*sample) for sample in found)
-    lines += ["# EOF", ""] if openmetrics else [""]
-    return "\n".join(lines).encode()
+    return _page(lines, openmetrics)
+
+
+def standby(openmetrics: bool = False) -> bytes:
+    """The page of a scheduler that waits to lead and knows nothing."""
+    return _page([*families.LEADING.head(openmetrics), families.LEADING.sample((), 0)], openmetrics)
+
+
+def _page(lines: list[str], openmetrics: bool) -> bytes:
+    return "\n".join([*lines, "# EOF", ""] if openmetrics else [*lines, ""]).encode()
 
 
 def _node_requests(state: ClusterState, node: str) -> Iterator[_Sample]:

@@ -187,6 +187,10 @@ class SchedulerService:
         """The longest time, in seconds, that an evicted pod gets to end, as the policy has it now."""
         return self.loop.policy.preemption.max_grace_seconds
 
+    async def metrics(self, openmetrics: bool = False) -> bytes:
+        """The metrics page, in the text format of Prometheus or as OpenMetrics."""
+        return await self._internal.metrics(openmetrics)
+
     def _changed(self) -> None:
         self.loop.wake()
 

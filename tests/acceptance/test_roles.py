@@ -1,12 +1,15 @@
 """Against a cluster that somebody else runs: everything in one process, and one role a process on PostgreSQL."""
 
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from t9ksched.kube.rights import API, CONTROLLER, SCHEDULER
 from tests.acceptance.conftest import EXAMPLES, Cluster, Up, environment, queue, request, run, until
@@ -46,13 +49,17 @@ def test_one_role_a_process(tmp_path: Path, cluster: Cluster, postgres: str) -> 
         "T9KSCHED_ADMIN_TOKEN": ADMIN,
         "T9KSCHED_LOG_FORMAT": "json",
     }
-    roles = (("scheduler",), ("scheduler",), ("controller",), ("api", "--port", "0"))
+    arguments = ("scheduler", "--leader-elect=true", "--v=4")
+    roles = (arguments, arguments, ("controller",), ("api", "--port", "0"))
+    scraped = [free_port(), free_port()]
     accounts = {"scheduler": SCHEDULER, "controller": CONTROLLER, "api": API}
     logs = [tmp_path / f"{number}-{role[0]}.log" for number, role in enumerate(roles)]
     processes = []
     try:
         for role, log in zip(roles, logs, strict=True):
             mine = shared | {"T9KSCHED_KUBECONFIG": str(cluster.kubeconfigs[accounts[role[0]]])}
+            if role is arguments:
+                mine |= {"T9KSCHED_HEALTH_PORT": str(scraped[len(processes)])}
             with log.open("w") as lines:
                 processes.append(subprocess.Popen([sys.executable, "-m", "t9ksched", *role], stderr=lines, env=mine))
         url = until(lambda: _served(logs[-1]), "the REST service")
@@ -66,6 +73,10 @@ def test_one_role_a_process(tmp_path: Path, cluster: Cluster, postgres: str) -> 
 
         leader = 0 if '"scheduling"' in logs[0].read_text() else 1
         assert '"scheduling"' not in logs[1 - leader].read_text()
+        pages = [metrics(port) for port in scraped]
+        assert pages[1 - leader] == {"t9ksched_leading": 0}
+        assert pages[leader]["t9ksched_leading"] == 1
+        assert pages[leader]["T9kScheduler_node_resource_requests"] > 0
         processes[leader].terminate()
         assert processes[leader].wait(30) == 0
         until(lambda: '"scheduling"' in logs[1 - leader].read_text(), "the other scheduler")
@@ -76,6 +87,20 @@ def test_one_role_a_process(tmp_path: Path, cluster: Cluster, postgres: str) -> 
         for process in processes:
             process.kill()
             process.wait()
+
+
+def free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+def metrics(port: int) -> dict[str, float]:
+    """The sum of each family's values, as a scraper without a token reads them."""
+    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        page = answer.read().decode()
+    families = text_string_to_metric_families(page)
+    return {family.name: sum(sample.value for sample in family.samples) for family in families if family.samples}
 
 
 def _served(log: Path) -> str:

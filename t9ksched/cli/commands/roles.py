@@ -31,11 +31,33 @@ PortOption = Annotated[
 ]
 
 
+LeaderElectOption = Annotated[
+    str | None,
+    typer.Option(
+        "--leader-elect",
+        envvar="T9KSCHED_LEADER_ELECT",
+        metavar="true|false",
+        help="Wait for the lease (default: true); with false it works at once and must be the only one.",
+    ),
+]
+VerbosityOption = Annotated[
+    int | None,
+    typer.Option("--v", min=0, metavar="N", help="How much is logged, as in Kubernetes: 4 and more is debug."),
+]
+_DEBUG_FROM = 4
+
+
 def scheduler(
-    kubeconfig: KubeconfigOption = None, db: DbOption = None, scheduler_conf: SchedulerConfOption = None
+    kubeconfig: KubeconfigOption = None,
+    db: DbOption = None,
+    scheduler_conf: SchedulerConfOption = None,
+    leader_elect: LeaderElectOption = None,
+    v: VerbosityOption = None,
 ) -> None:
     """Run the scheduler alone. Of several, the one that holds the lease t9k-system/t9k-scheduler works."""
-    _run("scheduler", kubeconfig=kubeconfig, db=db, scheduler_conf=scheduler_conf)
+    level = None if v is None else "debug" if v >= _DEBUG_FROM else "info"
+    given = {"scheduler_conf": scheduler_conf, "leader_elect": leader_elect, "log_level": level}
+    _run("scheduler", kubeconfig=kubeconfig, db=db, **given)
 
 
 def controller(kubeconfig: KubeconfigOption = None) -> None:

@@ -67,6 +67,28 @@ def test_a_restricted_namespace_takes_every_pod_and_a_kubelet_can_ask_after_it(
         assert container[probe]["httpGet"]["port"] in ports
 
 
+def test_metrics_can_be_scraped_as_deployed() -> None:
+    """The Service finds the pods and names a port that the process serves, and the policy admits everybody there."""
+    (deployment,) = (one for one in _objects("Deployment") if one["metadata"]["name"] == "t9k-scheduler")
+    (service,) = (one for one in _objects("Service") if one["metadata"]["name"] == "t9k-scheduler")
+    (policy,) = (one for one in _objects("NetworkPolicy") if one["metadata"]["name"] == "t9k-scheduler")
+    template = deployment["spec"]["template"]
+    (container,) = template["spec"]["containers"]
+    labels, ports = template["metadata"]["labels"], {one["name"]: one["containerPort"] for one in container["ports"]}
+    env = {one["name"]: one.get("value") for one in container["env"]}
+    assert labels["app"] == deployment["metadata"]["labels"]["app"] == "t9k-scheduler"
+    assert service["spec"]["selector"].items() <= labels.items()
+    (port,) = service["spec"]["ports"]
+    assert (port["port"], ports[port["targetPort"]]) == (8080, 8080)
+    assert env["T9KSCHED_HEALTH_PORT"] == str(ports["http"]), "served by `probed`, see test_health"
+    assert env["T9KSCHED_INTERNAL_PORT"] == str(ports["internal"])
+    assert template["metadata"]["annotations"]["prometheus.io/port"] == str(ports["http"])
+    assert policy["spec"]["podSelector"]["matchLabels"].items() <= labels.items()
+    admitted = {one["port"]: rule.get("from") for rule in policy["spec"]["ingress"] for one in rule["ports"]}
+    assert admitted == {"http": None, "internal": [{"podSelector": {"matchLabels": {"app": "t9ksched-api"}}}]}
+    assert {"--leader-elect=true", "--v=2"} <= set(container["args"])
+
+
 def test_the_image_is_of_this_release() -> None:
     release = tomllib.loads((BASE.parents[1] / "pyproject.toml").read_text())["project"]["version"]
     (image,) = yaml.safe_load((BASE / "kustomization.yaml").read_text())["images"]

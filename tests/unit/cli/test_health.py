@@ -11,6 +11,8 @@ from api.server import PortInUse
 from t9ksched.cli import leading, roles
 from t9ksched.cli.health import probed
 from t9ksched.kube.lease import Timing
+from t9ksched.scheduler.families import OPENMETRICS, TEXT
+from t9ksched.scheduler.metrics import standby
 from t9ksched.settings import Settings
 
 
@@ -74,3 +76,20 @@ async def test_a_leaders_writes_end_before_its_lease(
         await role(Settings.load(db="postgresql://nowhere/x", internal_secret="s" * 16))
     timing = Timing()
     assert given["write_timeout"] == leading.WRITE_SECONDS < timing.duration - timing.renew_deadline
+
+
+async def test_the_metrics_page_is_served_where_there_is_one() -> None:
+    async def page(openmetrics: bool) -> bytes:
+        return standby(openmetrics)
+
+    async with probed("127.0.0.1", 0, lambda: True, page) as url, aiohttp.ClientSession() as session:
+        for accept, kind in (("text/plain", TEXT), ("application/openmetrics-text; version=1.0.0", OPENMETRICS)):
+            async with session.get(f"{url}/metrics", headers={"Accept": accept}) as answer:
+                assert answer.headers["Content-Type"] == kind
+                assert "t9ksched_leading 0" in await answer.text()
+    async with (
+        probed("127.0.0.1", 0, lambda: True) as url,
+        aiohttp.ClientSession() as session,
+        session.get(f"{url}/metrics") as answer,
+    ):
+        assert answer.status == 404

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families as prometheu
 
 from t9ksched.scheduler import families, metrics
 from t9ksched.scheduler.families import FAMILIES, Family, in_base_units, negotiated, reference
-from t9ksched.scheduler.metrics import exposition
+from t9ksched.scheduler.metrics import exposition, standby
 from t9ksched.scheduler.state import ClusterState
 from t9ksched.store.controls import Stop
 from tests.unit.scheduler.test_state import GPU, NOW, decide, node, pod, state_with
@@ -52,6 +52,7 @@ def of_queue(family: Family, resource: str, unit: str, queue: str = "q") -> Any:
 
 
 KNOWN: Samples = {
+    ("t9ksched_leading", ()): 1,
     requests("n1", "cpu", "core"): 2.5,
     requests("n1", "memory", "byte"): 2**30,
     requests("n1", "ephemeral-storage", "integer"): 2 * 2**30,
@@ -110,6 +111,11 @@ async def test_each_family_is_declared_once_before_its_samples(as_openmetrics: b
     assert heads == [[word, name] for name in names for word in ("HELP", "TYPE")]
     parsed = list((openmetrics if as_openmetrics else prometheus)(text))
     assert {family.type for family in parsed} == {"gauge", "counter"}, "nothing is of unknown type"
+
+
+def test_one_that_waits_to_lead_says_so_and_no_more() -> None:
+    assert samples(standby().decode(), prometheus) == {("t9ksched_leading", ()): 0}
+    assert samples(standby(openmetrics=True).decode(), openmetrics) == {("t9ksched_leading", ()): 0}
 
 
 @pytest.mark.parametrize(
