@@ -476,11 +476,13 @@ def _would_fit(world: World, plan: Plan, ahead: Group, placed: Sequence[Placed],
             continue
         here = [one for one in staying if one.line.node == name]
         used = world.used(name) + _demand(here)
-        lost = (*still_kept(world, placed), *plan.kept)
-        used += requests_of(hold for hold in lost if hold.node == name and hold.owner != ahead.uid)
+        rooms = (*still_kept(world, placed), *plan.kept)
+        lost = [hold for hold in rooms if hold.node == name and hold.owner != ahead.uid]
+        used += requests_of(lost)
         fit = min((node.has()[r] - used[r]) // units for r, units in shape.requests().items() if units)
         if shape.port:
             taken = any(pod.shape.port for pod in world.on(name)) or any(one.pod.shape.port for one in here)
+            taken = taken or any(_shape(hold).port for hold in lost)
             fit = min(fit, 0 if taken else 1)
         room += max(0, fit)
     return room >= need
