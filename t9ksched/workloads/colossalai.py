@@ -2,6 +2,7 @@
 
 from t9ksched.workloads.fields import Field
 from t9ksched.workloads.jobspec import check_pod_names, pod_suffixes, read_replica_types, read_run_mode
+from t9ksched.workloads.launcher import LAUNCHER, WORKER, fill_launcher
 from t9ksched.workloads.podspec import generated_template, read_template
 from t9ksched.workloads.shape import Template
 
@@ -11,7 +12,8 @@ def read_colossalai_job(root: Field) -> list[Template]:
     spec = root["spec"]
     read_run_mode(spec["runMode"])
     if spec["replicaSpecs"].present or not spec["worker"].present:
-        types = read_replica_types(spec["replicaSpecs"], objects=True, allowed=("launcher", "worker"))
+        specs = fill_launcher(spec["replicaSpecs"], WORKER)
+        types = read_replica_types(specs, objects=True, allowed=(LAUNCHER, WORKER))
         check_pod_names(root, pod_suffixes(types))
         return [kind.template for kind in types]
     worker, launcher = spec["worker"], spec["launcher"]

@@ -7,7 +7,6 @@ Hostfile and ssh settings stand in the ConfigMap `<job>-mpi`, mounted at /etc/mp
 `<job>-ssh`, which the controller fills when it creates it.
 """
 
-import copy
 import posixpath
 import shlex
 from collections.abc import Mapping
@@ -31,6 +30,7 @@ from t9ksched.workloads.jobspec import (
     read_replica_types,
     read_run_mode,
 )
+from t9ksched.workloads.launcher import LAUNCHER, WORKER, fill_launcher, launcher_spec
 from t9ksched.workloads.parts import (
     Owner,
     add_env,
@@ -45,16 +45,10 @@ from t9ksched.workloads.parts import (
 from t9ksched.workloads.podspec import read_template
 from t9ksched.workloads.shape import Template
 
-LAUNCHER: Final = "launcher"
-WORKER: Final = "worker"
 SSH_PORT: Final = 22
 CONFIG_PATH: Final = "/etc/mpi"
 PRIVATE_KEY: Final = "id_ed25519"
 _CONTAINERS: Final = {LAUNCHER: ("launcher", "mpi-launcher"), WORKER: ("worker", "mpi-worker")}
-_LAUNCHER_RESOURCES: Final = {
-    "requests": {"cpu": "100m", "memory": "100Mi"},
-    "limits": {"cpu": "200m", "memory": "200Mi"},
-}
 _ROOT_MAY_RUN: Final = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
@@ -126,6 +120,7 @@ def read(root: Field) -> list[Template]:
 
 
 def _read_types(specs: Field) -> tuple[ReplicaType, ReplicaType]:
+    specs = fill_launcher(specs, *_CONTAINERS[WORKER])
     types = {kind.role: kind for kind in read_replica_types(specs, objects=True, allowed=(LAUNCHER, WORKER))}
     workers = types.get(WORKER)
     if workers is None:
@@ -144,18 +139,10 @@ def _read_types(specs: Field) -> tuple[ReplicaType, ReplicaType]:
 
 def _launcher_like(worker: Template) -> Template:
     """A launcher from the worker's template: same image, volumes and node choice, small resources and no cards."""
-    spec = copy.deepcopy(dict(worker.spec))
-    containers = spec.get("containers")
-    if isinstance(containers, list) and containers and all(isinstance(each, dict) for each in containers):
-        container = training_container(spec, *_CONTAINERS[WORKER])
-        for field in ("ports", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle"):
-            container.pop(field, None)
-        container.update(name="mpi-launcher", resources=copy.deepcopy(_LAUNCHER_RESOURCES))
-        spec["containers"] = [container]
-    spec.pop("initContainers", None)
+    spec = launcher_spec(worker.spec, *_CONTAINERS[WORKER], name="mpi-launcher")
     sound = bool(worker.requests) or worker.replicas == 0
     try:
-        requests = effective_requests(spec) if sound and containers else {}
+        requests = effective_requests(spec) if sound and spec.get("containers") else {}
     except (msgspec.ValidationError, ValueError):
         requests = {}  # what is wrong with the template was written down when it was read
     return replace(worker, role=LAUNCHER, replicas=1, min_replicas=1, spec=spec, requests=requests)
