@@ -48,7 +48,7 @@ class Members(Shape):
 
 
 class ReasonShape(Shape):
-    """Why a job waits, briefly."""
+    """Why a job waits, or why it failed, briefly."""
 
     code: str
     message: str
@@ -115,7 +115,7 @@ class Submitted(Shape):
 
 
 class ExplanationReason(Shape):
-    """One thing that stands in the way, with its numbers."""
+    """One thing that stands in the way, with its numbers, or why the job failed."""
 
     code: str
     message: str

@@ -11,6 +11,7 @@ from t9ksched.model.resources import is_card_resource
 from t9ksched.model.timelimit import TimeLimit, limit_seconds, shortest, time_limit
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.history import Event
+from t9ksched.workloads.phase import ending
 from t9ksched.workloads.shape import Workload
 
 FINISHED = ("Succeeded", "Failed")
@@ -60,7 +61,7 @@ def from_object(
         "startedAt": status.get("startTime"),
         "finishedAt": status.get("completionTime"),
         "position": None,
-        "reason": None,
+        "reason": _why_failed(workload.kind, status) if phase == "Failed" else None,
         "expectedStart": None,
         "timeLimit": _time_limit(obj, workload, acceptance).to_json(),
     }
@@ -81,6 +82,16 @@ def _time_limit(obj: Mapping[str, Any], workload: Workload, acceptance: Acceptan
 def from_event(event: Event) -> Json:
     """An event of history."""
     return {name: getattr(event, name) for name in Event.__struct_fields__} | {"at": at(event.at)}
+
+
+def _why_failed(kind: str, status: Mapping[str, Any]) -> Json | None:
+    """Why a failed job failed, as far as its own object says."""
+    if kind == "Pod":
+        ended = ending({"status": status})
+        return {"code": "PodFailed", "message": ended.how + ended.last_words}
+    conditions = [each for each in status.get("conditions") or () if each.get("type") == "Failed"]
+    said = next((each for each in conditions if each.get("status") == "True"), None)
+    return {"code": said.get("reason") or "PodFailed", "message": said.get("message") or ""} if said else None
 
 
 def _phase(kind: str, status: Mapping[str, Any]) -> str:

@@ -354,6 +354,8 @@ def _unseen(job: Json, workload: Workload) -> Json:
     reasons: list[Json] = []
     if job["phase"] in FINISHED:
         verdict = "Finished"
+        if job["reason"]:
+            reasons.append(job["reason"] | {"needs": None, "has": None, "nodes": None})
     elif job["phase"] == "Running":
         verdict = "Placed"
     else:

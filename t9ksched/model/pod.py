@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from t9ksched.model.ending import ContainerStatus, Ending, ending
 from t9ksched.model.labels import NodeSelector
 from t9ksched.model.podclass import CardKind, ContainerCards, HostPort, PodClass
 from t9ksched.model.podrules import parse_rules
@@ -125,6 +126,14 @@ class PodStatus(msgspec.Struct, gc=False, rename="camel"):
     reason: str = ""
     message: str = ""
     start_time: str | None = None
+    container_statuses: list[ContainerStatus] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
+
+    @property
+    def ending(self) -> Ending:
+        """How it ended; to be asked of a pod that failed."""
+        containers = (*(self.init_container_statuses or ()), *(self.container_statuses or ()))
+        return ending(self.reason, self.message, containers)
 
 
 class Pod(msgspec.Struct, gc=False):

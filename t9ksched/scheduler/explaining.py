@@ -16,9 +16,20 @@ from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.charges import Charge
 from t9ksched.scheduler.durations import deadline
 from t9ksched.scheduler.edits import ignored
+from t9ksched.scheduler.ended import failure
 from t9ksched.scheduler.limits import limit_warning, own_limit
 from t9ksched.scheduler.records import FINISHED, PodRecord, timestamp
-from t9ksched.scheduler.shapes import JobView, Json, identity, job_shape, phase, quantities, why_ended
+from t9ksched.scheduler.shapes import (
+    POD_FAILED,
+    JobView,
+    Json,
+    identity,
+    job_shape,
+    phase,
+    quantities,
+    why_ended,
+    why_failed,
+)
 from t9ksched.scheduler.state import ClusterState
 
 _MOST_HOLDERS: Final = 20
@@ -38,14 +49,14 @@ _NODES_A_SLICE: Final = 100
 
 
 async def explanation(view: JobView, state: ClusterState, pod: PodRecord | None = None) -> Json:
-    """Why a job waits, or that it does not, with the numbers and with who holds what it needs.
+    """Why a job waits, or that it does not, or why it failed, with the numbers and with who holds what it needs.
 
     With `pod`, one of its members: the verdict is that of the pod, the reasons are those of its gang, without which it
     does not start.
     """
     gangs = view.gangs if pod is None else [gang for gang in view.gangs if gang is pod.gang]
-    reasons = [reason for gang in gangs for reason in gang.reasons]
     now = phase(view, state) if pod is None else pod.phase
+    reasons = [] if now in FINISHED else [reason for gang in gangs for reason in gang.reasons]
     if not reasons:
         reasons = _stopped(view, state, now)
     if now in FINISHED:
@@ -60,10 +71,12 @@ async def explanation(view: JobView, state: ClusterState, pod: PodRecord | None 
         verdict = "Waiting"
     else:
         verdict = "Placed"
+    failed = [_failure(view, pod)] if now == "Failed" and not reasons else []
     return {
         "job": job_shape(view, state),
         "verdict": verdict,
-        "reasons": [
+        "reasons": failed
+        or [
             {
                 "code": str(reason.code),
                 "message": reason.message,
@@ -98,6 +111,12 @@ def _stopped(view: JobView, state: ClusterState, now: str) -> list[Reason]:
         return []
     message = "it is paused or suspended: its pods are made when it is resumed"
     return [Reason(Code.PAUSED, message, unblocks=("the job is resumed",))]
+
+
+def _failure(view: JobView, pod: PodRecord | None) -> Json:
+    """Why the job failed, or how one pod of it ended."""
+    why = why_failed(view) if pod is None else {"code": POD_FAILED, "message": failure([pod])}
+    return why | {"needs": {}, "has": {}, "nodes": {}}
 
 
 @dataclass(slots=True)

@@ -32,10 +32,11 @@ from t9ksched.model.node import decode_node
 from t9ksched.model.pod import decode_pod
 from t9ksched.scheduler.budgets import DisruptionBudget
 from t9ksched.scheduler.claims import Claim, CsiNode, PersistentVolume, StorageClass
+from t9ksched.scheduler.ended import had
 from t9ksched.scheduler.namespaces import NamespaceObject
 from t9ksched.scheduler.owners import REPLICATED
 from t9ksched.scheduler.projection import Projection
-from t9ksched.scheduler.records import JobObject, JobRecord, PodGroupObject, nanoseconds
+from t9ksched.scheduler.records import FINISHED, JobObject, JobRecord, PodGroupObject, nanoseconds
 from t9ksched.scheduler.state import ClusterState
 
 log = structlog.get_logger(__name__)
@@ -116,6 +117,7 @@ def job_record(job: JobObject, kind: Resource) -> JobRecord:
         queue, priority = block.get("queue") or names.DEFAULT_QUEUE, int(block.get("priority") or 0)
     conditions = {c.get("type"): c for c in job.status.get("conditions") or [] if c.get("status") == "True"}
     done = conditions.get("Completed") or conditions.get("Complete") or conditions.get("Failed") or {}
+    phase = str(job.status.get("phase") or _batch_phase(conditions, job.status))
     return JobRecord(
         uid=meta.uid,
         api_version=kind.api_version,
@@ -125,12 +127,15 @@ def job_record(job: JobObject, kind: Resource) -> JobRecord:
         created=nanoseconds(meta.creation_timestamp),
         queue=queue if ours else None,
         priority=priority,
-        phase=str(job.status.get("phase") or _batch_phase(conditions, job.status)),
+        phase=phase,
         message=str(done.get("message") or ""),
         finished=nanoseconds(str(done.get("lastTransitionTime") or "")),
         limit_text=str((meta.annotations or {}).get(names.TIME_LIMIT_ANNOTATION, "")),
         deadline=_deadline(job.spec if kind is JOBS else job.spec.get("runPolicy") or {}),
         wants_pods=not (done or meta.deletion_timestamp or _paused(job.spec)),
+        started=nanoseconds(str(job.status.get("startTime") or "")),
+        code=str((conditions.get("Failed") or {}).get("reason") or ""),
+        had=had(job, kind.kind, kind.api_version) if phase in FINISHED else None,
     )
 
 

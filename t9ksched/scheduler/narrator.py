@@ -302,7 +302,8 @@ class Narrator:
         name = (view.kind, view.namespace, view.name)
         written = _Written(digest, *name, shape["queue"], current, shape["finishedAt"])
         if current != earlier and current in (*FINISHED, "Running"):
-            self._job_event(history.STARTED if current == "Running" else history.FINISHED, uid, written, at)
+            event = history.STARTED if current == "Running" else history.FINISHED
+            self._job_event(event, uid, written, at, shape["reason"] if current == "Failed" else None)
         self._written[uid] = written
         self._wrote[uid] = asyncio.get_running_loop().time()
         self._journal.job(_stored(view, shape, at))
@@ -337,7 +338,7 @@ class Narrator:
             async with asyncio.timeout(None if due is None else max(0.0, due - time())):
                 await self._work.wait()
 
-    def _job_event(self, event: str, uid: str, job: _Written, at: datetime) -> None:
+    def _job_event(self, event: str, uid: str, job: _Written, at: datetime, why: Json | None = None) -> None:
         self._journal.event(
             Event(
                 event=event,
@@ -348,7 +349,7 @@ class Narrator:
                 uid=uid,
                 queue=job.queue,
                 actor="scheduler",
-                detail={"phase": job.phase},
+                detail={"phase": job.phase, **(why or {})},
             )
         )
 

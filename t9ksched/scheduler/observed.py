@@ -216,6 +216,9 @@ class Observed:
                 log.warning("bound elsewhere", pod=record.key, assumed=record.assumed, bound=record.node)
             record.assumed = ""
             self.holds.pop(uid, None)
+        if record.phase == "Failed" and was[0] != "Failed" and record.ours:
+            ending = pod.status.ending
+            record.ending = ending.how + ending.last_words
         if record.phase == "Failed" and was[0] != "Failed" and known is not None and record.ours:
             self.avoided.note(record, pod.status.reason, pod.status.message)
         if was[1] and was[0] not in FINISHED and not was[2] and not record.holds and record.phase != "Succeeded":

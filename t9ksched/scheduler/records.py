@@ -10,7 +10,7 @@ from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -25,6 +25,18 @@ from t9ksched.store.controls import JobControl
 from t9ksched.workloads.shape import Template
 
 FINISHED: Final = ("Succeeded", "Failed")
+
+
+class Had(NamedTuple):
+    """Members and cards of a job that has ended; `minimum` and `total` as its spec asked for them."""
+
+    minimum: int
+    total: int
+    succeeded: int
+    failed: int
+    gpus: int
+
+
 HOSTNAME: Final = "kubernetes.io/hostname"
 _DIGITS: Final = re.compile(r"(\d+)")
 
@@ -121,6 +133,8 @@ class PodRecord(msgspec.Struct, eq=False):
     refusals: int = 0
     evicted: bool = False
     """A scheduler takes its place away."""
+    ending: str = ""
+    """How it failed, for people; empty unless it did."""
 
     @property
     def blocked(self) -> tuple[Reason, ...]:
@@ -400,3 +414,8 @@ class JobRecord:
     """Its activeDeadlineSeconds, which its own controller enforces."""
     wants_pods: bool = True
     """Whether pods that it loses are made again: it is not paused, not over and not being deleted."""
+    started: int = 0
+    code: str = ""
+    """Why it failed, in a word, as its controller says."""
+    had: Had | None = None
+    """What it had, once it has ended and if its object tells."""

@@ -4,11 +4,11 @@ A job is what the user made: an object of a kind we control, a batch Job, a PodG
 and pods below it are found by their controlling owner.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from t9ksched.engine.nodes import LARGEST
 from t9ksched.model import names
@@ -18,12 +18,15 @@ from t9ksched.model.timelimit import written
 from t9ksched.model.volumes import FREE_PREFIX
 from t9ksched.scheduler import records
 from t9ksched.scheduler.charges import Charge, indices
+from t9ksched.scheduler.ended import failure
 from t9ksched.scheduler.limits import limit_of
 from t9ksched.scheduler.records import FINISHED, GangRecord, JobRecord, PodRecord
 from t9ksched.scheduler.state import ClusterState
 from t9ksched.scheduler.stopping import STOPS
 
 Json = dict[str, Any]
+POD_FAILED: Final = "PodFailed"
+"""The code of a failed job whose pods are all that tells why."""
 timestamp = lru_cache(maxsize=4096)(records.timestamp)
 
 
@@ -121,6 +124,7 @@ def why_ended(state: ClusterState, uid: str) -> Reason | None:
 def _phase(state: ClusterState, uid: str, record: JobRecord | None, gangs: Iterable[GangRecord]) -> str:
     if record is not None and record.phase:
         return record.phase
+    gangs = list(gangs)
     pods = [pod for gang in gangs for pod in gang.members.values()]
     clock = state.clocks.by_job.get(uid)
     if clock and clock.run.ended_code and not any(pod.holds and pod.uid not in clock.evicted for pod in pods):
@@ -129,10 +133,17 @@ def _phase(state: ClusterState, uid: str, record: JobRecord | None, gangs: Itera
         return "Paused" if owner is not None and (group, owner.kind) in STOPS else "Failed"
     phases = {pod.phase for gang in gangs for pod in gang.members.values()}
     if "Running" in phases:
-        return "Running"
+        return "Running" if any(map(_is_up, gangs)) else "Pending"
     if not phases or not phases.issubset(FINISHED):
         return "Pending"
     return "Failed" if "Failed" in phases else "Succeeded"
+
+
+def _is_up(gang: GangRecord) -> bool:
+    """Whether as many members run, or succeeded, as must; those that failed are not waited for."""
+    counts = Counter(pod.phase for pod in gang.members.values())
+    wanted = min(gang.spec.min_member, len(gang.members) - counts["Failed"])
+    return counts["Running"] > 0 and counts["Running"] + counts["Succeeded"] >= wanted
 
 
 def submitter(view: JobView, state: ClusterState) -> str | None:
@@ -146,10 +157,10 @@ def job_shape(view: JobView, state: ClusterState) -> Json:
     gangs, pods = view.gangs, view.pods
     first = gangs[0] if gangs else None
     waiting = next((gang for gang in gangs if gang.reasons), None)
-    record = view.record
-    reason = waiting.reasons[0] if waiting else why_ended(state, view.uid)
-    ended = state.clocks.by_job[view.uid].run.ended_at if not waiting and reason is not None else 0
-    bound, cards, started = 0, 0, 0
+    record, now = view.record, phase(view, state)
+    limited = why_ended(state, view.uid)
+    ended = state.clocks.by_job[view.uid].run.ended_at if limited is not None and not waiting else 0
+    bound, cards, lost, started = 0, 0, 0, 0
     counts = dict.fromkeys(("Running", *FINISHED), 0)
     root = state.owners.root(first) if first and first.owner else None
     for pod in pods:
@@ -158,8 +169,20 @@ def job_shape(view: JobView, state: ClusterState) -> Json:
         bound += bool(pod.node) and not pod.finished
         if pod.started and (not started or pod.started < started):
             started = pod.started
-        if pod.pod_class is not None and pod.phase != "Failed":
-            cards += sum(pod.pod_class.card_counts.values())
+        if pod.pod_class is not None:
+            held = sum(pod.pod_class.card_counts.values())
+            cards, lost = (cards, lost + held) if pod.phase == "Failed" else (cards + held, lost)
+    minimum, total = sum(gang.spec.min_member for gang in gangs), len(pods)
+    if now in FINISHED:
+        had = record.had if record is not None else None
+        if record is not None and (record.kind != "Job" or not started):
+            started = record.started or started
+        if had is None:
+            cards += lost
+        else:  # pods that were replaced are still there, or those that ended are not
+            minimum, total, cards = had.minimum, max(total, had.total), had.gpus
+            counts["Succeeded"] = max(counts["Succeeded"], had.succeeded)
+            counts["Failed"] = max(counts["Failed"], had.failed)
     return {
         "apiVersion": view.api_version,
         "namespace": view.namespace,
@@ -170,10 +193,10 @@ def job_shape(view: JobView, state: ClusterState) -> Json:
         "queue": view.queue,
         "priority": first.priority if first else (record.priority if record else 0),
         "submitter": submitter(view, state),
-        "phase": (now := phase(view, state)),
+        "phase": now,
         "members": {
-            "min": sum(gang.spec.min_member for gang in gangs),
-            "total": len(pods),
+            "min": minimum,
+            "total": total,
             "bound": bound,
             "running": counts["Running"],
             "succeeded": counts["Succeeded"],
@@ -184,11 +207,29 @@ def job_shape(view: JobView, state: ClusterState) -> Json:
         "startedAt": timestamp(started),
         "finishedAt": timestamp(record.finished if record else ended if now == "Failed" else 0),
         "position": waiting.position if waiting else None,
-        "reason": {"code": str(reason.code), "message": reason.message} if reason is not None else None,
+        "reason": _reason(view, now, waiting, limited),
         "expectedStart": None,
         "timeLimit": limit_of(state, gangs, view.uid).to_json(),
         **({"root": root.title} if root and root.uid != view.uid else {}),
     }
+
+
+def _reason(view: JobView, now: str, waiting: GangRecord | None, limited: Reason | None) -> Json | None:
+    """Why it waits, why a limit ended it, or why it failed."""
+    if now == "Failed" and limited is None:
+        return why_failed(view)
+    reason = waiting.reasons[0] if waiting is not None and now not in FINISHED else limited
+    return {"code": str(reason.code), "message": reason.message} if reason is not None else None
+
+
+def why_failed(view: JobView) -> Json:
+    """Why a failed job failed: what its controller says, else how its pods ended."""
+    record, told = view.record, failure(view.pods)
+    if record is not None and record.message:
+        # The controllers of others say that it failed, ours say how.
+        message = f"{record.message}: {told}" if told and record.kind == "Job" else record.message
+        return {"code": record.code or POD_FAILED, "message": message}
+    return {"code": POD_FAILED, "message": told or "a pod of it failed and is gone"}
 
 
 def card_model(labels: Mapping[str, str]) -> str | None:

@@ -179,10 +179,14 @@ def _end(job: Job, fates: Iterable[Fate], started: datetime | None, now: datetim
         return "Succeeded", "JobSucceeded", f"pod {job.leader} succeeded"
     for fate in lost.values():
         if fate.exhausted:
-            return "Failed", "BackoffLimitExceeded", f"{fate.lost} (backoffLimit {job.run_policy.backoff_limit})"
+            return (
+                "Failed",
+                "BackoffLimitExceeded",
+                f"{fate.lost} (backoffLimit {job.run_policy.backoff_limit}){fate.last_words}",
+            )
     for name, fate in lost.items():
         if name == job.leader or job.all_matter:
-            return "Failed", "ReplicaFailed", fate.lost
+            return "Failed", "ReplicaFailed", fate.lost + fate.last_words
     deadline = job.run_policy.active_deadline
     if deadline is not None and started is not None and now >= started + timedelta(seconds=deadline):
         return "Failed", DEADLINE, f"the job ran longer than its activeDeadlineSeconds {deadline}"

@@ -135,6 +135,9 @@ def job_pod(owner: Owner, kind: ReplicaType, index: int, labels: Mapping[str, st
         meta["annotations"] = dict(template.metadata["annotations"])
     spec: Object = copy.deepcopy(dict(template.spec))
     spec.update(hostname=name, subdomain=owner.name, restartPolicy="Never")
+    for container in (*(spec.get("initContainers") or ()), *spec["containers"]):
+        # A program that fails without writing its termination message is quoted from the end of its log.
+        container.setdefault("terminationMessagePolicy", "FallbackToLogsOnError")
     if owner.queue is not None:
         spec["schedulerName"] = SCHEDULER_NAME
         meta["labels"].update({QUEUE_LABEL: owner.queue, GROUP_LABEL: owner.name, ROLE_LABEL: kind.role})

@@ -4,6 +4,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
+import msgspec
+
+from t9ksched.model.ending import Ending, shorten
+from t9ksched.model.pod import PodStatus
 from t9ksched.workloads.actions import metadata
 
 _REFUSED: Final = (
@@ -53,6 +57,14 @@ def exit_code(pod: Mapping[str, Any]) -> int | None:
     return next((code for code in codes if code), codes[0] if codes else None)
 
 
+def ending(pod: Mapping[str, Any]) -> Ending:
+    """How a failed pod ended, for people."""
+    try:
+        return msgspec.convert(pod.get("status") or {}, PodStatus).ending
+    except msgspec.ValidationError:
+        return Ending("failed")
+
+
 def ended_at(pod: Mapping[str, Any]) -> datetime | None:
     """When the pod failed or was disrupted, as well as its status tells."""
     status = pod.get("status") or {}
@@ -67,13 +79,17 @@ def ended_at(pod: Mapping[str, Any]) -> datetime | None:
 
 
 def containers(pod: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Containers as a job's status shows them: name, state, exit code once ended."""
+    """Containers as a job's status shows them: name, state, and once ended exit code, signal, reason, last message."""
     shown = []
     for status in (pod.get("status") or {}).get("containerStatuses") or ():
         state: Mapping[str, Any] = status.get("state") or {}
         entry: dict[str, Any] = {"name": status.get("name", ""), "state": next(iter(state), "waiting")}
         if "terminated" in state:
-            entry["exitCode"] = (state["terminated"] or {}).get("exitCode", 0)
+            end: Mapping[str, Any] = state["terminated"] or {}
+            entry["exitCode"] = end.get("exitCode", 0)
+            entry |= {key: end[key] for key in ("signal", "reason") if end.get(key) and end[key] != "Completed"}
+            if entry["exitCode"] and end.get("message"):
+                entry["message"] = shorten(str(end["message"]))
         shown.append(entry)
     return shown
 

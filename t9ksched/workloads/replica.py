@@ -73,6 +73,7 @@ class Fate:
         record: what to remember from now on.
         step: `keep` its pod or its absence, `create` a pod, `delete` the failed one.
         lost: why it may not be made anew, empty if it may or need not.
+        last_words: what the program of a lost one said last, as the end of a sentence.
         exhausted: it is lost because the restarts all replicas share are used up.
         wait: seconds until `step` may change with time alone.
     """
@@ -80,6 +81,7 @@ class Fate:
     record: Record
     step: Literal["keep", "create", "delete"] = "keep"
     lost: str = ""
+    last_words: str = ""
     exhausted: bool = False
     wait: float | None = None
     event: Event | None = None
@@ -122,25 +124,26 @@ def _remake_disrupted(seen: Record, pod: Object, now: datetime) -> Fate:
     event = None
     if not seen.counted:
         seen = replace(seen, disruptions=seen.disruptions + 1, last_failed=seen.uid)
-        why = str((pod.get("status") or {}).get("reason") or "disrupted")
+        status = pod.get("status") or {}
+        why = ": ".join(part for key in ("reason", "message") if (part := str(status.get(key) or ""))) or "disrupted"
         event = Event("Remade", f"pod {seen.name} was taken by the cluster ({why}): it is made anew", "Warning")
     wait = _delay(seen.disruptions, pod, now)
     return Fate(seen, "keep" if wait else "delete", wait=wait or None, event=event)
 
 
 def _restart(seen: Record, pod: Object, policy: RestartPolicy, left: Allowance, now: datetime) -> Fate:
-    code = phase.exit_code(pod)
-    how = f"pod {name_of(pod)} " + (f"ended with exit code {code}" if code is not None else "failed")
+    code, ending = phase.exit_code(pod), phase.ending(pod)
+    how, said = f"pod {name_of(pod)} {ending.how}", ending.last_words
     event = None
     if not seen.counted:
         if not _retryable(policy, code):
-            return Fate(seen, lost=f"{how}, and its restart policy is {policy.policy}")
+            return Fate(seen, lost=f"{how}, and its restart policy is {policy.policy}", last_words=said)
         if left.own is not None and left.own <= 0:
-            return Fate(seen, lost=f"{how}, and the {policy.limit} restarts of its type are used up")
+            return Fate(seen, lost=f"{how}, and the {policy.limit} restarts of its type are used up", last_words=said)
         if left.shared is not None and left.shared <= 0:
-            return Fate(seen, lost=f"{how}, and the job's restarts are used up", exhausted=True)
+            return Fate(seen, lost=f"{how}, and the job's restarts are used up", last_words=said, exhausted=True)
         seen = replace(seen, restarts=seen.restarts + 1, last_failed=seen.uid)
-        event = Event("Restarted", f"{how}: it is made anew (restart {seen.restarts})", "Warning")
+        event = Event("Restarted", f"{how}: it is made anew (restart {seen.restarts}){said}", "Warning")
     wait = _delay(seen.restarts, pod, now)
     return Fate(seen, "keep" if wait else "delete", wait=wait or None, event=event)
 

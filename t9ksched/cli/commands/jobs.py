@@ -1,4 +1,4 @@
-"""`t9ksched jobs`: what was submitted, how far it is, and why it waits."""
+"""`t9ksched jobs`: what was submitted, how far it is, and why it waits or failed."""
 
 from typing import Annotated, Any
 
@@ -30,7 +30,7 @@ def jobs(
     queue: Annotated[str | None, typer.Option("--queue", metavar="QUEUE", help="Only this queue.")] = None,
     output: OutputOption = Output.table,
 ) -> None:
-    """List jobs: their queue, phase, members and cards, and what the waiting ones wait for."""
+    """List jobs: their queue, phase, members and cards, and why they wait or failed."""
     answer = service().get("/apis/v1/workloads", namespace=namespace, queue=queue)
     items = answer["items"]
     if output is Output.json:
@@ -64,7 +64,20 @@ def show(items: list[dict[str, Any]], out: Console) -> None:
     if reasons:
         out.print()
     for job, why in reasons:
-        paragraph(out, Text.assemble((f"{job.get('kind')}/{job.get('name')}", "bold"), " waits: ", (why, "yellow")))
+        paragraph(out, _sentence(job, why))
+
+
+def _sentence(job: dict[str, Any], why: str) -> Text:
+    name = (f"{job.get('kind')}/{job.get('name')}", "bold")
+    return (
+        Text.assemble(name, " failed: ", (why, "red"))
+        if _failed(job)
+        else Text.assemble(name, " waits: ", (why, "yellow"))
+    )
+
+
+def _failed(job: dict[str, Any]) -> bool:
+    return str(job.get("phase")) == "Failed"
 
 
 def _why(job: dict[str, Any]) -> str:

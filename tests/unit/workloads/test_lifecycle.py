@@ -106,6 +106,40 @@ def test_restart_policies(policy: str | None, code: int, again: bool) -> None:
             assert world.condition("ReplicaFailure") == "True"
 
 
+def test_a_gang_short_of_members_does_not_run() -> None:
+    world = started()
+    world.vanish(WORKER)
+    world.settle()
+    assert (world.status["phase"], world.condition("Running")) == ("Pending", "False")
+    assert world.status["startTime"], "it has started, and its deadline counts on"
+    world.run_all()
+    world.settle()
+    assert world.status["phase"] == "Running"
+
+
+def test_a_failed_job_says_which_pod_and_how() -> None:
+    world = started(pytorch(restart="Never"))
+    world.set_phase(MASTER, "Failed", 137)
+    end = world.pod(MASTER)["status"]["containerStatuses"][0]["state"]["terminated"]
+    end |= {"reason": "OOMKilled", "message": "CUDA error\nout of memory"}
+    world.settle()
+    (failed,) = (each for each in world.status["conditions"] if each["type"] == "Failed")
+    assert failed["message"] == (
+        "pod net-worker-0 ended with exit code 137 (SIGKILL), OOMKilled, and its restart policy is Never"
+        "; its last message: CUDA error | out of memory"
+    )
+    shown = world.status["tasks"][0]["replicas"][0]["containers"][0]
+    assert (shown["reason"], shown["message"]) == ("OOMKilled", "CUDA error | out of memory")
+
+
+def test_pods_are_quoted_from_their_logs_unless_the_user_chose() -> None:
+    job = pytorch()
+    world = started(job)
+    assert world.pod(MASTER)["spec"]["containers"][0]["terminationMessagePolicy"] == "FallbackToLogsOnError"
+    job["spec"]["replicaSpecs"][0]["template"]["spec"]["containers"][0]["terminationMessagePolicy"] = "File"
+    assert started(job).pod(MASTER)["spec"]["containers"][0]["terminationMessagePolicy"] == "File"
+
+
 def test_always_restarts_success_too_but_not_the_masters() -> None:
     world = started(pytorch(restart="Always"))
     world.set_phase(WORKER, "Succeeded", 0)
