@@ -28,6 +28,7 @@ from api.schemas import (
     Shape,
     StopBody,
     TokenBody,
+    UpdateBody,
 )
 from api.services import Services
 from t9ksched import __version__
@@ -39,6 +40,7 @@ _BODIES = (
     MembersBody,
     AccessQuestion,
     PriorityBody,
+    UpdateBody,
     StopBody,
     TokenBody,
     Shape,

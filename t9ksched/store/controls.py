@@ -156,4 +156,5 @@ class Stops:
 
 
 def _decided(control: JobControl) -> dict[str, Any]:
-    return {"held": control.held, "priority": control.priority, "timeLimitSeconds": control.time_limit_seconds}
+    limit = {} if control.time_limit_seconds is None else {"timeLimitSeconds": control.time_limit_seconds}
+    return {"held": control.held, "priority": control.priority} | limit
