@@ -18,7 +18,7 @@ from t9ksched.scheduler.durations import deadline
 from t9ksched.scheduler.edits import ignored
 from t9ksched.scheduler.ended import failure
 from t9ksched.scheduler.limits import limit_warning, own_limit
-from t9ksched.scheduler.records import FINISHED, PodRecord, timestamp
+from t9ksched.scheduler.records import FINISHED, GangRecord, PodRecord, timestamp
 from t9ksched.scheduler.shapes import (
     POD_FAILED,
     JobView,
@@ -71,6 +71,8 @@ async def explanation(view: JobView, state: ClusterState, pod: PodRecord | None 
         verdict = "Waiting"
     else:
         verdict = "Placed"
+    if verdict == "Waiting" and not reasons:
+        reasons = [_not_judged_yet(gangs)]
     failed = [_failure(view, pod)] if now == "Failed" and not reasons else []
     return {
         "job": job_shape(view, state),
@@ -117,6 +119,18 @@ def _failure(view: JobView, pod: PodRecord | None) -> Json:
     """Why the job failed, or how one pod of it ended."""
     why = why_failed(view) if pod is None else {"code": POD_FAILED, "message": failure([pod])}
     return why | {"needs": {}, "has": {}, "nodes": {}}
+
+
+def _not_judged_yet(gangs: Iterable[GangRecord]) -> Reason:
+    """Why there are no reasons: no cycle has judged the job, because it has no pods or has only just come."""
+    if not any(gang.members for gang in gangs):
+        message = "no pod of it exists yet: its controller has not made any"
+        return Reason(Code.GANG_INCOMPLETE, message, unblocks=("its controller makes its pods",))
+    if any(gang.nameless for gang in gangs):
+        message = "who submitted it is not on record yet"
+        return Reason(Code.SUBMITTER_UNKNOWN, message, unblocks=("the service records who submitted it",))
+    message = "it has only just come: it is judged in the next cycle"
+    return Reason(Code.GANG_INCOMPLETE, message, unblocks=("the scheduler judges it, a moment from now",))
 
 
 @dataclass(slots=True)
