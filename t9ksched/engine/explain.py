@@ -108,7 +108,7 @@ def quota_exceeded(shortfalls: Sequence[Shortfall]) -> Reason:
         Code.QUOTA_EXCEEDED,
         "; ".join(parts),
         {short.resource: short.needs for short in shortfalls},
-        {short.resource: short.has for short in shortfalls},
+        {short.resource: max(short.has, 0) for short in shortfalls},
         unblocks=(*unblocks, "an administrator raises the quota"),
     )
 

@@ -26,6 +26,11 @@ class Jobs(Cluster):
         super().__init__()
         self.index = JobIndex(self.state)
 
+    def _start(self) -> None:
+        """A scheduler that starts has an index of its own."""
+        super()._start()
+        self.index = JobIndex(self.state)
+
     @rule(number=st.integers(0, 2))
     def job_is_seen(self, number: int) -> None:
         self.state.upsert_job(JobRecord(f"job-{number}", "batch/v1", "Job", "ns", f"j{number % 2}", 1, "q", 0, ""))
@@ -36,7 +41,7 @@ class Jobs(Cluster):
 
     @rule(number=st.integers(0, 2), group=st.sampled_from(("", "g2")))
     def pod_of_a_job_is_created(self, number: int, group: str) -> None:
-        self.pod_is_created(group, 0, True)
+        self.pod_is_created(group, 0, True, "x", "")
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": f"j{number % 2}", "uid": f"job-{number}"}
         name = f"p{self.serial}"
         self.state.remove_pod(name)

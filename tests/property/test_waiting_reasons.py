@@ -262,7 +262,8 @@ class Waiting(RuleBasedStateMachine):
                 left = max(0, self.quota - self._used())
                 if minimum * cards > self.quota and reason["code"] == "OverQuota":
                     return ""
-                return "" if (int(needs[GPU]), int(has[GPU])) == (missing * cards, left) else f"left is {left}"
+                true = {"needs": missing * cards, "has": left}
+                return "" if (int(needs[GPU]), int(has[GPU])) == tuple(true.values()) else f"it is {true}"
             case "InsufficientResources":
                 best = max(free.values(), default=0)
                 if cards <= best:  # all together
@@ -301,9 +302,10 @@ class Waiting(RuleBasedStateMachine):
         before = self._explained(gang)
         assert before["unblocks"], before["reasons"]
         for code in {reason["code"] for reason in before["reasons"]}:
-            self._help(gang, code)
+            if gang in self.sizes:  # one that can never fit was replaced by a smaller one
+                self._help(gang, code)
         self.cycle()
-        if gang in self._waiting():
+        if gang in self.sizes and gang in self._waiting():
             after = self._explained(gang)
             assert _said(after) != _said(before), f"{gang} still waits for {_said(before)}"
 

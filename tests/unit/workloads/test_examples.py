@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
+from t9ksched.model.queue import parse_queue_spec
 from t9ksched.packaged import folder
 from t9ksched.workloads.read import read
 from t9ksched.workloads.reconcile import expand
@@ -26,7 +27,13 @@ def documents(path: Path) -> list[dict[str, Any]]:
 
 
 def test_all_of_them_are_named_here() -> None:
-    assert {path.name for path in folder("examples").glob("*.yaml")} == set(EXPECTED)
+    assert {path.name for path in folder("examples").glob("*.yaml")} == {*EXPECTED, "queue.yaml"}
+
+
+def test_the_example_of_a_queue_is_valid() -> None:
+    (queue,) = documents(folder("examples") / "queue.yaml")
+    assert queue["name"] == "nlp"
+    assert parse_queue_spec(queue["spec"]).priority == 10
 
 
 @pytest.mark.parametrize("name", EXPECTED)
