@@ -46,7 +46,7 @@ clean:  ## remove the environment and every cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # uv reads the index of uv.lock and the system's certificates. Where only pip is told how to reach an index (a mirror,
-# a proxy's certificate), pip installs the same versions.
+# a proxy's certificate), pip installs the same versions: all that uv.lock names, so pip looks for no others.
 $(READY): uv.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "t9ksched needs Python 3.11 or later; '$(PYTHON)' is $$($(PYTHON) -V 2>&1)."; \
@@ -54,6 +54,6 @@ $(READY): uv.lock pyproject.toml
 	@test -x $(BIN)/uv || { echo "Preparing .venv (once) ..."; $(PYTHON) -m venv .venv && $(PIP) uv; }
 	@$(UV) sync --frozen --inexact --quiet 2>.venv/uv.log || { \
 	  $(UV) export --frozen --quiet --no-emit-project --output-file .venv/requirements.txt >/dev/null \
-	  && $(PIP) -r .venv/requirements.txt && $(PIP) hatchling editables \
+	  && $(PIP) --no-deps -r .venv/requirements.txt && $(PIP) hatchling editables \
 	  && $(PIP) --no-deps --no-build-isolation --editable .; } || { cat .venv/uv.log; exit 1; }
 	@touch $@
