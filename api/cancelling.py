@@ -1,17 +1,27 @@
-"""Deleting the objects of a job, and recording who did."""
+"""Deleting the objects of a job, and recording who did.
 
+From the answer on nobody is told that the job runs: the leader has noticed by then, and what is on record says it too.
+"""
+
+import asyncio
 import contextlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from api.auth import Caller
+from api.leader import LeaderAway
 from api.problems import from_kube
 from api.services import Services
+from api.shapes import FINISHED, TERMINATING
 from t9ksched.kube.errors import ApiError, NotFound
 from t9ksched.kube.resources import PODGROUPS, PODS, Resource
 from t9ksched.model.names import GROUP_LABEL
 from t9ksched.store import history
 from t9ksched.store.history import Event
+
+_LOOKS: Final = 12
+_FIRST_PAUSE: Final = 0.005
+"""Seconds before the second look at the leader; each pause after it is half as long again: 1.3 s in all."""
 
 
 async def delete_job(services: Services, caller: Caller, resource: Resource, job: Mapping[str, Any]) -> None:
@@ -44,3 +54,23 @@ async def delete_job(services: Services, caller: Caller, resource: Resource, job
             actor=caller.user,
         )
     )
+    await services.store.jobs.mark_terminating(job["uid"])
+
+
+async def until_noticed(services: Services, resource: Resource, job: Mapping[str, Any]) -> None:
+    """Wait a moment for the leader to see that the job's object is gone; it hears of it from the cluster."""
+    pause = _FIRST_PAUSE
+    for _ in range(_LOOKS):
+        try:
+            known = await services.leader.job(job["namespace"], resource.kind, job["name"])
+        except LeaderAway:
+            return
+        if known is None or known["uid"] not in _same(resource, job) or known["phase"] in (TERMINATING, *FINISHED):
+            return
+        await asyncio.sleep(pause)
+        pause *= 1.5
+
+
+def _same(resource: Resource, job: Mapping[str, Any]) -> tuple[str, ...]:
+    """What the leader calls the job by: a PodGroup that is gone while its pods are there has no UID any more."""
+    return (job["uid"], f"{job['namespace']}/{job['name']}") if resource == PODGROUPS else (job["uid"],)

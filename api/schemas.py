@@ -79,7 +79,9 @@ class Job(Shape):
     queue: str | None
     priority: int
     submitter: str | None
-    phase: str
+    phase: str = Field(
+        description="Pending, Running, Paused, Resuming, Succeeded, Failed or Unknown; Terminating once it was deleted"
+    )
     members: Members
     gpus: int
     submittedAt: str | None

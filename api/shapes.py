@@ -15,6 +15,8 @@ from t9ksched.workloads.phase import ending
 from t9ksched.workloads.shape import Workload
 
 FINISHED = ("Succeeded", "Failed")
+TERMINATING = "Terminating"
+"""The phase of a job whose object is being deleted or gone, until its last pod has ended."""
 
 
 def from_object(
@@ -32,6 +34,8 @@ def from_object(
         minimum = PodGroupSpec.parse(obj.get("spec")).min_member
     aggregate = status.get("aggregate") or {}
     phase = _phase(workload.kind, status)
+    if meta.get("deletionTimestamp") and phase not in FINISHED:
+        phase = TERMINATING
     is_pod = workload.kind == "Pod"
     return {
         "apiVersion": workload.api_version,

@@ -15,7 +15,7 @@ from starlette.responses import Response
 from api.advice import about_jobs
 from api.answers import Json, answer, at, body_of, documented
 from api.auth import Actor, Caller, User, guarded
-from api.cancelling import delete_job
+from api.cancelling import delete_job, until_noticed
 from api.creation import create, may_create, try_out
 from api.documents import parse, read_body
 from api.hiding import Others, name_others
@@ -26,7 +26,7 @@ from api.problems import Problem, from_kube, invalid, refused
 from api.queueshapes import stops_now
 from api.schemas import Explanation, HistoryPage, Job, Jobs, Shape, Submitted
 from api.services import Given, Services
-from api.shapes import FINISHED, from_event, from_object
+from api.shapes import FINISHED, TERMINATING, from_event, from_object
 from api.submission import Item, Wish, check, prepare
 from t9ksched.admission import Verdict
 from t9ksched.admission.access import within_maximum
@@ -192,7 +192,8 @@ async def cancel(namespace: str, kind: str, name: str, services: Given, caller: 
     job, _ = await from_cluster(services, resource, namespace, name)
     await _see(services, caller, job, resource, name)
     await delete_job(services, caller, resource, job)
-    return answer(job)
+    await until_noticed(services, resource, job)
+    return answer(job if job["phase"] in FINISHED else job | {"phase": TERMINATING})
 
 
 def limit_text(text: str | None, path: str = "timeLimit") -> str | None:
@@ -356,6 +357,10 @@ def _unseen(job: Json, workload: Workload) -> Json:
         verdict = "Finished"
         if job["reason"]:
             reasons.append(job["reason"] | {"needs": None, "has": None, "nodes": None})
+    elif job["phase"] == TERMINATING:
+        verdict = "Placed" if job["members"]["running"] else "Finished"
+        message = "it was deleted, and its last pods end"
+        reasons.append({"code": TERMINATING, "message": message, "needs": None, "has": None, "nodes": None})
     elif job["phase"] == "Running":
         verdict = "Placed"
     else:

@@ -42,6 +42,8 @@ class Code(StrEnum):
     """Its last run reached its queue's maxDuration."""
     PAUSED = "Paused"
     """Its owner paused or suspended it."""
+    TERMINATING = "Terminating"
+    """Its object is being deleted or gone, and pods of it still end."""
     BIND_REFUSED = "BindRefused"
     """The API server or the kubelet refused the last binding; tried again after a pause."""
 

@@ -18,7 +18,7 @@ from t9ksched.scheduler.durations import deadline
 from t9ksched.scheduler.edits import ignored
 from t9ksched.scheduler.ended import failure
 from t9ksched.scheduler.limits import limit_warning, own_limit
-from t9ksched.scheduler.records import FINISHED, GangRecord, PodRecord, timestamp
+from t9ksched.scheduler.records import FINISHED, TERMINATING, GangRecord, PodRecord, timestamp
 from t9ksched.scheduler.shapes import (
     POD_FAILED,
     JobView,
@@ -56,11 +56,15 @@ async def explanation(view: JobView, state: ClusterState, pod: PodRecord | None 
     """
     gangs = view.gangs if pod is None else [gang for gang in view.gangs if gang is pod.gang]
     now = phase(view, state) if pod is None else pod.phase
-    reasons = [] if now in FINISHED else [reason for gang in gangs for reason in gang.reasons]
-    if not reasons:
+    reasons = [] if now in (*FINISHED, TERMINATING) else [reason for gang in gangs for reason in gang.reasons]
+    if now == TERMINATING:
+        reasons = [Reason(Code.TERMINATING, "it was deleted, and its last pods end")]
+    elif not reasons:
         reasons = _stopped(view, state, now)
-    if now in FINISHED:
+    if now in FINISHED or (now == TERMINATING and not any(pod.placed for pod in view.pods)):
         verdict = "Finished"
+    elif now == TERMINATING:
+        verdict = "Placed"
     elif any(reason.refused for reason in reasons) and not (pod is not None and pod.placed):
         verdict = "Refused"
     elif pod is not None:

@@ -210,7 +210,7 @@ class Feeds:
         for kind in JOB_KINDS:
             follow_many(kind, decoder(JobObject), _job_upsert(state, kind), lambda job: state.remove_job(job.uid))
         for kind in REPLICATED:
-            follow_many(kind, decoder(JobObject), _owner_upsert(state, kind), lambda job: state.owners.remove(job.uid))
+            follow_many(kind, decoder(JobObject), _owner_upsert(state, kind), lambda job: state.remove_owner(job.uid))
         follow(PODGROUPS, decoder(PodGroupObject), state.upsert_group, state.remove_group)
         follow_many(PODS, decode_pod, state.upsert_pod, lambda pod: state.remove_pod(pod.uid))
 
@@ -239,10 +239,17 @@ def _job_upsert(state: ClusterState, kind: Resource) -> Callable[[JobObject], No
     def upsert(job: JobObject) -> None:
         record = job_record(job, kind)
         state.upsert_job(record)
+        if job.metadata.deletion_timestamp:
+            state.deletion(record.uid)
         state.owners.upsert(job, kind, ours=record.queue is not None)
 
     return upsert
 
 
 def _owner_upsert(state: ClusterState, kind: Resource) -> Callable[[JobObject], None]:
-    return lambda job: state.owners.upsert_replicated(job, kind)
+    def upsert(job: JobObject) -> None:
+        state.owners.upsert_replicated(job, kind)
+        if job.metadata.deletion_timestamp and state.gangs_of_owner(job.metadata.uid):
+            state.deletion(job.metadata.uid)
+
+    return upsert

@@ -76,6 +76,8 @@ class Observed:
         self.gangs_by_uid: dict[str, GangRecord] = {}
         self.queues: dict[str, Queue] = {}
         self.jobs: dict[str, JobRecord] = {}
+        self.deleted: set[str] = set()
+        """UIDs of objects that are being deleted, or gone while pods of theirs are still there."""
         self.acceptances: dict[str, Acceptance] = {}
         self.new_acceptances: list[Acceptance] = []
         self.owners = Owners(self._owner_changed)
@@ -203,6 +205,7 @@ class Observed:
         relabelled = known is not None and self._relabel(record, pod.metadata.labels)
         record.phase = intern(pod.status.phase or "Pending")
         record.deleting = pod.metadata.deletion_timestamp is not None
+        record.orphaned = record.owner is not None and pod.metadata.controller is None
         record.started = nanoseconds(pod.status.start_time or "")
         limit_text = (pod.metadata.annotations or NOTHING).get(names.TIME_LIMIT_ANNOTATION, "")
         if limit_text != record.limit_text:
@@ -378,6 +381,8 @@ class Observed:
             gang.ran = gang.scheduled and evicted is None
             gang.first_bound = gang.admitted = gang.fell = 0
             self.gangs_by_uid[meta.uid] = gang
+        if meta.deletion_timestamp:
+            self.deletion(meta.uid)
         gang.created = nanoseconds(meta.creation_timestamp)
         gang.levels = levels((meta.annotations or {}).get(names.TOPOLOGY_KEY_ANNOTATION, ""))
         gang.limit_text = (meta.annotations or {}).get(names.TIME_LIMIT_ANNOTATION, "")
@@ -400,6 +405,7 @@ class Observed:
         if gang is None or gang.uid != group.metadata.uid:
             return
         self.gangs_by_uid.pop(gang.uid, None)
+        self.deleted.discard(gang.uid)
         self._drop_holds(gang)
         self._job_changed(gang)
         gang.uid, gang.acceptance = "", None
@@ -457,6 +463,8 @@ class Observed:
             self._by_owner[gang.owner.uid].pop(gang, None)
             if not self._by_owner[gang.owner.uid]:
                 del self._by_owner[gang.owner.uid]
+                if gang.owner.uid not in self.jobs:
+                    self.deleted.discard(gang.owner.uid)
         self._drop_holds(gang)
         self.changed_gangs.discard(gang)
         self.changed_queues.add(gang.queue)
@@ -597,9 +605,26 @@ class Observed:
 
     def remove_job(self, uid: str) -> None:
         """A job's object is gone."""
-        self.owners.remove(uid)
-        if self.jobs.pop(uid, None) is not None:
+        self.remove_owner(uid)
+        known = self.jobs.pop(uid, None)
+        if known is not None:
             if self.refills.of_job(uid):
                 self._on_change()
+            if known.phase in FINISHED:
+                self.deleted.discard(uid)  # it ended before: its pods say how
+            self.changed_jobs.add(uid)
+            self.unindexed.add(uid)
+
+    def remove_owner(self, uid: str) -> None:
+        """An object that made pods is gone; its pods, if any are left, end."""
+        self.owners.remove(uid)
+        self.deleted.discard(uid)
+        if uid in self._by_owner:
+            self.deletion(uid)
+
+    def deletion(self, uid: str) -> None:
+        """The object of that UID is being deleted, or its pods outlive it."""
+        if uid not in self.deleted:
+            self.deleted.add(uid)
             self.changed_jobs.add(uid)
             self.unindexed.add(uid)

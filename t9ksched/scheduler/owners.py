@@ -29,6 +29,11 @@ _FOLLOWED: Final = frozenset(
 _encode: Final = msgspec.json.Encoder(order="sorted").encode
 
 
+def is_followed(reference: OwnerReference) -> bool:
+    """Whether objects of the kind that is referred to are read, so that one that is not known is not there."""
+    return reference.kind in _FOLLOWED
+
+
 class Wanted(NamedTuple):
     """What an owner asks for now, in pods and in units by resource; `needs` is what it cannot do without."""
 
@@ -151,7 +156,7 @@ class Owners:
         if owner is not None and owner.kind == _BETWEEN and owner.above is not None:
             reference = owner.above
             owner = self._known.get(reference.uid)
-        certain = owner is not None or reference.kind not in _FOLLOWED
+        certain = owner is not None or not is_followed(reference)
         return Root(reference.uid, reference.api_version, reference.kind, space, reference.name, owner, certain)
 
     def titled(self, uid: str) -> Owner | None:

@@ -25,6 +25,8 @@ from t9ksched.store.controls import JobControl
 from t9ksched.workloads.shape import Template
 
 FINISHED: Final = ("Succeeded", "Failed")
+TERMINATING: Final = "Terminating"
+"""The phase of a job whose object is being deleted or gone, until its last pod has ended."""
 
 
 class Had(NamedTuple):
@@ -110,6 +112,8 @@ class PodRecord(msgspec.Struct, eq=False):
     created: int = 0
     started: int = 0
     owner: OwnerReference | None = None
+    orphaned: bool = False
+    """Its owner was deleted and left it behind."""
     claims: tuple[str, ...] = ()
     system: bool = False
     gates: tuple[Reason, ...] = ()

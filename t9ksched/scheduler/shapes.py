@@ -20,7 +20,8 @@ from t9ksched.scheduler import records
 from t9ksched.scheduler.charges import Charge, indices
 from t9ksched.scheduler.ended import failure
 from t9ksched.scheduler.limits import limit_of
-from t9ksched.scheduler.records import FINISHED, GangRecord, JobRecord, PodRecord
+from t9ksched.scheduler.owners import is_followed
+from t9ksched.scheduler.records import FINISHED, TERMINATING, GangRecord, JobRecord, PodRecord
 from t9ksched.scheduler.state import ClusterState
 from t9ksched.scheduler.stopping import STOPS
 
@@ -122,9 +123,11 @@ def why_ended(state: ClusterState, uid: str) -> Reason | None:
 
 
 def _phase(state: ClusterState, uid: str, record: JobRecord | None, gangs: Iterable[GangRecord]) -> str:
+    gangs = list(gangs)
+    if (record is None or record.phase not in FINISHED) and _terminates(state, uid, record, gangs):
+        return TERMINATING
     if record is not None and record.phase:
         return record.phase
-    gangs = list(gangs)
     pods = [pod for gang in gangs for pod in gang.members.values()]
     clock = state.clocks.by_job.get(uid)
     if clock and clock.run.ended_code and not any(pod.holds and pod.uid not in clock.evicted for pod in pods):
@@ -137,6 +140,26 @@ def _phase(state: ClusterState, uid: str, record: JobRecord | None, gangs: Itera
     if not phases or not phases.issubset(FINISHED):
         return "Pending"
     return "Failed" if "Failed" in phases else "Succeeded"
+
+
+def _terminates(state: ClusterState, uid: str, record: JobRecord | None, gangs: list[GangRecord]) -> bool:
+    """Whether its object is being deleted, or is gone and what is left of it ends.
+
+    A scheduler that starts has not seen the object go: there, that all its pods are being deleted tells.
+    """
+    if uid in state.deleted:
+        return not any(pod.orphaned for gang in gangs for pod in gang.members.values())
+    if record is not None or any(_has_object(state, gang) for gang in gangs):
+        return False
+    left = [pod for gang in gangs for pod in gang.members.values() if not pod.finished]
+    return bool(left) and all(pod.deleting for pod in left)
+
+
+def _has_object(state: ClusterState, gang: GangRecord) -> bool:
+    """Whether the object of the group's job is there, or is of a kind that is not followed; a pod is its own."""
+    if gang.owner is not None:
+        return gang.owner.uid in state.owners or not is_followed(gang.owner)
+    return bool(gang.uid) and not gang.virtual
 
 
 def _is_up(gang: GangRecord) -> bool:

@@ -19,6 +19,8 @@ from t9ksched.store.rows import BATCH, batches, inserting_missing, lengths, upse
 from t9ksched.store.tables import job
 
 PENDING = "Pending"
+TERMINATING = "Terminating"
+_ENDED: Final = ("Succeeded", "Failed")
 
 
 class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,6 +75,12 @@ class Jobs:
             chosen = job.c.uid.in_(gone[start : start + BATCH]) & job.c.deleted_at.is_(None)
             async with self._database.write() as connection:
                 await connection.execute(update(job).where(chosen).values(deleted_at=at, updated_at=at))
+
+    async def mark_terminating(self, uid: str) -> None:
+        """Note that the job's object was deleted on request, unless the job had ended before."""
+        chosen = (job.c.uid == uid) & job.c.deleted_at.is_(None) & job.c.phase.not_in(_ENDED)
+        async with self._database.write() as connection:
+            await connection.execute(update(job).where(chosen).values(phase=TERMINATING))
 
     async def list(
         self,

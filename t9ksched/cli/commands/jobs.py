@@ -12,6 +12,7 @@ from t9ksched.cli.output import Output, age, console, example, paragraph, print_
 
 PHASE_STYLES = {
     "Running": "green",
+    "Terminating": "magenta",
     "Waiting": "yellow",
     "Pending": "yellow",
     "Starting": "cyan",

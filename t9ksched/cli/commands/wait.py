@@ -14,6 +14,7 @@ from t9ksched.model.duration import parse_duration
 
 POLL_SECONDS = 0.25
 FINISHED = frozenset({"Succeeded", "Failed"})
+TERMINATING = "Terminating"
 
 
 class Goal(StrEnum):
@@ -69,7 +70,7 @@ def wait(
 def reached(goal: Goal, job: dict[str, Any]) -> bool:
     """Whether the job is where `goal` says. Raises Failure when it can no longer get there."""
     phase = str(job.get("phase"))
-    if goal is Goal.finished:
+    if goal is Goal.finished and phase != TERMINATING:
         return phase in FINISHED
     if goal is Goal.deleted:
         return False
@@ -77,6 +78,8 @@ def reached(goal: Goal, job: dict[str, Any]) -> bool:
         return True
     if phase.lower() == goal.value:
         return True
+    if phase == TERMINATING:
+        raise Failure(f"{job.get('kind')}/{job.get('name')} is being deleted and will not be {goal.value} any more.")
     if phase in FINISHED:
         reason = job.get("reason") or {}
         raise Failure(

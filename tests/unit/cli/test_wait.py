@@ -22,12 +22,15 @@ from t9ksched.cli.failure import BAD_USAGE, Failure
         ("finished", "Failed", True),
         ("finished", "Succeeded", True),
         ("deleted", "Failed", False),
+        ("deleted", "Terminating", False),
+        ("running", "Terminating", None),
+        ("finished", "Terminating", None),
     ],
 )
 def test_goals(goal: str, phase: str, answer: bool | None) -> None:
     job: dict[str, Any] = {"kind": "MPIJob", "name": "walk", "phase": phase}
     if answer is None:
-        with pytest.raises(Failure, match=f"ended as {phase}"):
+        with pytest.raises(Failure, match="is being deleted" if phase == "Terminating" else f"ended as {phase}"):
             reached(Goal(goal), job)
     else:
         assert reached(Goal(goal), job) is answer
