@@ -7,8 +7,9 @@ from t9ksched.engine.ask import Ask
 from t9ksched.engine.cycle import Cycle
 from t9ksched.engine.masks import Mask
 from t9ksched.engine.nodes import Int64s
-from t9ksched.engine.placement import place_together, wanting_company
+from t9ksched.engine.placement import Attempt, place_together, wanting_company
 from t9ksched.engine.topology import scopes
+from t9ksched.engine.work import Effort, Work
 from t9ksched.model.gang import Gang, Member
 from t9ksched.model.hold import VICTIMS
 from t9ksched.model.reasons import Reason
@@ -22,7 +23,7 @@ class Allocate:
 
     def place(
         self, gang: Gang, ask: Ask, members: Sequence[Member], behind: tuple[Reason, ...] | None
-    ) -> tuple[Reason, ...]:
+    ) -> Work[tuple[Reason, ...]]:
         """Commit the gang and return no reason, or leave the trial as it was and return why.
 
         Room that is held for a gang is not what those ahead of it wait for: nobody else may have that. Whoever is
@@ -36,7 +37,8 @@ class Allocate:
         shortfalls = cycle.ledger.can_charge(gang.queue, ask.demand)
         if shortfalls:
             # Within a cycle a queue's use only grows, so gangs alike get the same answer.
-            ask.over_quota = (explain.quota_exceeded(shortfalls), *explain.lacking(ask.groups))
+            lacking = yield from explain.lacking(ask.groups)
+            ask.over_quota = (explain.quota_exceeded(shortfalls), *lacking)
             return ask.over_quota
         own = cycle.held.of.get(gang.uid)
         if ask.no_room and not own:
@@ -62,11 +64,15 @@ class Allocate:
             return known
         cycle.recall.failures.tried += 1
         kept = cycle.refills.nodes(gang) if nodes is None else None
-        fits = (kept is not None and self._fit(gang, ask, kept)) or self._fit(gang, ask, nodes)
+        attempt = Attempt.NO_ROOM
+        if kept is not None:
+            attempt = yield from self._fit(gang, ask, kept)
+        if attempt is not Attempt.PLACED:
+            attempt = yield from self._fit(gang, ask, nodes)
         if lent:
             trial.lend({row: -room for row, room in lent.items()})
-        if not fits:
-            reasons = self._why(gang, ask) if behind is None else behind
+        if attempt is not Attempt.PLACED:
+            reasons = behind if behind is not None else (yield from self._why(gang, ask, attempt))
             trial.undo(mark)
             if not own:
                 ask.no_room = reasons
@@ -84,38 +90,48 @@ class Allocate:
         cycle.give_up(gang.uid)
         return ()
 
-    def _fit(self, gang: Gang, ask: Ask, nodes: Mask | None = None) -> bool:
+    def _fit(self, gang: Gang, ask: Ask, nodes: Mask | None = None) -> Work[Attempt]:
         """Place the ask whole, within one domain where the gang wants that; or leave the trial as it was.
 
         With `nodes`, on these alone.
         """
         cycle = self._cycle
         cycle.trial.within(nodes)
-        placed = self._fit_within(gang, ask, nodes)
+        attempt = yield from self._fit_within(gang, ask, nodes, Effort())
         cycle.trial.within(None)
-        return placed
+        return attempt
 
-    def _fit_within(self, gang: Gang, ask: Ask, nodes: Mask | None) -> bool:
+    def _fit_within(self, gang: Gang, ask: Ask, nodes: Mask | None, effort: Effort) -> Work[Attempt]:
         cycle = self._cycle
         trial, groups = cycle.trial, ask.groups
         levels: Sequence[str] = gang.levels
+        worst = Attempt.NO_ROOM
         if gang.topology == "None":
-            if place_together(trial, groups):
-                return True
+            worst = yield from place_together(trial, groups, effort)
+            if worst is Attempt.PLACED:
+                return worst
             levels = wanting_company(groups)
-        for scope in scopes(trial, groups, levels, gang.nodes):
+        for nth, scope in enumerate(scopes(trial, groups, levels, gang.nodes)):
+            if nth and effort.left <= 0:
+                worst = Attempt.GAVE_UP
+                break
+            yield
             trial.within(scope if nodes is None else scope & nodes)
-            placed = place_together(trial, groups)
+            attempt = yield from place_together(trial, groups, effort)
             trial.within(nodes)
-            if placed:
+            if attempt is Attempt.PLACED:
                 cycle.scopes[gang.uid] = scope
-                return True
-        return gang.topology == "Preferred" and place_together(trial, groups)
+                return attempt
+            if attempt is Attempt.GAVE_UP:
+                worst = attempt
+        if gang.topology == "Preferred":
+            return (yield from place_together(trial, groups, Effort()))
+        return worst
 
-    def _why(self, gang: Gang, ask: Ask) -> tuple[Reason, ...]:
+    def _why(self, gang: Gang, ask: Ask, attempt: Attempt) -> Work[tuple[Reason, ...]]:
         """Reasons for no room; asks on the way whether it is others' promised room that is missing."""
         cycle = self._cycle
-        reasons = explain.no_room(ask.groups)
+        reasons = yield from explain.no_room(ask.groups, gave_up=attempt is Attempt.GAVE_UP)
         if gang.topology == "Required":
             reasons = (explain.not_together(gang, cycle.trial, ask.groups), *reasons)
         masks = [column.mask for column, _ in ask.groups]
@@ -131,7 +147,7 @@ class Allocate:
         for held in others.values():
             for placement in held:
                 trial.release(placement)
-        if self._fit(gang, ask):
+        if (yield from self._fit(gang, ask)) is Attempt.PLACED:
             reasons = (
                 explain.held_for_other((cycle.held.whys[owner] for owner in others), len(others)),
                 *reasons,

@@ -12,6 +12,7 @@ import numpy as np
 from t9ksched.engine.placement import Group, hardness
 from t9ksched.engine.trial import ClassColumn, Trial
 from t9ksched.engine.view import QueueState
+from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang, Member
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.reasons import Reason
@@ -134,7 +135,7 @@ class Asks:
             groups.setdefault(id(column), (column, []))[1].append(member)
         return list(groups.values())
 
-    def get(self, queue: str, members: Sequence[Member], topology: tuple[object, ...] = ()) -> Ask:
+    def get(self, queue: str, members: Sequence[Member], topology: tuple[object, ...] = ()) -> Work[Ask]:
         """What these members ask for; `topology` tells apart those that want to be together."""
         if alike(members):
             signature: tuple[object, ...] = (queue, topology, (id(members[0].pod_class), len(members)))
@@ -149,7 +150,11 @@ class Asks:
                 columns[column] = columns.get(column, 0) + 1
             groups = list(columns.items())
             if len(groups) > 1:
-                groups.sort(key=lambda group: hardness(group[0]))
+                hard = {}
+                for column, _ in groups:
+                    hard[column] = hardness(column)
+                    yield
+                groups.sort(key=lambda group: hard[group[0]])
             canonical = (queue, topology, "ask", *((id(column), pods) for column, pods in groups))
             found = self._known.get(canonical)
             if found is None:

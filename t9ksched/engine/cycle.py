@@ -17,6 +17,7 @@ from t9ksched.engine.recall import Recall
 from t9ksched.engine.refill import Refills
 from t9ksched.engine.trial import Placement, Trial
 from t9ksched.engine.view import View
+from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang, Member
 from t9ksched.model.hold import Hold
 from t9ksched.model.reasons import Reason
@@ -72,10 +73,11 @@ class Cycle:
         for placement in self.held.give_up(owner):
             self.recall.moved[placement.row] = True
 
-    def behind(self, queue: str, ask: Ask) -> tuple[Reason, ...] | None:
+    def behind(self, queue: str, ask: Ask) -> Work[tuple[Reason, ...] | None]:
         """Why a strict queue does not let the ask pass those who wait ahead of it; None when it may."""
         if ask.behind is None:
             for position, ahead in self.strict.get(queue, ()):
+                yield
                 if ask.competes(ahead):
                     ask.behind = (explain.behind(position, queue),)
                     break

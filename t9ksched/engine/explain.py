@@ -13,6 +13,7 @@ from t9ksched.engine.ledger import Shortfall
 from t9ksched.engine.masks import CARD_HOLDERS, DATABASE, CardsCounted, constraints
 from t9ksched.engine.placement import Group
 from t9ksched.engine.trial import ClassColumn, Trial
+from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang, Running
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.quantity import from_units
@@ -113,15 +114,26 @@ def quota_exceeded(shortfalls: Sequence[Shortfall]) -> Reason:
     )
 
 
-def no_room(groups: Iterable[Group]) -> tuple[Reason, ...]:
-    """Why the groups found no place together, on the trial as it is before they are placed."""
+def no_room(groups: Iterable[Group], *, gave_up: bool = False) -> Work[tuple[Reason, ...]]:
+    """Why the groups found no place together, on the trial as it is before they are placed.
+
+    With `gave_up` nobody knows whether there is one: the search for it ended at its bound.
+    """
     asked = list(groups)
-    found = [reason for column, pods in asked if (reason := _no_room(column, pods)) is not None]
-    found += [reason for column, pods in asked if column.ruled and (reason := _against_rules(column, pods)) is not None]
-    if found:
-        return unique(found)
+    found: list[Reason] = []
+    against: list[Reason] = []
+    for column, pods in asked:
+        if (reason := _no_room(column, pods)) is not None:
+            found.append(reason)
+        if column.ruled and (reason := _against_rules(column, pods)) is not None:
+            against.append(reason)
+        yield
+    if found or against:
+        return unique([*found, *against])
     total = sum(pods for _, pods in asked)
     match = np.logical_or.reduce([column.mask for column, _ in asked])
+    if gave_up:
+        return (_gave_up(total, int(match.sum())),)
     return (
         Reason(
             Code.INSUFFICIENT_RESOURCES,
@@ -133,18 +145,46 @@ def no_room(groups: Iterable[Group]) -> tuple[Reason, ...]:
     )
 
 
-def lacking(groups: Iterable[Group]) -> tuple[Reason, ...]:
+def victims_not_found() -> Reason:
+    """The search for those who would have to go ended at its bound; there may be some."""
+    return Reason(
+        Code.INSUFFICIENT_RESOURCES,
+        "the search for victims ended at its bound, so there may be some whose room would do",
+        unblocks=("use fewer kinds of pods, or a wider topology level",),
+    )
+
+
+def _gave_up(pods: int, match: int) -> Reason:
+    return Reason(
+        Code.INSUFFICIENT_RESOURCES,
+        f"each kind of its pods finds room alone; the search for a way to place all {pods} together ended at its bound "
+        f"without finding one, so there may be one; {matching(match)}",
+        {"members": pods},
+        nodes={"match": match},
+        unblocks=("more room is given back on the matching nodes", "use fewer kinds of pods, or a smaller gang"),
+    )
+
+
+def lacking(groups: Iterable[Group]) -> Work[tuple[Reason, ...]]:
     """What room each kind of pods lacks for itself, said next to other reasons; empty when none does."""
-    return unique(reason for column, pods in groups if (reason := _no_room(column, pods)) is not None)
+    found = []
+    for column, pods in groups:
+        if (reason := _no_room(column, pods)) is not None:
+            found.append(reason)
+        yield
+    return unique(found)
 
 
 def unique(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
-    """Each reason once, in order. Reasons carry mappings, so they are compared, not hashed."""
-    kept: list[Reason] = []
+    """Each reason once, in order. Reasons cannot be hashed, so only those that read alike are compared."""
+    kept: dict[tuple[Code, str], list[Reason]] = {}
+    found = []
     for reason in reasons:
-        if reason not in kept:
-            kept.append(reason)
-    return tuple(kept)
+        alike = kept.setdefault((reason.code, reason.message), [])
+        if reason not in alike:
+            alike.append(reason)
+            found.append(reason)
+    return tuple(found)
 
 
 def impossible(column: ClassColumn, pods: int) -> Reason | None:

@@ -5,11 +5,12 @@ from t9ksched.engine.cycle import Cycle
 from t9ksched.engine.decision import Waiting
 from t9ksched.engine.placement import pack
 from t9ksched.engine.topology import shared
+from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang, Member
 from t9ksched.model.reasons import Reason
 
 
-def grow(cycle: Cycle, gang: Gang, members: list[Member]) -> None:
+def grow(cycle: Cycle, gang: Gang, members: list[Member]) -> Work[None]:
     """Give members above the minimum what room and quota there is, in their order."""
     left = 0
     reasons: tuple[Reason, ...] = ()
@@ -19,14 +20,17 @@ def grow(cycle: Cycle, gang: Gang, members: list[Member]) -> None:
         scope = shared(cycle.trial, gang) if scope is None else scope
     cycle.trial.within(scope)
     for column, those in cycle.asks.by_class(gang.queue, members):
+        yield
         request = dict(column.pod_class.requests)
         allowed = cycle.ledger.most(gang.queue, request, len(those))
-        behind = cycle.behind(gang.queue, cycle.asks.get(gang.queue, those)) if gang.queue in cycle.strict else None
+        behind = None
+        if gang.queue in cycle.strict:
+            behind = yield from cycle.behind(gang.queue, (yield from cycle.asks.get(gang.queue, those)))
         start = cycle.trial.mark()
         if behind is not None:
             got = 0
         else:
-            got = 0 if column in cycle.asks.full else pack(cycle.trial, column, allowed)
+            got = 0 if column in cycle.asks.full else (yield from pack(cycle.trial, column, allowed))
             if got < allowed and scope is None and not column.ruled:
                 cycle.asks.full.add(column)
         if got:
@@ -38,7 +42,7 @@ def grow(cycle: Cycle, gang: Gang, members: list[Member]) -> None:
             if behind is not None:
                 reasons = behind
             elif got < allowed:
-                reasons = explain.no_room([(column, left)])
+                reasons = yield from explain.no_room([(column, left)])
             else:
                 demand = {name: amount * left for name, amount in request.items()}
                 reasons = (explain.quota_exceeded(cycle.ledger.can_charge(gang.queue, demand)),)

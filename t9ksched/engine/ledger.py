@@ -93,30 +93,46 @@ class Ledger:
         for resource, amount in requests:
             leaving[resource] = leaving.get(resource, 0) + amount
 
-    def used(self, queue: str) -> Mapping[str, int]:
-        """What the queue is charged with."""
-        return self._used[queue]
+    def used(self, queue: str, *, staying: bool = False) -> Mapping[str, int]:
+        """What the queue is charged with; with `staying`, without those who were told to go."""
+        used, leaving = self._used[queue], self._leaving[queue]
+        if not staying or not leaving:
+            return used
+        return {name: amount - leaving.get(name, 0) for name, amount in used.items()}
 
     def share(self, queue: str, *, staying: bool = False) -> int:
         """Dominant share in parts of `SHARE_UNIT`: the largest of used/quota over the resources the quota names.
 
         With `staying` those who were told to go do not count.
         """
-        used, leaving = self._used[queue], self._leaving[queue] if staying else {}
-        measures = self._measures.get(queue)
-        if measures is None:
-            measures = self._measures[queue] = self._nominal[queue] or self._totals(queue)
-        largest = 0
-        for resource, nominal in measures.items():
-            amount = used.get(resource, 0)
-            if leaving:
-                amount -= leaving.get(resource, 0)
-            if amount <= 0:
-                continue
-            if nominal > 0:
-                part = amount * SHARE_UNIT // nominal
-                if part > largest:
-                    largest = part
-            elif self._nominal[queue]:
-                return INFINITE_SHARE
-        return largest
+        return dominant(self.used(queue, staying=staying), self.measures(queue), self.limited(queue))
+
+    def measures(self, queue: str) -> Mapping[str, int]:
+        """What the queue's share is a part of: its quota, or what the nodes have that it may use."""
+        found = self._measures.get(queue)
+        if found is None:
+            found = self._measures[queue] = self._nominal[queue] or self._totals(queue)
+        return found
+
+    def limited(self, queue: str) -> bool:
+        """Whether the queue has a quota."""
+        return bool(self._nominal[queue])
+
+
+def dominant(used: Mapping[str, int], measures: Mapping[str, int], limited: bool) -> int:
+    """The largest part that `used` is of `measures`, in parts of `SHARE_UNIT`.
+
+    What there is none of counts as infinite where the measures are a quota, and not at all where they are nodes.
+    """
+    largest = 0
+    for resource, nominal in measures.items():
+        amount = used.get(resource, 0)
+        if amount <= 0:
+            continue
+        if nominal > 0:
+            part = amount * SHARE_UNIT // nominal
+            if part > largest:
+                largest = part
+        elif limited:
+            return INFINITE_SHARE
+    return largest

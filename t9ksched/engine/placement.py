@@ -2,17 +2,20 @@
 
 Pods of one class are placed together: the best node first (ties to the first by name), filled as far as its room and
 the strategy go. The kinds of pods in a gang are placed hardest first; when that fails, in other orders, then by
-search. `pack` places what it can; `place_together` places all or nothing.
+search. `pack` places what it can; `place_together` places all or nothing. Both can be put down and taken up again.
 """
 
 from collections.abc import Sequence
+from enum import Enum
 from itertools import islice, permutations
 from typing import Final
 
 import numpy as np
 
 from t9ksched.engine.nodes import Int64s
+from t9ksched.engine.search import search
 from t9ksched.engine.trial import NEVER, ClassColumn, Trial
+from t9ksched.engine.work import Effort, Work
 
 Group = tuple[ClassColumn, int]
 """A class and how many pods of it."""
@@ -21,25 +24,32 @@ _MANY: Final = 128
 """From so many pods on, nodes are chosen in one sweep; below, one at a time is faster."""
 _ORDERS: Final = 24
 """How many orders of a gang's kinds are tried at most."""
-_LONGEST: Final = 64
-"""Gangs with more pods are not searched step by step."""
-_LEAST_STEPS: Final = 64
-_MOST_STEPS: Final = 4000
-_WORK: Final = 200_000
-"""Nodes looked at in one search, about."""
+_ORDER_NODES: Final = 1_000_000
+"""Of a gang of very many kinds two orders are tried, and more only while fewer nodes than this were looked at."""
+_SOME: Final = 64
+"""After so many pods placed one by one, others may have their turn."""
 
 
-def pack(trial: Trial, column: ClassColumn, pods: int) -> int:
+class Attempt(Enum):
+    """How an attempt to place a gang ended."""
+
+    PLACED = "every pod has a place"
+    NO_ROOM = "there is no way to place all of them"
+    GAVE_UP = "the search for one ended at the bound of its work"
+
+
+def pack(trial: Trial, column: ClassColumn, pods: int) -> Work[int]:
     """Place up to `pods` pods; returns how many have a place now."""
     key = column.refresh()
     if not len(key):
         return 0
     if column.ruled:
-        return _pack_ruled(trial, column, key, pods)
+        return (yield from _pack_ruled(trial, column, key, pods))
     if pods >= _MANY and trial.scores.monotone and not column.ports:
         return _sweep(trial, column, key, pods)
     fill = trial.scores.monotone
     left = pods
+    steps = 0
     while left:
         row = int(key.argmax())
         if key[row] == NEVER:
@@ -53,7 +63,14 @@ def pack(trial: Trial, column: ClassColumn, pods: int) -> int:
             key[row] = column.score(row)
         else:
             key[row] = NEVER
+        steps += 1
+        if not steps % _SOME:
+            trial.meter.spent += _SOME * len(key)
+            column.caught_up()
+            yield
+            key = column.refresh()
     column.caught_up()
+    trial.meter.spent += steps % _SOME * len(key)
     return pods - left
 
 
@@ -73,7 +90,7 @@ def _sweep(trial: Trial, column: ClassColumn, key: Int64s, pods: int) -> int:
     return before + int(rooms[last])
 
 
-def _pack_ruled(trial: Trial, column: ClassColumn, key: Int64s, pods: int) -> int:
+def _pack_ruled(trial: Trial, column: ClassColumn, key: Int64s, pods: int) -> Work[int]:
     """`pack` for pods with rules about pods: one at a time, as each changes what the next one may do."""
     sight = column.sight()
     for done in range(pods):
@@ -88,6 +105,11 @@ def _pack_ruled(trial: Trial, column: ClassColumn, key: Int64s, pods: int) -> in
         trial.place(column, row, 1)
         sight.placed(row)
         key[row] = column.score(row) if column.room(row) > 0 else NEVER
+        trial.meter.spent += len(key) * (2 + len(column.terms))
+        if done % _SOME == _SOME - 1:
+            column.caught_up()
+            yield
+            key = column.refresh()
     column.caught_up()
     return pods
 
@@ -103,78 +125,48 @@ def hardness(column: ClassColumn) -> tuple[int, int]:
     return (nodes, -part)
 
 
-def place_together(trial: Trial, groups: Sequence[Group]) -> bool:
+def place_together(trial: Trial, groups: Sequence[Group], effort: Effort) -> Work[Attempt]:
     """Place every pod of every group, or nothing."""
     mark = trial.mark()
+    nodes = len(trial.nodes)
     if len(groups) == 1 and not groups[0][0].ruled:
-        if pack(trial, *groups[0]) == groups[0][1]:
-            return True
+        effort.left -= nodes
+        if (yield from pack(trial, *groups[0])) == groups[0][1]:
+            return Attempt.PLACED
         trial.undo(mark)
-        return False
-    for order in islice(permutations(groups), _ORDERS):
-        if all(pack(trial, column, pods) == pods for column, pods in order):
-            return True
+        return Attempt.NO_ROOM
+    for nth, order in enumerate(islice(permutations(groups), _ORDERS)):
+        if nth and effort.left <= 0:
+            return Attempt.GAVE_UP
+        missed = False
+        for column, pods in order:
+            effort.left -= nodes
+            if (yield from pack(trial, column, pods)) < pods:
+                missed = True
+                break
+            yield
+        if not missed:
+            return Attempt.PLACED
         trial.undo(mark)
-        if any(not _alone(trial, column, pods) for column, pods in groups):
+        if not nth and not (yield from _could(trial, groups)):
+            return Attempt.NO_ROOM
+        if nth + 1 >= 2 and nodes * len(groups) * (nth + 1) > _ORDER_NODES:
+            break
+    found = yield from search(trial, groups, effort)
+    return Attempt.GAVE_UP if found is None else Attempt.PLACED if found else Attempt.NO_ROOM
+
+
+def _could(trial: Trial, groups: Sequence[Group]) -> Work[bool]:
+    """Whether each kind of pods finds room for itself, and all that is free would be enough for all of them."""
+    needs = np.zeros(len(trial.free), np.int64)
+    here = np.zeros(len(trial.nodes), np.bool_)
+    for column, pods in groups:
+        if int(np.minimum(column.rooms(), pods).sum()) < pods:
             return False
-    return _Search(trial, groups).found()
-
-
-class _Search:
-    """Tries places pod by pod and takes wrong ones back, hardest class first, as long as its patience lasts.
-
-    Pods of one class are alike, so each goes to no better a node than the one before it; nodes that are in the same
-    state for every class are tried once.
-    """
-
-    def __init__(self, trial: Trial, groups: Sequence[Group]) -> None:
-        self._trial = trial
-        self._columns = [column for column, _ in groups]
-        self._pods = [column for column, pods in groups for _ in range(min(pods, _LONGEST + 1))]
-        self._alike = not any(column.ruled for column in self._columns)
-        self._steps = min(_MOST_STEPS, _LEAST_STEPS + _WORK // max(len(trial.nodes), 1))
-        self._order = [
-            {int(row): at for at, row in enumerate(np.argsort(-_wishes(column), kind="stable"))}
-            for column in self._columns
-        ]
-
-    def found(self) -> bool:
-        """Whether every pod has a place now; otherwise the trial is as it was."""
-        return len(self._pods) <= _LONGEST and self._place(0, 0)
-
-    def _place(self, at: int, first: int) -> bool:
-        if at == len(self._pods):
-            return True
-        trial, column = self._trial, self._pods[at]
-        rooms = column.rooms()
-        if column.ruled:
-            rooms[~column.sight().allowed()] = 0
-        order = self._order[self._columns.index(column)]
-        again = at + 1 < len(self._pods) and self._pods[at + 1] is column
-        tried: set[tuple[object, ...]] = set()
-        for row in sorted(np.flatnonzero(rooms).tolist(), key=order.__getitem__):
-            if order[row] < first:
-                continue
-            state = (trial.free[:, row].tobytes(), *(bool(one.mask[row]) for one in self._columns))
-            if self._alike and state in tried and not any(one.ports for one in self._columns):
-                continue
-            tried.add(state)
-            if self._steps <= 0:
-                return False
-            self._steps -= 1
-            mark = trial.mark()
-            trial.place(column, row, 1)
-            if self._place(at + 1, order[row] if again and self._alike else 0):
-                return True
-            trial.undo(mark)
-        return False
-
-
-def _wishes(column: ClassColumn) -> Int64s:
-    """The score of each node for the first pod of a class, preferences about pods included; lowest where none fits."""
-    key = column.refresh()
-    likes = column.sight().likes() if column.ruled else None
-    return np.maximum(key, NEVER + 1) if likes is None else np.where(key == NEVER, NEVER + 1, key + likes)
+        needs += column.needs_vector * pods
+        here |= column.here
+        yield
+    return bool(np.all((needs <= np.maximum(trial.free, 0)[:, here].sum(axis=1)) | (needs == 0)))
 
 
 def wanting_company(groups: Sequence[Group]) -> list[str]:
@@ -186,7 +178,3 @@ def wanting_company(groups: Sequence[Group]) -> list[str]:
             if term in column.pod_class.counted and term.topology_key not in found:
                 found.append(term.topology_key)
     return found
-
-
-def _alone(trial: Trial, column: ClassColumn, pods: int) -> bool:
-    return int(np.minimum(column.rooms(), pods).sum()) >= pods

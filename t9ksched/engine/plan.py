@@ -7,6 +7,7 @@ committed, or undone and explained. When every minimum has been judged, members 
 
 from collections.abc import Iterable, Sequence
 from functools import partial
+from typing import Final
 
 from t9ksched.engine import explain
 from t9ksched.engine.allocate import Allocate
@@ -19,16 +20,20 @@ from t9ksched.engine.order import Line, QueueOrder, gang_key, sort_gangs
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.preempt import Preempt
 from t9ksched.engine.view import View
+from t9ksched.engine.work import Meter, Work
 from t9ksched.model.gang import Gang, Member
 from t9ksched.model.reasons import Reason
 
 __all__ = ["Assignment", "Eviction", "Plan", "Planner", "Stats", "Waiting", "plan"]
 
+_GANG: Final = 2_000
+"""Units of work that a gang costs whatever it asks for."""
+
 
 def plan(view: View, policy: Policy, now: int, memo: Memo | None = None) -> Plan:
     """Decide who goes where. `now` is in nanoseconds since the epoch; it ends holds and tells how long jobs ran."""
     planner = Planner(view, policy, now, memo)
-    while not planner.step(1 << 20):
+    while not planner.step(1 << 60):
         pass
     return planner.result()
 
@@ -48,40 +53,57 @@ class Planner:
         sort = partial(sort_gangs, policy=policy, plugins=cycle.trial.plugins, now=now)
         self._minima = {name: Line(gangs, sort) for name, gangs in by_queue.items() if name in view.queues}
         self._above: dict[str, list[tuple[Gang, list[Member]]]] = {}
-        self._above_at: dict[str, int] = {}
         for name in sorted(by_queue.keys() - view.queues.keys()):
             self._without_queue(name, by_queue[name])
         self._order = self._ordered(self._minima)
-        self._in_surplus = False
         cycle.promised = self._promise()
+        self._work = self._all()
+        self._done = False
 
-    def step(self, gangs: int) -> bool:
-        """Judge up to so many gangs. Returns whether the plan is complete."""
-        cycle = self._cycle
-        while gangs > 0:
-            name = self._order.best()
-            if name is None:
-                if self._in_surplus:
-                    return True
-                self._in_surplus = True
-                self._order = self._ordered(self._above)
-                continue
-            gangs -= 1
-            if self._in_surplus:
-                at = self._above_at.get(name, 0)
-                gang, members = self._above[name][at]
-                grow(self._cycle, gang, members)
-                self._above_at[name] = at + 1
-                self._order.served(more=at + 1 < len(self._above[name]), grown=True)
-            else:
-                line = self._minima[name]
-                paid = cycle.stats.placed + cycle.stats.preempted
-                gang = line.pop()
-                self._judge(gang)
-                if gang.uid in cycle.promised:
-                    cycle.held.keep(gang.uid, cycle.victims().leaving)
-                self._order.served(more=bool(line), grown=cycle.stats.placed + cycle.stats.preempted > paid)
-        return self._in_surplus and self._order.best() is None
+    def step(self, work: int) -> bool:
+        """Go on for about so many units of work (see `work.py`), within a gang too. Returns whether it is complete."""
+        meter = self.meter
+        ends = meter.spent + work
+        while not self._done:
+            try:
+                next(self._work)
+            except StopIteration:
+                self._done = True
+            if meter.spent >= ends:
+                break
+        return self._done
+
+    def _all(self) -> Work[None]:
+        """Judge every gang, then let those that run grow."""
+        meter = self._cycle.trial.meter
+        while (name := self._order.best()) is not None:
+            yield from self._next(name)
+            meter.spent += _GANG
+            yield
+        self._order = self._ordered(self._above)
+        for gangs in self._above.values():
+            gangs.reverse()
+        while (name := self._order.best()) is not None:
+            gang, members = self._above[name].pop()
+            yield from grow(self._cycle, gang, members)
+            self._order.served(more=bool(self._above[name]), grown=True)
+            meter.spent += _GANG
+            yield
+
+    def _next(self, queue: str) -> Work[None]:
+        """Judge the best gang of a queue."""
+        cycle, line = self._cycle, self._minima[queue]
+        paid = cycle.stats.placed + cycle.stats.preempted
+        gang = line.pop()
+        yield from self._judge(gang)
+        if gang.uid in cycle.promised:
+            cycle.held.keep(gang.uid, cycle.victims().leaving)
+        self._order.served(more=bool(line), grown=cycle.stats.placed + cycle.stats.preempted > paid)
+
+    @property
+    def meter(self) -> Meter:
+        """Counts the work done so far."""
+        return self._cycle.trial.meter
 
     @property
     def assignments(self) -> Sequence[Assignment]:
@@ -130,7 +152,7 @@ class Planner:
             elif rest:
                 self._cycle.short.append(Waiting(gang.uid, reasons))
 
-    def _judge(self, gang: Gang) -> None:
+    def _judge(self, gang: Gang) -> Work[None]:
         """Place the gang's minimum whole, or say why not."""
         cycle = self._cycle
         cycle.stats.judged += 1
@@ -147,20 +169,20 @@ class Planner:
             return
         if members:
             together = () if gang.topology == "None" else (gang.topology, gang.levels, gang.nodes)
-            ask = cycle.asks.get(gang.queue, members, together)
-            behind = cycle.behind(gang.queue, ask)
+            ask = yield from cycle.asks.get(gang.queue, members, together)
+            behind = yield from cycle.behind(gang.queue, ask)
             if behind is not None and gang.uid not in cycle.held.of:
                 self._wait(gang, behind)
                 return
             promise = cycle.promised.get(gang.uid)
             if promise is not None:
                 cycle.ledger.uncharge(gang.queue, promise)
-            reasons = self._allocate.place(gang, ask, members, behind)
+            reasons = yield from self._allocate.place(gang, ask, members, behind)
             if reasons and promise is not None and self._kept(promise, ask):
                 cycle.ledger.charge(gang.queue, promise)
                 reasons = (explain.waiting_for_victims(0, 0), *reasons)
             elif reasons and behind is None and "preempt" in cycle.policy.actions:
-                reasons = self._preempt.preempt(gang, ask, reasons)
+                reasons = yield from self._preempt.preempt(gang, ask, reasons)
             if reasons:
                 if spec.ordering == "Strict":
                     position = len(self._staying.get(gang.queue, ())) + 1

@@ -1,18 +1,13 @@
 """Making room for a gang that found none: who has to go, and the room that is promised to it."""
 
-from collections.abc import Iterable, Sequence
 from operator import itemgetter
-
-import numpy as np
 
 from t9ksched.engine import explain
 from t9ksched.engine.ask import Ask
 from t9ksched.engine.cycle import Cycle
 from t9ksched.engine.decision import Eviction
-from t9ksched.engine.ledger import Shortfall
-from t9ksched.engine.masks import Mask
-from t9ksched.engine.preemption import Choice, Preemption
-from t9ksched.engine.topology import domains
+from t9ksched.engine.preemption import Choice
+from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang
 from t9ksched.model.hold import VICTIMS, Hold
 from t9ksched.model.reasons import Code, Reason
@@ -27,7 +22,7 @@ class Preempt:
     def __init__(self, cycle: Cycle) -> None:
         self._cycle = cycle
 
-    def preempt(self, gang: Gang, ask: Ask, reasons: tuple[Reason, ...]) -> tuple[Reason, ...]:
+    def preempt(self, gang: Gang, ask: Ask, reasons: tuple[Reason, ...]) -> Work[tuple[Reason, ...]]:
         """Choose who has to go for the gang, promise it their room, and say so; or leave the reasons as they are."""
         cycle = self._cycle
         holder = gang.uid in cycle.held.of  # needs fewer victims than one like it
@@ -47,13 +42,13 @@ class Preempt:
         for placement in cycle.held.of.get(gang.uid, ()):
             trial.release(placement)
         victims = cycle.victims()
-        choice = self._choice(victims, gang, ask, short)
+        choice = yield from victims.choose(gang, ask.groups, short, ruled=ask.ruled)
         if choice is None:
             trial.undo(mark)
             ask.no_victims = ask.no_victims or not holder
             if lasts and not cycle.evictions:  # those who go already may stay, should nobody carry that out
                 cycle.recall.note_vain(gang, ask)
-            return reasons
+            return (*reasons, explain.victims_not_found()) if victims.gave_up else reasons
         if choice.victims and cycle.now < gang.evicts_from:
             trial.undo(mark)
             return (explain.evicts_later(gang.evicts_from), *reasons)
@@ -65,28 +60,6 @@ class Preempt:
         cycle.stats.preempted += 1
         jobs = len(set(map(id, map(itemgetter(0), choice.victims))))
         return (explain.waiting_for_victims(len(choice.victims), jobs), *reasons)
-
-    def _choice(self, preemption: Preemption, gang: Gang, ask: Ask, short: Sequence[Shortfall]) -> Choice | None:
-        """Victims for the gang, within one domain if it must be in one, and confirmed where rules about pods decide."""
-        cycle = self._cycle
-        trial, groups = cycle.trial, ask.groups
-        ruled = ask.ruled
-        scopes: Iterable[Mask | None] = [None]
-        if gang.topology == "Required":
-            scopes = domains(trial, gang)
-        elif ruled:
-            reachable: Mask = np.logical_or.reduce([column.reachable() for column, _ in groups])
-            scopes = [reachable]
-        best: Choice | None = None
-        for scope in scopes:
-            trial.within(scope)
-            found = preemption.choose(gang, groups, short)
-            if found is not None and ruled:
-                found = preemption.confirmed(groups, found)
-            trial.within(None)
-            if found is not None and (best is None or len(found.victims) < len(best.victims)):
-                best = found
-        return best
 
     def _evict(self, gang: Gang, ask: Ask, choice: Choice) -> None:
         """Write down who goes and hold the room; on the trial it is taken twice until they are gone."""

@@ -16,11 +16,12 @@ from t9ksched.engine import explain
 from t9ksched.engine.held import Held
 from t9ksched.engine.ledger import Ledger
 from t9ksched.engine.masks import Mask
-from t9ksched.engine.placement import place_together
+from t9ksched.engine.placement import pack
 from t9ksched.engine.recall import Recall
 from t9ksched.engine.topology import shared
 from t9ksched.engine.trial import Trial
 from t9ksched.engine.view import View
+from t9ksched.engine.work import finish
 from t9ksched.model.gang import Gang
 from t9ksched.model.hold import REFILL, Hold
 from t9ksched.model.reasons import Reason
@@ -103,7 +104,7 @@ class Refills:
         for hold in self._held.missing[gang.uid]:
             column = trial.column(spec.node_selector, hold.pod_class)
             mark = trial.mark()
-            if not place_together(trial, [(column, 1)]):
+            if not finish(pack(trial, column, 1)):
                 left.append(hold)
                 continue
             (placement,) = trial.since(mark)

@@ -54,7 +54,7 @@ class Tenants:
         first_unit: one a group.
         queue_of, queues: of groups, by position in `queues`.
         kind, classes: of pods, by position in `classes`.
-        rank: of groups: smaller PodGroup priority first, then the younger.
+        youth: of groups, by age; the younger has the larger.
     """
 
     def __init__(self, running: Sequence[Running], static: Static) -> None:
@@ -80,6 +80,23 @@ class Tenants:
             count = int(counts[at])
             yield self.queues[queue], [(name, amount * count) for name, amount in self.classes[kind].requests]
 
+    def charged(self, units: Flags) -> dict[str, dict[str, int]]:
+        """What the queues are charged for the pods of these units that stay, in units by resource."""
+        found: dict[str, dict[str, int]] = {}
+        for queue, requests in self.demands(np.flatnonzero(units[self.unit_of] & self.staying)):
+            _add(found.setdefault(queue, {}), requests, 1)
+        return found
+
+    def uses(self, units: Indices) -> Iterator[tuple[int, tuple[tuple[str, int], ...]]]:
+        """What the queue is charged for each of these units."""
+        chosen = np.zeros(len(self.unit_size), np.bool_)
+        chosen[units] = True
+        found: dict[int, dict[str, int]] = {unit: {} for unit in units.tolist()}
+        for pod in np.flatnonzero(chosen[self.unit_of] & self.staying).tolist():
+            _add(found[int(self.unit_of[pod])], self.pods[pod].pod_class.requests, 1)
+        for unit, uses in found.items():
+            yield unit, tuple(sorted(uses.items()))
+
     def _groups(self, groups: list[Running]) -> None:
         names: dict[str, int] = {}
         of = [names.setdefault(group.queue, len(names)) for group in groups]
@@ -90,8 +107,8 @@ class Tenants:
         self.evictions: Int64s = np.array([group.evictions for group in groups], np.int64)
         self.guarded: Flags = np.array([group.guarded for group in groups], np.bool_)
         created = np.array([group.created for group in groups], np.int64)
-        self.rank: Indices = np.empty(len(groups), np.intp)
-        self.rank[np.lexsort((-created, self.priority))] = np.arange(len(groups))
+        self.youth: Int64s = np.empty(len(groups), np.int64)
+        self.youth[np.lexsort((-np.arange(len(groups)), created))] = np.arange(len(groups))
 
     def _units(self, groups: list[Running], sizes: list[int]) -> None:
         starts = np.cumsum(sizes) - sizes if sizes else np.zeros(0, np.intp)
@@ -138,3 +155,8 @@ class Tenants:
                 for name, mask in pods[at].cards:
                     if name in usable and static.indexed[cards[name], row[at]]:
                         self.freed[resources[name], at] = (mask & int(usable[name][row[at]])).bit_count()
+
+
+def _add(uses: dict[str, int], requests: Sequence[tuple[str, int]], count: int) -> None:
+    for name, amount in requests:
+        uses[name] = uses.get(name, 0) + amount * count

@@ -24,6 +24,8 @@ def scopes(trial: Trial, groups: Sequence[Group], levels: Sequence[str], nodes: 
     index = trial.nodes.static.index
     rows = [index[name] for name in nodes if name in index]
     scarce = _scarcest(trial, groups)
+    needs = np.sum([column.needs_vector * pods for column, pods in groups], axis=0)
+    usable = np.logical_or.reduce([column.mask for column, _ in groups])
     for level in levels:
         of, names = trial.memo.domains(level)
         fits = np.ones(len(names), np.bool_)
@@ -32,6 +34,10 @@ def scopes(trial: Trial, groups: Sequence[Group], levels: Sequence[str], nodes: 
             if column.ruled:
                 rooms[~column.reachable()] = 0
             fits &= np.bincount(of, weights=rooms, minlength=len(names) + 1)[:-1] >= pods
+        for at in np.flatnonzero(needs).tolist():
+            free = np.where(usable, np.maximum(trial.free[at], 0), 0)
+            fits &= np.bincount(of, weights=free, minlength=len(names) + 1)[:-1] >= needs[at]
+        trial.meter.spent += len(of) * len(groups)
         if rows:
             here = np.zeros(len(names) + 1, np.bool_)
             here[of[rows]] = True
@@ -40,17 +46,6 @@ def scopes(trial: Trial, groups: Sequence[Group], levels: Sequence[str], nodes: 
         found = np.flatnonzero(fits)
         for domain in found[np.argsort(left[found], kind="stable")].tolist():
             yield of == domain
-
-
-def domains(trial: Trial, gang: Gang) -> Iterator[Mask]:
-    """Every domain of every level, narrow to wide, that the gang's placed members are all in."""
-    index = trial.nodes.static.index
-    rows = [index[name] for name in gang.nodes if name in index]
-    for level in gang.levels:
-        of, names = trial.memo.domains(level)
-        for domain in range(len(names)):
-            if all(of[row] == domain for row in rows):
-                yield of == domain
 
 
 def shared(trial: Trial, gang: Gang) -> Mask | None:

@@ -19,6 +19,7 @@ from t9ksched.engine.nodes import LARGEST, FrozenNodes, Int64s, Masks
 from t9ksched.engine.plugins import BEST, Plugins
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.scores import FULL, combined, without_cards
+from t9ksched.engine.work import Meter
 from t9ksched.model.labels import LabelSelector
 from t9ksched.model.podclass import HostPort, PodClass
 
@@ -64,6 +65,7 @@ class Trial:
         self._memo = memo
         self.scores = self.memo.scores(policy.binpack)
         self.plugins = Plugins(policy.plugins, memo.plugged, memo.failures.distrust)
+        self.meter = Meter()
         self.free: Int64s = nodes.free()
         self.idle: Masks = nodes.static.usable & ~nodes.cards_used
         self.base: Int64s = self.scores.base(nodes)
@@ -335,10 +337,17 @@ class ClassColumn:
     def gains(self) -> Int64s:
         """What one pod adds to each node's score, shape (nodes,)."""
         if self._gain is None:
+            self.trial.meter.spent += len(self.needs_vector) * len(self.trial.nodes)
             self._gain = self.trial.scores.gain(self.needs_vector)
             self._bias = self.trial.bias(self.pod_class, self.mask, self.ruled)
             self.trial.keep(self)
         return self._gain
+
+    @property
+    def prefers(self) -> bool:
+        """Whether more than room decides which node it suits best: preferences, plugins, rules about pods."""
+        self.gains()
+        return self.ruled or self._bias is not None
 
     def gain_of(self, row: int) -> np.int64:
         """What one pod adds to a node's score."""
@@ -407,6 +416,7 @@ class ClassColumn:
         for at, amount in self.needs:
             np.minimum(rooms, columns[at] // amount, out=rooms)
         np.maximum(rooms, 0, out=rooms)
+        self.trial.meter.spent += len(rooms) * (1 + len(self.needs))
         rooms[~self.mask] = 0
         if self.trial.scope is not None:
             rooms[~self.trial.scope] = 0
@@ -429,6 +439,7 @@ class ClassColumn:
         assert gain is not None
         if not self.known:
             return
+        trial.meter.spent += (len(key) if rows is None else len(rows)) * (2 + len(self.needs))
         if rows is None:
             fits = self.here.copy()
             for at, amount in self.needs:

@@ -31,7 +31,8 @@ GATHER_SECONDS: Final = 0.005
 """After the first change, how long to wait for its companions: a job's pods come one by one."""
 SLICE_SECONDS: Final = 0.005
 """How long planning goes on before others have their turn: what is decided is bound while the rest is planned."""
-_GANGS_A_STEP: Final = 4
+_WORK_A_STEP: Final = 100_000
+"""Units of planning, about a millisecond, between two looks at the clock."""
 _PLACES_NAMED: Final = 8
 
 
@@ -138,7 +139,7 @@ class Loop:
         time = asyncio.get_running_loop().time
         slice_ends = time() + SLICE_SECONDS
         handed = _Handed()
-        while not planner.step(_GANGS_A_STEP):
+        while not planner.step(_WORK_A_STEP):
             if time() > slice_ends:
                 await self._hand_over(planner.assignments, handed)
                 await asyncio.sleep(0)

@@ -1,0 +1,81 @@
+"""The search for victims on a part of the nodes: which units go so that a gang's groups fit there.
+
+Where few units could go and the pods are alike, every set is looked at. Otherwise nodes are cleared one after the
+other: next is the node whose best protected victim is protected least, then the one that costs the fewest pods, and of
+its units those go that free most for each pod. A unit with companions elsewhere costs all of them, wherever they are.
+In the end those who can be spared are spared, the best protected first.
+"""
+
+from typing import Final
+
+import numpy as np
+
+from t9ksched.engine.contest import Contest
+from t9ksched.engine.costs import Costs
+from t9ksched.engine.everyset import every_set
+from t9ksched.engine.field import Cleared, Field
+from t9ksched.engine.nodes import Int64s
+from t9ksched.engine.sparing import spare, spare_alike
+from t9ksched.engine.tenants import Flags
+from t9ksched.engine.work import Meter, Work
+
+_MOST_TURNS: Final = 4_000
+"""Of more candidates than this the turns of queues of one priority are not counted out."""
+
+
+def clear(field: Field, contest: Contest, must: Flags, meter: Meter) -> Work[Cleared | None]:
+    """The units that go so that all that is wanted fits on the field, `must` among them; None when it cannot fit."""
+    allowed = contest.units & ~must & field.helpful()
+    most = field.free.copy()
+    field.give(most, allowed | must)
+    meter.spent += len(field.pods) + field.free.size
+    if not field.fits(most):
+        return None
+    best = every_set(field, contest, allowed, must, meter)
+    if best is not None:
+        return best
+    best = yield from _node_by_node(field, contest, allowed, must, meter, None)
+    if best is None or not contest.rivals or int(contest.units.sum()) > _MOST_TURNS:
+        return best
+    # Shares fall with each victim, on one node too: whom that concerns is tried in the order of their turns as well.
+    turns = yield from contest.turns()
+    other = yield from _node_by_node(field, contest, allowed, must, meter, turns)
+    if other is not None and contest.price(other.units) < contest.price(best.units):
+        return other
+    return best
+
+
+def _node_by_node(
+    field: Field, contest: Contest, allowed: Flags, must: Flags, meter: Meter, turns: Int64s | None
+) -> Work[Cleared | None]:
+    found = Cleared([], must.copy(), field.free.copy())
+    field.give(found.free, must)
+    for one in field.wanted:
+        counts = np.zeros(len(field.rows), np.int64)
+        found.counts.append(counts)
+        costs: Costs | None = None
+        left = one.pods
+        while left:
+            rooms = np.minimum(one.rooms(found.free, counts), left)
+            took = np.minimum(rooms, np.maximum(left - (np.cumsum(rooms) - rooms), 0))
+            meter.spent += field.free.size
+            if not took.any():
+                costs = costs or Costs(field, one, contest, allowed, turns)
+                rows, units = costs.next(found.free, counts, found.units, left)
+                meter.spent += costs.size
+                if not len(rows):
+                    return None
+                field.give(found.free, units)
+                found.units |= units
+                took = np.zeros_like(counts)
+                took[rows] = 1
+                yield
+            counts += took
+            for at, amount in one.needs:
+                found.free[at] -= amount * took
+            left -= int(took.sum())
+    if len(field.wanted) == 1:
+        yield from spare_alike(field, contest, found, must, meter)
+    else:
+        yield from spare(field, contest, found, must, meter)
+    return found

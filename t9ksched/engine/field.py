@@ -1,0 +1,121 @@
+"""A part of the nodes in which victims are looked for, with what has to fit and with the candidates there."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from t9ksched.engine.nodes import LARGEST, Int64s
+from t9ksched.engine.placement import Group
+from t9ksched.engine.tenants import Flags, Indices, Tenants
+from t9ksched.engine.trial import ClassColumn
+
+
+class Wanted:
+    """Pods of one class that look for a place on some nodes."""
+
+    def __init__(self, column: ClassColumn, pods: int, rows: Indices) -> None:
+        self.column = column
+        self.pods = pods
+        self.needs = column.needs
+        mask = column.reachable() if column.ruled else column.mask
+        self.here: Flags = mask[rows] if column.known else np.zeros(len(rows), np.bool_)
+        self._ports = bool(column.ports)
+        self._closed: Flags | None = None
+        if self._ports:
+            self._closed = np.array([column.ports_taken(row) for row in rows.tolist()], np.bool_)
+
+    def rooms(self, free: Int64s, counts: Int64s | None = None) -> Int64s:
+        """How many more pods fit on each node; `counts` were put there already."""
+        rooms = self._most(free)
+        rooms[~self.open_to(counts)] = 0
+        return rooms
+
+    def rooms_at(self, free: Int64s, rows: Indices) -> Int64s:
+        """How many pods fit on some nodes."""
+        rooms = self._most(free[:, rows])
+        rooms[~self.open_to()[rows]] = 0
+        return rooms
+
+    def _most(self, free: Int64s) -> Int64s:
+        rooms = np.full(free.shape[-1], LARGEST, np.int64)
+        for at, amount in self.needs:
+            np.minimum(rooms, free[at] // amount, out=rooms)
+        np.maximum(rooms, 0, out=rooms)
+        if self._ports:
+            np.minimum(rooms, 1, out=rooms)
+        return rooms
+
+    def open_to(self, counts: Int64s | None = None) -> Flags:
+        """Nodes that may take one more if there is room."""
+        if self._closed is None:
+            return self.here
+        here: Flags = self.here & ~self._closed
+        return here if counts is None else here & (counts == 0)
+
+
+class Field:
+    """Some nodes with the candidates on them.
+
+    Attributes:
+        rows: the nodes, by row of the picture; all else counts nodes by their position in it.
+        wanted: what has to fit.
+        free: room there, shape (resources, nodes).
+        pods: candidates' pods there, by position among the tenants; `unit` and `row` of each.
+    """
+
+    def __init__(self, tenants: Tenants, groups: Sequence[Group], free: Int64s, rows: Indices, units: Flags) -> None:
+        self.tenants = tenants
+        self.rows = rows
+        self.wanted = [Wanted(column, pods, rows) for column, pods in groups]
+        self.resources = sorted({at for column, _ in groups for at, _ in column.needs})
+        self.free: Int64s = free[:, rows]
+        here: Flags = np.logical_or.reduce([one.here for one in self.wanted])
+        place = np.full(free.shape[1], -1, np.intp)
+        place[rows[here]] = np.flatnonzero(here)
+        of_pod = place[tenants.row]
+        frees = np.zeros(len(tenants.row), np.bool_)
+        for at in self.resources:
+            frees |= tenants.freed[at] > 0
+        self.pods = np.flatnonzero(units[tenants.unit_of] & tenants.staying & (of_pod >= 0) & frees)
+        self.unit: Indices = tenants.unit_of[self.pods]
+        self.row: Indices = of_pod[self.pods]
+        self.freed: Int64s = tenants.freed[:, self.pods]
+
+    def give(self, free: Int64s, units: Flags) -> None:
+        """Add the room that these units leave."""
+        self.leave(free, np.flatnonzero(units[self.unit]))
+
+    def leave(self, free: Int64s, which: Indices | list[int], sign: int = 1) -> None:
+        """Add the room that pods leave, by their position here; take it again with sign -1."""
+        if len(which):
+            for at in self.resources:
+                np.add.at(free[at], self.row[which], sign * self.freed[at][which])
+
+    def fits(self, free: Int64s) -> bool:
+        """Whether all that is wanted finds room, one class after the other."""
+        for nth, one in enumerate(self.wanted):
+            rooms = np.minimum(one.rooms(free), one.pods)
+            if int(rooms.sum()) < one.pods:
+                return False
+            if nth + 1 < len(self.wanted):
+                took = np.minimum(rooms, np.maximum(one.pods - (np.cumsum(rooms) - rooms), 0))
+                free = free - one.column.needs_vector[:, None] * took
+        return True
+
+    def helpful(self) -> Flags:
+        """Units of groups with a pod here that leaves something wanted, one flag a unit."""
+        tenants = self.tenants
+        groups = np.zeros(len(tenants.groups), np.bool_)
+        groups[tenants.group_of[self.pods]] = True
+        found: Flags = groups[tenants.unit_group]
+        return found
+
+
+@dataclass(slots=True)
+class Cleared:
+    """A result: how many pods of each class go where (by row of the field), which units go, and what is left then."""
+
+    counts: list[Int64s]
+    units: Flags
+    free: Int64s

@@ -1,0 +1,105 @@
+"""Whoever of a set of victims is not needed is spared, the best protected first."""
+
+import numpy as np
+
+from t9ksched.engine.contest import Contest
+from t9ksched.engine.field import Cleared, Field
+from t9ksched.engine.tenants import Flags, Indices, Tenants
+from t9ksched.engine.work import Meter, Work
+
+
+def _in_turn(tenants: Tenants, contest: Contest, units: Indices, going: Flags) -> list[int]:
+    """Units in the order in which they are spared: the best protected first, then the largest, then the oldest."""
+    keys = (contest.youth[units], -tenants.unit_size[units], -contest.ranks(going)[units])
+    order: list[int] = units[np.lexsort(keys)].tolist()
+    return order
+
+
+def _goes_before(tenants: Tenants, unit: int, units: Flags) -> bool:
+    """Whether a member that goes later than this one goes, so that this one goes too."""
+    after = unit + 1
+    return after < len(units) and tenants.unit_group[after] == tenants.unit_group[unit] and bool(units[after])
+
+
+def spare_alike(field: Field, contest: Contest, found: Cleared, must: Flags, meter: Meter) -> Work[None]:
+    """Spare whoever is not needed, wherever the pods go then: for pods of one class room is a number."""
+    (one,) = field.wanted
+    tenants = field.tenants
+    free = field.free.copy()
+    field.give(free, found.units)
+    rooms = np.minimum(one.rooms(free), one.pods)
+    slack = int(rooms.sum()) - one.pods
+    going = found.units & ~must
+    while True:
+        pods = np.flatnonzero((found.units & ~must)[field.unit])
+        rows, unit = field.row[pods], field.unit[pods]
+        without = np.where(rooms[rows] > 0, one.pods, 0)
+        for at, amount in one.needs:
+            np.minimum(without, np.maximum(free[at][rows] - field.freed[at][pods], 0) // amount, out=without)
+        loss = np.bincount(unit, weights=rooms[rows] - without, minlength=len(going))
+        meter.spent += 5 * len(pods)
+        by_unit: dict[int, list[int]] = {int(at): [] for at in np.flatnonzero(found.units & ~must & (loss <= slack))}
+        for pod, at in zip(pods.tolist(), unit.tolist(), strict=True):
+            if at in by_unit:
+                by_unit[at].append(pod)
+        spared = False
+        for nth, at in enumerate(_in_turn(tenants, contest, np.array(list(by_unit), np.intp), going)):
+            if _goes_before(tenants, at, found.units):
+                continue
+            mine = by_unit[at]
+            here = np.unique(field.row[mine])
+            field.leave(free, mine, -1)
+            left = np.minimum(one.rooms_at(free, here), one.pods)
+            lost = int((rooms[here] - left).sum())
+            if lost > slack:
+                field.leave(free, mine)
+            else:
+                slack -= lost
+                rooms[here] = left
+                found.units[at] = False
+                spared = True
+            meter.spent += 2000 + 100 * len(mine)
+            if nth % 64 == 63:
+                yield
+        if not spared:
+            break
+        yield
+    counts = np.minimum(rooms, np.maximum(one.pods - (np.cumsum(rooms) - rooms), 0))
+    for at, amount in one.needs:
+        free[at] -= amount * counts
+    found.counts, found.free = [counts], free
+
+
+def spare(field: Field, contest: Contest, found: Cleared, must: Flags, meter: Meter) -> Work[None]:
+    """Spare whoever is not needed where the pods are."""
+    tenants = field.tenants
+    used = np.logical_or.reduce([counts > 0 for counts in found.counts])
+    going = found.units & ~must
+    pods = np.flatnonzero(going[field.unit])
+    matters = pods[used[field.row[pods]]]
+    stuck = np.zeros(len(matters), np.bool_)
+    for at in field.resources:
+        stuck |= field.freed[at][matters] > found.free[at][field.row[matters]]
+    needed = np.zeros_like(going)
+    needed[field.unit[matters[stuck]]] = True
+    open_units = np.flatnonzero(going & ~needed)
+    by_unit: dict[int, list[int]] = {int(unit): [] for unit in open_units}
+    for pod, unit in zip(matters.tolist(), field.unit[matters].tolist(), strict=True):
+        if unit in by_unit:
+            by_unit[unit].append(pod)
+    meter.spent += 3 * len(pods)
+    left = found.free
+    for nth, unit in enumerate(_in_turn(tenants, contest, open_units, going)):
+        if _goes_before(tenants, unit, found.units):
+            continue
+        spared = by_unit[unit]
+        for pod in spared:
+            left[:, field.row[pod]] -= field.freed[:, pod]
+        if any(left[at, field.row[pod]] < 0 for pod in spared for at in field.resources):
+            for pod in spared:
+                left[:, field.row[pod]] += field.freed[:, pod]
+        else:
+            found.units[unit] = False
+        meter.spent += 500 * (1 + len(spared))
+        if nth % 256 == 255:
+            yield

@@ -1,0 +1,43 @@
+"""Work that can be put down and taken up again.
+
+A generator that yields wherever it may stop, and returns its result in the end. How much was done is counted in
+*units*, about one node or one pod looked at for one resource (some 10 ns). Nothing that is decided depends on where
+it stopped.
+"""
+
+from collections.abc import Generator
+from typing import TypeVar
+
+T = TypeVar("T")
+Work = Generator[None, None, T]
+
+
+class Meter:
+    """Counts the units of work done."""
+
+    __slots__ = ("spent",)
+
+    def __init__(self) -> None:
+        self.spent = 0
+
+
+class Effort:
+    """How much may be tried for one gang, in nodes looked at, over all the domains it is tried in.
+
+    It depends on the gang and the number of nodes alone, so that what is found does not depend on what is remembered.
+    """
+
+    __slots__ = ("left",)
+
+    def __init__(self, nodes: int = 3_000_000) -> None:
+        self.left = nodes
+
+
+def finish(work: Work[T]) -> T:
+    """Do all of it; its result."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            found: T = end.value
+            return found
