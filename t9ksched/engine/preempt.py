@@ -28,6 +28,7 @@ class Preempt:
         holder = gang.uid in cycle.held.of  # needs fewer victims than one like it
         if (ask.no_victims and not holder) or any(reason.code in _NO_ROOM_HELPS for reason in reasons):
             return reasons
+        victims = cycle.victims()  # tells the ledger who leaves already
         short = cycle.ledger.can_charge(gang.queue, ask.demand, staying=True)
         cycle.stats.searched += 1
         # With a minimum run time, time alone makes victims; a quota that is short changes with every charge.
@@ -41,7 +42,6 @@ class Preempt:
         mark = trial.mark()
         for placement in cycle.held.of.get(gang.uid, ()):
             trial.release(placement)
-        victims = cycle.victims()
         choice = yield from victims.choose(gang, ask.groups, short, ruled=ask.ruled)
         if choice is None:
             trial.undo(mark)

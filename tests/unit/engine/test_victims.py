@@ -1,10 +1,13 @@
 """Which set of victims goes, as tables."""
 
+from dataclasses import replace
+
 import pytest
 
 from t9ksched.engine.ledger import INFINITE_SHARE, SHARE_UNIT
+from t9ksched.engine.masks import Memo
 from t9ksched.engine.plan import Plan, plan
-from t9ksched.engine.policy import Policy
+from t9ksched.engine.policy import Policy, Preemption
 from t9ksched.engine.victims import Contender, Victim, bands, price
 from t9ksched.model.gang import Running
 from tests.builders import gang, node, queue, running, view
@@ -138,3 +141,16 @@ def test_those_who_went_for_another_in_the_same_cycle_count_no_more() -> None:
     nodes = [node("n0", cpu=20), node("n1", cpu=20), node("n2", cpu=30)]
     found = plan(view(nodes, wants, queues, running=groups), PREEMPT, NOW)
     assert {one.by: one.gang for one in found.evictions} == {"p": "l1", "q": "o0"}
+
+
+def test_nobody_goes_for_a_quota_that_those_who_leave_give_back_whatever_is_remembered() -> None:
+    """`low` uses its 4 cards, 2 of them leave: the first search of a cycle, too, knows that they come back."""
+    rules = replace(PREEMPT, preemption=Preemption(inside_queue=True))
+    queues = {"low": queue(quota={"nvidia.com/gpu": 4}), "top": queue(priority=9, quota={"nvidia.com/gpu": 2})}
+    here = running("r", "low", ["n0", "n0"], gpu=2, cards=[3, 12], leaving=[1], min_member=1)
+    wants = [gang("w", "low", gpu=2, priority=1), gang("x", "top", pods=4, gpu=1, cpu=40)]
+    given = view([node("n0", cpu=96, gpu=4)], wants, queues, running=[here])
+    memo = Memo()
+    first, second = (plan(given, rules, NOW, memo) for _ in range(2))
+    assert (gone(first), gone(second)) == ([], [])
+    assert first.to_bytes() == second.to_bytes()
