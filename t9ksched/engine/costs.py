@@ -40,10 +40,10 @@ class Costs:
         self._candidates = np.flatnonzero(allowed[field.unit] & wanted.here[field.row])
         self._ranks: Int64s | None = None
         unit = field.unit[self._candidates]
-        distinct = len(np.unique(unit))
-        pairs = (
-            len(np.unique(unit * len(field.rows) + field.row[self._candidates])) if distinct < len(unit) else distinct
-        )
+        distinct = int((np.bincount(unit) > 0).sum()) if len(unit) else 0
+        pairs = distinct
+        if distinct < len(unit):
+            pairs = len(np.unique(unit * len(field.rows) + field.row[self._candidates]))
         self._spread = distinct < pairs or not self._tenants.simple
 
     @property

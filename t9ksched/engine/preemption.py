@@ -30,7 +30,7 @@ _MOST_DOMAINS: Final = 16
 """So many domains are searched when each of them would do."""
 _MOST_KINDS: Final = 10_000_000
 """Kinds of pods times running pods and nodes: for more than this nobody's place is looked at."""
-_MOST_WORK: Final = 6_000_000
+_MOST_WORK: Final = 1_000_000
 """Units of work of one search over domains, after which the best that was found is taken."""
 _SECOND: Final = 1_000_000_000
 _OWN_LEVEL: Final = -1
@@ -144,19 +144,19 @@ class Preemption:
         self, gang: Gang, groups: Sequence[Group], whole: Field, contest: Contest, must: Flags, *, ruled: bool
     ) -> Work[Choice | None]:
         """The cheapest of the domains; of many, those are searched that promise to cost least."""
-        meter = self._trial.meter
         best: tuple[Price, Choice] | None = None
-        ends = meter.spent + _MOST_WORK
-        searched = 0
+        searched = work = 0
         promising = yield from likely(self._trial, gang, whole, contest, must)
         for rows in promising:
             if searched >= _MOST_DOMAINS and best is not None:
                 break
-            if meter.spent > ends:
+            if work > _MOST_WORK:
                 self.gave_up = best is None
                 break
             searched += 1
             field = Field(self._tenants, groups, whole.free, rows, contest.units)
+            # Counted by size and not by the meter: what is found must not depend on what is remembered.
+            work += len(groups) * (50 * len(field.pods) + field.free.size)
             if not must.any() and field.fits(field.free):
                 if ruled:
                     continue
