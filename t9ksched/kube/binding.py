@@ -178,11 +178,14 @@ def check(binding: Binding) -> Refused | None:
     return None
 
 
-async def run(port: ClusterPort, binding: Binding, protocol: Protocol | None = None) -> Outcome:
-    """Carry out `binding` by `protocol` (Direct by default). Raises nothing of the API: every answer is an outcome."""
+async def run(port: ClusterPort, binding: Binding, protocol: Protocol | None = None, *, sent: bool = False) -> Outcome:
+    """Carry out `binding` by `protocol` (Direct by default). Raises nothing of the API: every answer is an outcome.
+
+    `sent` as in `resolve`; only Direct needs it.
+    """
     outcome: Outcome | None = check(binding)
     if protocol is None:  # what most bindings are
-        return outcome or await post(port, binding)
+        return outcome or await post(port, binding, sent=sent)
     phase = Phase.DONE if outcome else Phase.PREPARE
     while phase is not Phase.DONE:
         try:
@@ -218,10 +221,11 @@ async def run(port: ClusterPort, binding: Binding, protocol: Protocol | None = N
     return outcome
 
 
-async def post(port: ClusterPort, binding: Binding) -> Outcome:
+async def post(port: ClusterPort, binding: Binding, *, sent: bool = False) -> Outcome:
     """POST the binding and make sure of what came of it; an open result is read and, if nothing happened, sent again.
 
-    Sending again is harmless: at most one of the two is carried out, the other is refused as already bound.
+    Sending again is harmless: at most one of the two is carried out, the other is refused as already bound. `sent` as
+    in `resolve`.
     """
     body = binding.body()
     message = ""
@@ -233,7 +237,8 @@ async def post(port: ClusterPort, binding: Binding) -> Outcome:
             if not error.unknown and not isinstance(error, Conflict):
                 return outcome_of(error)
             message = str(error)
-            state = await resolve(port, binding, message)
+            sent = sent or error.unknown
+            state = await resolve(port, binding, message, sent=sent)
             if state is not None:
                 return state
             if isinstance(error, Conflict):  # refused, yet the pod looks free: its state changed in between
@@ -243,10 +248,12 @@ async def post(port: ClusterPort, binding: Binding) -> Outcome:
     return Unknown(message)
 
 
-async def resolve(port: ClusterPort, binding: Binding, message: str = "") -> Outcome | None:
+async def resolve(port: ClusterPort, binding: Binding, message: str = "", *, sent: bool = False) -> Outcome | None:
     """Read the pod and say what is true of it; None when it is there and could still be bound.
 
-    `Unknown` when it cannot be read now. `message` goes into the outcome.
+    `Unknown` when it cannot be read now. `message` goes into the outcome. `sent` says that this binding was sent before
+    and its answer was lost: the pod is on its node because of it then, whatever users did to annotations since. A pod
+    that is on the node without that, and has other annotations, was bound by another, to cards that are not known.
     """
     try:
         pod = await port.get(PODS, binding.name, binding.namespace)
@@ -261,8 +268,8 @@ async def resolve(port: ClusterPort, binding: Binding, message: str = "") -> Out
     node = spec.get("nodeName") or ""
     if node:
         there = metadata.get("annotations") or {}
-        ours = node == binding.node and all(there.get(key) == value for key, value in binding.all_annotations().items())
-        return Bound(found=True) if ours else Conflicted("bound", message, node)
+        ours = sent or all(there.get(key) == value for key, value in binding.all_annotations().items())
+        return Bound(found=True) if ours and node == binding.node else Conflicted("bound", message, node)
     if metadata.get("deletionTimestamp"):
         return Conflicted("terminating", message)
     if spec.get("schedulingGates"):

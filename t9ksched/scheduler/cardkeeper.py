@@ -133,6 +133,11 @@ class CardKeeper:
         )
         self._state.withdraw(pods, Reason(Code.DATABASE_AWAY, message, unblocks=("the database answers again",)))
 
+    def forget(self, pod: str) -> None:
+        """Another bound this pod, to cards that are not known: what was decided about it here must not be on record."""
+        self._waiting.pop(pod, None)
+        self._over.add(pod)
+
     async def sweep(self) -> None:
         """Write what nobody waits for, unless the database is away: then the journal has it written first."""
         if not self._state.outage.away and (self._waiting or self._over or self._state.cards.over):

@@ -208,7 +208,7 @@ class Executor:
                 self._pump()
 
     async def _bind(self, binding: Binding) -> None:
-        pause = _PAUSE_SECONDS
+        pause, sent = _PAUSE_SECONDS, False
         outcome = await protocol.run(self._client, binding)
         while isinstance(outcome, Throttled | Unknown):
             self._limit = max(LEAST_IN_FLIGHT, self._limit / 2)
@@ -218,10 +218,12 @@ class Executor:
                 return
             if isinstance(outcome, Unknown):
                 self.stats.unknown += 1
-                outcome = await protocol.resolve(self._client, binding) or await protocol.run(self._client, binding)
+                sent = True
+                found = await protocol.resolve(self._client, binding, sent=sent)
+                outcome = found or await protocol.run(self._client, binding, sent=sent)
             else:
                 self.stats.throttled += 1
-                outcome = await protocol.run(self._client, binding)
+                outcome = await protocol.run(self._client, binding, sent=sent)
         self._react(binding, outcome)
 
     def _forgotten(self, binding: Binding) -> bool:
@@ -252,6 +254,8 @@ class Executor:
                 where = f" on node {node}" if node else ""
                 reason = Reason(Code.BIND_REFUSED, f"pod {binding.name} is {cause}{where}: {message}")
                 keep = cause == "unclear"
+                if cause == "bound" and self._cards is not None:
+                    self._cards.forget(binding.uid)
             case Refused(refusal) if refusal.reason == Code.VOLUME_NOT_BOUND:
                 reason = Reason(Code.VOLUME_NOT_BOUND, refusal.message, unblocks=("its volumes can be bound there",))
                 keep = False

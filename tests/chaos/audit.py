@@ -82,6 +82,10 @@ def _books(world: World) -> None:
         charged = sum(charge.pod_class.card_counts.get(GPU, 0) for charge in state.charges.on_node(name))
         if charged != held[name]:
             witness.say(f"the scheduler charges {charged} cards on {name}, {held[name]} are held")
+    for uid, given in witness.ledger.given.items():
+        charge = state.charges.get(uid)
+        if charge is not None and charge.sure and charge.cards.get(GPU, 0) != sum(1 << card for card in given.cards):
+            witness.say(f"the scheduler has {given.key} on other cards than {sorted(given.cards)}, as it was bound")
     for hold in state.holds.values():
         witness.say(f"room on {hold.node} is still held: {hold.why}")
 

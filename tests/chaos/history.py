@@ -14,6 +14,7 @@ from pathlib import Path
 import structlog
 
 from tests.chaos.audit import audit_at_rest
+from tests.chaos.forgery import forgeries
 from tests.chaos.lives import stepping
 from tests.chaos.quiet import quiet_scene
 from tests.chaos.repeat import repeatable
@@ -51,7 +52,7 @@ async def _play(seed: int, folder: Path) -> Outcome:
     loop = asyncio.get_running_loop()
     loop.set_task_factory(stepping)
     async with new_world(seed, folder) as world:
-        await _live(world)
+        await _live(world, seed)
         jobs = len(world.asked)
         await quiet_scene(world, seed)
         counts = {"bindings": world.witness.bindings, "lives": world.lives, "jobs": jobs}
@@ -59,12 +60,13 @@ async def _play(seed: int, folder: Path) -> Outcome:
         return Outcome(seed, world.witness.faults, world.log, digest=world.witness.digest, **counts)
 
 
-async def _live(world: World) -> None:
+async def _live(world: World, seed: int) -> None:
     loop = asyncio.get_running_loop()
     script = Script(world)
     await script.set_up()
     world.begin()
-    for at, text, act in script.draw():
+    events = [*script.draw(), *forgeries(world, seed)]
+    for at, text, act in sorted(events, key=lambda event: event[0]):
         await asyncio.sleep(max(0.0, at - loop.time()))
         world.note(text)
         await act()

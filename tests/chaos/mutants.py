@@ -15,6 +15,7 @@ from t9ksched.model import names
 from t9ksched.scheduler import integrity, preemption
 from t9ksched.scheduler.avoided import Avoided
 from t9ksched.scheduler.cardbook import CardBook
+from t9ksched.scheduler.cardkeeper import CardKeeper
 from t9ksched.scheduler.charges import Charges
 from t9ksched.scheduler.executor import Executor
 from t9ksched.scheduler.integrity import Integrity
@@ -26,6 +27,7 @@ from t9ksched.store.fence import Fence
 
 _recharge, _upsert_pod = Observed._recharge, Observed.upsert_pod
 _charge, _body, _post, _view = Charges.charge, Binding.body, protocol.post, ClusterState.view
+_note = CardKeeper.note
 
 
 async def _nothing(*_: Any) -> int:
@@ -76,8 +78,8 @@ async def _evict_anybody(port: Any, victim: Any, **options: Any) -> Any:
     return await evict(_AnyPod(port), victim, **options)
 
 
-async def _conflict_is_success(port: Any, binding: Any) -> Any:
-    outcome = await _post(port, binding)
+async def _conflict_is_success(port: Any, binding: Any, **more: Any) -> Any:
+    outcome = await _post(port, binding, **more)
     return Bound(found=True) if isinstance(outcome, Conflicted) else outcome
 
 
@@ -88,6 +90,15 @@ def _second_half_dropped(self: Observed, pod: Any) -> None:
     half = gang is not None and any(member.node for member in gang.members.values())
     if not (half and pod.metadata.uid not in self.pods and not pod.spec.node_name):
         _upsert_pod(self, pod)
+
+
+def _by_annotation(self: CardBook, record: Any, pod_class: Any, annotations: Any) -> Any:
+    return self._read(pod_class, annotations, names.GPU_INDEX_PREFIX), True
+
+
+def _nobody_waits(self: CardKeeper, pods: Any, now: int) -> bool:
+    _note(self, pods, now)
+    return False
 
 
 def _first_look(self: ClusterState, now: int, *args: Any) -> Any:
@@ -115,6 +126,8 @@ MUTANTS: dict[str, tuple[tuple[Any, str, Any], ...]] = {
     "held room is lost": ((ClusterState, "view", _first_look),),
     "a node that refuses pods is not avoided": ((Avoided, "note", lambda self, *args: None),),
     "cards are unknown after a restart": ((CardBook, "_held", lambda self, *args: ({}, True)),),
+    "annotations win after a restart": ((CardBook, "_held", _by_annotation),),
+    "rows are not written before the binding": ((CardKeeper, "note", _nobody_waits),),
     "what runs is not accepted again": ((ClusterState, "accept_running", lambda self, now: False),),
     "promised room is forgotten by a restart": ((PromiseKeeper, "restore", _nothing),),
     "promised room is not written": ((PromiseKeeper, "write", _said_to_be_written),),

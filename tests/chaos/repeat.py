@@ -128,6 +128,8 @@ class Sql:
         self.changed: Callable[[], None] = lambda: None
         """Called after each commit that wrote the table of queues."""
         self._touched = False
+        self.broke = -1e9
+        """When a connection broke last, in seconds of the history."""
 
     def meet(self, function: Callable[[], Any]) -> Any:
         """Do one piece of work on a connection."""
@@ -136,6 +138,8 @@ class Sql:
         if self.breaks_in and LIFE.get() is not None and what in ("execute", "executemany", "commit"):
             self.breaks_in -= 1
             broken = not self.breaks_in
+        if broken:
+            self.broke = seconds()
         if broken and not self.done_first:
             raise sqlite3.OperationalError("disk I/O error: the connection broke")
         result = function()

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from t9ksched.devcluster.auditor import Books, amount, occupied, partial_gangs, placed
+from tests.chaos.ledger import CardLedger
 
 Object = dict[str, Any]
 GROUP = "scheduler.tensorstack.dev/group-name"
@@ -81,6 +82,7 @@ class Witness:
         """Called with the node once so many pods were bound."""
         self._apps: dict[str, tuple[str, float]] = {}
         """By uid, a pod's label `app` and since when it has it."""
+        self.ledger = CardLedger(self.say)
         self._books = Books()
         self._paid: dict[str, str] = {}
         self._journal = blake2b(digest_size=16)
@@ -137,6 +139,7 @@ class Witness:
             gone = self.pods.pop(key, None)
             if gone is not None:
                 self._books.leave(gone["metadata"]["uid"])
+                self.ledger.gone(gone["metadata"]["uid"])
                 self._apps.pop(gone["metadata"]["uid"], None)
             return
         self.pods[key] = obj
@@ -145,13 +148,17 @@ class Witness:
             self._apps[uid] = app, self.now()
         if old is not None and old["metadata"]["uid"] != obj["metadata"]["uid"]:
             self._books.leave(old["metadata"]["uid"])
+            self.ledger.gone(old["metadata"]["uid"])
             old = None
+        bound_now = obj["spec"].get("nodeName") and not (old or {}).get("spec", {}).get("nodeName")
+        if bound_now and old is not None and obj["spec"].get("schedulerName") == OURS:
+            living = [pod for pod in self.pods.values() if self.holds(pod)]
+            self.ledger.bound(key, obj, living, in_part=self._in_part(obj))
         before = len(self._books.findings)
-        self._books.enter(obj)
+        self._books.enter(self.ledger.as_bound(obj))
         for finding in list(self._books.findings)[before:]:
             if not any(self.pods.get(name, {}).get("spec", {}).get("schedulerName") != OURS for name in finding.pods):
                 self.say(f"{finding.kind} on {finding.node}: {finding.detail}")
-        bound_now = obj["spec"].get("nodeName") and not (old or {}).get("spec", {}).get("nodeName")
         if bound_now and obj["spec"].get("schedulerName") == OURS:
             if old is None:
                 self.bypassing.add(obj["metadata"]["uid"])
@@ -233,6 +240,15 @@ class Witness:
         pod = self.pods.get(key)
         if pod is not None and uid in (None, pod["metadata"]["uid"]) and pod["metadata"]["uid"] not in self.to_go:
             self.say(f"{key} is deleted, and it was not the pod that was to go")
+
+    def _in_part(self, pod: Object) -> bool:
+        """Whether other members of a pod's group are bound."""
+        group = (pod["metadata"].get("labels") or {}).get(GROUP)
+        return any(
+            other is not pod and self.holds(other) and (other["metadata"].get("labels") or {}).get(GROUP) == group
+            for other in self._members()
+            if group
+        )
 
     def _members(self) -> list[Object]:
         """Pods that count as members of their groups."""

@@ -43,8 +43,8 @@ from tests.chaos.asked import Asked
 from tests.chaos.heirs import Heirs
 from tests.chaos.lives import Life, MortalDatabase
 from tests.chaos.plans import PlanAuditor
-from tests.chaos.repeat import SQL, START
-from tests.chaos.witness import GPU, QueueFacts, Witness
+from tests.chaos.repeat import SQL, START, seconds
+from tests.chaos.witness import GPU, LAG, QueueFacts, Witness
 
 Object = dict[str, Any]
 BIND_TIMEOUT = 20
@@ -96,7 +96,8 @@ class World:
         self.stalled: dict[str, float] = {}
         """By kind of resource, until when its watches are silent."""
         self.log: list[str] = []
-        self.database_away = False
+        self._database_away = False
+        self._database_failed = -LAG
         self.asked: dict[str, Asked] = {}
         self.agents = Agents(self.port, clock=self.now, faults=self.faults)
         self.plans = PlanAuditor(witness.say, seed)
@@ -116,9 +117,26 @@ class World:
         self._tasks: list[asyncio.Task[None]] = []
         SQL.changed = self.read_queues
         self.plans.looked = self.heirs.look
+        witness.ledger.row = self.read_row
+        witness.ledger.trouble = self._database_trouble
 
     def now(self) -> float:
         return START + asyncio.get_running_loop().time()
+
+    @property
+    def database_away(self) -> bool:
+        """Whether the database is out of reach for everybody."""
+        return self._database_away
+
+    @database_away.setter
+    def database_away(self, away: bool) -> None:
+        if away or self._database_away:
+            self._database_failed = seconds()
+        self._database_away = away
+
+    def _database_trouble(self) -> bool:
+        """Whether it failed so lately that what was decided then may still be carried out."""
+        return self._database_away or seconds() - max(self._database_failed, SQL.broke) < LAG
 
     def also(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something beside the history, until its end."""
@@ -293,6 +311,17 @@ class World:
             value = None if quota is None else int(quota)
             if not facts.quotas or facts.quotas[-1][1] != value:
                 facts.quotas.append((self.now(), value))
+
+    def read_row(self, uid: str) -> tuple[str, frozenset[int]] | None:
+        """Node and cards that SQL has of a pod at this moment."""
+        connection = sqlite3.connect(self.database)
+        try:
+            row = connection.execute("SELECT node, cards FROM binding WHERE pod_uid = ?", (uid,)).fetchone()
+        finally:
+            connection.close()
+        if row is None:
+            return None
+        return row[0], frozenset(index for _, _, indices in msgspec.json.decode(row[1]) for index in indices)
 
     async def node(self, name: str, cards: int, zone: str) -> None:
         amounts = {"cpu": "32", "memory": "64Gi", "pods": "110", GPU: str(cards)}

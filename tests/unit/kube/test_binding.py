@@ -78,6 +78,7 @@ CONFLICT = Conflict(409, "Conflict", "no")
 LOST = TimedOut("no answer")
 BROKEN = Unreachable("reset", sent=True)
 HERE = pod("n1", annotations={**ANNOTATIONS, "other": "1"})
+EDITED = pod("n1", annotations={**ANNOTATIONS, INDEX + "main": "6,7"})
 
 
 @pytest.mark.parametrize(
@@ -115,6 +116,11 @@ HERE = pod("n1", annotations={**ANNOTATIONS, "other": "1"})
         ([ServerError(504, "Timeout")], [HERE], Bound(found=True), "bind get"),
         ([LOST, None], [pod()], Bound(), "bind get bind"),
         ([LOST, CONFLICT], [pod(), HERE], Bound(found=True), "bind get bind get"),
+        # A user edited the annotation since: on its node it is by this binding, for nobody else was asked.
+        ([LOST], [EDITED], Bound(found=True), "bind get"),
+        ([LOST], [pod("n1")], Bound(found=True), "bind get"),
+        ([LOST, CONFLICT], [pod(), EDITED], Bound(found=True), "bind get bind get"),
+        ([LOST], [pod("n2", annotations=ANNOTATIONS)], Conflicted("bound", "TimedOut: no answer", "n2"), "bind get"),
         ([LOST, NotFound(404)], [pod()], Gone(), "bind get bind"),
         ([LOST], [pod()], Unknown("TimedOut: no answer"), "bind get bind get"),
         ([LOST], [BROKEN], Unknown("TimedOut: no answer; reading the pod: Unreachable: reset"), "bind get"),
@@ -152,6 +158,15 @@ async def test_a_binding_without_uid_or_node_is_not_sent(binding: Binding) -> No
 
 async def test_a_free_pod_resolves_to_nothing() -> None:
     assert await resolve(FakePort([], [pod()]), BINDING) is None  # type: ignore[arg-type]
+
+
+async def test_an_edited_annotation_does_not_hide_a_binding_that_was_sent() -> None:
+    """Without one that was sent, another bound the pod, and to other cards."""
+    found = Bound(found=True)
+    assert await resolve(FakePort([], [EDITED]), BINDING, sent=True) == found  # type: ignore[arg-type]
+    assert await run(FakePort([CONFLICT], [EDITED]), BINDING, sent=True) == found  # type: ignore[arg-type]
+    other = await resolve(FakePort([], [EDITED]), BINDING)  # type: ignore[arg-type]
+    assert other == Conflicted("bound", "", "n1")
 
 
 class Steps(Protocol):

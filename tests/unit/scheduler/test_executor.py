@@ -42,10 +42,10 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> list[Outcome]:
     """What the server will answer, one by one; pauses are skipped."""
     script: list[Outcome] = []
 
-    async def run(_: Any, binding: Binding) -> Outcome:
+    async def run(_: Any, binding: Binding, *, sent: bool = False) -> Outcome:
         return script.pop(0)
 
-    async def resolve(_: Any, binding: Binding) -> Outcome | None:
+    async def resolve(_: Any, binding: Binding, *, sent: bool = False) -> Outcome | None:
         return script.pop(0)
 
     async def sleep(_: float) -> None:
@@ -118,7 +118,7 @@ def test_the_pace_follows_the_answers_while_many_are_awaited(monkeypatch: pytest
     """With as many in flight as there may be nobody new begins, and the pace is set anew all the same."""
     seen: list[float] = []
 
-    async def run(_: Any, binding: Binding) -> Outcome:
+    async def run(_: Any, binding: Binding, *, sent: bool = False) -> Outcome:
         seen.append(asyncio.get_running_loop().pace)  # type: ignore[attr-defined]
         await asyncio.sleep(0.004)
         return Bound()
