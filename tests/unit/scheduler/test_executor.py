@@ -30,7 +30,7 @@ class Narrator:
     def __init__(self) -> None:
         self.told: list[str] = []
 
-    def bound(self, gang: Any, pod: str, node: str, cards: Any, now: int, resource: str | None) -> None:
+    def bound(self, gang: Any, pod: str, node: str, cards: Any, now: int, resource: str | None, asked: Any) -> None:
         self.told.append(f"{pod} on {node} {dict(cards)}")
 
     def waits(self, uid: str, reasons: Any, position: Any, now: int) -> None:
