@@ -43,7 +43,7 @@ class Mortal:
         self.last = 0
         self.after = False
         """Whether the last write still happens."""
-        self.counted = WRITES
+        self.counted: tuple[str, ...] = WRITES
 
     def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
         method = getattr(self._port, name)
