@@ -3,11 +3,14 @@
 Several objects are first tried on the API server without effect. Then they are created one after the other; when one is
 refused, those created before are deleted again, each by its UID. A creation whose answer was lost is looked up: a mark
 of this submission on the object tells whether it happened.
+
+A request that may be repeated has the same mark in each attempt. By it an attempt finds what an earlier one, lost with
+its process, had created, and goes on from there.
 """
 
 import uuid
-from collections.abc import Sequence
-from datetime import timedelta
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import structlog
@@ -17,7 +20,7 @@ from api.problems import Problem, from_kube
 from api.services import Services
 from api.shapes import from_object
 from api.submission import Item, Object
-from t9ksched.kube.errors import ApiError, NotFound
+from t9ksched.kube.errors import AlreadyExists, ApiError, NotFound
 from t9ksched.kube.resources import SUBJECTACCESSREVIEWS, Resource
 from t9ksched.model.names import SCHEDULER_GROUP, SUBMITTED_BY_ANNOTATION
 from t9ksched.model.resources import is_card_resource
@@ -27,6 +30,7 @@ from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.errors import StoreError
 from t9ksched.store.history import Event
 from t9ksched.store.jobs import JobRecord
+from t9ksched.store.repeats import Attempt
 
 log = structlog.get_logger(__name__)
 
@@ -49,29 +53,76 @@ async def try_out(services: Services, items: Sequence[Item]) -> list[Object]:
     return tried
 
 
-async def create(services: Services, caller: Caller, items: Sequence[Item]) -> list[Object]:
-    """Create the objects and record their acceptance; what was created, in the order of `items`.
+async def left_of(services: Services, items: Sequence[Item], attempt: Attempt | None) -> list[Object | None]:
+    """What an earlier attempt at this request created, in the order of `items`; None for what is not there.
+
+    Raises:
+        Problem: the cluster does not answer.
+    """
+    if attempt is None or not attempt.resumed:
+        return [None] * len(items)
+    found: list[Object | None] = []
+    for item in items:
+        try:
+            found.append(await _ours(services, item, attempt.mark))
+        except ApiError as error:
+            raise from_kube(error, item.what, item.prefix) from error
+    return found
+
+
+async def create(
+    services: Services,
+    caller: Caller,
+    items: Sequence[Item],
+    tell: Callable[[list[Object]], str],
+    attempt: Attempt | None = None,
+    left: Sequence[Object | None] = (),
+) -> str:
+    """Create the objects and record their acceptance; what `tell` makes of them, in the order of `items`.
+
+    With an `attempt` that is stored as its answer (status 201), and what is `left` of an earlier one is not made again.
 
     Raises:
         Problem: something was refused or failed; nothing of this request is left, or the problem names what is.
     """
-    mark = uuid.uuid4().hex
+    mark = attempt.mark if attempt else uuid.uuid4().hex
+    left = left or [None] * len(items)
     for item in items:
         notes = {SUBMITTED_BY_ANNOTATION: caller.user, SUBMISSION_ANNOTATION: mark}
         item.obj["metadata"]["annotations"] = {**(item.obj["metadata"].get("annotations") or {}), **notes}
-    if len(items) > 1:
-        await try_out(services, items)
-    made: list[Object] = []
+    made: list[Object | None] = list(left)
     try:
-        for item in items:
-            made.append(await _create_one(services, item, mark))
-        await _record(services, caller, items, made)
+        if len(items) > 1:
+            await try_out(services, [item for item, obj in zip(items, left, strict=True) if obj is None])
+        for place, item in enumerate(items):
+            made[place] = made[place] or await _create_one(services, item, mark)
+        whole = [obj for obj in made if obj is not None]
+        told = tell(whole)
+        await _record(services, caller, items, whole, attempt, told)
     except Problem as problem:
-        raise await _undone(services, items, made, problem) from problem
+        raise await undone(services, items, made, problem) from problem
     except StoreError as error:
         lost = Problem("Unavailable", f"the submission could not be recorded: {error}")
-        raise await _undone(services, items, made, lost) from error
-    return made
+        if attempt is not None and await _is_answered(services, attempt):
+            return told
+        raise await undone(services, items, made, lost) from error
+    return told
+
+
+async def _is_answered(services: Services, attempt: Attempt) -> bool:
+    """Whether the answer was stored though the database did not say so; if not, it never will be.
+
+    Raises:
+        Problem: the database cannot be asked; what was created stays for a repeat, which finishes it.
+    """
+    try:
+        return not await services.store.repeats.stop_answer(attempt, datetime.now(UTC))
+    except StoreError as error:
+        text = f"the objects were created, and it is not known whether the submission was recorded: {error}"
+        remedy = "repeat the request with the same Idempotency-Key"
+        unknown = Problem("Unavailable", text, remedy=remedy, headers={"Retry-After": "5"})
+        unknown.half_done = True
+        raise unknown from error
 
 
 async def may_create(services: Services, caller: Caller, resource: Resource, namespace: str) -> None:
@@ -107,24 +158,36 @@ async def _create_one(services: Services, item: Item, mark: str) -> Object:
     try:
         return await services.kube.create(item.resource, item.obj, namespace)
     except ApiError as error:
-        if error.unknown:
+        if error.unknown or isinstance(error, AlreadyExists):
             try:
-                found = await services.kube.get(item.resource, item.workload.name, namespace)
-            except NotFound:
-                pass
+                found = await _ours(services, item, mark)
             except ApiError:
                 text = f"the cluster stopped answering: {item.what} may have been created or not; look before repeating"
-                raise Problem("Unavailable", text) from error
-            else:
-                if (found["metadata"].get("annotations") or {}).get(SUBMISSION_ANNOTATION) == mark:
-                    return found
+                unknown = Problem("Unavailable", text)
+                unknown.half_done = True
+                raise unknown from error
+            if found is not None:
+                return found
         raise from_kube(error, item.what, item.prefix) from error
 
 
-async def _undone(services: Services, items: Sequence[Item], made: Sequence[Object], problem: Problem) -> Problem:
+async def _ours(services: Services, item: Item, mark: str) -> Object | None:
+    """The object of that name if this submission created it and nobody is deleting it."""
+    try:
+        found = await services.kube.get(item.resource, item.workload.name, item.workload.namespace)
+    except NotFound:
+        return None
+    meta = found["metadata"]
+    ours = (meta.get("annotations") or {}).get(SUBMISSION_ANNOTATION) == mark
+    return found if ours and not meta.get("deletionTimestamp") else None
+
+
+async def undone(services: Services, items: Sequence[Item], made: Sequence[Object | None], problem: Problem) -> Problem:
     """Delete what was created; the problem, telling what could not be deleted."""
     left = []
-    for item, obj in reversed(list(zip(items, made, strict=False))):
+    for item, obj in reversed(list(zip(items, made, strict=True))):
+        if obj is None:
+            continue
         meta = obj["metadata"]
         try:
             await services.kube.delete(
@@ -136,11 +199,19 @@ async def _undone(services: Services, items: Sequence[Item], made: Sequence[Obje
             log.warning("a half-made submission could not be undone", what=item.what, error=str(error))
             left.append(item.what)
     if left:
+        problem.half_done = True
         problem.detail += f"; {', '.join(left)} was created before and could not be deleted again: delete it yourself"
     return problem
 
 
-async def _record(services: Services, caller: Caller, items: Sequence[Item], made: Sequence[Object]) -> None:
+async def _record(
+    services: Services,
+    caller: Caller,
+    items: Sequence[Item],
+    made: Sequence[Object],
+    attempt: Attempt | None,
+    told: str,
+) -> None:
     accepted, jobs, events = [], [], []
     for item, obj in zip(items, made, strict=True):
         acceptance = _acceptance(item, obj, caller)
@@ -162,7 +233,8 @@ async def _record(services: Services, caller: Caller, items: Sequence[Item], mad
             events.append(Event(event=history.ACCEPTED, detail={"gpus": shape["gpus"]}, **about))
             row = {key: about[key] for key in ("kind", "namespace", "name", "uid", "queue")}
             jobs.append(JobRecord(**row, submitted_at=acceptance.accepted_at, shape=shape))
-    await services.store.submissions.put(accepted, jobs, events)
+    answer = [services.store.repeats.answering(attempt, 201, told)] if attempt else []
+    await services.store.submissions.put(accepted, jobs, events, answer)
 
 
 def _acceptance(item: Item, obj: Object, caller: Caller) -> Acceptance:

@@ -68,6 +68,8 @@ class Problem(Exception):
         self.code, self.detail, self.errors, self.remedy = code, detail, tuple(errors), remedy
         self.status = status or STATUS[code]
         self.headers, self.extra = headers or {}, extra
+        self.half_done = False
+        """Whether something of the request is left in the cluster."""
 
     def response(self) -> Response:
         """The answer itself."""

@@ -5,10 +5,11 @@ is the leader's word; while it is away, lists come from what was last recorded, 
 that the leader does not know (yet, or because another scheduler places it) is shown from its own object.
 """
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Annotated, Any
 
+import msgspec
 from fastapi import Query, Request
 from starlette.responses import Response
 
@@ -16,31 +17,30 @@ from api.advice import about_jobs
 from api.answers import Json, answer, at, body_of, documented
 from api.auth import Actor, Caller, User, guarded
 from api.cancelling import delete_job, until_noticed
-from api.creation import create, may_create, try_out
+from api.creation import create, left_of, try_out, undone
 from api.documents import parse, read_body
 from api.hiding import Others, name_others
+from api.judging import judge, usable_names
 from api.kinds import addressed
 from api.leader import LeaderAway
-from api.permits import Eyes, Place, may_caller_use, rules_of, usable
-from api.problems import Problem, from_kube, invalid, refused
+from api.permits import Eyes
+from api.problems import Problem, from_kube, invalid
 from api.queueshapes import stops_now
+from api.repeats import REPEATING, Key, checked, once
 from api.schemas import Explanation, HistoryPage, Job, Jobs, Shape, Submitted
 from api.services import Given, Services
 from api.shapes import FINISHED, TERMINATING, from_event, from_object
-from api.submission import Item, Wish, check, prepare
-from t9ksched.admission import Verdict
-from t9ksched.admission.access import within_maximum
+from api.submission import Item, Wish, prepare
 from t9ksched.admission.oddities import nearest
 from t9ksched.kube.errors import ApiError, NotFound
-from t9ksched.kube.resources import PODGROUPS, Resource
+from t9ksched.kube.resources import Resource
 from t9ksched.model.errors import FieldError, Invalid
-from t9ksched.model.names import DEFAULT_QUEUE, SCHEDULER_NAME
-from t9ksched.model.quantity import to_units
+from t9ksched.model.names import SCHEDULER_NAME
 from t9ksched.model.timelimit import limit_seconds
 from t9ksched.store import history
 from t9ksched.store.history import Event
 from t9ksched.store.jobs import JobRecord
-from t9ksched.store.queues import QueueRecord
+from t9ksched.store.repeats import Attempt
 from t9ksched.workloads.read import read
 from t9ksched.workloads.shape import Workload
 
@@ -56,7 +56,7 @@ _Object = dict[str, Any]
     status_code=201,
     summary="Submit one or several objects: all are created, or none",
     description="The body is a Kubernetes object in JSON or YAML, several YAML documents, or a List."
-    " With `dryRun` everything is checked and nothing is created; the answer is the same.",
+    " With `dryRun` everything is checked and nothing is created; the answer is the same.\n\n" + REPEATING,
     responses=documented({201: Submitted, 200: Submitted}, 400, 403, 404, 409, 413, 422, 503),
     openapi_extra=body_of(Shape, "application/yaml", "application/json"),
 )
@@ -73,20 +73,44 @@ async def submit(
         str | None, Query(alias="timeLimit", description="Such as 4h; wins over the object's own", max_length=100)
     ] = None,
     dry_run: Annotated[bool, Query(alias="dryRun", description="Check everything, create nothing")] = False,
+    _key: Key = None,
 ) -> Response:
+    key = checked(request)
     body = await read_body(request, services.max_body_bytes)
     wish = Wish(namespace, queue, priority, limit_text(time_limit))
     items = prepare(parse(body, request.headers.get("content-type", "")), wish)
-    try:
-        await _judge(services, caller, items)
+    if dry_run:
+        await judge(services, caller, items)
         warnings = await about_jobs(services, caller, items)
-        made = await (try_out(services, items) if dry_run else create(services, caller, items))
+        return answer(_submission(caller, items, warnings, await try_out(services, items)))
+    act = partial(_submit, services, caller, items)
+    return await (act() if key is None else once(services, caller, request, key, body, len(items), act))
+
+
+async def _submit(services: Services, caller: Caller, items: list[Item], attempt: Attempt | None = None) -> Response:
+    """Judge and create; goes on from what an earlier attempt left."""
+    try:
+        left = await left_of(services, items, attempt)
+        try:
+            await judge(services, caller, items)
+        except Problem as problem:
+            # What was created whole was accepted before it was created; only its record was lost.
+            if not all(left):
+                raise problem if problem.status >= 500 else await undone(services, items, left, problem) from None
+        warnings = await about_jobs(services, caller, items)
+        tell = partial(_submission, caller, items, warnings)
+        told = await create(
+            services, caller, items, lambda made: msgspec.json.encode(tell(made)).decode(), attempt, left
+        )
     except Problem as problem:
-        if not dry_run:
-            await _note_refusal(services, caller, items, problem)
+        await _note_refusal(services, caller, items, problem)
         raise
+    return Response(told, 201, media_type="application/json")
+
+
+def _submission(caller: Caller, items: list[Item], warnings: list[Json], made: list[_Object]) -> Json:
     jobs = [_submitted(item, obj, caller) for item, obj in zip(items, made, strict=True) if item.group is None]
-    return answer({"items": jobs, "warnings": warnings}, 200 if dry_run else 201)
+    return {"items": jobs, "warnings": warnings}
 
 
 @router.get("", summary="List the jobs you may see", responses=documented({200: Jobs}, 422))
@@ -223,72 +247,12 @@ async def _see(services: Services, caller: Caller, job: Json, resource: Resource
     return eyes
 
 
-async def _judge(services: Services, caller: Caller, items: list[Item]) -> None:
-    """Everything that speaks against the submission, before anything is created."""
-    for resource, namespace in {(item.resource, item.workload.namespace) for item in items}:
-        await may_create(services, caller, resource, namespace)
-    await _join_existing_groups(services, items)
-    named = {item.workload.queue for item in items if item.ours}
-    records = {name: caller.decided.queues[name] for name in named if name in caller.decided.queues}
-    for item in items:
-        if item.ours and item.group is None and item.workload.queue in records:
-            await _permit(services, caller, item, records[item.workload.queue])
-    queues = {name: rules_of(record)[0] for name, record in records.items()}
-    wanted = [queues[item.workload.queue] for item in items if item.workload.queue in queues]
-    held = await _held(services) if any(queue.spec.over_quota == "Reject" for queue in wanted) else None
-    check(items, queues, held, () if named <= records.keys() else await _usable(services, caller))
-
-
 async def _no_queue(services: Services, caller: Caller, name: str) -> Problem:
     """The problem of a list of jobs of a queue that is not there."""
-    near = nearest(name, await _usable(services, caller))
+    near = nearest(name, await usable_names(services, caller))
     message = f"there is no queue {name!r}" + (f"; did you mean {near!r}?" if near else "")
     remedy = "GET /apis/v1/queues lists those that you may use"
     return Problem("QueueNotFound", message, [FieldError("queue", message)], status=422, remedy=remedy)
-
-
-async def _usable(services: Services, caller: Caller) -> list[str]:
-    """The names of the queues that the caller may use wherever he is: what whoever misspells one is told."""
-    nowhere = await Place.of(services, caller, None)
-    return [one.name for one, _ in usable(caller, [nowhere])]
-
-
-async def _permit(services: Services, caller: Caller, item: Item, record: QueueRecord) -> None:
-    """See that the caller may use the queue at that priority, and note by which rule."""
-    access = may_caller_use(caller, record, await Place.of(services, caller, item.workload.namespace))
-    verdict: Verdict = access
-    if access.allowed:
-        verdict = within_maximum(access, item.workload.priority, record.name, item.priority_path)
-    if not verdict.allowed:
-        faults = verdict.errors or (FieldError(item.queue_path, verdict.message),)
-        raise refused(replace(verdict, errors=faults))
-    for part in (item, *item.members):
-        part.permitted_by = access.rule
-
-
-async def _join_existing_groups(services: Services, items: list[Item]) -> None:
-    """A pod that joins a PodGroup of the cluster is paid by that group's queue (OQ-19)."""
-    for item in items:
-        if item.workload.group is None or item.group is not None or not item.ours:
-            continue
-        try:
-            group = await services.kube.get(PODGROUPS, item.workload.group, item.workload.namespace)
-        except NotFound:
-            continue  # it waits until the group appears
-        queue = (group.get("spec") or {}).get("queue") or DEFAULT_QUEUE
-        item.workload = replace(item.workload, queue=queue)
-
-
-async def _held(services: Services) -> dict[str, dict[str, int]] | None:
-    """What each queue holds now, in units; None while no leader answers."""
-    try:
-        queues = await services.leader.queues()
-    except LeaderAway:
-        return None
-    return {
-        name: {resource: to_units(resource, amount) for resource, amount in (status.get("allocated") or {}).items()}
-        for name, status in queues.items()
-    }
 
 
 async def _note_refusal(services: Services, caller: Caller, items: list[Item], problem: Problem) -> None:

@@ -84,14 +84,18 @@ class Housekeeping:
             log.info("holds ended by time", count=ended)
 
     async def clean_up(self) -> None:
-        """Drop what is older than the retention: history, jobs that are gone, changes everybody has read."""
-        before = datetime.fromtimestamp(self._clock() / 1e9, UTC) - self._retention
+        """Drop what is older than the retention: history, jobs that are gone, changes everybody has read; and answers
+        to requests that may be repeated, which have a retention of their own.
+        """
+        now = datetime.fromtimestamp(self._clock() / 1e9, UTC)
+        before = now - self._retention
         try:
             events = await self._store.history.purge(before)
             await self._end_lost_spans()
             await self._store.usage.purge(before)
             jobs = await self._store.jobs.purge(before)
             await self._store.changes.purge(before)
+            await self._store.repeats.purge(now)
             await self._forget_what_is_gone()
             if not self._observe:
                 await self._cards.forget_lost()

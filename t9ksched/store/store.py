@@ -20,6 +20,7 @@ from t9ksched.store.meta import Meta
 from t9ksched.store.mirror import Mirror
 from t9ksched.store.promises import Promises
 from t9ksched.store.queues import Queues
+from t9ksched.store.repeats import Repeats
 from t9ksched.store.runs import Runs
 from t9ksched.store.submissions import Submissions
 from t9ksched.store.tokens import Tokens
@@ -42,6 +43,7 @@ class Store:
         self.promises = Promises(database)
         self.bindings = Bindings(database)
         self.runs = Runs(database)
+        self.repeats = Repeats(database)
         self.changes = Changes(database)
         self.instances = Instances(database)
         self.meta = Meta(database)

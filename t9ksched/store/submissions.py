@@ -27,8 +27,14 @@ class Submissions:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def put(self, accepted: Sequence[Acceptance], new: Sequence[JobRecord], events: Sequence[Event]) -> None:
-        """Write all of it or nothing.
+    async def put(
+        self,
+        accepted: Sequence[Acceptance],
+        new: Sequence[JobRecord],
+        events: Sequence[Event],
+        answer: Sequence[Prepared] = (),
+    ) -> None:
+        """Write all of it or nothing. `answer` stores what the user is told, where he may ask again.
 
         Raises:
             StoreError: nothing was written, unless the connection was lost with the database's answer.
@@ -39,6 +45,7 @@ class Submissions:
             _NAME_SPANS.prepared(self._database, named),
             jobs.MISSING.prepared(self._database, new),
             history.APPEND.prepared(self._database, events),
+            *answer,
         ]
         if accepted:
             # Last, because it takes the lock of the order of changes, for which all others wait.

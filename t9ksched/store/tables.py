@@ -277,6 +277,22 @@ usage_sum = Table(
 """Card-microseconds of a day (UTC) by spans that are over, of them those before the job ran, and jobs (each counted
 once a month)."""
 
+idempotency_key = Table(
+    "idempotency_key",
+    metadata,
+    Column("owner", String(253), primary_key=True),
+    Column("key", String(64), primary_key=True),
+    Column("request", String(64), nullable=False),
+    Column("mark", String(32), nullable=False),
+    Column("claim", String(32), nullable=False),
+    Column("until", Moment, nullable=False),
+    Column("at", Moment, nullable=False, index=True),
+    Column("status", Integer),
+    Column("answer", Text),
+)
+"""Requests that users may repeat: SHA-256 of the key and of what was asked, and the answer once there is one. Until
+then the attempt `claim` works on it, which is taken for lost after `until`."""
+
 change_log = Table(
     "change_log",
     metadata,
