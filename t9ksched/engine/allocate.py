@@ -88,6 +88,8 @@ class Allocate:
             # What it held and did not use is free again: answers given before may no longer hold.
             cycle.asks.forget_rooms()
         cycle.give_up(gang.uid)
+        if kept is not None:
+            cycle.refilled(gang.uid)
         return ()
 
     def _fit(self, gang: Gang, ask: Ask, nodes: Mask | None = None) -> Work[Attempt]:

@@ -50,6 +50,7 @@ class Cycle:
         self.evictions: list[Eviction] = []
         self.holds: list[Hold] = []
         self._preemption: Preemption | None = None
+        self._refilled: set[str] = set()
         self.scopes: dict[str, Mask] = {}
         self.held = Held(view.holds, self.trial, now)
         self.recall = Recall(view, self.trial, self.held, self.ledger, policy)
@@ -66,7 +67,14 @@ class Cycle:
         """The search for victims; made when it is first needed."""
         if self._preemption is None:
             self._preemption = Preemption(self.view, self.trial, self.ledger, self.policy, self.now)
+            self._preemption.spare(self._refilled)
         return self._preemption
+
+    def refilled(self, gang: str) -> None:
+        """A gang took up the room that it kept: that room comes free for nobody."""
+        self._refilled.add(gang)
+        if self._preemption is not None:
+            self._preemption.spare({gang})
 
     def give_up(self, owner: str) -> None:
         """Room that was held is held no longer."""

@@ -5,7 +5,7 @@ trial (`clearing.py`), so that the set is the cheapest by the policy's order (`v
 nobody of it can be spared. What is chosen is verified once more, from the beginning.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -230,6 +230,15 @@ class Preemption:
             known[choice.units] = False
         self._most.clear()
         self._leave(choice.units[self._tenants.unit_of] & self._tenants.staying)
+
+    def spare(self, gangs: Collection[str]) -> None:
+        """These gangs, by uid, are no victims in this cycle: what they held when it began is not what they hold now."""
+        groups = np.flatnonzero([group.uid in gangs for group in self._tenants.groups]) if gangs else ()
+        units: Flags = np.isin(self._tenants.unit_group, groups)
+        self._gone |= units
+        for known in self._known.values():
+            known[units] = False
+        self._most.clear()
 
     def _leave(self, pods: Flags) -> None:
         for queue, demand in self._tenants.demands(np.flatnonzero(pods)):

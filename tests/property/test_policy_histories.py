@@ -132,12 +132,18 @@ class Histories(RuleBasedStateMachine):
         self._note(f"{uid} ends")
 
     @precondition(lambda self: any(group.bound() for group in self.world.groups.values()))
-    @rule(data=st.data(), rival=st.booleans(), late=st.booleans())
-    def member_fails(self, data: st.DataObject, rival: bool, late: bool) -> None:
-        """With a rival, a gang of some queue that goes first by priority and age waits for just such a place."""
+    @rule(data=st.data(), rival=st.booleans(), late=st.booleans(), tight=RARELY)
+    def member_fails(self, data: st.DataObject, rival: bool, late: bool, tight: bool) -> None:
+        """With a rival, a gang of some queue that goes first by priority and age waits for just such a place; `tight`
+        is a quota that allows what the queue uses and no more.
+        """
         bound = [pod for group in self.world.groups.values() for pod in group.bound()]
         pod = data.draw(st.sampled_from(bound))
         queue = self.world.groups[pod.gang].queue
+        if tight:
+            quota = {"pods": self.world.charged(queue)["pods"]}
+            self.world.queues[queue] = replace(self.world.queues[queue], quota=quota)
+            self._note(f"queue {queue} gets {quota}")
         self.world.remove(pod, again=True, late=late)
         self._note(f"{pod.uid} fails and is made anew" + (" later" if late else ""))
         if rival:

@@ -1,0 +1,71 @@
+"""Room and quota that are kept for members that a gang lost."""
+
+from dataclasses import replace
+
+import pytest
+
+from t9ksched.engine.plan import Plan, plan
+from t9ksched.engine.policy import Policy, Preemption
+from t9ksched.model.hold import REFILL, Hold
+from tests.builders import GPU, gang, node, pod_class, queue, running, table, view
+
+NOW = 1_000
+MEMBER = pod_class(gpu=2)
+
+
+def kept(where: str, *, until: int = 0) -> Hold:
+    return Hold("old", where, MEMBER, until=until, why=REFILL, queue="q")
+
+
+def starts(found: Plan) -> list[str]:
+    return list(dict.fromkeys(one.gang for one in found.assignments))
+
+
+@pytest.mark.parametrize(
+    ("hold", "used", "started"),
+    [
+        (kept("n"), 6, []),
+        (kept(""), 6, []),
+        (kept("n", until=NOW), 6, ["new"]),
+        (kept("n"), 4, ["new"]),
+    ],
+    ids=["its place", "any place", "no longer", "quota for both"],
+)
+def test_quota_is_kept_as_long_as_room_is(hold: Hold, used: int, started: list[str]) -> None:
+    queues = {"q": queue(quota={GPU: 8}, used={GPU: used})}
+    found = plan(view([node("n", gpu=8)], [gang("new", gpu=2)], queues, [hold]), Policy(), NOW)
+    assert starts(found) == started
+
+
+def test_the_gang_itself_may_use_the_quota_that_is_kept_for_it() -> None:
+    queues = {"q": queue(quota={GPU: 8}, used={GPU: 6})}
+    old = gang("old", of=MEMBER, min_member=4, placed={"": 3}, total=4)
+    found = plan(view([node("n", gpu=8)], [gang("new", gpu=2, priority=90), old], queues, [kept("n")]), Policy(), NOW)
+    assert starts(found) == ["old"]
+
+
+def test_a_member_without_a_place_has_the_first_room_before_anything_new_of_its_queue() -> None:
+    old = gang("old", members=[], min_member=4, placed={"": 3}, total=3)
+    found = plan(view([node("n", gpu=2)], [gang("new", gpu=2, priority=90), old], holds=[kept("")]), Policy(), NOW)
+    assert [(hold.owner, hold.node) for hold in found.kept] == [("old", "n")]
+    assert not starts(found)
+
+
+@pytest.mark.parametrize("preemptible", [True, False])
+def test_only_a_gang_that_may_evict_the_whole_takes_the_room(preemptible: bool) -> None:
+    queues = {"q": queue(preemptible=preemptible), "high": queue(priority=9)}
+    whole = running("old", on=["n"] * 4, of=MEMBER, min_member=4)  # the last of them is room that is kept
+    live = view([node("n", gpu=8)], [gang("urgent", "high", gpu=2)], queues, running=[whole])
+    found = plan(live, Policy(actions=("allocate", "preempt")), NOW)
+    assert len(found.evictions) == (4 if preemptible else 0)
+
+
+def test_room_that_a_gang_took_up_is_nobodys_to_evict() -> None:
+    policy = Policy(actions=("allocate", "preempt"), preemption=Preemption(inside_queue=True))
+    old = gang("old", of=MEMBER, refilling=True, min_member=1)
+    lost = running("old", on=["n"], of=MEMBER)
+    live = view([node("n", gpu=2)], [gang("urgent", gpu=2, priority=90), old], running=[lost])
+    empty = replace(live, nodes=table([node("n", gpu=2)]).freeze(), holds=(kept("n"),))
+    found = plan(empty, policy, NOW)
+    assert starts(found) == ["old"]
+    assert not found.evictions
