@@ -7,7 +7,7 @@ happened meanwhile is seen when a decision is charged.
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Final
@@ -33,6 +33,8 @@ SLICE_SECONDS: Final = 0.005
 """How long planning goes on before others have their turn: what is decided is bound while the rest is planned."""
 _WORK_A_STEP: Final = 100_000
 """Units of planning, about a millisecond, between two looks at the clock."""
+FINDING_SECONDS: Final = 1.0
+"""How long a gang of an unknown queue waits for the queues to be read again."""
 _PLACES_NAMED: Final = 8
 
 
@@ -83,6 +85,9 @@ class Loop:
         self.paused = False
         """Nothing is planned while this is set; what waits is told so."""
         self.may_evict = True
+        self.find_queues: Callable[[], Awaitable[None]] | None = None
+        """Reads queues that were made a moment ago; they are known to the state when it returns."""
+        self._finding: asyncio.Future[None] | None = None
         self.plugins: PluginWatch | None = None
         """Is told of plugins that fail."""
 
@@ -96,6 +101,7 @@ class Loop:
             await self._wait()
             await asyncio.sleep(GATHER_SECONDS)
             self._wake.clear()
+            await self._meet_queues()
             if self.paused:
                 await self._stand_still()
             else:
@@ -110,6 +116,22 @@ class Loop:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(pause):
                 await self._wake.wait()
+
+    async def _meet_queues(self) -> None:
+        """Before anybody is told that a queue does not exist: it may have been made a moment ago.
+
+        A database that does not answer is not waited for longer than a moment, and not asked while it is away.
+        """
+        unknown = self._state.unknown_queues
+        if not unknown or self.find_queues is None or self._state.outage.away:
+            return
+        named, known = set(unknown), self._state.queues
+        unknown.clear()
+        if named <= known.keys():
+            return
+        if self._finding is None or self._finding.done():
+            self._finding = asyncio.ensure_future(self.find_queues())
+        await asyncio.wait({self._finding}, timeout=FINDING_SECONDS)
 
     async def _stand_still(self) -> None:
         """Nothing is planned now; what comes is accepted or refused all the same, and what waits is told why."""

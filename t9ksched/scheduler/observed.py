@@ -99,6 +99,8 @@ class Observed:
         """Pods of our name that their creators put on nodes: namespace, name, uid, node; until somebody told it."""
         self.departures: dict[str, int] = {}
         """How many pods have gone of owners that ask for more than was accepted, by UID of the root."""
+        self.unknown_queues: set[str] = set()
+        """Queues that a group named and that were not known, until somebody looked for them in the database."""
         self.draining: frozenset[str] = frozenset()
         """Queues of which nothing that waits is started."""
         self._pods_by_name: dict[tuple[str, str], str] = {}
@@ -494,6 +496,8 @@ class Observed:
         if not gang.virtual:  # only PodGroups have a status to write
             self.changed_gangs.add(gang)
         self.changed_queues.add(gang.queue)
+        if gang.queue not in self.queues:
+            self.unknown_queues.add(gang.queue)
         self._job_changed(gang)
 
     def _job_changed(self, gang: GangRecord) -> None:

@@ -5,6 +5,7 @@ fingerprint of what was projected, so that an edit from outside is told from our
 invalid one, or one that collides with a newer change in SQL, is reverted with an event.
 """
 
+import asyncio
 import hashlib
 from datetime import datetime
 from typing import Any, Final
@@ -74,6 +75,9 @@ class Projection:
         self._records: dict[str, QueueRecord] = {}
         self._head: int | None = None
         """The newest revision there was when we first looked."""
+        self._read_at = 0
+        """The newest revision there was when the queues were last read."""
+        self._reading = asyncio.Lock()
         self._met: set[str] = set()
         """Names of the queues that we have seen in SQL."""
         self._members: dict[str, Members] = {}
@@ -90,9 +94,26 @@ class Projection:
         Raises:
             StoreError: the database is away; the queues known last stay.
         """
-        head = await self._store.changes.head() if self._head is None else self._head
+        async with self._reading:  # who reads first must not hand over last
+            await self._load()
+
+    async def catch_up(self) -> None:
+        """Read the queues again if one of them changed since they were read last; one small question if none did.
+
+        Raises:
+            StoreError: the database is away; the queues known last stay.
+        """
+        async with self._reading:
+            head = await self._store.changes.head()
+            if head != self._read_at and await self._store.changes.touched("queue", self._read_at):
+                await self._load()
+            else:
+                self._read_at = head
+
+    async def _load(self) -> None:
+        head = await self._store.changes.head()
         records = await self._store.queues.list()
-        self._head = head
+        self._read_at, self._head = head, head if self._head is None else self._head
         self._records = {record.name: record for record in records}
         self._met |= self._records.keys()
         queues, members = [], {}

@@ -124,6 +124,7 @@ class SchedulerService:
         self._statuses = statuses = QueueStatuses(self.state, self._now)
         names = Names(client, self.state)
         self._projection = Projection(client, store, self.state, notices, statuses, names, observe=observe)
+        self.loop.find_queues = self._find_queues
         self._status = StatusWriter(
             client,
             self.state,
@@ -340,6 +341,16 @@ class SchedulerService:
             self.state.accept(acceptance)
         await self._directions.take(changes)
         return max((change.revision for change in changes), default=revision)
+
+    async def _find_queues(self) -> None:
+        """Take over queues that were made since they were last read, without waiting for the change log."""
+        if not self._projection.loaded:
+            return  # those of the cluster's objects serve
+        try:
+            await self._projection.catch_up()
+        except StoreError as error:
+            log.warning("database is away: scheduling goes on with the queues known last", error=str(error))
+            self.journal.lost()
 
     async def _lead(self) -> None:
         """Begin a leadership in SQL: from now on nobody before us writes there."""

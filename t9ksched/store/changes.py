@@ -83,6 +83,12 @@ class Changes:
         async with self._database.read() as connection:
             return [Change(*row) for row in (await connection.execute(query)).all()]
 
+    async def touched(self, table: str, after: int) -> bool:
+        """Whether a row of that table changed after that revision."""
+        query = select(change_log.c.revision).where(change_log.c.revision > after, change_log.c.table_name == table)
+        async with self._database.read() as connection:
+            return (await connection.execute(query.limit(1))).first() is not None
+
     async def wait(self, revision: int, timeout: float | None = None) -> bool:
         """Return True once there is something after `revision`, False when `timeout` seconds passed without."""
         self._listen()
