@@ -147,6 +147,13 @@ async def _decided(services: Services, caller: Caller, event: str, namespace: st
         raise Problem(
             "Conflict", f"{resource.kind}/{name} is {job['phase']}: only a job that waits can be decided about"
         )
+    members = job.get("members") or {}
+    if event == history.JOB_HELD and (there := max(members.get("running", 0), members.get("bound", 0))):
+        raise Problem(
+            "Conflict",
+            f"{resource.kind}/{name} has started, and {there} of {members.get('total')} members are on nodes: only what"
+            " has not started can be held",
+        )
     return _event(event, caller, resource, job, namespace, name)
 
 

@@ -33,6 +33,16 @@ async def test_what_runs_is_left_alone(world: World, action: str) -> None:
     assert await world.store.controls.all() == []
 
 
+async def test_a_started_gang_that_lost_a_member_is_not_held(world: World) -> None:
+    """It is Pending, and what is left of it runs; a hold from before can be taken back."""
+    members = {"min": 2, "total": 2, "bound": 1, "running": 1, "succeeded": 0, "failed": 0}
+    world.leader.job_list = [live("walk", phase="Pending", members=members)]
+    refused = await world.admin("POST", f"{JOB}/actions/hold")
+    assert (refused.status, refused.body["code"]) == (409, "Conflict")
+    assert "1 of 2 members" in refused.body["detail"]
+    assert (await world.admin("POST", f"{JOB}/actions/release")).status == 200
+
+
 async def test_a_submitter_shortens_his_time_limit_and_a_manager_lengthens_it(world: World) -> None:
     two_hours = {"seconds": 7200, "source": "job", "enforced": True}
     world.leader.job_list = [live("walk", phase="Running", timeLimit=two_hours)]
