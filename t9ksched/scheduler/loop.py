@@ -29,6 +29,9 @@ log = structlog.get_logger(__name__)
 
 GATHER_SECONDS: Final = 0.005
 """After the first change, how long to wait for its companions: a job's pods come one by one."""
+AGAIN_SECONDS: Final = 1.0
+"""Seconds after a cycle that placed something until those that wait are judged again: some were told of room that is
+gone now."""
 SLICE_SECONDS: Final = 0.005
 """How long planning goes on before others have their turn: what is decided is bound while the rest is planned."""
 _WORK_A_STEP: Final = 100_000
@@ -85,6 +88,8 @@ class Loop:
         self.paused = False
         """Nothing is planned while this is set; what waits is told so."""
         self.may_evict = True
+        self._outdated: float | None = None
+        """When a cycle gave room away after others had been told what there was."""
         self.find_queues: Callable[[], Awaitable[None]] | None = None
         """Reads queues that were made a moment ago; they are known to the state when it returns."""
         self._finding: asyncio.Future[None] | None = None
@@ -108,14 +113,18 @@ class Loop:
                 await self.cycle()
 
     async def _wait(self) -> None:
-        retry = None if self.paused else self._state.next_retry()
-        if retry is None:
-            await self._wake.wait()
-            return
-        pause = max(0.0, (retry - self._clock()) / 1e9)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(pause):
+            async with asyncio.timeout(self._pause()):
                 await self._wake.wait()
+
+    def _pause(self) -> float | None:
+        """Seconds until the next cycle if nothing changes; None for ever."""
+        pauses: list[float] = []
+        if not self.paused and (retry := self._state.next_retry()) is not None:
+            pauses.append((retry - self._clock()) / 1e9)
+        if self._outdated is not None:
+            pauses.append(self._outdated + AGAIN_SECONDS - asyncio.get_running_loop().time())
+        return max(0.0, min(pauses)) if pauses else None
 
     async def _meet_queues(self) -> None:
         """Before anybody is told that a queue does not exist: it may have been made a moment ago.
@@ -208,6 +217,9 @@ class Loop:
     async def _carry_out(self, plan: Plan) -> None:
         """The rest of a plan: why others wait, and who has to go for them."""
         now = self._clock()
+        waits = bool(plan.waiting or plan.surplus)
+        placed = bool(plan.assignments) and not self._observe
+        self._outdated = asyncio.get_running_loop().time() if placed and waits else None
         for waiting in (*plan.waiting, *plan.surplus):
             self._narrator.waits(waiting.gang, waiting.reasons, waiting.position or None, now)
         self._state.refills.found(plan.kept)

@@ -7,6 +7,7 @@ are kept, each as the text of its spec, which is read when somebody asks what it
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -14,6 +15,7 @@ import msgspec
 from t9ksched.kube.resources import DEPLOYMENTS, REPLICASETS, STATEFULSETS, Resource
 from t9ksched.model.errors import Invalid
 from t9ksched.model.names import SCHEDULER_API, SCHEDULER_NAME
+from t9ksched.model.ordered import OrderedSet
 from t9ksched.model.pod import OwnerReference
 from t9ksched.model.quantity import QuantityError
 from t9ksched.scheduler.records import GangRecord, JobObject
@@ -21,6 +23,9 @@ from t9ksched.workloads.read import read
 
 REPLICATED: Final[tuple[Resource, ...]] = (DEPLOYMENTS, REPLICASETS, STATEFULSETS)
 """Kinds that are followed for their pods' sake alone."""
+_REPLICATED: Final = frozenset(kind.kind for kind in REPLICATED)
+_MOST_GONE: Final = 4096
+"""So many owners that are gone are remembered: their last pods are seen for a while."""
 _BETWEEN: Final = "ReplicaSet"
 """The kind that another owner may stand above."""
 _FOLLOWED: Final = frozenset(
@@ -100,6 +105,7 @@ class Owners:
         self._on_change = on_change
         self._known: dict[str, Owner] = {}
         self._below: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        self._gone: OrderedSet[str] = OrderedSet()
 
     def __contains__(self, uid: str) -> bool:
         return uid in self._known
@@ -129,6 +135,10 @@ class Owners:
     def remove(self, uid: str) -> None:
         """An object is gone."""
         owner = self._known.pop(uid, None)
+        if owner is not None:
+            self._gone.add(uid)
+            for oldest in list(islice(self._gone, max(0, len(self._gone) - _MOST_GONE))):
+                self._gone.discard(oldest)
         if owner is not None and owner.above is not None and owner.above.uid in self._below:
             below = self._below[owner.above.uid]
             below.pop(uid, None)
@@ -158,6 +168,18 @@ class Owners:
             owner = self._known.get(reference.uid)
         certain = owner is not None or not is_followed(reference)
         return Root(reference.uid, reference.api_version, reference.kind, space, reference.name, owner, certain)
+
+    def wants(self, reference: OwnerReference, living: int) -> bool:
+        """Whether an owner wants another pod beside so many that live; True for one that was never seen.
+
+        One that was seen and is gone wants none.
+        """
+        if reference.uid in self._gone:
+            return False
+        owner = self._known.get(reference.uid)
+        if owner is None or (owner.kind not in _REPLICATED) or owner.wanted is None:
+            return True
+        return living < owner.wanted.replicas
 
     def titled(self, uid: str) -> Owner | None:
         """The object of that UID, if it is followed."""

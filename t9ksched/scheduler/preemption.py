@@ -18,6 +18,7 @@ from t9ksched.kube.eviction import AlreadyGone, Evicted, NotEvicted, TryLater, V
 from t9ksched.kube.port import ClusterPort
 from t9ksched.model.gang import Running, RunningPod
 from t9ksched.model.hold import Hold
+from t9ksched.model.names import EVENT_PREEMPTED
 from t9ksched.scheduler.narrator import Narrator
 from t9ksched.scheduler.promises import PromiseKeeper
 from t9ksched.scheduler.records import GangRecord, natural
@@ -279,7 +280,7 @@ class Evictor:
                         self._asked.add(pod.uid)
                         gang.changes += 1
                         if not any(one.holds and one.uid not in self._asked for one in gang.members.values()):
-                            self._state.clocks.start_anew(gang)  # it went whole: its next run is timed anew
+                            self._state.start_again(gang, EVENT_PREEMPTED, eviction.why)
                         self.tenants.note(identity(gang)[0], eviction.by, now)
                         self._narrator.preempted(gang, pod.name, eviction.by, eviction.why, now)
                         return

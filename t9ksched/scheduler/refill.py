@@ -26,6 +26,7 @@ from t9ksched.model.pod import OwnerReference
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.queue import Queue
 from t9ksched.scheduler.charges import Charges
+from t9ksched.scheduler.owners import Owners
 from t9ksched.scheduler.records import GangRecord, JobRecord, PodRecord
 
 _SECOND: Final = 1_000_000_000
@@ -81,8 +82,10 @@ class Refills:
         charges: Charges,
         jobs: Mapping[str, JobRecord],
         refused: Mapping[str, Hold],
+        owners: Owners,
     ) -> None:
-        """`refused` is room that is held for members whose binding was refused."""
+        """`refused` is room that is held for members whose binding was refused; `owners` know what controllers want."""
+        self._owners = owners
         self._nodes = nodes
         self._node_objects = node_objects
         self._charges = charges
@@ -232,7 +235,13 @@ class Refills:
         missing -= sum(hold.owner == gang.uid for hold in self._refused.values())
         waiting = sum(pod.waiting for pod in gang.members.values())
         able: list[Loss] = []
+        members = [pod for pod in gang.members.values() if pod.owner is not None and pod.placed and not pod.deleting]
+        living = Counter(pod.owner.uid for pod in members if pod.owner is not None)
         for loss in reversed(losses):
+            if loss.owner is not None and not self._owners.wants(loss.owner, living[loss.owner.uid]):
+                continue
+            if loss.owner is not None:
+                living[loss.owner.uid] += 1
             if loss.owner is None and now >= loss.since + UNCONTROLLED_NS:
                 waiting -= 1
                 if waiting < 0:

@@ -9,7 +9,7 @@ import pytest
 
 from t9ksched.controller.service import Controllers
 from t9ksched.engine.policy import Policy
-from t9ksched.kube.resources import NODES, PODS, PYTORCHTRAININGJOBS
+from t9ksched.kube.resources import NODES, PODGROUPS, PODS, PYTORCHTRAININGJOBS, REPLICASETS
 from t9ksched.kube.rights import CONTROLLER
 from t9ksched.model import names
 from t9ksched.scheduler.explaining import explanation
@@ -121,6 +121,8 @@ async def test_what_waits_is_told_for_whom_room_is_kept_and_the_gang_that_it_is(
         await world.create(world.pod("old-4", 2, group="old"))
         await world.running("old-4")
         assert "new-0" not in await world.bound()
+        await world.condition("new", "GroupScheduled", "False", "InsufficientResources")  # the room is kept no longer
+        assert (await explained(service, "new"))["reasons"][0]["code"] == "InsufficientResources"
 
 
 async def explained(service: SchedulerService, name: str) -> dict[str, Any]:
@@ -169,6 +171,26 @@ async def test_room_of_a_job_that_is_deleted_is_free_at_once(
         await world.running("new-0")
 
 
+async def test_room_is_free_when_the_controller_of_the_pods_is_gone(world: World, start: Start, queue: str) -> None:
+    """The PodGroup was made by hand and stays, the ReplicaSet goes with its pods."""
+    await world.play(1, 8)
+    async with start():
+        group = {"apiVersion": names.SCHEDULER_API, "kind": "PodGroup", "metadata": {"name": "web"}}
+        spec = {"minMember": 4, "queue": queue}
+        await world.client.create(PODGROUPS, group | {"spec": spec}, world.namespace)
+        pod = world.pod("x", 2, group="web")
+        template = {"metadata": {"labels": pod["metadata"]["labels"] | {"app": "web"}}, "spec": pod["spec"]}
+        template["spec"].pop("restartPolicy", None)
+        web = {"replicas": 4, "selector": {"matchLabels": {"app": "web"}}, "template": template}
+        made = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web"}, "spec": web}
+        await world.client.create(REPLICASETS, made, world.namespace)
+        await world.condition("web", "GroupScheduled", "True")
+        await world.gang("new", 1, 8, queue)
+        await world.event(names.EVENT_WAITING, "new")
+        await world.client.delete(REPLICASETS, "web", world.namespace)
+        await world.running("new-0")
+
+
 async def test_a_gang_that_was_evicted_whole_waits_like_any_other(
     world: World, start: Start, store: Store, controllers: Controllers
 ) -> None:
@@ -178,6 +200,7 @@ async def test_a_gang_that_was_evicted_whole_waits_like_any_other(
         await training(world, f"{world.run}-low")
         await world.gang("high", 1, 8, f"{world.run}-high")
         await world.running("high-0")
+        await world.condition("net", "Evicted", "True", "Preempted")
         await world.event(names.EVENT_WAITING, "net")
         await world.gang("urgent", 1, 8, f"{world.run}-low", priority=90)
         await world.event(names.EVENT_WAITING, "urgent")
