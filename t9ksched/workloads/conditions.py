@@ -40,6 +40,10 @@ class Conditions:
         """The condition's reason, empty if it is not there."""
         return self._found.get(kind, {}).get("reason", "")
 
+    def message(self, kind: str) -> str:
+        """The condition's message, empty if it is not there."""
+        return self._found.get(kind, {}).get("message", "")
+
     def drop(self, kind: str) -> None:
         """Forget a condition."""
         self._found.pop(kind, None)

@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from t9ksched.model.names import EVENT_REFUSED, QUEUE_LABEL
+from t9ksched.model.names import QUEUE_LABEL
 from t9ksched.workloads import phase
 from t9ksched.workloads.actions import Actions, Children, Event, Object, metadata, name_of
 from t9ksched.workloads.conditions import Conditions
 from t9ksched.workloads.job import RESUMED, REVISION_ANNOTATION, Job
 from t9ksched.workloads.jobspec import ReplicaType
 from t9ksched.workloads.replica import Allowance, Fate, Record, judge
+from t9ksched.workloads.settled import STATUS_FIELD, settled, tell, with_settled
 from t9ksched.workloads.upkeep import Upkeep, upkeep
 
 FINISHED = ("Succeeded", "Failed")
@@ -43,7 +44,7 @@ def reconcile(obj: Mapping[str, Any], job: Job, children: Children, now: datetim
     if old.get("phase") in FINISHED:
         return _clean_up(old, job, conditions, replicas, children)
     if job.paused:
-        return _pause(old, job, conditions, replicas, children)
+        return _pause(old, with_settled(job, settled(old, job, children)), conditions, replicas, children)
     if conditions.is_true("Paused"):
         # The commands given for the resumption apply from the next look on, when this is on record.
         conditions.set("Paused", False, RESUMED)
@@ -82,13 +83,16 @@ def _advance(
     end = _end(job, fates, started, now)
     if end is not None:
         return _finish(old, job, conditions, replicas, children, end, now, events)
-    kept = _upkeep(job, children)
+    fixed = settled(old, job, children)
+    if fixed is not None and job.owner.queue is not None:
+        events += tell(job.owner.queue, fixed, conditions)
+    kept = _upkeep(with_settled(job, fixed), children)
     delete = [
         replica.pod for replica, fate in zip(replicas, fates, strict=True) if fate.step == "delete" and replica.pod
     ]
     delete += _surplus(children, {replica.name for replica in replicas})
     delete += kept.delete
-    queue = _fixed_queue(job, conditions, children, events)
+    queue = None if fixed is None else fixed.queue
     create = [
         _stamped(job.build(replica.kind, replica.index), queue, job.revision)
         for replica, fate in zip(replicas, fates, strict=True)
@@ -116,6 +120,8 @@ def _advance(
     failures = [replica.record.name for replica in replicas if replica.record.phase == "Failed"]
     _replica_failure(conditions, replicas, failures)
     status = _status(old, job, conditions, replicas, now_phase, started)
+    if fixed is not None:
+        status[STATUS_FIELD] = fixed.write()
     waits = [fate.wait for fate in fates if fate.wait is not None]
     if job.run_policy.active_deadline is not None and started is not None:
         until = started + timedelta(seconds=job.run_policy.active_deadline)
@@ -350,22 +356,6 @@ def _ran_since(replicas: Iterable[_Replica]) -> datetime | None:
     ran = (replica.pod for replica in replicas if replica.pod and phase.phase(replica.pod) in ("Running", "Succeeded"))
     times = [text for pod in ran if (text := (pod.get("status") or {}).get("startTime"))]
     return phase.parse_time(min(times)) if times else None
-
-
-def _fixed_queue(job: Job, conditions: Conditions, children: Children, events: list[Event]) -> str | None:
-    """The queue of the job's group. It is settled when the group is made; a later edit is refused, and says so."""
-    wanted, group = job.around.podgroup, children.podgroup
-    if wanted is None:
-        return None
-    asked = str(wanted["spec"]["queue"])
-    settled = asked if group is None else str((group.get("spec") or {}).get("queue") or asked)
-    if settled == asked:
-        conditions.drop("QueueChangeRefused")
-    elif not conditions.is_true("QueueChangeRefused"):
-        message = f"the job stays in queue {settled}: a job cannot change to {asked}; delete it and submit it again"
-        conditions.set("QueueChangeRefused", True, "QueueIsFixed", message)
-        events.append(Event(EVENT_REFUSED, message, "Warning"))
-    return settled
 
 
 def _is_outdated(pod: Object, job: Job) -> bool:

@@ -14,13 +14,13 @@ from t9ksched.workloads.actions import Object, metadata, missing, name_of
 from t9ksched.workloads.phase import is_terminating
 
 _FIELDS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
-    "PodGroup": (("spec", "minMember"), ("spec", "roles")),
+    "PodGroup": (("spec", "queue"), ("spec", "priority"), ("spec", "minMember"), ("spec", "roles")),
     "Service": (("spec", "type"), ("spec", "selector"), ("spec", "ports"), ("spec", "publishNotReadyAddresses")),
     "ConfigMap": (("data",),),
 }
 _DELETED: Final = frozenset({"Service", "ConfigMap"})
 """Kinds that a workload may cease to need; a PodGroup and a key pair stay as long as it does."""
-_DEFAULTS: Final[Mapping[tuple[str, ...], str]] = {("spec", "type"): "ClusterIP"}
+_DEFAULTS: Final[Mapping[tuple[str, ...], Any]] = {("spec", "type"): "ClusterIP", ("spec", "priority"): 0}
 _WITH_NODE_PORTS: Final = ("NodePort", "LoadBalancer")
 
 _OF_TYPE: Final = (
@@ -86,7 +86,7 @@ def _at(obj: Mapping[str, Any], path: tuple[str, ...]) -> Any:
     value: Any = obj
     for key in path:
         value = (value or {}).get(key)
-    return _DEFAULTS.get(path) if value is None else value or None
+    return value or _DEFAULTS.get(path)
 
 
 def _put(obj: Object, path: tuple[str, ...], value: Any) -> None:

@@ -191,6 +191,10 @@ async def test_what_is_edited_by_hand_is_brought_back(cluster: Cluster, controll
     await client.patch(SERVICES, "walk", where, {"spec": {"selector": {"app": "other"}}})
     await cluster.until(CONFIGMAPS, "walk-mpi", lambda each: "walk-worker-1" in each["data"]["hostfile"])
     await cluster.until(PODGROUPS, "walk", lambda each: each["spec"]["minMember"] == 3)
+    agreed = job["spec"]["scheduler"]["t9kScheduler"]["queue"]
+    await client.patch(PODGROUPS, "walk", where, {"spec": {"queue": "default", "priority": 99}})
+    group = await cluster.until(PODGROUPS, "walk", lambda each: each["spec"]["queue"] == agreed)
+    assert group["spec"]["priority"] != 99
     await cluster.until(SERVICES, "walk", lambda each: "app" not in each["spec"]["selector"])
     label = "tensorstack.dev/component"
     await client.patch(SERVICES, "walk", where, {"metadata": {"labels": {label: None}}})

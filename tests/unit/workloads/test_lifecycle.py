@@ -335,6 +335,51 @@ def test_the_queue_of_a_job_is_settled() -> None:
     assert world.condition("QueueChangeRefused") == "absent"
 
 
+@pytest.mark.parametrize("recorded", [True, False])
+@pytest.mark.parametrize("paused", [False, True])
+@pytest.mark.parametrize("make", [pytorch, mpi_v1, mpi_v2])
+def test_queue_and_priority_of_a_podgroup_edited_by_hand_are_put_back(
+    make: Callable[[], dict[str, Any]], paused: bool, recorded: bool
+) -> None:
+    world = started(make())
+    name = world.obj["metadata"]["name"]
+    if not recorded:  # a job of a release that recorded nothing, seen once by this one
+        del world.obj["status"]["scheduling"]
+        world.settle()
+    if paused:
+        world.obj["spec"]["runMode"] = {"pause": {"enabled": True}}
+        world.settle()
+    group = world.objects["PodGroup", name]["spec"]
+    before = dict(group)
+    for edit in ({"queue": "default"}, {"priority": 99}, {"queue": "default", "priority": 99}):
+        world.objects["PodGroup", name]["spec"].update(edit)
+        world.settle()
+        assert world.objects["PodGroup", name]["spec"] == before
+        assert world.condition("QueueChangeRefused") == "absent"
+    assert "Refused" not in world.reasons()
+
+
+def test_job_and_podgroup_edited_at_once() -> None:
+    world = started()
+    block = world.obj["spec"]["scheduler"]["t9kScheduler"]
+    first = (block["queue"], block.get("priority", 0))
+    for asked, priority in (("a40", 7), ("default", 8)):
+        block.update(queue=asked, priority=priority)
+        world.objects["PodGroup", "net"]["spec"].update(queue="default", priority=99)
+        world.settle()
+        spec = world.objects["PodGroup", "net"]["spec"]
+        assert (spec["queue"], spec.get("priority", 0)) == first
+        refused = [event.message for event in world.events if event.reason == "Refused"]
+        assert refused[-1].startswith(f"the job stays in queue a100: a job cannot change to {asked};")
+    assert len(refused) == 2
+    del world.objects["PodGroup", "net"]
+    world.settle()
+    assert world.objects["PodGroup", "net"]["spec"]["queue"] == "a100"
+    block.update(queue="a100")
+    world.settle()
+    assert world.condition("QueueChangeRefused") == "absent"
+
+
 def test_a_faulty_job_makes_nothing_and_says_why() -> None:
     job = pytorch(gpu=1)
     job["spec"]["replicaSpecs"][0]["template"]["spec"]["containers"][0]["resources"]["requests"]["nvidia.com/gpu"] = 2
