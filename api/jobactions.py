@@ -101,7 +101,7 @@ async def update(namespace: str, kind: str, name: str, request: Request, service
             f"{caller.user!r} may not {whose} in the queue {job.get('queue')!r}",
             remedy="ask a manager of the queue",
         )
-    event = _event(history.JOB_LIMITED, caller, resource, job, namespace, name)
+    event = _event(history.JOB_LIMITED, caller, job)
     return answer(_shape(await services.store.controls.limit(event, seconds or 0)))
 
 
@@ -154,7 +154,7 @@ async def _decided(services: Services, caller: Caller, event: str, namespace: st
             f"{resource.kind}/{name} has started, and {there} of {members.get('total')} members are on nodes: only what"
             " has not started can be held",
         )
-    return _event(event, caller, resource, job, namespace, name)
+    return _event(event, caller, job)
 
 
 def _held(caller: Caller, job: Json) -> bool:
@@ -168,12 +168,13 @@ def _timed_out(job: Mapping[str, Any]) -> bool:
     return (job.get("reason") or {}).get("code") == "StartTimedOut"
 
 
-def _event(what: str, caller: Caller, resource: Resource, job: Json, namespace: str, name: str) -> Event:
+def _event(what: str, caller: Caller, job: Json) -> Event:
+    """A decision about the job, which is another than was named if that belongs to a job."""
     return Event(
         event=what,
-        kind=resource.kind,
-        namespace=namespace,
-        name=name,
+        kind=job["kind"],
+        namespace=job["namespace"],
+        name=job["name"],
         uid=job["uid"],
         queue=job.get("queue"),
         actor=caller.user,

@@ -1,6 +1,7 @@
 """Which kinds can be submitted now, how people may write their names, and where each says its queue."""
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from api.problems import Problem
 from t9ksched.kube import resources
@@ -55,6 +56,15 @@ def addressed(kind: str) -> Resource:
             status=404,
         )
     return ACCEPTED[name]
+
+
+def owner_of(obj: Mapping[str, Any]) -> tuple[Resource, str] | None:
+    """Resource and name of the job that owns an object, as its controlling owner reference says."""
+    for reference in obj["metadata"].get("ownerReferences") or ():
+        row = ACCEPTED.get(str(reference.get("kind")))
+        if reference.get("controller") and row is not None and reference.get("apiVersion") == row.api_version:
+            return row, str(reference["name"])
+    return None
 
 
 def queue_path(kind: Kind) -> str:

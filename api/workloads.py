@@ -21,7 +21,7 @@ from api.creation import create, left_of, try_out, undone
 from api.documents import parse, read_body
 from api.hiding import Others, name_others
 from api.judging import judge, usable_names
-from api.kinds import addressed
+from api.kinds import addressed, owner_of
 from api.leader import LeaderAway
 from api.permits import Eyes
 from api.problems import Problem, from_kube, invalid
@@ -33,7 +33,7 @@ from api.shapes import FINISHED, TERMINATING, from_event, from_object
 from api.submission import Item, Wish, prepare
 from t9ksched.admission.oddities import nearest
 from t9ksched.kube.errors import ApiError, NotFound
-from t9ksched.kube.resources import Resource
+from t9ksched.kube.resources import PODGROUPS, Resource
 from t9ksched.model.errors import FieldError, Invalid
 from t9ksched.model.names import SCHEDULER_NAME
 from t9ksched.model.timelimit import limit_seconds
@@ -201,6 +201,10 @@ async def events(
     if not found and after == 0:
         job, _ = await from_cluster(services, resource, namespace, name)
         await _see(services, caller, job, resource, name)
+        if job["kind"] != resource.kind:
+            found = await services.store.history.list(
+                namespace=namespace, kind=job["kind"], name=job["name"], limit=limit, seen_by=eyes.sight
+            )
     items = [from_event(event) for event in found]
     if any(name_others(event.detail) for event in found):
         others = await Others.of(services, eyes)
@@ -215,6 +219,10 @@ async def cancel(namespace: str, kind: str, name: str, services: Given, caller: 
     resource = addressed(kind)
     job, _ = await from_cluster(services, resource, namespace, name)
     await _see(services, caller, job, resource, name)
+    if job["kind"] != resource.kind:
+        title = f"{job['kind']}/{job['name']}"
+        message = f"{resource.kind}/{name} belongs to {title}, whose controller would make it again"
+        raise Problem("Conflict", message, remedy=f"cancel {title}")
     await delete_job(services, caller, resource, job)
     await until_noticed(services, resource, job)
     return answer(job if job["phase"] in FINISHED else job | {"phase": TERMINATING})
@@ -291,9 +299,12 @@ def not_found(resource: Resource, namespace: str, name: str) -> Problem:
 
 
 async def from_cluster(services: Services, resource: Resource, namespace: str, name: str) -> tuple[Json, Workload]:
-    """The job of an object as the cluster has it."""
+    """The job of an object as the cluster has it; for a PodGroup that a job owns, that job."""
     try:
         obj = await services.kube.get(resource, name, namespace)
+        if resource == PODGROUPS and (above := owner_of(obj)) is not None:
+            resource, name = above
+            obj = await services.kube.get(resource, name, namespace)
     except NotFound as error:
         raise not_found(resource, namespace, name) from error
     except ApiError as error:

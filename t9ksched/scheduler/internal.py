@@ -126,8 +126,14 @@ class InternalServer:
         return job_view(self._state, identity(pod.gang)[0]), pod
 
     async def _named(self, request: web.Request) -> JobView | None:
+        """The job of that name; for a PodGroup that a job owns, that job."""
         path = request.match_info
-        return await self._index.find(path["namespace"], path["kind"], path["name"])
+        found = await self._index.find(path["namespace"], path["kind"], path["name"])
+        if found is None and path["kind"].lower() == "podgroup":
+            gang = self._state.gangs.get((path["namespace"], path["name"]))
+            if gang is not None and not gang.virtual:
+                return job_view(self._state, identity(gang)[0])
+        return found
 
     async def _nodes(self, _: web.Request) -> web.Response:
         shapes = (node_shape(self._state, name) for name in sorted(self._state.node_objects))
