@@ -91,11 +91,24 @@ def test_a_lost_answer_and_an_edited_annotation_leave_the_pod_on_its_cards() -> 
             Rule("create", "pods/binding", drop="after", count=1),
             Rule("get", "pods", status=503, count=3),
         ]
-        world.stalled["pods"] = asyncio.get_running_loop().time() + 20
+        bound = asyncio.Event()
+
+        def deaf(_: str) -> None:
+            world.stalled["pods"] = asyncio.get_running_loop().time() + 30
+            bound.set()
+
+        world.witness.on_bound.append((world.witness.bindings + 1, deaf))
         await world.submit(Asked("first", "qa", 1, 2, None))
-        world.stalled["pods"] = 0
+        await asyncio.wait_for(bound.wait(), 60)
+        while not running(world):  # noqa: ASYNC110 (its node goes by the annotation until then)
+            await asyncio.sleep(0.01)
+        await edit(world, "first", "2,3")
+        assert life(world).alive
         await asyncio.sleep(200)
         assert running(world) == {"first": {0, 1}}
+        await world.submit(Asked("second", "qa", 1, 2, None))
+        await asyncio.sleep(60)
+        assert running(world) == {"first": {0, 1}, "second": {2, 3}}
 
     played(scene)
 
