@@ -23,7 +23,7 @@ import structlog
 
 from t9ksched.kube.backoff import Backoff
 from t9ksched.kube.client import named
-from t9ksched.kube.errors import ApiError, BadRequest, Expired, ServerError, TimedOut, Unprocessable
+from t9ksched.kube.errors import ApiError, BadRequest, Expired, Forbidden, ServerError, TimedOut, Unprocessable
 from t9ksched.kube.identity import Identity, goes_back, identify
 from t9ksched.kube.port import (
     BOOKMARK,
@@ -106,8 +106,10 @@ class Reflector(Generic[T]):
 
     `decode` turns an object's JSON (or dict) into what the handler gets; without it, dicts that say their own kind. An
     object that cannot be decoded is reported in the log and left out. `synced` is set once the first list was handed
-    over; `error` is the trouble of the last attempt, None while all is well. With `initial_events` the present objects
-    are asked for as the beginning of a watch, where the port and the server offer it.
+    over; `error` is the trouble of the last attempt, None while all is well. `denied` is set while the server refuses
+    to list or watch (403): that is logged once, asked again in growing pauses, and taken up when the right is there.
+    With `initial_events` the present objects are asked for as the beginning of a watch, where the port and the server
+    offer it.
     """
 
     def __init__(
@@ -130,6 +132,8 @@ class Reflector(Generic[T]):
         self.res = res
         self.state = State.EMPTY
         self.synced = asyncio.Event()
+        self.denied = asyncio.Event()
+        self._denied_at = State.EMPTY
         self.error: ApiError | None = None
         self._client = client
         self._handler = handler
@@ -205,8 +209,31 @@ class Reflector(Generic[T]):
         if self.state is State.STREAMING:
             self._unfinished += 1
         pause = self._backoff.next(at_least=failure.retry_after)
-        log.info("watch interrupted", resource=str(self.res), state=self.state.value, error=str(failure), pause=pause)
+        if isinstance(failure, Forbidden):
+            self._deny(failure)
+        else:
+            log.info(
+                "watch interrupted", resource=str(self.res), state=self.state.value, error=str(failure), pause=pause
+            )
         await self._sleep(pause)
+
+    def _deny(self, failure: Forbidden) -> None:
+        """Say once that a right is missing: the pauses between two attempts are short compared with a rollout."""
+        if not self.denied.is_set():
+            log.warning(
+                "a right is missing, this kind is not followed",
+                resource=str(self.res),
+                error=failure.message or str(failure),
+                remedy="kubectl apply -f deploy/rbac.yaml of this release; t9ksched doctor shows every missing right",
+            )
+        self._denied_at = self.state
+        self.denied.set()
+
+    def _granted(self, *states: State) -> None:
+        """What was refused in one of those states (none given: in any) is allowed now."""
+        if self.denied.is_set() and (not states or self._denied_at in states):
+            log.info("the missing right is there, this kind is followed", resource=str(self.res))
+            self.denied.clear()
 
     # Reading everything
 
@@ -268,6 +295,7 @@ class Reflector(Generic[T]):
                 self._handler.on_replace(listing)
             self.synced.set()
         self.error = None
+        self._granted(State.PAGING)  # that the watch is allowed too is seen when it brings something
 
     async def _stream(self) -> None:
         """The present objects as the beginning of a watch, which then goes on."""
@@ -284,6 +312,7 @@ class Reflector(Generic[T]):
                 self.state = State.EMPTY
                 return
             await self._finish()
+            self._granted()
             self.state = State.WATCHING
             self._backoff.reset()
             await self._listen(stream)
@@ -334,6 +363,7 @@ class Reflector(Generic[T]):
         async with _closing(stream):
             heard = await self._listen(stream)
         self.error = None
+        self._granted()
         if not heard:  # a server that closes at once must not be asked again at once
             await self._sleep(self._backoff.least())
 
@@ -352,6 +382,7 @@ class Reflector(Generic[T]):
             if not heard:
                 heard = True
                 self.error = None
+                self._granted()
                 self._refusals = 0
                 self._backoff.reset()
             self._take(event)

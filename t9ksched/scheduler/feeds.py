@@ -1,5 +1,6 @@
 """From the watches into the state: one reflector a kind, each decoding only what is read."""
 
+import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
@@ -170,6 +171,7 @@ class Feeds:
         self, client: ClusterPort, state: ClusterState, projection: Projection, after: Callable[[], None]
     ) -> None:
         self._client = client
+        self._owners = state.owners
         self._reflectors: list[Reflector[Any]] = []
 
         def follow(
@@ -217,6 +219,33 @@ class Feeds:
     def reflectors(self) -> Iterable[Reflector[Any]]:
         """In the order in which they should be read first: pods last, when everything they point at is known."""
         return tuple(self._reflectors)
+
+    async def read_first(self, reflector: Reflector[Any]) -> None:
+        """Wait for the first list of a running reflector.
+
+        Only what pods belong to is done without if it may not be read, as after an upgrade without its new rights: then
+        pods are judged by what is known, until the first list comes.
+        """
+        kind = reflector.res
+        if kind not in REPLICATED:
+            await reflector.synced.wait()
+            return
+        self._owners.unread.add(kind.kind)
+        waits = [asyncio.create_task(event.wait()) for event in (reflector.synced, reflector.denied)]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+        if reflector.synced.is_set():
+            self._owners.unread.discard(kind.kind)
+
+    async def read_late(self) -> None:
+        """Wait for the first lists of what was done without at the start."""
+        for reflector in self._reflectors:
+            if reflector.res.kind in self._owners.unread:
+                await reflector.synced.wait()
+                self._owners.unread.discard(reflector.res.kind)
 
     async def leave_out_unknown(self) -> None:
         """Leave out the kinds that the server does not serve: an observer installs none.

@@ -35,7 +35,7 @@ _encode: Final = msgspec.json.Encoder(order="sorted").encode
 
 
 def is_followed(reference: OwnerReference) -> bool:
-    """Whether objects of the kind that is referred to are read, so that one that is not known is not there."""
+    """Whether objects of the kind that is referred to are meant to be read."""
     return reference.kind in _FOLLOWED
 
 
@@ -106,9 +106,15 @@ class Owners:
         self._known: dict[str, Owner] = {}
         self._below: defaultdict[str, dict[str, None]] = defaultdict(dict)
         self._gone: OrderedSet[str] = OrderedSet()
+        self.unread: set[str] = set()
+        """Followed kinds of which nothing was read yet, for want of the right."""
 
     def __contains__(self, uid: str) -> bool:
         return uid in self._known
+
+    def shows(self, reference: OwnerReference) -> bool:
+        """Whether objects of the kind that is referred to are read, so that one that is not known is not there."""
+        return is_followed(reference) and reference.kind not in self.unread
 
     def upsert(self, obj: JobObject, kind: Resource, *, ours: bool) -> None:
         """An object appeared or changed."""

@@ -231,7 +231,7 @@ class SchedulerService:
                 with reading(lambda: len(self.state.pods)):
                     for reflector in self._feeds.reflectors():
                         tasks.create_task(reflector.run())
-                        await reflector.synced.wait()
+                        await self._feeds.read_first(reflector)
                 await self._configured()
                 if revision is not None:
                     await self._adopt_cards()
@@ -241,6 +241,7 @@ class SchedulerService:
                 self.state.changed_queues.update(self.state.queues)
                 await recall_losses(self.state, self._store.history)
                 tasks.create_task(self._follow_changes(revision))
+                tasks.create_task(self._feeds.read_late())
                 tasks.create_task(self._heartbeat())
                 tasks.create_task(self._accept_running())
                 tasks.create_task(self._status.run())

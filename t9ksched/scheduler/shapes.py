@@ -20,7 +20,6 @@ from t9ksched.scheduler import records
 from t9ksched.scheduler.charges import Charge, indices
 from t9ksched.scheduler.ended import failure
 from t9ksched.scheduler.limits import limit_of
-from t9ksched.scheduler.owners import is_followed
 from t9ksched.scheduler.records import FINISHED, TERMINATING, GangRecord, JobRecord, PodRecord
 from t9ksched.scheduler.state import ClusterState
 from t9ksched.scheduler.stopping import STOPS
@@ -158,7 +157,7 @@ def _terminates(state: ClusterState, uid: str, record: JobRecord | None, gangs: 
 def _has_object(state: ClusterState, gang: GangRecord) -> bool:
     """Whether the object of the group's job is there, or is of a kind that is not followed; a pod is its own."""
     if gang.owner is not None:
-        return gang.owner.uid in state.owners or not is_followed(gang.owner)
+        return gang.owner.uid in state.owners or not state.owners.shows(gang.owner)
     return bool(gang.uid) and not gang.virtual
 
 

@@ -110,6 +110,7 @@ class Stage:
     scheduler: Client
     controller: Client
     store: Store
+    cluster: DevCluster
 
 
 async def _older(request: web.BaseRequest, answer: Callable[..., Any]) -> web.StreamResponse:
@@ -149,7 +150,7 @@ async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
         agents = Agents(cluster.port_api)
         task = asyncio.create_task(agents.run())
         await agents.synced()
-        yield Stage(world, book, scheduler, controller, store)
+        yield Stage(world, book, scheduler, controller, store, cluster)
         task.cancel()
         await asyncio.wait([task])
     await cluster.stop()

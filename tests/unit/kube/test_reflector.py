@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from t9ksched.kube.errors import (
     Expired,
+    Forbidden,
     NotFound,
     ServerError,
     TooManyRequests,
@@ -267,3 +269,21 @@ async def test_who_hears_identities_only_has_no_objects_kept_for_it() -> None:
     assert mirror.calls[-1] == "gone a uid-1"
     assert reflector._objects is None
     assert len(reflector) == 0
+
+
+async def test_a_missing_right_is_told_once_and_taken_up_when_it_is_there() -> None:
+    server, mirror = FakeServer(), Mirror()
+    server.apply("put", "a")
+    refusal = Forbidden(403, "Forbidden", "things is forbidden: cannot list")
+    server.faults = [Fault(after=0, error=refusal) for _ in range(5)]
+    reflector, pauses = following(server, mirror)
+    with capture_logs() as logs:
+        while not reflector.denied.is_set():
+            await reflector.step()
+        await until_quiet(reflector, server)
+    assert mirror.objects == server.objects
+    assert not reflector.denied.is_set()
+    assert len(pauses) >= 5
+    (told,) = [entry for entry in logs if entry["log_level"] == "warning"]
+    assert told["error"] == refusal.message
+    assert [entry["event"] for entry in logs].count("the missing right is there, this kind is followed") == 1

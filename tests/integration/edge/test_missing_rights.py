@@ -1,0 +1,101 @@
+"""A scheduler of a new release with the rights of the release before: what it does without the others, and says."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from t9ksched.kube.resources import CLUSTERROLES, DEPLOYMENTS, PODS
+from t9ksched.kube.rights import SCHEDULER, manifest
+from t9ksched.scheduler.owners import REPLICATED
+from t9ksched.scheduler.service import SchedulerService, running
+from tests.integration.edge.test_doctor import doctor
+from tests.integration.edge.test_rights import Stage, stage, until  # noqa: F401
+from tests.integration.scheduler.test_owners import deployment
+
+Object = dict[str, Any]
+MISSING = "a right is missing, this kind is not followed"
+APPS = {kind.plural for kind in REPLICATED}
+
+
+async def grant(where: Stage, *, but: set[str]) -> None:
+    """Give the scheduler its rights but those to list and to watch these resources."""
+    rules: list[Object] = []
+    for rule in manifest(SCHEDULER):
+        for resource in rule["resources"]:
+            verbs = [verb for verb in rule["verbs"] if resource not in but or verb not in ("list", "watch")]
+            rules += [{**rule, "resources": [resource], "verbs": verbs}] if verbs else []
+    await where.world.client.patch(CLUSTERROLES, SCHEDULER, None, {"rules": rules})
+
+
+def complaints(logs: list[Any]) -> dict[str, Any]:
+    """What was said of missing rights, by resource; each once."""
+    said = [entry for entry in logs if entry["event"] == MISSING]
+    found = {entry["resource"]: entry for entry in said}
+    assert len(found) == len(said), said
+    return found
+
+
+@pytest.mark.parametrize("initial_events", [False, True])
+async def test_owners_that_may_not_be_read_hold_up_nothing(stage: Stage, initial_events: bool) -> None:  # noqa: F811
+    world = stage.world
+    if initial_events:
+        stage.cluster.frontend.middleware = None
+    queue = "t-q"
+    await stage.store.queues.create(queue, {}, world.queue_spec, {"everyone": True})
+    await grant(stage, but=APPS)
+    service = SchedulerService(stage.scheduler, stage.store, internal_secret="s" * 20)
+    with capture_logs() as logs:
+        async with running(service):
+            await world.create(deployment(world, "web", queue), world.pod("alone", 1, queue=queue))
+            await world.running("alone")
+
+            async def run() -> bool:
+                phases = [(pod.get("status") or {}).get("phase") for pod in (await world.client.list(PODS)).items]
+                return phases == ["Running"] * 3
+
+            await until(run)
+            told = complaints(logs)
+            assert {name.split(".")[0] for name in told} == APPS, logs
+            for entry in told.values():
+                assert entry["log_level"] == "warning"
+                assert "cannot list" in entry["error"] or "cannot watch" in entry["error"], entry
+                assert "deploy/rbac.yaml" in entry["remedy"], entry
+            assert service.state.owners.unread == {kind.kind for kind in REPLICATED}
+            await grant(stage, but=set())
+            uid = (await world.client.get(DEPLOYMENTS, "web", world.namespace))["metadata"]["uid"]
+
+            async def known() -> bool:
+                return uid in service.state.owners and not service.state.owners.unread
+
+            await until(known)
+            complaints(logs)
+
+
+async def test_without_the_pods_it_is_not_ready_and_says_why(stage: Stage) -> None:  # noqa: F811
+    await grant(stage, but={"pods"})
+    service = SchedulerService(stage.scheduler, stage.store, internal_secret="s" * 20)
+    with capture_logs() as logs:
+        task = asyncio.create_task(service.run())
+
+        async def said() -> bool:
+            return any(entry["event"] == MISSING for entry in logs)
+
+        await until(said)
+        assert not service.ready.is_set()
+        (entry,) = complaints(logs).values()
+        assert "pods" in entry["error"]
+        await grant(stage, but=set())
+        await asyncio.wait_for(service.ready.wait(), 30)
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def test_doctor_names_the_right(stage: Stage) -> None:  # noqa: F811
+    await grant(stage, but={"replicasets"})
+    code, output = await doctor(stage.world.kubeconfig.parent / SCHEDULER, "-o", "json")
+    assert code == 1
+    lacking = [one["message"] for one in json.loads(output) if one["check"] == "rights" and one["subject"] == SCHEDULER]
+    assert lacking == ["may not list replicasets.apps, watch replicasets.apps; with it, it sees what pods belong to"]
