@@ -21,6 +21,7 @@ class Request:
         needs: what the gang cannot do without, in units by resource: the requests of its minimum.
         annotations: of the object, with `annotations_path`.
         allocated: what the queue holds now, in units; None if nobody knows.
+        judged_at: the time of day of this judgement, for a refusal that stands; empty where it is an answer for now.
     """
 
     what: str
@@ -33,3 +34,4 @@ class Request:
     annotations: Mapping[str, Any] = field(default_factory=dict)
     annotations_path: str = "metadata.annotations"
     allocated: Mapping[str, int] | None = None
+    judged_at: str = ""

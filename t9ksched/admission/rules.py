@@ -92,7 +92,10 @@ def within_quota(request: Request) -> Verdict:
         }
         if short:
             remedy = "submit again when it has room, or use another queue; this one refuses rather than lets wait"
-            return _over(request, queue, short, "what is left of its quota now is", remedy)
+            left_is = "what is left of its quota now is"
+            if request.judged_at:
+                left_is = f"what was left of its quota when it was judged at {request.judged_at} was"
+            return _over(request, queue, short, left_is, remedy)
     return ALLOWED
 
 

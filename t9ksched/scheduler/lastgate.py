@@ -2,8 +2,8 @@
 
 What is accepted is the root owner of pods (a Job, a Deployment, a PodGroup made by hand), by its UID: so many pods,
 with so much in all. Its replacement pods go on where new work is refused; what goes beyond that is judged as new work,
-and counts from then on if it is let in. A refusal stands until the rules, the members or the pods change: so with
-`overQuota: Reject` an owner is judged once, and pods of an accepted one wait.
+and counts from then on if it is let in. A refusal stands until its queue, the queue's members or the pods change: so
+with `overQuota: Reject` an owner is judged once, whatever comes free, and pods of an accepted one wait.
 """
 
 from collections import Counter
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import structs
 
 from t9ksched.admission import Request, judge
+from t9ksched.admission.verdict import OVER_QUOTA
 from t9ksched.model.names import ENDLESS_KINDS, QUEUE_LABEL
 from t9ksched.model.queue import Queue
 from t9ksched.model.reasons import Reason
@@ -107,7 +108,7 @@ class LastGate:
         if record is None or moves:
             if gang.placed_count() or gang.ran:
                 return unknown(access) or withdrawn(access)
-            return turned_away(access) or self._new(gang, root, queue)
+            return turned_away(access) or self._new(gang, root, queue, now)
         if record.replicas is None:
             record = self._adopt(gang, root, queue, now) or record
         if not (gang.placed_count() and not gang.ran) and (reason := withdrawn(access)) is not None:
@@ -127,7 +128,7 @@ class LastGate:
             if reason is None and not _inside(pod):
                 if not self._covers(record, root, held, pod):
                     by_itself = pod.uid in self._state.acceptances  # submitted into the group, and judged then
-                    reason = None if by_itself else self._more(gang, root, queue, held, pod)
+                    reason = None if by_itself else self._more(gang, root, queue, held, pod, now)
                     grown = grown or reason is None
                 if reason is None:
                     pod.accepted = True
@@ -166,19 +167,19 @@ class LastGate:
             return True  # the pods may have more than their template says: defaults, sidecars
         return not exceeds(held.amounts + Counter(_requests(pod)), record.amounts)
 
-    def _new(self, gang: GangRecord, root: Root, queue: Queue) -> Reason | None:
+    def _new(self, gang: GangRecord, root: Root, queue: Queue, now: int) -> Reason | None:
         """The whole judge about an owner that was never accepted."""
         wanted = root.owner.wanted if root.owner is not None else None
         needs = wanted.needs if wanted is not None else _minimum(gang)
-        return self._judged(gang, root, queue, needs, needs, gang.members.values())
+        return self._judged(gang, root, queue, needs, needs, gang.members.values(), now)
 
-    def _more(self, gang: GangRecord, root: Root, queue: Queue, held: _Held, pod: PodRecord) -> Reason | None:
+    def _more(self, gang: GangRecord, root: Root, queue: Queue, held: _Held, pod: PodRecord, now: int) -> Reason | None:
         """The whole judge about one pod beyond what was accepted with its owner."""
         if not gang.virtual and held.count < gang.spec.min_member:
             # What the group cannot do without came with it, though its pods are seen one by one.
             queue = Queue(queue.name, replace(queue.spec, closed=False), queue.labels)
         total = held.amounts + Counter(_requests(pod))
-        return self._judged(gang, root, queue, total, _requests(pod), (pod,))
+        return self._judged(gang, root, queue, total, _requests(pod), (pod,), now, of=pod.uid)
 
     def _judged(
         self,
@@ -188,8 +189,21 @@ class LastGate:
         total: Mapping[str, int],
         fresh: Mapping[str, int],
         pods: Iterable[PodRecord],
+        now: int,
+        *,
+        of: str = "",
     ) -> Reason | None:
-        """The rules about an owner that needs `total`, of which `fresh` is not charged yet."""
+        """The rules about an owner that needs `total`, of which `fresh` is not charged yet.
+
+        What was refused for lack of room in a queue that rejects stays refused while the queue, its members, the group
+        and what it needs are the same: changes of other queues and room that comes free are no reason to judge again.
+        """
+        pods = list(pods)
+        members = self._state.permissions.members(queue.name)
+        judged = (queue, members, gang.terms(), sorted(total.items()), sorted(pod.uid for pod in pods))
+        standing = (gang.turned_away or {}).get(of)
+        if standing is not None and standing[0] == judged:
+            return standing[1]
         used: Mapping[str, int] = self._state.charges.queue_used.get(queue.name, {})
         templates = {id(pod.template): (pod.name, pod.template or _NOTHING) for pod in pods if pod.waiting}
         request = Request(
@@ -202,8 +216,14 @@ class LastGate:
         )
         verdict = judge(request)
         if verdict.allowed:
-            verdict = judge(replace(request, needs=fresh, allocated=used))
-        return None if verdict.allowed else refused(verdict, queue, total, fresh, used)
+            at = f"{_moment(now):%H:%M:%S} UTC"
+            verdict = judge(replace(request, needs=fresh, allocated=used, judged_at=at))
+        if verdict.allowed:
+            return None
+        reason = refused(verdict, queue, total, fresh, used)
+        if verdict.code == OVER_QUOTA:
+            gang.turned_away = {**(gang.turned_away or {}), of: (judged, reason)}
+        return reason
 
     def accept(self, gang: GangRecord, now: int, *, runs: bool = False) -> None:
         """The group is in: it and its owner are recorded by their UIDs. What `runs` is taken as it is."""

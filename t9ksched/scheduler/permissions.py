@@ -57,6 +57,10 @@ class Permissions:
         self.changed()
         return True
 
+    def members(self, queue: str) -> Members:
+        """Who may use that queue."""
+        return self._members.get(queue, _NOBODY)
+
     def changed(self) -> None:
         """Something that verdicts rest on changed: a queue, a namespace."""
         self.version += 1

@@ -220,6 +220,8 @@ class GangRecord(msgspec.Struct, eq=False):
     """Why it may not use its queue, as the last gate found."""
     judged: tuple[int, int] = (0, 0)
     """As of which version of the rules, and which of its own changes, the last gate looked at it."""
+    turned_away: dict[str, tuple[object, Reason]] | None = None
+    """Refusals that stand though room comes free, each with what was judged: of itself, or of a member by UID."""
     noted: bool = False
     """Its owner is on record as started."""
     nameless: int = 0

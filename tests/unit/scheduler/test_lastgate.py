@@ -134,6 +134,40 @@ def test_reject_judges_an_owner_once() -> None:
     assert not any(refused for _, refused in told["a2"]), "a pod of an accepted owner waits"
 
 
+def test_a_refusal_for_lack_of_room_stands_until_something_of_its_own_changes() -> None:
+    spec = quota(requests={GPU: "2"}, overQuota="Reject")
+    state = state_with(queues={"q": spec})
+    state.upsert_pod(asking("first", SMALL))
+    state.upsert_pod(asking("second", SMALL))
+    assert len(decide(state)) == 2
+    state.upsert_pod(asking("late", SMALL))
+    state.upsert_group(group("gang", 2))
+    for name in ("a", "b"):
+        state.upsert_pod(pod(name, 1, group="gang"))
+    assert not decide(state)
+    told = reasons(state)
+    assert {str(reason.code) for reason in told} == {"OverQuota"}
+    assert all("when it was judged at " in reason.message and " UTC was 0" in reason.message for reason in told)
+    state.remove_pod("pod-first")
+    state.remove_pod("pod-second")
+    mine = Queue("q", parse_queue_spec(spec))
+
+    other = Queue("other", parse_queue_spec({"closed": True}))
+    for change in (
+        lambda: state.set_queues([mine, other]),
+        lambda: state.set_queues([mine]),
+        lambda: state.permit({"q": Members(everyone=True), "other": Members(users=frozenset({"ann"}))}),
+        lambda: state.group({"ann": frozenset({"team"})}),
+        lambda: state.permissions.changed(),
+    ):
+        change()
+        assert not decide(state)
+        assert [reason.message for reason in reasons(state)] == [reason.message for reason in told]
+    larger = quota(requests={GPU: "3"}, overQuota="Reject")
+    state.set_queues([Queue("q", parse_queue_spec(larger)), other])
+    assert decide(state), "its own queue changed: it is asked again"
+
+
 def test_an_owner_larger_than_the_quota_is_refused_whole() -> None:
     state = state_with(queues={"q": quota(requests={GPU: "2"})})
     with_deployment(state, 3)
