@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from api.auth import Caller
 from api.leader import LeaderAway
-from api.problems import from_kube
+from api.problems import Problem, from_kube
 from api.services import Services
 from api.shapes import FINISHED, TERMINATING
 from t9ksched.kube.errors import ApiError, NotFound
@@ -55,6 +55,14 @@ async def delete_job(services: Services, caller: Caller, resource: Resource, job
         )
     )
     await services.store.jobs.mark_terminating(job["uid"])
+
+
+def not_cancelled(job: Mapping[str, Any]) -> Problem:
+    """The problem of a job whose object the service has no right to delete."""
+    title = job.get("root") or f"{job['kind']}/{job['name']}"
+    message = f"{title} was not submitted here and is not deleted here: the service has no right to"
+    remedy = f"kubectl delete {title} -n {job['namespace']}"
+    return Problem("Conflict", message, remedy=remedy)
 
 
 async def until_noticed(services: Services, resource: Resource, job: Mapping[str, Any]) -> None:

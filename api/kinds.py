@@ -16,9 +16,13 @@ ACCEPTED: Final[dict[str, Resource]] = {
 }
 """Kinds our controllers turn into pods, and those Kubernetes and the scheduler handle by themselves."""
 
+_FOLLOWED: Final = {row.kind: row for row in (resources.DEPLOYMENTS, resources.REPLICASETS, resources.STATEFULSETS)}
+"""Kinds of which the scheduler places the pods: their jobs are shown and decided about, not made or deleted here."""
+_ADDRESSED: Final = ACCEPTED | _FOLLOWED
+
 _SPELLINGS: Final = {
     spelling: name
-    for name, row in ACCEPTED.items()
+    for name, row in _ADDRESSED.items()
     for spelling in (name.lower(), row.plural, f"{row.plural}.{row.group}")
 }
 
@@ -51,11 +55,11 @@ def addressed(kind: str) -> Resource:
     if name is None:
         raise Problem(
             "UnknownKind",
-            f"{kind!r} is no kind of workload; these are {', '.join(sorted(ACCEPTED))}",
+            f"{kind!r} is no kind of workload; these are {', '.join(sorted(_ADDRESSED))}",
             [FieldError("kind", f"{kind!r} is unknown")],
             status=404,
         )
-    return ACCEPTED[name]
+    return _ADDRESSED[name]
 
 
 def owner_of(obj: Mapping[str, Any]) -> tuple[Resource, str] | None:

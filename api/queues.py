@@ -14,7 +14,7 @@ from starlette.responses import Response
 from api.advice import about_queue
 from api.answers import Json, answer, body_of, documented
 from api.auth import Admin, Caller, Manager, Ruler, User, guarded
-from api.cancelling import delete_job
+from api.cancelling import delete_job, not_cancelled
 from api.documents import read_mapping
 from api.kinds import ACCEPTED
 from api.leader import LeaderAway
@@ -155,6 +155,8 @@ async def delete(
             f"the queue {name!r} holds {len(held)} unfinished job{'s' if len(held) > 1 else ''}",
             remedy="drain it and wait until it is empty, or say what becomes of them: jobs=cancel or jobs=keep",
         )
+    if jobs == "cancel" and (foreign := next((job for job in held if job["kind"] not in ACCEPTED), None)) is not None:
+        raise not_cancelled(foreign)
     if jobs == "cancel" and held:
         # Closed first, so that nothing comes in behind the sweep.
         closed = await services.store.queues.edit(name, _closed, expected, by=caller.user)

@@ -16,12 +16,12 @@ from starlette.responses import Response
 from api.advice import about_jobs
 from api.answers import Json, answer, at, body_of, documented
 from api.auth import Actor, Caller, User, guarded
-from api.cancelling import delete_job, until_noticed
+from api.cancelling import delete_job, not_cancelled, until_noticed
 from api.creation import create, left_of, try_out, undone
 from api.documents import parse, read_body
 from api.hiding import Others, name_others
 from api.judging import judge, usable_names
-from api.kinds import addressed, owner_of
+from api.kinds import ACCEPTED, addressed, owner_of
 from api.leader import LeaderAway
 from api.permits import Eyes
 from api.problems import Problem, from_kube, invalid
@@ -219,6 +219,8 @@ async def cancel(namespace: str, kind: str, name: str, services: Given, caller: 
     resource = addressed(kind)
     job, _ = await from_cluster(services, resource, namespace, name)
     await _see(services, caller, job, resource, name)
+    if resource.kind not in ACCEPTED:
+        raise not_cancelled(job)
     if job["kind"] != resource.kind:
         title = f"{job['kind']}/{job['name']}"
         message = f"{resource.kind}/{name} belongs to {title}, whose controller would make it again"
@@ -299,7 +301,15 @@ def not_found(resource: Resource, namespace: str, name: str) -> Problem:
 
 
 async def from_cluster(services: Services, resource: Resource, namespace: str, name: str) -> tuple[Json, Workload]:
-    """The job of an object as the cluster has it; for a PodGroup that a job owns, that job."""
+    """The job of an object as the cluster has it; for a PodGroup that a job owns, that job.
+
+    Kinds that are not submitted here are not read either: their jobs are what the leader tells.
+    """
+    if resource.kind not in ACCEPTED:
+        known = await services.leader.job(namespace, resource.kind, name)
+        if known is None:
+            raise not_found(resource, namespace, name)
+        return known, Workload(resource.kind, resource.api_version, namespace, name, "", "", 0, ())
     try:
         obj = await services.kube.get(resource, name, namespace)
         if resource == PODGROUPS and (above := owner_of(obj)) is not None:

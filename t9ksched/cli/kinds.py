@@ -53,6 +53,8 @@ _SHORT: Final[dict[str, str]] = {
     "genericjob": "GenericJob",
     "deploy": "Deployment",
     "deployment": "Deployment",
+    "rs": "ReplicaSet",
+    "replicaset": "ReplicaSet",
     "sts": "StatefulSet",
     "statefulset": "StatefulSet",
 }

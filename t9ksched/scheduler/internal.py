@@ -126,14 +126,24 @@ class InternalServer:
         return job_view(self._state, identity(pod.gang)[0]), pod
 
     async def _named(self, request: web.Request) -> JobView | None:
-        """The job of that name; for a PodGroup that a job owns, that job."""
+        """The job of that name; for a PodGroup that a job owns, that job; for a Deployment its newest ReplicaSet's."""
         path = request.match_info
         found = await self._index.find(path["namespace"], path["kind"], path["name"])
         if found is None and path["kind"].lower() == "podgroup":
             gang = self._state.gangs.get((path["namespace"], path["name"]))
             if gang is not None and not gang.virtual:
                 return job_view(self._state, identity(gang)[0])
+        if found is None and path["kind"].lower() == "deployment":
+            return self._newest(path["namespace"], path["name"])
         return found
+
+    def _newest(self, namespace: str, name: str) -> JobView | None:
+        """The newest job of a Deployment: that of the ReplicaSet it made last."""
+        owners = self._state.owners
+        deployment = owners.named(namespace, "Deployment", name)
+        below = owners.controllers(deployment.uid) if deployment is not None else ()
+        views = [view for uid in below if (view := job_view(self._state, uid)) is not None]
+        return max(views, key=lambda view: view.created, default=None)
 
     async def _nodes(self, _: web.Request) -> web.Response:
         shapes = (node_shape(self._state, name) for name in sorted(self._state.node_objects))

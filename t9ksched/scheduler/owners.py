@@ -18,7 +18,7 @@ from t9ksched.model.names import SCHEDULER_API, SCHEDULER_NAME
 from t9ksched.model.ordered import OrderedSet
 from t9ksched.model.pod import OwnerReference
 from t9ksched.model.quantity import QuantityError
-from t9ksched.scheduler.records import GangRecord, JobObject
+from t9ksched.scheduler.records import GangRecord, JobObject, nanoseconds
 from t9ksched.workloads.read import read
 
 REPLICATED: Final[tuple[Resource, ...]] = (DEPLOYMENTS, REPLICASETS, STATEFULSETS)
@@ -58,6 +58,8 @@ class Owner(msgspec.Struct, eq=False):
     above: OwnerReference | None
     text: bytes
     """Its spec as JSON."""
+    created: int = 0
+    """Nanoseconds since 1970; 0 if it is not known."""
     _wanted: Wanted | None = None
     _read: bool = False
 
@@ -127,7 +129,16 @@ class Owners:
         if known is not None and known.text == text:
             return
         above = meta.controller
-        owner = Owner(meta.uid, kind.api_version, kind.kind, meta.namespace, meta.name, above, text)
+        owner = Owner(
+            meta.uid,
+            kind.api_version,
+            kind.kind,
+            meta.namespace,
+            meta.name,
+            above,
+            text,
+            nanoseconds(meta.creation_timestamp),
+        )
         self._known[meta.uid] = owner
         if owner.kind == _BETWEEN and above is not None:
             self._below[above.uid][meta.uid] = None
@@ -186,6 +197,12 @@ class Owners:
         if owner is None or (owner.kind not in _REPLICATED) or owner.wanted is None:
             return True
         return living < owner.wanted.replicas
+
+    def named(self, namespace: str, kind: str, name: str) -> Owner | None:
+        """The object of that name, the kind in any case; looks at all, for when somebody asks."""
+        wanted = (namespace, kind.lower(), name)
+        known = self._known.values()
+        return next((one for one in known if (one.namespace, one.kind.lower(), one.name) == wanted), None)
 
     def titled(self, uid: str) -> Owner | None:
         """The object of that UID, if it is followed."""

@@ -76,7 +76,8 @@ def job_view(state: ClusterState, uid: str) -> JobView | None:
         return None
     first = gangs[0]
     _, kind, api_version, name = identity(first)
-    created = first.created if len(gangs) == 1 else min(gang.created for gang in gangs)
+    owner = state.owners.titled(uid)
+    created = (owner.created if owner else 0) or min(gang.created for gang in gangs)
     return JobView(uid, kind, api_version, first.namespace, name, created, None, gangs)
 
 

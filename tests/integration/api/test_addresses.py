@@ -10,12 +10,13 @@ import pytest
 from api import Services, create_app
 from api.leader import HttpLeader
 from api.server import Server, listen
-from t9ksched.kube.resources import PODGROUPS
+from t9ksched.kube.resources import PODGROUPS, PODS
 from t9ksched.kube.rights import API
 from t9ksched.store.store import Store
 from tests.integration.api.test_cancelling import shown
 from tests.integration.scheduler.conftest import Start
 from tests.integration.scheduler.test_endings import controllers, failing
+from tests.integration.scheduler.test_owners import deployment, pods_of
 from tests.integration.world import PATIENCE, World
 from tests.unit.api.world import Client
 from tests.unit.workloads.builders import mpi_v2, pytorch
@@ -95,3 +96,52 @@ async def test_the_group_of_a_waiting_job_tells_its_reasons(
         assert "job-held" in happened
         listed = (await rest("GET", f"{group}/history")).body["items"]
         assert [event["event"] for event in listed] == happened
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
+async def test_what_kubernetes_makes_pods_of_is_addressed(
+    world: World, start: Start, queue: str, rest: Client, kind: str
+) -> None:
+    await world.play(1, 8)
+    async with start():
+        made = await world.create(deployment(world, "web", queue, kind=kind))
+        running = await pods_of(world, 2)
+        address = f"{JOBS}/{world.namespace}/{kind}/web"
+        job = await shown(rest, address, lambda job: job["phase"] == "Running")
+        (listed,) = (await rest("GET", f"{JOBS}?namespace={world.namespace}")).body["items"]
+        assert listed["uid"] == job["uid"]
+        own = f"{JOBS}/{world.namespace}/{listed['kind']}/{listed['name']}"
+        for door in (address, address.lower(), own):
+            assert (await rest("GET", door)).body["uid"] == job["uid"]
+            assert (await rest("GET", f"{door}/explanation")).body["verdict"] == "Placed"
+            assert (await rest("GET", f"{door}/history")).status == 200
+            assert (await rest("POST", f"{door}/actions/hold")).body["code"] == "Conflict"
+            refused = await rest("DELETE", door)
+            assert (refused.status, f"kubectl delete {kind}/web" in refused.body["remedy"]) == (409, True)
+        assert (await rest("GET", f"{JOBS}/{world.namespace}/{kind}/nope")).status == 404
+        for name in running.values():
+            await world.client.delete(PODS, name, world.namespace, grace=0)
+        async with asyncio.timeout(PATIENCE):
+            while running.keys() & (await pods_of(world, 2)).keys():  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        assert job["submittedAt"] >= made["metadata"]["creationTimestamp"]
+        later = await shown(rest, address, lambda job: job["phase"] == "Running")
+        assert later["submittedAt"] == job["submittedAt"]
+        assert (await rest("DELETE", f"/apis/v1/admin/queues/{queue}?jobs=cancel")).status == 409
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
+async def test_what_kubernetes_makes_pods_of_is_held_and_released(
+    world: World, start: Start, queue: str, rest: Client, kind: str
+) -> None:
+    await world.play(1, 1)
+    async with start():
+        made = deployment(world, "web", queue, replicas=1, kind=kind)
+        made["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = "2"
+        await world.create(made)
+        address = f"{JOBS}/{world.namespace}/{kind}/web"
+        for action, code in (("hold", "SchedulingGated"), ("release", "NeverFits")):
+            await shown(rest, address, lambda job: job["reason"])
+            assert (await rest("POST", f"{address}/actions/{action}")).status == 200
+            told = await shown(rest, address, lambda job, code=code: (job["reason"] or {}).get("code") == code)
+            assert told.get("held", False) is (action == "hold")
