@@ -25,6 +25,7 @@ class Terminated(msgspec.Struct, gc=False, rename="camel"):
     signal: int | None = None
     reason: str | None = None
     message: str | None = None
+    finished_at: str | None = None
 
 
 class ContainerState(msgspec.Struct, gc=False):

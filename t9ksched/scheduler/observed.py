@@ -221,6 +221,8 @@ class Observed:
                 log.warning("bound elsewhere", pod=record.key, assumed=record.assumed, bound=record.node)
             record.assumed = ""
             self.holds.pop(uid, None)
+        if record.finished and record.ours:
+            record.ended = nanoseconds(pod.status.ended_at)
         if record.phase == "Failed" and was[0] != "Failed" and record.ours:
             ending = pod.status.ending
             record.ending = ending.how + ending.last_words

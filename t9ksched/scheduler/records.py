@@ -137,6 +137,8 @@ class PodRecord(msgspec.Struct, eq=False):
     refusals: int = 0
     evicted: bool = False
     """A scheduler takes its place away."""
+    ended: int = 0
+    """When its last container ended, in nanoseconds since the epoch; 0 until it has, and where no container says so."""
     ending: str = ""
     """How it failed, for people; empty unless it did."""
 

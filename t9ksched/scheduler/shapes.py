@@ -183,6 +183,8 @@ def job_shape(view: JobView, state: ClusterState) -> Json:
     record, now = view.record, phase(view, state)
     limited = why_ended(state, view.uid)
     ended = state.clocks.by_job[view.uid].run.ended_at if limited is not None and not waiting else 0
+    if not ended and now in FINISHED:
+        ended = max((pod.ended for pod in pods), default=0)
     bound, cards, lost, started = 0, 0, 0, 0
     counts = dict.fromkeys(("Running", *FINISHED), 0)
     root = state.owners.root(first) if first and first.owner else None
@@ -228,7 +230,7 @@ def job_shape(view: JobView, state: ClusterState) -> Json:
         "gpus": cards,
         "submittedAt": timestamp(view.created),
         "startedAt": timestamp(started),
-        "finishedAt": timestamp(record.finished if record else ended if now == "Failed" else 0),
+        "finishedAt": timestamp(record.finished if record else ended if now in FINISHED else 0),
         "position": waiting.position if waiting else None,
         "reason": _reason(view, now, waiting, limited),
         "expectedStart": None,

@@ -139,6 +139,13 @@ async def test_a_failed_batch_job(world: World, start: Start, queue: str) -> Non
         assert "ended with exit code 7" in job["reason"]["message"]
 
 
+async def last_end(world: World, *names: str) -> str:
+    """When the last container of these pods ended."""
+    pods = [await world.client.get(PODS, name, world.namespace) for name in names]
+    ends = [each["state"]["terminated"]["finishedAt"] for pod in pods for each in pod["status"]["containerStatuses"]]
+    return str(max(ends))
+
+
 @pytest.mark.cluster
 async def test_failed_pods_and_groups_by_hand(world: World, start: Start, queue: str) -> None:
     await world.play(1, 8)
@@ -148,6 +155,7 @@ async def test_failed_pods_and_groups_by_hand(world: World, start: Start, queue:
         job = await shown(service, world, "Pod/alone", lambda job: job["phase"] == "Failed")
         assert job["reason"] == {"code": "PodFailed", "message": "pod alone ended with exit code 137 (SIGKILL)"}
         assert (job["gpus"], job["members"]["failed"]) == (2, 1)
+        assert job["startedAt"] <= job["finishedAt"]
         await world.create(world.group("pair", 2, queue))
         for index in (0, 1):
             dying = {"annotations": {RUN: "0.2", EXIT: str(index)}, "restartPolicy": "Never"}
@@ -155,6 +163,13 @@ async def test_failed_pods_and_groups_by_hand(world: World, start: Start, queue:
         job = await shown(service, world, "PodGroup/pair", lambda job: job["phase"] == "Failed")
         assert job["reason"]["message"] == "pod pair-1 ended with exit code 1"
         assert (job["gpus"], job["members"]["total"]) == (2, 2)
+        assert job["finishedAt"] == await last_end(world, "pair-0", "pair-1")
+        await world.create(world.pod("done", 1, queue=queue, annotations={RUN: "0.2"}, restartPolicy="Never"))
+        job = await shown(service, world, "Pod/done", lambda job: job["phase"] == "Succeeded")
+        assert job["finishedAt"] == await last_end(world, "done")
+    async with start() as service:
+        again = await shown(service, world, "Pod/done", lambda job: job["phase"] == "Succeeded")
+        assert again["finishedAt"] == job["finishedAt"]
 
 
 @pytest.mark.cluster
