@@ -237,6 +237,8 @@ def limit_text(text: str | None, path: str = "timeLimit") -> str | None:
         Problem: it cannot be read.
     """
     if text is not None:
+        if not text.strip():
+            raise invalid([FieldError(path, "is empty: name a duration such as 4h or 1h30m, or 0 for no limit")])
         try:
             limit_seconds(text)
         except ValueError as error:

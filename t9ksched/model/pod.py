@@ -137,7 +137,7 @@ class PodStatus(msgspec.Struct, gc=False, rename="camel"):
 
     @property
     def ended_at(self) -> str:
-        """When the last of its containers ended, as the kubelet says; empty if none did. To be asked of one that ended."""
+        """When the last of its containers ended, as the kubelet says; empty if none did."""
         containers = (*(self.init_container_statuses or ()), *(self.container_statuses or ()))
         ends = (each.state.terminated for each in containers if each.state is not None)
         return max((end.finished_at for end in ends if end is not None and end.finished_at), default="")

@@ -131,6 +131,13 @@ def _remake_disrupted(seen: Record, pod: Object, now: datetime) -> Fate:
     return Fate(seen, "keep" if wait else "delete", wait=wait or None, event=event)
 
 
+def _used_up(limit: int | None) -> str:
+    """That a replica type may not be restarted any more, in words."""
+    if not limit:
+        return "its type is not restarted (its limit is 0)"
+    return "the 1 restart of its type is used up" if limit == 1 else f"the {limit} restarts of its type are used up"
+
+
 def _restart(seen: Record, pod: Object, policy: RestartPolicy, left: Allowance, now: datetime) -> Fate:
     code, ending = phase.exit_code(pod), phase.ending(pod)
     how, said = f"pod {name_of(pod)} {ending.how}", ending.last_words
@@ -139,7 +146,7 @@ def _restart(seen: Record, pod: Object, policy: RestartPolicy, left: Allowance, 
         if not _retryable(policy, code):
             return Fate(seen, lost=f"{how}, and its restart policy is {policy.policy}", last_words=said)
         if left.own is not None and left.own <= 0:
-            return Fate(seen, lost=f"{how}, and the {policy.limit} restarts of its type are used up", last_words=said)
+            return Fate(seen, lost=f"{how}, and {_used_up(policy.limit)}", last_words=said)
         if left.shared is not None and left.shared <= 0:
             return Fate(seen, lost=f"{how}, and the job's restarts are used up", last_words=said, exhausted=True)
         seen = replace(seen, restarts=seen.restarts + 1, last_failed=seen.uid)

@@ -12,16 +12,16 @@ def test_what_get_prints_can_be_applied(up: Up, tmp_path: Path) -> None:
         for output in ("table", "json"):
             file = tmp_path / f"{output}.yaml"
             file.write_text(up.must("queues", "get", "round", "-o", output))
-            assert up.must("queues", "apply", "-f", str(file)) == "1 queues are as the files say\n"
+            assert up.must("queues", "apply", "-f", str(file)) == "1 queue is as the file says\n"
         listed = tmp_path / "all.json"
         listed.write_text(up.must("queues", "list", "-o", "json"))
-        assert "are as the files say" in up.must("queues", "apply", "-f", str(listed))
+        assert "as the file" in up.must("queues", "apply", "-f", str(listed))
         file = tmp_path / "spelt.yaml"
         file.write_text(
             "name: round\nspec: {closed: false, preemptible: true, overQuota: Wait, maxDuration: '',"
             " quota: {requests: {cpu: 2}}, ordering: BestEffort}\n"
         )
-        assert "are as the files say" in up.must("queues", "apply", "-f", str(file)), "defaults are no change"
+        assert "as the file" in up.must("queues", "apply", "-f", str(file)), "defaults are no change"
         file.write_text("name: round\nspec: {closed: false, quota: {requests: {cpu: 2}}, priority: 7}\n")
         told = up.must("queues", "apply", "-f", str(file), "--dry-run")
         changed = [line.strip() for line in told.splitlines() if line.strip().startswith(("+", "-"))]

@@ -61,7 +61,8 @@ def apply(
     for change in changes:
         _show(change, out)
     if not changes:
-        out.print(f"{len(wanted)} queues are as the files say")
+        one = len(wanted) == 1
+        out.print(f"{len(wanted)} {'queue is' if one else 'queues are'} as the {'file says' if one else 'files say'}")
         return
     failures = [] if dry_run else [text for change in changes if (text := _carry_out(client, change))]
     counts = {verb: sum(change.verb == verb for change in changes) for verb in ("create", "change", "delete")}

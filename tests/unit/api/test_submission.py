@@ -133,6 +133,8 @@ class TestAccepted:
         assert obj["metadata"]["annotations"][LIMIT] == "90m"
         (accepted,) = await world.store.acceptances.all()
         assert accepted.time_limit_seconds == 5400
+        empty = await world.user("POST", f"{WORKLOADS}?timeLimit=", pytorch("other"))
+        assert (empty.status, empty.paths) == (422, ["timeLimit"])
         refused = await world.user("POST", f"{WORKLOADS}?timeLimit=1.5h", pytorch("other"))
         assert (refused.body["code"], refused.paths) == ("InvalidField", ["timeLimit"])
 

@@ -59,7 +59,7 @@ def test_creates_changes_and_prunes(run, service: Service, tmp_path: Path) -> No
 def test_a_queue_as_the_files_say_is_left_alone(run, service: Service, tmp_path: Path) -> None:
     (tmp_path / "old.yaml").write_text("name: old\nspec: {priority: 1}\n")
     code, out, _ = run("queues", "apply", "-f", str(tmp_path))
-    assert (code, out, sent(service)) == (0, "1 queues are as the files say\n", [])
+    assert (code, out, sent(service)) == (0, "1 queue is as the file says\n", [])
     (tmp_path / "old.yaml").write_text("name: old\nspec: {priority: 1}\nmembers: {users: [bob]}\n")
     assert "+  - bob" in run("queues", "apply", "-f", str(tmp_path), "--dry-run")[1]
 

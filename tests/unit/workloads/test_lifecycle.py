@@ -426,6 +426,15 @@ def test_a_failed_worker_fails_the_job() -> None:
     assert world.status["phase"] == "Failed"
 
 
+def test_a_type_that_is_not_restarted_says_so() -> None:
+    world = started(mpi_v2(worker={"restartPolicy": {"policy": "OnFailure", "limit": 0}}))
+    world.set_phase(next(name for name in world.pods() if "worker" in name), "Failed", 1)
+    world.settle()
+    told = " ".join(event.message for event in world.events)
+    assert "and its type is not restarted (its limit is 0)" in told
+    assert "the 0 restarts" not in told
+
+
 def test_restart_limits_count_by_type() -> None:
     world = started(mpi_v2(worker={"restartPolicy": {"policy": "OnFailure", "limit": 1}}))
     world.set_phase("walk-worker-0", "Failed", 1)
