@@ -25,7 +25,7 @@ def test_each_example_from_submission_to_the_end(up: Up, file: str, name: str, c
     assert running["queue"] in ("a100", "a40")
     assert until(lambda: up.held() == cards, f"{cards} cards")
     listed = json.loads(up.must("jobs", "-o", "json"))
-    (job,) = [job for job in listed if (job["kind"], job["name"]) == (running["kind"], running["name"])]
+    (job,) = [job for job in listed["items"] if (job["kind"], job["name"]) == (running["kind"], running["name"])]
     assert job["gpus"] == cards
     assert job["members"]["running"] >= job["members"]["min"] > 0
     explained = json.loads(up.must("explain", name, "-o", "json"))
@@ -83,7 +83,7 @@ def test_a_job_without_a_scheduler_block_is_left_to_the_default_scheduler(up: Up
     (pod,) = [pod for pod in up.pods() if pod["metadata"]["name"] == "nobodys"]
     assert pod["spec"]["schedulerName"] == "default-scheduler"
     queues = json.loads(up.must("queues", "list", "-o", "json"))
-    assert not any((queue["status"]["allocated"] or {}).get("nvidia.com/gpu", "0") != "0" for queue in queues)
+    assert not any((queue["status"]["allocated"] or {}).get("nvidia.com/gpu", "0") != "0" for queue in queues["items"])
     up.must("cancel", "pod/nobodys", "--yes")
     assert until(lambda: up.held() == 0, "free cards")
 

@@ -18,7 +18,7 @@ def test_a_kill_loses_nothing_and_disturbs_nobody(tmp_path: Path) -> None:
         first.must("submit", "-f", str(EXAMPLES / "pytorch.yaml"))
         first.must("wait", "pj/resnet", "--for", "running", "--timeout", "60s")
         before = {pod["metadata"]["uid"]: _placed(pod) for pod in first.pods()}
-        recorded = json.loads(first.must("jobs", "-o", "json"))
+        recorded = json.loads(first.must("jobs", "-o", "json"))["items"]
     finally:
         first.kill()
 
@@ -29,7 +29,7 @@ def test_a_kill_loses_nothing_and_disturbs_nobody(tmp_path: Path) -> None:
         assert (after["spec"], after["name"]) == (body["spec"], "a100")
         assert second.cli("queues", "list", "--token", secret).code == 0
         assert {pod["metadata"]["uid"]: _placed(pod) for pod in second.pods()} == before
-        (job,) = json.loads(second.must("jobs", "-o", "json"))
+        (job,) = json.loads(second.must("jobs", "-o", "json"))["items"]
         for field in ("uid", "queue", "priority", "submitter", "submittedAt", "startedAt", "phase"):
             assert job[field] == recorded[0][field], field
         second.must("submit", "-f", str(EXAMPLES / "notebook.yaml"))

@@ -84,7 +84,7 @@ class Life:
 
     def settled(self, up: Up) -> bool:
         """Whether every job runs as a whole, or waits as a whole and says why."""
-        told = {entry["name"]: entry for entry in json.loads(up.must("jobs", "-o", "json"))}
+        told = {entry["name"]: entry for entry in json.loads(up.must("jobs", "-o", "json"))["items"]}
         if not self.asked.keys() <= told.keys():
             return False
         for name, size in self.asked.items():

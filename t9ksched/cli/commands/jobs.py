@@ -35,7 +35,7 @@ def jobs(
     answer = service().get("/apis/v1/workloads", namespace=namespace, queue=queue)
     items = answer["items"]
     if output is Output.json:
-        print_json(items)
+        print_json(answer)
     elif not items:
         where = " in " + " and ".join(
             f"{what} {name}" for what, name in (("queue", queue), ("namespace", namespace)) if name

@@ -118,9 +118,16 @@ def _documents(file: Path, faults: list[str]) -> Iterator[tuple[str, Any]]:
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         faults.append(f"{file}: cannot be read: {' '.join(str(error).split())}")
         return
-    documents = [one for document in documents for one in (document if isinstance(document, list) else [document])]
+    documents = [one for document in documents for one in _queues_of(document)]
     for index, document in enumerate(documents):
         yield (f"{file}[{index}]" if len(documents) > 1 else str(file)), document
+
+
+def _queues_of(document: Any) -> list[Any]:
+    """The queues of one document: one queue, a list of them, or `{items: […]}` as `queues list -o json` prints it."""
+    if isinstance(document, dict) and isinstance(document.get("items"), list):
+        document = document["items"]
+    return document if isinstance(document, list) else [document]
 
 
 def _canonical(raw: Any, where: str, faults: list[str]) -> Json | None:

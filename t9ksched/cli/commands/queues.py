@@ -50,7 +50,7 @@ def list_(
     answer = service().get("/apis/v1/queues")
     items = answer["items"]
     if output is Output.json:
-        print_json(items)
+        print_json(answer)
         return
     columns = ("QUEUE", "PRIORITY", "STATE", "HELD OF QUOTA", "PODS", "GROUPS")
     print_table(console(), table(columns, [_row(queue) for queue in items], right=("PRIORITY", "PODS", "GROUPS")))

@@ -31,10 +31,14 @@ def test_a_list_as_json_and_as_a_table(
         "spec": {"priority": 10, "quota": {"requests": {"nvidia.com/gpu": "32"}}},
         "status": {"allocated": {"nvidia.com/gpu": "16"}, "pods": {"running": 4}, "podGroups": {"total": 1}},
     }
-    service.answers["GET /apis/v1/queues"] = (200, {"items": [queue]})
+    stop = {"what": "preemption", "by": "ann", "since": "2026-01-01T00:00:00Z", "until": None, "why": ""}
+    document = {"items": [queue], "stopped": [stop]}
+    service.answers["GET /apis/v1/queues"] = service.answers["GET /apis/v1/workloads"] = (200, document)
     where = ("--server", service.url, "--token", "t")
     assert _run(monkeypatch, "queues", "list", "-o", "json", *where) == 0
-    assert json.loads(capsys.readouterr().out) == [queue]
+    assert json.loads(capsys.readouterr().out) == document
+    assert _run(monkeypatch, "jobs", "-o", "json", *where) == 0
+    assert json.loads(capsys.readouterr().out) == document
     assert _run(monkeypatch, "queues", "list", *where) == 0
     table = capsys.readouterr().out.splitlines()
     assert table[0].split() == ["QUEUE", "PRIORITY", "STATE", "HELD", "OF", "QUOTA", "PODS", "GROUPS"]

@@ -145,3 +145,23 @@ def test_usage(run, service: Service) -> None:
         "queue,model,gpuHours,heldHours,jobs",
         *["a,A100,8.0,0.5,2"] * 2,
     ]
+
+
+@pytest.mark.parametrize("bare", [True, False])
+def test_a_list_of_queues_can_be_applied(run, service: Service, tmp_path: Path, bare: bool) -> None:
+    queues = [{"name": "old", "spec": {"priority": 1}}, {"name": "new", "spec": {"priority": 2}}]
+    file = tmp_path / "all.json"
+    file.write_text(json.dumps(queues if bare else {"items": queues, "stopped": []}))
+    code, out, _ = run("queues", "apply", "-f", str(file))
+    assert code == 0
+    assert "create queue new" in out
+    assert sent(service) == [("POST", ADMIN)]
+
+
+def test_a_fault_in_a_list_is_told_with_its_place(run, service: Service, tmp_path: Path) -> None:
+    file = tmp_path / "all.json"
+    file.write_text(json.dumps({"items": [{"name": "new"}, {"name": "Bad Name"}], "stopped": []}))
+    code, _, err = run("queues", "apply", "-f", str(file))
+    assert code == 1
+    assert "all.json[1]" in err.replace("\n", "")
+    assert sent(service) == []
