@@ -8,10 +8,13 @@ import pytest
 
 from t9ksched.engine.nodes import NodeTable
 from t9ksched.model.podgroup import PodGroupSpec
+from t9ksched.model.queue import parse_queue_spec
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler import status as module
 from t9ksched.scheduler.charges import Charges
 from t9ksched.scheduler.groupstatus import group_status
+from t9ksched.scheduler.projection import PROJECTED_ANNOTATION, Projection, fingerprint
+from t9ksched.scheduler.queuestatus import QueueStatuses
 from t9ksched.scheduler.records import GangRecord, PodRecord
 from t9ksched.scheduler.status import Due, StatusWriter
 from tests.unit.scheduler.test_state import group, pod, state_with
@@ -151,3 +154,36 @@ async def test_statuses_make_way_when_bindings_begin(monkeypatch: pytest.MonkeyP
 async def turns() -> None:
     for _ in range(50):
         await asyncio.sleep(0)
+
+
+async def test_an_edit_of_a_queue_object_does_not_wait_for_the_pace_of_statuses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    state, written = state_with(queues={"q": {}}), list[str]()
+
+    async def write(name: str) -> None:
+        written.append(name)
+
+    statuses = QueueStatuses(state, lambda: "t")
+    projection = Projection(None, None, state, None, statuses, None)  # type: ignore[arg-type]
+    writer = StatusWriter(Port(), state, write, lambda: "t", groups=False)  # type: ignore[arg-type]
+    monkeypatch.setattr(writer, "_queues", Due(3600.0))
+    writing = asyncio.create_task(writer.run())
+
+    async def seen(priority: int, note: str = "") -> int:
+        """How many writes there were after the watch showed the queue so, as we projected it with priority 1."""
+        marks = {PROJECTED_ANNOTATION: fingerprint(parse_queue_spec({"priority": 1})), "note": note}
+        projection.upsert({"metadata": {"name": "q", "annotations": marks}, "spec": {"priority": priority}})
+        writer.wake()
+        await turns()
+        return len(written)
+
+    try:
+        first = await seen(1)
+        assert first == 1
+        assert await seen(1, "other") == 1, "what is as projected keeps the pace"
+        assert await seen(7) == 2, "an edit acts at once, though the queue was written a moment ago"
+        assert await seen(8) == 3
+        assert await seen(1) == 3
+    finally:
+        writing.cancel()
