@@ -1,0 +1,58 @@
+"""What is edited after acceptance does not count: an event says so once, and the explanation as long as it is so."""
+
+from typing import Any
+
+from t9ksched.kube.resources import EVENTS, PODGROUPS, PODS
+from t9ksched.model import names
+from t9ksched.store.store import Store
+from tests.integration.scheduler.conftest import Start
+from tests.integration.scheduler.test_endings import ask
+from tests.integration.world import World
+
+
+async def ignored(world: World, about: str) -> list[Any]:
+    """The events that say so of one object."""
+    events = (await world.client.list(EVENTS, world.namespace)).items
+    return [
+        event
+        for event in events
+        if event["reason"] == names.EVENT_EDIT_IGNORED and event["involvedObject"]["name"] == about
+    ]
+
+
+async def test_an_edit_that_does_not_count_is_told_once(world: World, start: Start, queue: str, store: Store) -> None:
+    await world.play(1, 8)
+    other = f"{world.run}-other"
+    await store.queues.create(other, {}, world.queue_spec, {"everyone": True})
+    async with start() as service:
+        await world.gang("g", 2, 1, queue)
+        await world.create(world.pod("alone", 1, queue=queue))
+        await world.running("g-0", "g-1", "alone")
+
+        async def edit(about: str) -> list[str]:
+            """What is told of the job after its queue was edited, and something else of it twice."""
+            res, body = (
+                (PODGROUPS, {"spec": {"queue": other}})
+                if about == "g"
+                else (PODS, {"metadata": {"labels": {names.QUEUE_LABEL: other}}})
+            )
+            await world.client.patch(res, about, world.namespace, body)
+            for value in ("1", "2"):
+                note = {"metadata": {"labels": {"note": value}, "annotations": {"note": value}}}
+                await world.client.patch(res, about, world.namespace, note)
+            event = await world.event(names.EVENT_EDIT_IGNORED, about)
+            assert event["type"] == "Warning"
+            assert f"accepted in {queue!r} and stays there" in event["message"]
+            explained = await ask(service, world, f"{res.kind}/{about}/explanation")
+            return [warning["message"] for warning in explained["warnings"]]
+
+        for about in ("g", "alone"):
+            (told,) = await edit(about)
+            assert f"accepted in {queue!r} and stays there" in told
+        # The events of another object that was edited later are written: nothing of the first is under way.
+        await world.create(world.pod("last", 1, queue=queue))
+        await world.running("last")
+        await edit("last")
+        for about in ("g", "alone"):
+            (event,) = await ignored(world, about)
+            assert event.get("count", 1) == 1, event
