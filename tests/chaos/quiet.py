@@ -247,8 +247,8 @@ class Scene:
         await asyncio.sleep(25)
         if any(found["spec"].get("nodeName") for found in fresh.pods(world)):
             witness.say("a new group was started while the database was away")
-        if not all(found["spec"].get("nodeName") for found in known.pods(world)):
-            witness.say("a group that was accepted before waits although the room is free")
+        if any(found["spec"].get("nodeName") for found in known.pods(world)):
+            witness.say("cards of nodes that honour indices were given while they could not be put on record")
         group = witness.groups.get("default/fresh", {})
         conditions = (group.get("status") or {}).get("conditions") or ()
         if "DatabaseAway" not in [one.get("reason") for one in conditions]:
