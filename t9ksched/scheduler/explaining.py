@@ -130,9 +130,6 @@ def _not_judged_yet(gangs: Iterable[GangRecord]) -> Reason:
     if not any(gang.members for gang in gangs):
         message = "no pod of it exists yet: its controller has not made any"
         return Reason(Code.GANG_INCOMPLETE, message, unblocks=("its controller makes its pods",))
-    if any(gang.nameless for gang in gangs):
-        message = "who submitted it is not on record yet"
-        return Reason(Code.SUBMITTER_UNKNOWN, message, unblocks=("the service records who submitted it",))
     message = "it has only just come: it is judged in the next cycle"
     return Reason(Code.GANG_INCOMPLETE, message, unblocks=("the scheduler judges it, a moment from now",))
 

@@ -157,7 +157,7 @@ async def test_an_unknown_and_a_closed_queue_keep_their_pods_waiting_with_the_re
     async with start():
         await world.create(world.pod("lost", 1, queue="no-such-queue"), world.pod("late", 1, queue=queue))
         assert "no-such-queue" in (await world.event("Waiting", "lost"))["message"]
-        assert "closed" in (await world.event("Waiting", "late"))["message"]
+        assert "closed" in (await world.event("Refused", "late"))["message"]
         await store.queues.edit(queue, lambda old: (old.labels, old.spec | {"closed": False}))
         await world.running("late")
         assert set(await world.bound()) == {"late"}
