@@ -50,6 +50,12 @@ def members(*indices: int) -> list[str]:
     return [f"net-worker-{at}" for at in indices]
 
 
+async def ends(world: World, name: str) -> None:
+    """The pod ends well and is gone: nobody comes back to its room."""
+    await world.client.patch(PODS, name, world.namespace, {"status": {"phase": "Succeeded"}}, subresource="status")
+    await world.client.delete(PODS, name, world.namespace, grace=0)
+
+
 async def test_a_job_grows_shrinks_for_a_waiting_minimum_and_grows_again(
     world: World, start: Start, store: Store
 ) -> None:
@@ -70,9 +76,9 @@ async def test_a_job_grows_shrinks_for_a_waiting_minimum_and_grows_again(
         await world.gang("third", 1, 1, queue)
         await world.event(names.EVENT_WAITING, "third")
         assert set(await world.bound()) == {*members(0, 1), "other-0", "other-1"}, "nobody goes below his minimum"
-        await world.client.delete(PODS, "third-0", world.namespace, grace=0)
+        await ends(world, "third-0")
         for pod in ("other-0", "other-1"):
-            await world.client.delete(PODS, pod, world.namespace, grace=0)
+            await ends(world, pod)
         await world.client.delete(PODGROUPS, "other", world.namespace)
         after = await world.running(*members(0, 1, 2, 3))
         assert [pod["metadata"]["uid"] for pod in after[:2]] == [pod["metadata"]["uid"] for pod in before[:2]]
@@ -88,7 +94,7 @@ async def test_a_job_starts_at_its_minimum_and_takes_room_as_it_comes(world: Wor
         await submit(world, queue, 2, 4)
         await world.running(*members(0, 1))
         assert len(await world.bound()) == 3
-        await world.client.delete(PODS, "first-0", world.namespace, grace=0)
+        await ends(world, "first-0")
         await world.running(*members(2, 3))
         fewer = {"spec": {"elastic": {"expectedReplicas": 3}}}
         await world.client.patch(PYTORCHTRAININGJOBS, "net", world.namespace, fewer)
@@ -119,6 +125,6 @@ async def test_who_may_pass_a_blocked_gang(
         told = await world.event(names.EVENT_WAITING, "small")
         assert "keeps strict order: position 1 waits for room" in told["message"]
         assert set(await world.bound()) == {"runs-0"}
-        await world.client.delete(PODS, "runs-0", world.namespace, grace=0)
+        await ends(world, "runs-0")
         await world.running("large-0")
         assert "small-0" not in await world.bound()
