@@ -15,15 +15,18 @@ from t9ksched.model.hold import VICTIMS, Hold
 from t9ksched.model.podclass import PodClass
 from t9ksched.store import Store, history
 from t9ksched.store.acceptances import Acceptance
+from t9ksched.store.bindings import CardBinding, Cards
 from t9ksched.store.controls import SCHEDULING, Stop
 from t9ksched.store.errors import RevisionChanged, StoreError
 from t9ksched.store.history import Event
 from t9ksched.store.jobs import JobRecord
+from t9ksched.store.runs import Run
 from t9ksched.store.tables import metadata
 from tests.acceptance.conftest import run
 from tests.postgresql import PostgreSQL, postgresql
 
 NOW = datetime(2031, 5, 6, 7, 8, 9, tzinfo=UTC)
+CARDS: Cards = [("main", "nvidia.com/gpu", (0, 3))]
 Picture = dict[str, list[tuple[Any, ...]]]
 
 
@@ -65,6 +68,10 @@ async def furnish(store: Store) -> dict[str, str]:
     await store.stops.stop(Stop(SCHEDULING, NOW + timedelta(days=9999), "admin", NOW, "new switches"))
     room = PodClass(requests=(("pods", 1),))
     await store.promises.put([Hold("u1", "n1", room, rank=10, since=10**18, until=2 * 10**18, why=VICTIMS)])
+    cards = CardBinding(pod_uid="u2", namespace="default", name="q", node="n1", cards=CARDS, honoured=True, at=NOW)
+    await store.bindings.put([cards])
+    await store.runs.put([Run(uid="u1", bound_at=10**18, ran_at=10**18, limit=60)])
+    await store.repeats.begin("ann", "key", "request", datetime.now(UTC))
     await store.instances.lead("http://10.0.0.1:1", "first")
     await store.meta.set("key", {"z": 1, "a": [True, None]})
     return secrets

@@ -116,7 +116,8 @@ async def test_while_it_is_in_progress(world: World, replica: Client, monkeypatc
     assert (meanwhile.status, meanwhile.body["code"]) == (409, "Conflict")
     assert "in progress" in meanwhile.body["detail"]
     assert 1 <= int(meanwhile.headers["Retry-After"]) <= 5
-    assert (await replica("POST", JOBS, pytorch(), Idempotency_Key="k")).body == (await first).body
+    answered = await first
+    assert (await replica("POST", JOBS, pytorch(), Idempotency_Key="k")).body == answered.body
 
 
 class TestCrash:
