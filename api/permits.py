@@ -26,7 +26,7 @@ def rules_of(record: QueueRecord) -> tuple[Queue, Members]:
         if len(_parsed) >= _MOST_PARSED:
             _parsed.clear()
         _parsed[key] = (
-            Queue(record.name, parse_queue_spec(record.spec), record.labels),
+            Queue(record.name, parse_queue_spec(record.spec), record.labels, record.draining),
             parse_members(record.members),
         )
     return _parsed[key]

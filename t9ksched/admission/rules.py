@@ -46,12 +46,21 @@ def queue_exists(request: Request) -> Verdict:
 
 
 def queue_open(request: Request) -> Verdict:
-    """The queue takes new workloads."""
-    if request.queue is None or not request.queue.spec.closed:
+    """The queue takes new workloads: it is neither closed nor draining."""
+    queue = request.queue
+    if queue is None or not (queue.spec.closed or queue.draining):
         return ALLOWED
-    message = f"the queue {request.queue.name!r} is closed: it takes no new workloads; those already in it go on"
-    fault = FieldError(request.queue_path, message)
-    return refuse(QUEUE_CLOSED, message, [fault], "use another queue, or ask an administrator to open this one")
+    message = f"the queue {queue.name!r} is closed: it takes no new workloads; those already in it go on"
+    remedy = "use another queue, or ask an administrator to open this one"
+    if queue.draining:
+        message = (
+            f"the queue {queue.name!r} is draining: it takes no new workloads and starts none that wait; those that run"
+            " go on"
+        )
+        remedy = (
+            "use another queue: this one is being emptied, and takes workloads again once an administrator opens it"
+        )
+    return refuse(QUEUE_CLOSED, message, [FieldError(request.queue_path, message)], remedy)
 
 
 def requests_declared(request: Request) -> Verdict:

@@ -54,8 +54,17 @@ def queue_not_found(name: str) -> Reason:
     )
 
 
-def queue_closed(name: str) -> Reason:
-    """The queue takes no new gangs."""
+def queue_closed(name: str, *, draining: bool = False) -> Reason:
+    """The queue takes no new gangs; one that is draining starts none that it took either."""
+    if draining:
+        return Reason(
+            Code.QUEUE_CLOSED,
+            f"queue {name!r} is draining: it takes nothing new and starts nothing that waits in it",
+            unblocks=(
+                "submit it again to another queue",
+                f"an administrator opens queue {name!r}, which ends the draining",
+            ),
+        )
     return Reason(
         Code.QUEUE_CLOSED,
         f"queue {name!r} is closed and takes nothing new",

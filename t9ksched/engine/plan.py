@@ -157,9 +157,10 @@ class Planner:
         cycle = self._cycle
         cycle.stats.judged += 1
         cycle.refills.open(gang)
-        spec = cycle.view.queues[gang.queue].spec
+        queue = cycle.view.queues[gang.queue]
+        spec = queue.spec
         if spec.closed and not (gang.accepted or gang.ran or gang.placed):
-            self._wait(gang, (explain.queue_closed(gang.queue),))
+            self._wait(gang, (explain.queue_closed(gang.queue, draining=queue.draining),))
             return
         members, rest, enough = chosen(gang)
         if not enough:

@@ -24,6 +24,7 @@ class QueueState:
 
     spec: QueueSpec = field(default_factory=QueueSpec)
     used: Mapping[str, int] = field(default_factory=dict)
+    draining: bool = False
 
 
 @dataclass(frozen=True)

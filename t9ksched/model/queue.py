@@ -68,11 +68,15 @@ class QueueSpec:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """A queue by name, with the labels administrators filter by."""
+    """A queue by name, with the labels administrators filter by.
+
+    A `draining` one is being emptied: it takes nothing new, and of what waits in it nothing is started.
+    """
 
     name: str
     spec: QueueSpec
     labels: Mapping[str, str] = field(default_factory=dict)
+    draining: bool = False
 
 
 def validate_queue_name(name: object, path: str = "name") -> str:

@@ -177,7 +177,7 @@ class LastGate:
         """The whole judge about one pod beyond what was accepted with its owner."""
         if not gang.virtual and held.count < gang.spec.min_member:
             # What the group cannot do without came with it, though its pods are seen one by one.
-            queue = Queue(queue.name, replace(queue.spec, closed=False), queue.labels)
+            queue = replace(queue, spec=replace(queue.spec, closed=False), draining=False)
         total = held.amounts + Counter(_requests(pod))
         return self._judged(gang, root, queue, total, _requests(pod), (pod,), now, of=pod.uid)
 

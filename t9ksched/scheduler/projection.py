@@ -121,12 +121,11 @@ class Projection:
             try:
                 # Who may use the queues of a cluster that is only observed is not written in it.
                 members[record.name] = _EVERYONE if self._observe else parse_members(record.members)
-                queues.append(Queue(record.name, parse_queue_spec(record.spec), record.labels))
+                queues.append(Queue(record.name, parse_queue_spec(record.spec), record.labels, record.draining))
             except Invalid as error:
                 log.error("a queue in the database cannot be read, it is left out", queue=record.name, error=str(error))
         self._members = members
         self._permit()
-        self._state.drain({record.name for record in records if record.draining})
         self._state.set_queues(queues)
         self._statuses.keep(self._records)
 

@@ -11,6 +11,7 @@ from itertools import islice
 from msgspec import structs
 
 from t9ksched.admission.access import Members
+from t9ksched.engine.explain import queue_closed
 from t9ksched.engine.plan import Assignment
 from t9ksched.engine.view import QueueState, View
 from t9ksched.model.gang import Gang, Running
@@ -100,8 +101,9 @@ class ClusterState(Observed):
                 if (clock := self.clocks.of(record)) is not None and clock.run.retry_at > now:
                     self._start_again.append(clock.run.retry_at)
                 continue
-            if record.queue in self.draining and not self.gate.started(record):
-                self._say(record, _draining(record.queue))
+            queue = self.queues.get(record.queue)
+            if queue is not None and queue.draining and not self.gate.started(record):
+                self._say(record, queue_closed(queue.name, draining=True))
                 continue
             if record.acceptance is None:
                 self.gate.accept(record, now)
@@ -127,7 +129,7 @@ class ClusterState(Observed):
             if record not in self._pending and (snapshot := record.snapshot()) is not None:
                 gangs.append(snapshot)
         queues = {
-            name: QueueState(queue.spec, dict(self.charges.queue_used.get(name, {})))
+            name: QueueState(queue.spec, dict(self.charges.queue_used.get(name, {})), queue.draining)
             for name, queue in self.queues.items()
         }
         waiting = {gang.uid for gang in self.pending}
@@ -176,13 +178,6 @@ class ClusterState(Observed):
         """The gang with its members' labels, which rules about pods read."""
         waiting = (structs.replace(one, labels=own_labels(self.pods[one.uid])) for one in gang.waiting)
         return structs.replace(gang, waiting=tuple(waiting))
-
-    def drain(self, queues: Iterable[str]) -> None:
-        """These queues are being emptied: what runs goes on and is refilled, what waits stays."""
-        draining = frozenset(queues)
-        if draining != self.draining:
-            self.draining = draining
-            self._on_change()
 
     def direct(self, controls: dict[str, JobControl]) -> None:
         """What managers decided about jobs, all of it."""
@@ -501,8 +496,3 @@ def _unfit(gang: GangRecord) -> Reason | None:
         by = gang.control.by or "a manager"
         return Reason(Code.SCHEDULING_GATED, f"it is held by {by}", unblocks=(f"{by} releases it",))
     return None
-
-
-def _draining(queue: str) -> Reason:
-    message = f"queue {queue!r} is draining: nothing that waits in it is started"
-    return Reason(Code.QUEUE_CLOSED, message, unblocks=(f"an administrator opens the queue {queue!r}",))

@@ -114,7 +114,8 @@ class Queues:
     ) -> QueueRecord:
         """Change a queue in one transaction: `edit` sees it as it is and says how it shall be.
 
-        `members` replaces them, `draining` sets or ends that state, both in the same step.
+        `members` replaces them, `draining` sets or ends that state, both in the same step. A queue that is opened by an
+        edit of its spec drains no longer.
         An edit that changes nothing keeps the revision.
 
         Raises:
@@ -124,7 +125,8 @@ class Queues:
 
         def change(before: QueueRecord) -> QueueRecord:
             labels, spec = edit(before)
-            drains = before.draining if draining is None else draining
+            opened = bool(before.spec.get("closed")) and not spec.get("closed")
+            drains = before.draining and not opened if draining is None else draining
             who = before.members if members is None else members
             return replace(before, labels=labels, spec=spec, members=who, draining=drains)
 

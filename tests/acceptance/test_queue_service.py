@@ -164,7 +164,8 @@ def test_a_used_queue_is_not_deleted_by_accident(people: People) -> None:
     people.must("mona", "queues", "drain", "lab")
     assert "draining" in people.up.must("queues", "list")
     code, told = submit(people, "ann", "late")
-    assert (code, "QueueClosed" in told) == (1, True)
+    assert (code, "QueueClosed" in told, "is draining" in told) == (1, True, True)
+    assert ("this one is being emptied" in told, "is closed" in told) == (True, False)
     assert people.rest("ann", "GET", "/apis/v1/workloads/default/Pod/second")[1]["phase"] == "Running"
     people.must("mona", "queues", "open", "lab")
     people.up.must("queues", "delete", "lab", "--yes", "--jobs", "cancel")

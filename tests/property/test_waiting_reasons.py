@@ -76,8 +76,7 @@ class Waiting(RuleBasedStateMachine):
         spec: Json = {"quota": {"requests": {GPU: str(self.quota)}}, "closed": self.closed, "ordering": self.ordering}
         if self.zone:
             spec["nodeSelector"] = {"matchLabels": {"zone": self.zone}}
-        self.state.set_queues([Queue("q", parse_queue_spec(spec))])
-        self.state.drain(["q"] if self.draining else [])
+        self.state.set_queues([Queue("q", parse_queue_spec(spec), draining=self.draining)])
 
     def _members(self) -> None:
         self.state.permit({"q": Members(everyone=self.everyone)})
@@ -278,6 +277,8 @@ class Waiting(RuleBasedStateMachine):
             case "GangIncomplete":
                 return "" if len(self._of(gang)) < minimum else "all pods are there"
             case "QueueClosed":
+                if ("draining" in reason["message"]) != self.draining:
+                    return f"draining: {self.draining}"
                 return "" if self.closed or self.draining else "the queue is open"
             case "NotPermitted" | "SubmitterUnknown" | "QueueNotPermitted":
                 return "" if not self.everyone else "everyone may"

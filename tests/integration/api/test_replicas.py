@@ -143,7 +143,7 @@ async def test_an_edit_through_any_replica_reaches_the_scheduler(
         assert (await two("PATCH", address, {"spec": {"priority": 42}})).status == 200
         await until(lambda: state.queues[name].spec.priority == 42)
         assert (await one("POST", f"{address}/actions/drain")).status == 200
-        await until(lambda: name in state.draining and state.queues[name].spec.closed)
+        await until(lambda: state.queues[name].draining and state.queues[name].spec.closed)
         await world.play(1, 1)
         assert (await two("POST", f"{address}/actions/open")).status == 200
         await world.create(world.pod("a", 1, queue=name))

@@ -98,7 +98,7 @@ async def test_a_draining_queue_starts_nothing_that_waits(world: World, start: S
         await world.create(world.pod("runs", 1, queue=queue))
         await world.running("runs")
         await store.queues.edit(queue, lambda old: (old.labels, old.spec), draining=True)
-        await until(lambda: queue in service.state.draining)
+        await until(lambda: service.state.queues[queue].draining)
         uid = (await world.create(world.pod("late", 1, queue=queue)))["metadata"]["uid"]
         await until(lambda: uid in service.state.gangs_by_uid and service.state.gangs_by_uid[uid].reasons)
         gang = service.state.gangs_by_uid[uid]

@@ -113,6 +113,7 @@ async def test_a_replacement_goes_on_in_a_queue_that_was_shut(
         await replaced(world, running)
         (late,) = service.state.pending
         assert (late.name, [str(one.code) for one in late.reasons]) == ("late", ["QueueClosed"])
+        assert ("is draining" in late.reasons[0].message) == (how == "drained")
 
 
 async def test_more_of_it_is_new_work(world: World, start: Start, queue: str, store: Store) -> None:
@@ -172,7 +173,7 @@ async def test_what_was_accepted_and_never_started_stays_in_a_queue_that_drains(
         await world.create(batch_job(world, "waits", queue))
         await until(lambda: len([gang for gang in service.state.pending if gang.reasons]) == 2)
         await shut(store, queue, "drained")
-        await until(lambda: queue in service.state.draining)
+        await until(lambda: service.state.queues[queue].draining)
         await replaced(world, running)
         assert {str(one.code) for gang in service.state.pending for one in gang.reasons} == {"QueueClosed"}
 

@@ -52,6 +52,14 @@ def test_closed_queue() -> None:
     assert "open" in verdict.remedy
 
 
+@pytest.mark.parametrize("closed", [False, True])
+def test_draining_queue(closed: bool) -> None:
+    verdict = ask(queue=Queue("q", parse_queue_spec({"closed": closed}), draining=True))
+    assert (verdict.code, verdict.errors[0].path) == ("QueueClosed", "spec.queue")
+    assert ("is draining" in verdict.message, "is closed" in verdict.message) == (True, False)
+    assert "is being emptied" in verdict.remedy
+
+
 @pytest.mark.parametrize(
     ("quota", "needs", "over"),
     [

@@ -92,6 +92,26 @@ def test_a_pod_by_hand_is_judged_as_at_the_door(
     assert codes(state) == ([] if code is None else [(code, True)])
 
 
+def test_a_queue_that_drains_is_told_as_such_to_new_work_and_to_what_was_accepted() -> None:
+    state = state_with(queues={"q": {}})
+    state.upsert_pod(asking("accepted", {"requests": {GPU: "99"}, "limits": {GPU: "99"}}))
+    assert not decide(state)
+    drains = Queue("q", parse_queue_spec({"closed": True}), draining=True)
+    state.set_queues([drains])
+    state.upsert_pod(asking("new", SMALL))
+    assert not decide(state)
+    told = {gang.name: gang.reasons[0] for gang in state.pending}
+    assert {name: (str(one.code), one.refused) for name, one in told.items()} == {
+        "accepted": ("QueueClosed", False),
+        "new": ("QueueClosed", True),
+    }
+    assert all("is draining" in one.message and one.unblocks for one in told.values())
+    state.set_queues([Queue("q", parse_queue_spec({"closed": True}))])
+    assert not decide(state)
+    (now,) = [gang.reasons[0] for gang in state.pending if gang.name == "new"]
+    assert "is closed" in now.message
+
+
 def test_a_group_by_hand_is_judged_by_what_it_cannot_do_without() -> None:
     state = state_with(queues={"q": quota(requests={GPU: "4"})})
     state.upsert_group(group("g", 3))

@@ -62,6 +62,8 @@ async def test_draining_is_set_and_ended_with_an_edit(store: Store) -> None:
     assert drained.draining
     assert (await store.queues.edit("q", lambda q: (q.labels, q.spec))).draining, "other edits leave it"
     assert not (await store.queues.edit("q", lambda q: (q.labels, {}), draining=False)).draining
+    await store.queues.edit("q", lambda q: (q.labels, q.spec | {"closed": True}), draining=True)
+    assert not (await store.queues.edit("q", lambda q: (q.labels, {"closed": False}))).draining, "opened by an edit"
 
 
 class TestTokens:
