@@ -83,6 +83,22 @@ def test_what_runs_is_neither_evicted_nor_moved_and_what_waits_goes_on(upgraded:
     assert {name: place for name, place in places(running(upgraded)).items() if name in kept} == kept
 
 
+def test_what_was_accepted_is_replaced_though_its_queue_is_closed(upgraded: Up) -> None:
+    """Its acceptance was recorded for each pod, by a release that knew no other."""
+    until(lambda: job(upgraded, "PyTorchTrainingJob/waiting")["reason"], "a decision")
+    for prefix in ("batch-", "web-"):
+        pods = running(upgraded)
+        lost = next(pod for name, pod in sorted(pods.items()) if name.startswith(prefix))
+        path = f"/api/v1/namespaces/default/pods/{lost['metadata']['name']}"
+        assert upgraded.kube("DELETE", path, {"gracePeriodSeconds": 0})[0] == 200
+
+        def whole(prefix: str = prefix, gone: str = lost["metadata"]["uid"]) -> bool:
+            found = [pod for name, pod in running(upgraded).items() if name.startswith(prefix)]
+            return len(found) == 2 and all(pod["metadata"]["uid"] != gone for pod in found)
+
+        until(whole, f"the replacement of {prefix}…")
+
+
 _POD = """
 apiVersion: v1
 kind: Pod
