@@ -80,6 +80,8 @@ class Refills:
             self._find(gang)
         if self._held.whys.get(uid) != REFILL or not (uid in of or uid in missing):
             return ()
+        if explain.incomplete(gang) is None:
+            return ()  # its pods are there again: what keeps them waiting is told already
         names = self._trial.nodes.names
         return (explain.kept([names[one.row] for one in of.get(uid, ())], len(missing.get(uid, ()))),)
 

@@ -23,6 +23,7 @@ from t9ksched.scheduler.shapes import (
     POD_FAILED,
     JobView,
     Json,
+    goes_on,
     identity,
     job_shape,
     phase,
@@ -56,7 +57,10 @@ async def explanation(view: JobView, state: ClusterState, pod: PodRecord | None 
     """
     gangs = view.gangs if pod is None else [gang for gang in view.gangs if gang is pod.gang]
     now = phase(view, state) if pod is None else pod.phase
-    reasons = [] if now in (*FINISHED, TERMINATING) else [reason for gang in gangs for reason in gang.reasons]
+    runs_on = pod is None and goes_on(view, now)
+    reasons = (
+        [] if now in (*FINISHED, TERMINATING) or runs_on else [reason for gang in gangs for reason in gang.reasons]
+    )
     if now == TERMINATING:
         reasons = [Reason(Code.TERMINATING, "it was deleted, and its last pods end")]
     elif not reasons:
@@ -71,6 +75,8 @@ async def explanation(view: JobView, state: ClusterState, pod: PodRecord | None 
         verdict = "Placed" if pod.placed else "Waiting"
         own = list(pod.blocked)
         reasons = [] if pod.placed else own + [reason for reason in reasons if reason not in own]
+    elif runs_on:
+        verdict = "Placed"
     elif reasons or not view.gangs or any(not gang.complete() for gang in view.gangs):
         verdict = "Waiting"
     else:

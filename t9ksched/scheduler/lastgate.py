@@ -270,7 +270,7 @@ class LastGate:
     def note_start(self, gang: GangRecord, now: int) -> None:
         """A member of the group has a place: its owner is on record, and as started."""
         gang.noted = True
-        if gang.owner is None or gang.acceptance is None:
+        if gang.acceptance is None or (gang.virtual and gang.owner is None):
             return
         root, record = self._state.owners.root(gang), self.agreed(gang)
         if record is None or record.replicas is None:

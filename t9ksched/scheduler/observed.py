@@ -101,7 +101,6 @@ class Observed:
         """How many pods have gone of owners that ask for more than was accepted, by UID of the root."""
         self.unknown_queues: set[str] = set()
         """Queues that a group named and that were not known, until somebody looked for them in the database."""
-        """Queues of which nothing that waits is started."""
         self._pods_by_name: dict[tuple[str, str], str] = {}
         self._pending: dict[GangRecord, None] = {}
         self._partial: dict[GangRecord, None] = {}

@@ -225,7 +225,7 @@ class GangRecord(msgspec.Struct, eq=False):
     turned_away: dict[str, tuple[object, Reason]] | None = None
     """Refusals that stand though room comes free, each with what was judged: of itself, or of a member by UID."""
     noted: bool = False
-    """Its owner is on record as started."""
+    """What a user made of it is on record as started; of a plain pod that is never asked."""
     nameless: int = 0
     """Since when its submitter or its owner has not been known; 0 while both are."""
     stale: bool = True
@@ -253,7 +253,7 @@ class GangRecord(msgspec.Struct, eq=False):
     @property
     def unnoted(self) -> bool:
         """Whether something is to be recorded once it has a place: itself, or that its owner has started."""
-        return self.acceptance is None or (self.owner is not None and not self.noted)
+        return self.acceptance is None or not (self.noted or (self.virtual and self.owner is None))
 
     def terms(self) -> tuple[object, ...]:
         """What of its PodGroup decides about its members."""

@@ -20,6 +20,7 @@ from t9ksched.scheduler import records
 from t9ksched.scheduler.charges import Charge, indices
 from t9ksched.scheduler.ended import failure
 from t9ksched.scheduler.limits import limit_of
+from t9ksched.scheduler.owners import Root
 from t9ksched.scheduler.records import FINISHED, TERMINATING, GangRecord, JobRecord, PodRecord
 from t9ksched.scheduler.state import ClusterState
 from t9ksched.scheduler.stopping import STOPS
@@ -163,10 +164,20 @@ def _has_object(state: ClusterState, gang: GangRecord) -> bool:
 
 
 def _is_up(gang: GangRecord) -> bool:
-    """Whether as many members run, or succeeded, as must; those that failed are not waited for."""
+    """Whether as many members run, or succeeded, as must; those that failed are not waited for, unless others came."""
     counts = Counter(pod.phase for pod in gang.members.values())
-    wanted = min(gang.spec.min_member, len(gang.members) - counts["Failed"])
+    failed, least = counts["Failed"], gang.spec.min_member
+    wanted = min(least, max(len(gang.members) - failed, least - failed))
     return counts["Running"] > 0 and counts["Running"] + counts["Succeeded"] >= wanted
+
+
+def goes_on(view: JobView, now: str) -> bool:
+    """Whether a job without a controller, whose phase is `now`, runs as it is: what failed of it is not made anew, and
+    nothing of it waits.
+    """
+    if now != "Running" or (view.record is not None and view.record.phase):
+        return False
+    return not any(pod.waiting for pod in view.pods)
 
 
 def submitter(view: JobView, state: ClusterState) -> str | None:
@@ -179,33 +190,34 @@ def job_shape(view: JobView, state: ClusterState) -> Json:
     """A job as REST and CLI show it."""
     gangs, pods = view.gangs, view.pods
     first = gangs[0] if gangs else None
-    waiting = next((gang for gang in gangs if gang.reasons), None)
     record, now = view.record, phase(view, state)
+    waiting = None if goes_on(view, now) else next((gang for gang in gangs if gang.reasons), None)
     limited = why_ended(state, view.uid)
     ended = state.clocks.by_job[view.uid].run.ended_at if limited is not None and not waiting else 0
     if not ended and now in FINISHED:
         ended = max((pod.ended for pod in pods), default=0)
-    bound, cards, lost, started = 0, 0, 0, 0
+    bound, cards, lost = 0, 0, 0
     counts = dict.fromkeys(("Running", *FINISHED), 0)
     root = state.owners.root(first) if first and first.owner else None
-    for pod in pods:
-        if pod.phase in counts:
-            counts[pod.phase] += 1
-        bound += bool(pod.node) and not pod.finished
-        if pod.started and (not started or pod.started < started):
-            started = pod.started
-        if pod.pod_class is not None:
-            held = sum(pod.pod_class.card_counts.values())
-            cards, lost = (cards, lost + held) if pod.phase == "Failed" else (cards + held, lost)
-    minimum, total = sum(gang.spec.min_member for gang in gangs), len(pods)
+    minimum = total = 0
+    for gang in gangs:
+        past = now not in FINISHED and _is_past(gang)
+        if not past:
+            minimum, total = minimum + gang.spec.min_member, total + len(gang.members)
+        for pod in gang.members.values():
+            if pod.phase in counts:
+                counts[pod.phase] += 1
+            bound += bool(pod.node) and not pod.finished
+            if pod.pod_class is not None and not past:
+                held = sum(pod.pod_class.card_counts.values())
+                cards, lost = (cards, lost + held) if pod.phase == "Failed" else (cards + held, lost)
+    started = _first_start(view, root, state, ended=now in FINISHED)
     if now in FINISHED:
         had = record.had if record is not None else None
-        if record is not None and (record.kind != "Job" or not started):
-            started = record.started or started
         if had is None:
             cards += lost
         else:  # pods that were replaced are still there, or those that ended are not
-            minimum, total, cards = had.minimum, max(total, had.total), had.gpus
+            minimum, total, cards = had.minimum, had.total, had.gpus
             counts["Succeeded"] = max(counts["Succeeded"], had.succeeded)
             counts["Failed"] = max(counts["Failed"], had.failed)
     return {
@@ -237,6 +249,26 @@ def job_shape(view: JobView, state: ClusterState) -> Json:
         "timeLimit": limit_of(state, gangs, view.uid).to_json(),
         **({"root": root.title} if root and root.uid != view.uid else {}),
     }
+
+
+def _is_past(gang: GangRecord) -> bool:
+    """Whether the group is one pod of a controller that has ended: another has come in its place, or none is wanted."""
+    return gang.virtual and gang.owner is not None and all(pod.finished for pod in gang.members.values())
+
+
+def _first_start(view: JobView, root: Root | None, state: ClusterState, *, ended: bool) -> int:
+    """When the job, or the root owner that it belongs to, first had a place; 0 if it never had.
+
+    Its pods say when those started that are there now; what was recorded at the first start outlives them. A batch
+    Job's own `startTime` is when its controller first saw it, so it counts only where nothing else is known.
+    """
+    times = [pod.started for pod in view.pods]
+    acceptance = state.acceptances.get(root.uid if root is not None else view.uid)
+    if acceptance is not None and acceptance.started_at is not None:
+        times.append(int(acceptance.started_at.timestamp() * 1e9))
+    if view.record is not None and (view.record.kind != "Job" or (ended and not any(times))):
+        times.append(view.record.started)
+    return min((time for time in times if time), default=0)
 
 
 def _reason(view: JobView, now: str, waiting: GangRecord | None, limited: Reason | None) -> Json | None:

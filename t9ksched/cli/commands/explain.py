@@ -44,7 +44,8 @@ def show(answer: dict[str, Any], out: Console) -> None:
             (f"{job.get('kind')}/{job.get('name')}", "bold"),
             f" in {job.get('namespace')}, queue {job.get('queue') or '–'}: ",
             (verdict, VERDICT_STYLES.get(verdict, "")),
-            f" ({members.get('running', 0)} of {members.get('total', 0)} members running, "
+            f" ({members.get('running', 0)} of "
+            f"{max(members.get('total', 0), members.get('min', 0))} members running, "
             f"{job.get('gpus') or 0} GPUs, ",
             (phase, PHASE_STYLES.get(phase, "")),
             ")",

@@ -95,7 +95,7 @@ def _row(job: dict[str, Any]) -> list[str | Text]:
         str(job.get("queue") or "–"),
         str(job.get("priority") or 0),
         Text(phase, style=PHASE_STYLES.get(phase, "")),
-        f"{members.get('running', 0)}/{members.get('total', 0)}",
+        f"{members.get('running', 0)}/{max(members.get('total', 0), members.get('min', 0))}",
         str(job.get("gpus") or 0),
         age(job.get("submittedAt")),
         _why(job),

@@ -1,0 +1,152 @@
+"""What a job is told to have: its phase, numbers, start and reason agree with its pods, and outlive those."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from t9ksched.engine.plan import plan
+from t9ksched.engine.policy import Policy
+from t9ksched.kube.resources import JOBS
+from t9ksched.model.pod import OwnerReference
+from t9ksched.scheduler.explaining import explanation
+from t9ksched.scheduler.feeds import decoder, job_record
+from t9ksched.scheduler.records import JobObject, nanoseconds
+from t9ksched.scheduler.shapes import job_shape, job_view
+from t9ksched.scheduler.state import ClusterState
+from tests.unit.scheduler.test_lastgate import with_deployment
+from tests.unit.scheduler.test_state import NOW, group, pod, state_with
+
+FIRST, LATER = "2023-11-14T22:13:20Z", "2023-11-14T23:00:00Z"
+assert nanoseconds(FIRST) == NOW
+
+
+def of(
+    kind: str, uid: str, name: str, *, phase: str = "Running", start: str = FIRST, gpus: int = 1, **more: Any
+) -> Any:
+    """A pod that a controller made."""
+    made = pod(name, gpus, queue="q", node="n1" if phase != "Pending" else "", phase=phase, **more)
+    made.metadata.owner_references = [OwnerReference("apps/v1", kind, uid, uid, True)]
+    made.status.start_time = start
+    return made
+
+
+def settle(state: ClusterState, now: int = NOW) -> dict[str, tuple[str, ...]]:
+    """A cycle; the codes of the reasons of what stays, by group."""
+    found = plan(state.view(now), Policy(), now)
+    for entry in found.waiting:
+        gang = state.gangs_by_uid[entry.gang]
+        gang.reasons, gang.position = entry.reasons, entry.position
+    return {entry.gang: tuple(str(one.code) for one in entry.reasons) for entry in found.waiting}
+
+
+def shown(state: ClusterState, uid: str) -> dict[str, Any]:
+    view = job_view(state, uid)
+    assert view is not None
+    return job_shape(view, state)
+
+
+def verdict(state: ClusterState, uid: str) -> tuple[str, list[str]]:
+    view = job_view(state, uid)
+    assert view is not None
+    told = asyncio.run(explanation(view, state))
+    return told["verdict"], [one["code"] for one in told["reasons"]]
+
+
+def batch_job(status: dict[str, Any]) -> JobObject:
+    limits = {"nvidia.com/gpu": "2"}
+    container = {"name": "main", "image": "x", "resources": {"limits": limits}}
+    template = {"spec": {"schedulerName": "t9k-scheduler", "restartPolicy": "Never", "containers": [container]}}
+    meta = {"name": "batch", "namespace": "ns", "uid": "batch"}
+    spec = {"parallelism": 2, "completions": 6, "template": template}
+    return decoder(JobObject)({"metadata": meta, "spec": spec, "status": status})
+
+
+def test_a_job_whose_first_pods_were_replaced_keeps_its_start() -> None:
+    state = state_with()
+    with_deployment(state, 2)
+    for name in ("a", "b"):
+        state.upsert_pod(of("ReplicaSet", "web-1", name))
+    settle(state)
+    assert shown(state, "web-1")["startedAt"] == FIRST
+    for name in ("a", "b"):
+        state.remove_pod(f"pod-{name}")
+        state.upsert_pod(of("ReplicaSet", "web-1", f"{name}2", start=LATER))
+    assert shown(state, "web-1")["startedAt"] == FIRST
+
+
+def test_a_group_by_hand_whose_first_pods_were_replaced_keeps_its_start() -> None:
+    state = state_with()
+    state.upsert_group(group("g", 1))
+    first, second = pod("a", group="g", node="n1", phase="Running"), pod("b", group="g", node="n1", phase="Running")
+    first.status.start_time, second.status.start_time = FIRST, LATER
+    state.upsert_pod(first)
+    settle(state)
+    state.remove_pod("pod-a")
+    state.upsert_pod(second)
+    assert shown(state, "group-g")["startedAt"] == FIRST
+
+
+def test_what_a_running_batch_job_has_does_not_grow_with_what_has_ended() -> None:
+    state = state_with()
+    state.upsert_job(job_record(batch_job({"active": 2, "ready": 2}), JOBS))
+    for name in ("a", "b", "c"):
+        state.upsert_pod(of("Job", "batch", name, phase="Succeeded", gpus=2))
+    for name in ("d", "e"):
+        state.upsert_pod(of("Job", "batch", name, gpus=2, start=LATER))
+    job = shown(state, "batch")
+    assert (job["phase"], job["gpus"]) == ("Running", 4)
+    assert {key: job["members"][key] for key in ("min", "total", "running", "succeeded")} == {
+        "min": 2,
+        "total": 2,
+        "running": 2,
+        "succeeded": 3,
+    }
+    ended = {"succeeded": 6, "conditions": [{"type": "Complete", "status": "True", "lastTransitionTime": LATER}]}
+    state.upsert_job(job_record(batch_job(ended), JOBS))
+    for name in ("d", "e", "f"):
+        state.upsert_pod(of("Job", "batch", name, phase="Succeeded", gpus=2, start=LATER))
+    before = shown(state, "batch")
+    assert (before["gpus"], before["members"]["total"], before["members"]["succeeded"]) == (4, 2, 6)
+    for name in "abcdef":
+        state.remove_pod(f"pod-{name}")
+    after = shown(state, "batch")
+    assert (after["gpus"], after["members"]) == (before["gpus"], before["members"])
+
+
+@pytest.mark.parametrize(
+    ("phases", "phase", "codes"),
+    [
+        (["Running"] * 4, "Running", []),
+        (["Running"] * 3, "Pending", ["GangIncomplete"]),
+        (["Running"] * 3 + ["Failed"], "Running", []),
+        (["Running"] * 3 + ["Succeeded"], "Running", []),
+        (["Running"] * 2 + ["Failed"], "Pending", ["GangIncomplete"]),
+        (["Running"] * 3 + ["Failed", "Pending"], "Pending", ["InsufficientResources"]),
+        (["Running"] * 3 + ["Pending"], "Pending", ["InsufficientResources"]),
+    ],
+)
+def test_phase_numbers_and_reason_of_a_group_by_hand_agree(phases: list[str], phase: str, codes: list[str]) -> None:
+    state = state_with()
+    state.upsert_group(group("g", 4))
+    for at in range(4):
+        state.upsert_pod(pod(f"m{at}", 2, group="g", node="n1", phase="Running"))
+    settle(state)
+    for at in range(4):
+        if at >= len(phases) or phases[at] != "Running":
+            state.remove_pod(f"pod-m{at}")
+    for at, now in enumerate(phases):
+        if now in ("Failed", "Succeeded"):
+            state.upsert_pod(pod(f"m{at}", 2, group="g", node="n1", phase=now, uid=f"again-{at}"))
+        elif now == "Pending":
+            state.upsert_pod(pod("large", 7, group="g"))
+    settle(state)
+    job = shown(state, "group-g")
+    told, reasons = verdict(state, "group-g")
+    running = phases.count("Running")
+    assert (job["phase"], job["members"]["running"], job["members"]["total"]) == (phase, running, len(phases))
+    assert reasons == codes or reasons[:1] == codes == ["GangIncomplete"]
+    assert ((job["reason"] or {}).get("code"), told) == (
+        codes[0] if codes else None,
+        "Waiting" if codes else "Placed",
+    )
