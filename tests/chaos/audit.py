@@ -120,7 +120,9 @@ class Account:
         first = waiting[: max(1, self.asked.minimum - placed)]
         if placed < self.asked.minimum and (holding := sum(map(self.witness.holds, self.pods))):
             self.witness.say(f"{self.title} has {holding} of {self.asked.minimum} pods at rest")
-        if reason == "OverQuota":
+        if reason == "QueueClosed":
+            self.closed(waiting)
+        elif reason == "OverQuota":
             if not self.over_quota():
                 self.witness.say(f"{self.title} is refused by its quota, which would allow it whole")
         elif self.fits(first):
@@ -133,6 +135,20 @@ class Account:
             self.witness.say(f"{self.title} is said to wait for quota, which would allow {len(first)} pods")
         elif reason == "InsufficientResources" and self.has_room(first):
             self.witness.say(f"{self.title} is said to wait for room, and there is room for {len(first)} pods")
+
+    def closed(self, waiting: list[Object]) -> None:
+        """It is refused as new work: its queue must be closed, and these pods not among those accepted before."""
+        facts = self.witness.queues[self.asked.queue]
+        if facts.closed_since is None:
+            self.witness.say(f"{self.title} is said to wait for queue {self.asked.queue}, which is open")
+            return
+        living = sum(not _ended(pod) for pod in self.pods)
+        for pod in waiting:
+            accepted = [facts.accepted[uid] for uid in self.witness.roots(pod) & facts.accepted.keys()]
+            if any(replicas is None or replicas >= living for replicas in accepted):
+                name = pod["metadata"]["name"]
+                self.witness.say(f"{name} is refused by a queue that accepted {self.title} before it was closed")
+                return
 
     def over_quota(self) -> bool:
         """Whether the whole job asks for more than its queue may ever give: the door refuses it."""

@@ -14,12 +14,14 @@ from pathlib import Path
 import structlog
 
 from tests.chaos.audit import audit_at_rest
+from tests.chaos.beginning import new_world
+from tests.chaos.closures import closures
 from tests.chaos.forgery import forgeries
 from tests.chaos.lives import stepping
 from tests.chaos.quiet import quiet_scene
 from tests.chaos.repeat import repeatable
 from tests.chaos.script import Script
-from tests.chaos.world import World, new_world
+from tests.chaos.world import World
 from tests.unit.devcluster.virtualtime import VirtualLoop
 
 
@@ -65,7 +67,7 @@ async def _live(world: World, seed: int) -> None:
     script = Script(world)
     await script.set_up()
     world.begin()
-    events = [*script.draw(), *forgeries(world, seed)]
+    events = [*script.draw(), *forgeries(world, seed), *closures(world, seed)]
     for at, text, act in sorted(events, key=lambda event: event[0]):
         await asyncio.sleep(max(0.0, at - loop.time()))
         world.note(text)

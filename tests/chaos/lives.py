@@ -18,6 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.expression import Executable
 
 from t9ksched.kube.port import WatchEvent
+from t9ksched.kube.resources import Resource
 from t9ksched.store.bulk import Prepared
 from t9ksched.store.database import Database
 from t9ksched.store.errors import DatabaseBusy, DatabaseUnreachable, StoreError
@@ -76,6 +77,24 @@ class Mortal:
     async def _go_on(self) -> None:
         if not self.alive:
             await asyncio.get_running_loop().create_future()  # the dead wait for ever
+
+
+class Stalling:
+    """A port whose watches of some kinds say nothing for a while, and then everything at once."""
+
+    def __init__(self, port: Any, until: dict[str, float]) -> None:
+        self._port = port
+        self._until = until
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._port, name)
+
+    async def watch(self, res: Resource, *args: Any, **kwargs: Any) -> AsyncIterator[WatchEvent]:
+        async for event in self._port.watch(res, *args, **kwargs):
+            until = max(self._until.get(res.plural, 0.0), self._until.get("*", 0.0))
+            if (left := until - asyncio.get_running_loop().time()) > 0:
+                await asyncio.sleep(left)
+            yield event
 
 
 class Network:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -19,6 +20,7 @@ from t9ksched.scheduler.cardkeeper import CardKeeper
 from t9ksched.scheduler.charges import Charges
 from t9ksched.scheduler.executor import Executor
 from t9ksched.scheduler.integrity import Integrity
+from t9ksched.scheduler.lastgate import LastGate
 from t9ksched.scheduler.observed import Observed
 from t9ksched.scheduler.outage import Outage
 from t9ksched.scheduler.promises import PromiseKeeper
@@ -27,7 +29,7 @@ from t9ksched.store.fence import Fence
 
 _recharge, _upsert_pod = Observed._recharge, Observed.upsert_pod
 _charge, _body, _post, _view = Charges.charge, Binding.body, protocol.post, ClusterState.view
-_note = CardKeeper.note
+_note, _set_queues = CardKeeper.note, ClusterState.set_queues
 
 
 async def _nothing(*_: Any) -> int:
@@ -108,6 +110,10 @@ def _first_look(self: ClusterState, now: int, *args: Any) -> Any:
     return _view(self, now, *args)
 
 
+def _seen_open(self: ClusterState, queues: Any) -> Any:
+    return _set_queues(self, [replace(queue, spec=replace(queue.spec, closed=False)) for queue in queues])
+
+
 MUTANTS: dict[str, tuple[tuple[Any, str, Any], ...]] = {
     "nodes are never charged": ((Charges, "_apply", lambda self, charge: None),),
     "cards are not charged by index": ((Charges, "charge", _without_cards),),
@@ -133,6 +139,8 @@ MUTANTS: dict[str, tuple[tuple[Any, str, Any], ...]] = {
     "promised room is not written": ((PromiseKeeper, "write", _said_to_be_written),),
     "what is new starts while the database is away": ((Outage, "refusal", lambda self, gang: None),),
     "nobody notices that the database is away": ((Outage, "begin", lambda self, *args: None),),
+    "closed queues take new work": ((ClusterState, "set_queues", _seen_open),),
+    "each replacement in a closed queue is new work": ((LastGate, "_covers", lambda *_: False),),
     "a former leader writes to SQL": (
         (Fence, "write", lambda self: self._database.write()),
         (Fence, "transact", lambda self, act: self._database.transact(act)),

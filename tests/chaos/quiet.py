@@ -32,6 +32,7 @@ async def quiet_scene(world: World, seed: int) -> None:
         await world.cordon(node, True)
     for name in ("q0", "q1"):
         await world.node(name, 4, "a")
+    world.closed.clear()
     await world.queue("qa", None, priority=10)
     await asyncio.sleep(150)  # what was avoided or held is over
     scene = Scene(world)

@@ -35,6 +35,10 @@ class QueueFacts:
     zone: str = ""
     quotas: list[tuple[float, int | None]] = field(default_factory=list)
     strict: bool = False
+    closed_since: float | None = None
+    """None while it is open."""
+    accepted: dict[str, int | None] = field(default_factory=dict)
+    """What was accepted in it when it was closed: pods by the owner's UID, None where that is not written."""
 
     def most(self, now: float) -> int | None:
         """The largest number of cards that a binding made now may lead to; None without limit."""
@@ -72,6 +76,8 @@ class Witness:
         self.closed_since: dict[str, float] = {}
         self.volumes: dict[str, Object] = {}
         self.claims: dict[str, Object] = {}
+        self.born: dict[str, float] = {}
+        """By uid, when an object was first stored."""
         self.decided: dict[str, str] = {}
         """By uid, where a plan put a pod."""
         self.to_go: set[str] = set()
@@ -100,6 +106,8 @@ class Witness:
         self._journal.update(line)
         if self.keep is not None:
             self.keep.append(line)
+        if obj is not None:
+            self.born.setdefault(obj["metadata"]["uid"], self.now())
         resource = collection.rpartition("/")[2].partition(".")[0]
         if resource == "pods":
             self._pod(key, obj)
@@ -181,6 +189,20 @@ class Witness:
             return str((group.get("spec") or {}).get("queue") or "default")
         return str((pod["metadata"].get("labels") or {}).get(QUEUE) or "default")
 
+    def roots(self, pod: Object) -> set[str]:
+        """UIDs by which a pod may have been accepted: its own, its group's, and those of their owners."""
+        group = self.group_of(pod) or {"metadata": {}}
+        metas = [meta for meta in (pod["metadata"], group["metadata"]) if meta]
+        owners = {owner["uid"] for meta in metas for owner in meta.get("ownerReferences") or ()}
+        return owners | {meta["uid"] for meta in metas}
+
+    def new_work(self, pod: Object, facts: QueueFacts) -> bool:
+        """Whether nothing that the pod belongs to was there before its queue was closed, or a while after."""
+        if facts.closed_since is None:
+            return False
+        roots, end = self.roots(pod), facts.closed_since + LAG
+        return not roots & facts.accepted.keys() and all(self.born.get(uid, 0.0) > end for uid in roots)
+
     @staticmethod
     def cards(pod: Object) -> int:
         """The cards that a pod asks for."""
@@ -215,6 +237,10 @@ class Witness:
         node = self.nodes.get(name)
         labels = node["metadata"].get("labels") or {} if node else {}
         wanted = dict(pod["spec"].get("nodeSelector") or {})
+        if self.new_work(pod, facts):
+            self.say(
+                f"{key} was bound, new work of queue {queue}, closed for {now - (facts.closed_since or now):.0f} s"
+            )
         if facts.zone:
             wanted["zone"] = facts.zone
         if node is not None and any(labels.get(label) != value for label, value in wanted.items()):

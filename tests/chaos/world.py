@@ -2,86 +2,42 @@
 
 import asyncio
 import contextlib
-import shutil
-import sqlite3
-import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from datetime import UTC, datetime
-from functools import cache
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
-from unittest.mock import patch
 
 import msgspec
-import yaml
 
-from t9ksched import packaged
 from t9ksched.cli.failure import Failure
 from t9ksched.cli.leading import SCHEDULER_LEASE, leading
 from t9ksched.controller.service import Controllers
 from t9ksched.devcluster.agents import Agents
 from t9ksched.devcluster.api import Api
-from t9ksched.devcluster.crd import DEFINITIONS, Definitions
 from t9ksched.devcluster.faults import Faults, FaultyPort, told_unreachable
-from t9ksched.devcluster.gc import GarbageCollector
 from t9ksched.devcluster.inprocess import InProcessPort
-from t9ksched.devcluster.kinds import Registry
-from t9ksched.devcluster.storage import Storage
 from t9ksched.engine.policy import Policy
 from t9ksched.kube.errors import ApiError, NotFound
-from t9ksched.kube.port import WatchEvent
-from t9ksched.kube.resources import NAMESPACES, NODES, PODS, QUEUES, Resource
+from t9ksched.kube.resources import NODES, PODS, QUEUES, Resource
 from t9ksched.model.names import SYSTEM_NAMESPACE
-from t9ksched.scheduler import integrity, preemption
 from t9ksched.scheduler.service import SchedulerService
-from t9ksched.store import schema
 from t9ksched.store.errors import StoreError
 from t9ksched.store.instance import LeadershipLost
 from t9ksched.store.store import Store
 from tests.chaos.asked import Asked
 from tests.chaos.heirs import Heirs
-from tests.chaos.lives import Life, MortalDatabase
+from tests.chaos.lives import Life, MortalDatabase, Stalling
 from tests.chaos.plans import PlanAuditor
 from tests.chaos.repeat import SQL, START, seconds
-from tests.chaos.witness import GPU, LAG, QueueFacts, Witness
+from tests.chaos.witness import GPU, LAG, Witness
+from tests.chaos.written import read_queues, read_row
 
 Object = dict[str, Any]
 BIND_TIMEOUT = 20
 RECOVERY_TIMEOUT = 100
-_CRDS = ("podgroups.", "queues.", "pytorchtrainingjobs.", "mpijobs.", "notebooks.")
 _EVERYBODY = {"everyone": True}
-
-
-@cache
-def _crds() -> tuple[bytes, ...]:
-    files = (file for file in packaged.folder("crds").glob("*.yaml") if file.name.startswith(_CRDS))
-    return tuple(msgspec.json.encode(yaml.safe_load(file.read_text())) for file in sorted(files))
-
-
-@cache
-def _empty_database() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="t9ksched-chaos-"))
-    schema.upgrade(f"sqlite:///{folder}/empty.db")
-    return folder / "empty.db"
-
-
-class Stalling:
-    """A port whose watches of some kinds say nothing for a while, and then everything at once."""
-
-    def __init__(self, port: Any, until: dict[str, float]) -> None:
-        self._port = port
-        self._until = until
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._port, name)
-
-    async def watch(self, res: Resource, *args: Any, **kwargs: Any) -> AsyncIterator[WatchEvent]:
-        async for event in self._port.watch(res, *args, **kwargs):
-            until = max(self._until.get(res.plural, 0.0), self._until.get("*", 0.0))
-            if (left := until - asyncio.get_running_loop().time()) > 0:
-                await asyncio.sleep(left)
-            yield event
 
 
 class World:
@@ -99,6 +55,8 @@ class World:
         self._database_away = False
         self._database_failed = -LAG
         self.asked: dict[str, Asked] = {}
+        self.closed: set[str] = set()
+        """Queues that stay closed, whatever else of them is edited."""
         self.agents = Agents(self.port, clock=self.now, faults=self.faults)
         self.plans = PlanAuditor(witness.say, seed)
         self.scheduler: Life | None = None
@@ -115,9 +73,9 @@ class World:
         self._writing = asyncio.Lock()
         self._past: list[Life] = []
         self._tasks: list[asyncio.Task[None]] = []
-        SQL.changed = self.read_queues
+        SQL.changed = lambda: read_queues(self.database, self.witness.queues, self.now())
         self.plans.looked = self.heirs.look
-        witness.ledger.row = self.read_row
+        witness.ledger.row = self.read_row = partial(read_row, self.database)
         witness.ledger.trouble = self._database_trouble
 
     def now(self) -> float:
@@ -282,11 +240,27 @@ class World:
                     if await store.queues.get(name) is None:
                         await store.queues.create(name, {}, spec, _EVERYBODY)
                     else:
-                        await store.queues.edit(name, lambda _: ({}, spec))
+                        await store.queues.edit(name, lambda _: ({}, spec | self._closed(name)))
                     return
                 await asyncio.sleep(1)
         finally:
             await store.close()
+
+    async def close_queue(self, name: str) -> None:
+        """Close a queue as the REST service does, once the database answers; it stays closed."""
+        self.closed.add(name)
+        store = self.store()
+        try:
+            while True:
+                with contextlib.suppress(StoreError):
+                    await store.queues.edit(name, lambda record: (record.labels, record.spec | self._closed(name)))
+                    return
+                await asyncio.sleep(1)
+        finally:
+            await store.close()
+
+    def _closed(self, name: str) -> Object:
+        return {"closed": True} if name in self.closed else {}
 
     async def edit_queue_object(self, name: str, quota: int | None) -> None:
         """Edit a queue as `kubectl edit` does."""
@@ -294,34 +268,6 @@ class World:
         with contextlib.suppress(ApiError):
             body = {"spec": {"quota": {"requests": requests}}}
             await self.port.patch(QUEUES, name, SYSTEM_NAMESPACE, body)
-
-    def read_queues(self) -> None:
-        """The queues as SQL has them from now on."""
-        connection = sqlite3.connect(self.database)
-        try:
-            rows = connection.execute("SELECT name, spec FROM queue ORDER BY name").fetchall()
-        finally:
-            connection.close()
-        for name, text in rows:
-            spec = msgspec.json.decode(text)
-            zone = ((spec.get("nodeSelector") or {}).get("matchLabels") or {}).get("zone", "")
-            quota = ((spec.get("quota") or {}).get("requests") or {}).get(GPU)
-            facts = self.witness.queues.setdefault(name, QueueFacts(zone))
-            facts.strict = spec.get("ordering") == "Strict"
-            value = None if quota is None else int(quota)
-            if not facts.quotas or facts.quotas[-1][1] != value:
-                facts.quotas.append((self.now(), value))
-
-    def read_row(self, uid: str) -> tuple[str, frozenset[int]] | None:
-        """Node and cards that SQL has of a pod at this moment."""
-        connection = sqlite3.connect(self.database)
-        try:
-            row = connection.execute("SELECT node, cards FROM binding WHERE pod_uid = ?", (uid,)).fetchone()
-        finally:
-            connection.close()
-        if row is None:
-            return None
-        return row[0], frozenset(index for _, _, indices in msgspec.json.decode(row[1]) for index in indices)
 
     async def node(self, name: str, cards: int, zone: str) -> None:
         amounts = {"cpu": "32", "memory": "64Gi", "pods": "110", GPU: str(cards)}
@@ -429,55 +375,4 @@ def _lost_leadership(error: BaseException) -> bool:
     return isinstance(error, LeadershipLost) or (isinstance(error, Failure) and "was lost" in str(error))
 
 
-@contextlib.contextmanager
-def _watched(world: World) -> Any:
-    """The plans are audited, and whoever is to be evicted is known."""
-    originals = {module: module.evict for module in (preemption, integrity)}
-
-    def telling(original: Any) -> Any:
-        async def evict(port: Any, victim: Any, **options: Any) -> Any:
-            world.witness.to_go.add(victim.uid)
-            return await original(port, victim, **options)
-
-        return evict
-
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(patch("t9ksched.scheduler.loop.Planner", world.plans.planner))
-        for module, original in originals.items():
-            stack.enter_context(patch.object(module, "evict", telling(original)))
-        yield
-
-
-@contextlib.asynccontextmanager
-async def new_world(seed: int, folder: Path) -> AsyncIterator[World]:
-    """An empty cluster with its agents at work; services begin by `World.begin`."""
-    clock = asyncio.get_running_loop().time
-    witness = Witness(lambda: START + clock())
-    storage = Storage(witness)
-    api = Api(storage, Registry())
-    Definitions(api)
-    collector = asyncio.create_task(GarbageCollector(api).run())
-    for crd in _crds():
-        api.create(DEFINITIONS, None, msgspec.json.decode(crd))
-    shutil.copy(_empty_database(), folder / "store.db")
-    world = World(api, witness, seed, folder)
-    for name in ("default", SYSTEM_NAMESPACE):
-        await world.port.create(NAMESPACES, {"metadata": {"name": name}})
-    store = world.store()
-    await store.queues.ensure_default()
-    await store.close()
-    witness.decided = world.plans.decided
-    world.agents.begin()
-    await world.agents.synced()
-    with _watched(world):
-        try:
-            yield world
-        finally:
-            await world.stop()
-            collector.cancel()
-            await asyncio.gather(collector, return_exceptions=True)
-            for task in asyncio.all_tasks() - {asyncio.current_task()}:
-                task.cancel()
-
-
-__all__ = ["World", "new_world"]
+__all__ = ["World"]

@@ -1,0 +1,97 @@
+"""How a history begins: an empty cluster with its agents, a database with its tables, and everything that watches."""
+
+import asyncio
+import contextlib
+import shutil
+import tempfile
+from collections.abc import AsyncIterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import msgspec
+import yaml
+
+from t9ksched import packaged
+from t9ksched.devcluster.api import Api
+from t9ksched.devcluster.crd import DEFINITIONS, Definitions
+from t9ksched.devcluster.gc import GarbageCollector
+from t9ksched.devcluster.kinds import Registry
+from t9ksched.devcluster.storage import Storage
+from t9ksched.kube.resources import NAMESPACES
+from t9ksched.model.names import SYSTEM_NAMESPACE
+from t9ksched.scheduler import integrity, preemption
+from t9ksched.store import schema
+from tests.chaos.repeat import START
+from tests.chaos.witness import Witness
+from tests.chaos.world import World
+
+_CRDS = ("podgroups.", "queues.", "pytorchtrainingjobs.", "mpijobs.", "notebooks.")
+
+
+@cache
+def _crds() -> tuple[bytes, ...]:
+    files = (file for file in packaged.folder("crds").glob("*.yaml") if file.name.startswith(_CRDS))
+    return tuple(msgspec.json.encode(yaml.safe_load(file.read_text())) for file in sorted(files))
+
+
+@cache
+def _empty_database() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="t9ksched-chaos-"))
+    schema.upgrade(f"sqlite:///{folder}/empty.db")
+    return folder / "empty.db"
+
+
+@contextlib.contextmanager
+def _watched(world: World) -> Any:
+    """The plans are audited, and whoever is to be evicted is known."""
+    originals = {module: module.evict for module in (preemption, integrity)}
+
+    def telling(original: Any) -> Any:
+        async def evict(port: Any, victim: Any, **options: Any) -> Any:
+            world.witness.to_go.add(victim.uid)
+            return await original(port, victim, **options)
+
+        return evict
+
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(patch("t9ksched.scheduler.loop.Planner", world.plans.planner))
+        for module, original in originals.items():
+            stack.enter_context(patch.object(module, "evict", telling(original)))
+        yield
+
+
+@contextlib.asynccontextmanager
+async def new_world(seed: int, folder: Path) -> AsyncIterator[World]:
+    """An empty cluster with its agents at work; services begin by `World.begin`."""
+    clock = asyncio.get_running_loop().time
+    witness = Witness(lambda: START + clock())
+    storage = Storage(witness)
+    api = Api(storage, Registry())
+    Definitions(api)
+    collector = asyncio.create_task(GarbageCollector(api).run())
+    for crd in _crds():
+        api.create(DEFINITIONS, None, msgspec.json.decode(crd))
+    shutil.copy(_empty_database(), folder / "store.db")
+    world = World(api, witness, seed, folder)
+    for name in ("default", SYSTEM_NAMESPACE):
+        await world.port.create(NAMESPACES, {"metadata": {"name": name}})
+    store = world.store()
+    await store.queues.ensure_default()
+    await store.close()
+    witness.decided = world.plans.decided
+    world.agents.begin()
+    await world.agents.synced()
+    with _watched(world):
+        try:
+            yield world
+        finally:
+            await world.stop()
+            collector.cancel()
+            await asyncio.gather(collector, return_exceptions=True)
+            for task in asyncio.all_tasks() - {asyncio.current_task()}:
+                task.cancel()
+
+
+__all__ = ["new_world"]
