@@ -67,10 +67,13 @@ class Asked:
     """A label of its pods that rules of others may speak of."""
     shuns: str = field(default="", kw_only=True)
     """No pod of that app may be on the node of one of its pods."""
+    priority: int = field(default=0, kw_only=True)
+    """Of its PodGroup, for kinds that have one."""
 
     def __str__(self) -> str:
         what = f"{self.kind} {self.name}: {self.size} × {self.cards} cards, queue {self.queue}"
         what += f", minimum {self.minimum}" if self.minimum not in (self.size, 1) else ""
+        what += f", priority {self.priority}" if self.priority else ""
         what += f", volumes {self.storage}" if self.storage else ""
         what += f", stops in {self.stops:g} s" if self.stops else ""
         return what + (f", {self.seconds:g} s" if self.seconds else "")
@@ -142,7 +145,7 @@ class Gang(Asked):
             "apiVersion": "scheduler.tensorstack.dev/v1beta1",
             "kind": "PodGroup",
             "metadata": {"name": self.name},
-            "spec": {"minMember": self.minimum, "queue": self.queue},
+            "spec": {"minMember": self.minimum, "queue": self.queue, "priority": self.priority},
         }
         await world.create(PODGROUPS, body)
         await super().submit(world)

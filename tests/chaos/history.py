@@ -39,6 +39,8 @@ class Outcome:
     evictions: int = 0
     kept: int = 0
     """Promises that outlived the scheduler that made them."""
+    judged: int = 0
+    """Plans whose victims were held against every other set."""
     digest: str = ""
     """Of every write to the cluster, in order and to the byte."""
 
@@ -59,6 +61,7 @@ async def _play(seed: int, folder: Path) -> Outcome:
         await quiet_scene(world, seed)
         counts = {"bindings": world.witness.bindings, "lives": world.lives, "jobs": jobs}
         counts |= {"plans": world.plans.plans, "evictions": world.plans.evictions, "kept": world.heirs.kept}
+        counts |= {"judged": world.plans.order.judged}
         return Outcome(seed, world.witness.faults, world.log, digest=world.witness.digest, **counts)
 
 

@@ -1,11 +1,14 @@
 """Ways to break the project on purpose, each against one promise: some history must turn red by each."""
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
+from t9ksched.engine import contest, order
+from t9ksched.engine.held import Held
 from t9ksched.engine.ledger import Ledger
 from t9ksched.engine.masks import QueueNodes
 from t9ksched.kube import binding as protocol
@@ -13,6 +16,7 @@ from t9ksched.kube.binding import Binding, Bound, Conflicted, Refusal, Refused
 from t9ksched.kube.errors import ApiError
 from t9ksched.kube.eviction import evict
 from t9ksched.model import names
+from t9ksched.model.hold import REFILL
 from t9ksched.scheduler import integrity, preemption
 from t9ksched.scheduler.avoided import Avoided
 from t9ksched.scheduler.cardbook import CardBook
@@ -24,12 +28,14 @@ from t9ksched.scheduler.lastgate import LastGate
 from t9ksched.scheduler.observed import Observed
 from t9ksched.scheduler.outage import Outage
 from t9ksched.scheduler.promises import PromiseKeeper
+from t9ksched.scheduler.refill import Refills
 from t9ksched.scheduler.state import ClusterState
 from t9ksched.store.fence import Fence
 
 _recharge, _upsert_pod = Observed._recharge, Observed.upsert_pod
 _charge, _body, _post, _view = Charges.charge, Binding.body, protocol.post, ClusterState.view
-_note, _set_queues = CardKeeper.note, ClusterState.set_queues
+_gang_key, _hold, _price = order.gang_key, Held.__init__, contest.price
+_note, _set_queues, _start_again = CardKeeper.note, ClusterState.set_queues, ClusterState.start_again
 
 
 async def _nothing(*_: Any) -> int:
@@ -114,6 +120,33 @@ def _seen_open(self: ClusterState, queues: Any) -> Any:
     return _set_queues(self, [replace(queue, spec=replace(queue.spec, closed=False)) for queue in queues])
 
 
+def _once_ran_always_first(gang: Any) -> Any:
+    return (not (gang.ran or gang.placed), *_gang_key(gang)[1:])
+
+
+def _as_if_it_ran_on(self: ClusterState, gang: Any, reason: str, message: str) -> None:
+    ran = gang.ran
+    _start_again(self, gang, reason, message)
+    gang.ran = ran
+
+
+def _nothing_kept(self: Held, holds: Any, trial: Any, now: int) -> None:
+    _hold(self, [hold for hold in holds if hold.why != REFILL], trial, now)
+
+
+def _blind(part: int) -> Any:
+    """The price of a set of victims, blind for one part of a level."""
+
+    def price(victims: Any, contenders: Any) -> Any:
+        levels, *rest = _price(victims, contenders)
+        merged: Counter[Any] = Counter()
+        for level, pods in levels:
+            merged[*level[:part], 0, *level[part + 1 :]] += pods
+        return (tuple(sorted(merged.items(), reverse=True)), *rest)
+
+    return price
+
+
 MUTANTS: dict[str, tuple[tuple[Any, str, Any], ...]] = {
     "nodes are never charged": ((Charges, "_apply", lambda self, charge: None),),
     "cards are not charged by index": ((Charges, "charge", _without_cards),),
@@ -139,6 +172,15 @@ MUTANTS: dict[str, tuple[tuple[Any, str, Any], ...]] = {
     "promised room is not written": ((PromiseKeeper, "write", _said_to_be_written),),
     "what is new starts while the database is away": ((Outage, "refusal", lambda self, gang: None),),
     "nobody notices that the database is away": ((Outage, "begin", lambda self, *args: None),),
+    "what ran once goes first for ever": (
+        (order, "gang_key", _once_ran_always_first),
+        (ClusterState, "start_again", _as_if_it_ran_on),
+    ),
+    "room of lost members is not kept": ((Held, "__init__", _nothing_kept),),
+    "lost members are not noticed": ((Refills, "lost", lambda self, record: None),),
+    "victims' queue priority is not looked at": ((contest, "price", _blind(0)),),
+    "victims' shares are not looked at": ((contest, "price", _blind(2)),),
+    "victims' PodGroup priority is not looked at": ((contest, "price", _blind(3)),),
     "closed queues take new work": ((ClusterState, "set_queues", _seen_open),),
     "each replacement in a closed queue is new work": ((LastGate, "_covers", lambda *_: False),),
     "a former leader writes to SQL": (

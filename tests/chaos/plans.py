@@ -18,6 +18,7 @@ from t9ksched.model.gang import Gang, Running
 from t9ksched.model.hold import VICTIMS, Hold
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.reasons import Code
+from tests.chaos.victims import VictimOrder
 
 SHARE_AGAIN = 0.1
 """Of plans that are made again; those with evictions are all."""
@@ -36,6 +37,7 @@ class PlanAuditor:
         self.victims: dict[str, str] = {}
         self.looked: Callable[[View], None] = lambda view: None
         """Told of each view that somebody begins to plan on."""
+        self.order = VictimOrder()
         self._dice = Random(seed)
 
     def planner(self, view: View, policy: Policy, now: int, *more: Any, **named: Any) -> Planner:
@@ -51,6 +53,8 @@ class PlanAuditor:
         if made.assignments or made.evictions:
             look = _Look(view, now, made)
             for fault in (*look.rooms(), *look.quotas(), *look.minima(), *look.passed(), *look.victims(policy)):
+                self.say(f"plan {self.plans}: {fault}")
+            for fault in self.order.faults(view, policy, now, made):
                 self.say(f"plan {self.plans}: {fault}")
         if made.evictions or self._dice.random() < SHARE_AGAIN:
             again = plan(load(dump(view)), policy, now)

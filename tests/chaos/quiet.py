@@ -13,6 +13,7 @@ from random import Random
 from t9ksched.devcluster.faults import Rule
 from t9ksched.engine.policy import Policy
 from t9ksched.kube.resources import PODS
+from tests.chaos import rivals
 from tests.chaos.asked import Asked, Gang, pod
 from tests.chaos.audit import audit_at_rest
 from tests.chaos.witness import LAG, MADE
@@ -42,8 +43,7 @@ async def quiet_scene(world: World, seed: int) -> None:
     await asyncio.sleep(SILENCE)
     world.faults.clear()
     for gang in scene.must_run:
-        running = sum(found["status"].get("phase") == "Running" for found in gang.pods(world))
-        if running != gang.size:
+        if (running := scene.running(gang)) != gang.size:
             world.witness.say(f"after {SILENCE:g} quiet seconds {running} of {gang.size} pods of {gang.name} run")
     await audit_at_rest(world)
 
@@ -65,6 +65,10 @@ class Scene:
         await self.world.submit(made)
         return made
 
+    def running(self, made: Asked) -> int:
+        """How many pods of it run."""
+        return sum(found["status"].get("phase") == "Running" for found in made.pods(self.world))
+
     def rule(self, **rule: object) -> None:
         """What happens to bindings."""
         self.world.faults.rules = [Rule("create", "pods/binding", **rule)]  # type: ignore[arg-type]
@@ -77,6 +81,14 @@ class Scene:
             self.rule(count=3 - bindings, latency=10.0)
         self.world.witness.on_bound.append((self.world.witness.bindings + bindings, lambda _: life.end()))
         return life.ended
+
+    async def preempting(self) -> None:
+        """From now on gangs of queue qa may take room from those of queue qb."""
+        self.world.policy = Policy(("allocate", "preempt"))
+        if self.world.service is not None:
+            self.world.service.loop.policy = self.world.policy
+        await self.world.queue("qb", None, zone="a", priority=0)
+        await asyncio.sleep(30)
 
     # Answers
 
@@ -190,11 +202,7 @@ class Scene:
     async def the_scheduler_dies_while_victims_leave(self) -> None:
         """Half of the room is free long before the other half: who was evicted, and others, must not take it."""
         world, witness = self.world, self.world.witness
-        world.policy = Policy(("allocate", "preempt"))
-        if world.service is not None:
-            world.service.loop.policy = world.policy
-        await world.queue("qb", None, zone="a", priority=0)
-        await asyncio.sleep(30)
+        await self.preempting()
         for name, stops in (("quick", 3.0), ("slow", 25.0)):
             await world.submit(Gang(name, "qb", 1, 4, None, 1, stops=stops))
         await asyncio.sleep(30)
@@ -217,11 +225,7 @@ class Scene:
     async def a_promise_cannot_be_written(self) -> None:
         """Nobody is evicted until it is: the connection breaks at a statement of it, or the database is away."""
         world, witness = self.world, self.world.witness
-        world.policy = Policy(("allocate", "preempt"))
-        if world.service is not None:
-            world.service.loop.policy = world.policy
-        await world.queue("qb", None, zone="a", priority=0)
-        await asyncio.sleep(30)
+        await self.preempting()
         for name in ("low0", "low1"):
             await world.submit(Gang(name, "qb", 1, 4, None, 1, stops=10.0))
         await asyncio.sleep(30)
@@ -311,4 +315,8 @@ SCENES: tuple[Callable[[Scene], Awaitable[None]], ...] = (
     Scene.new_work_waits_while_the_database_is_away,
     Scene.a_promise_cannot_be_written,
     Scene.labels_change,
+    rivals.who_was_evicted_whole_has_no_precedence,
+    rivals.the_room_of_a_lost_member_is_kept,
+    rivals.room_is_taken_in_the_order_of_the_policy,
+    rivals.a_closed_queue_goes_on_with_what_it_accepted,
 )
