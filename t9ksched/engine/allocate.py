@@ -52,7 +52,7 @@ class Allocate:
             for placement in own:
                 trial.release(placement)
             if cycle.held.whys[gang.uid] == VICTIMS:
-                victims = cycle.victims()
+                victims = yield from cycle.victims()
                 lent = cycle.held.lent(own, trial.free, victims.leaving, victims.certain)
             if behind is not None:
                 lent, nodes = cycle.held.alone(own, trial.free, lent)

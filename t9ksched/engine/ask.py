@@ -6,6 +6,7 @@ failed keeps its answer for the rest of the cycle: 100,000 waiting gangs that ar
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import numpy as np
 
@@ -16,6 +17,9 @@ from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang, Member
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.reasons import Reason
+
+_SOME: Final = 64
+"""After so many members others may have their turn."""
 
 
 def chosen(gang: Gang) -> tuple[Sequence[Member], list[Member], bool]:
@@ -145,9 +149,11 @@ class Asks:
         found = self._known.get(signature)
         if found is None:
             columns: dict[ClassColumn, int] = {}
-            for member in members:
+            for nth, member in enumerate(members, start=1):
                 column = self.column(queue, member.pod_class)
                 columns[column] = columns.get(column, 0) + 1
+                if not nth % _SOME:
+                    yield
             groups = list(columns.items())
             if len(groups) > 1:
                 hard = {}

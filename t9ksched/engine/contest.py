@@ -40,35 +40,32 @@ class Contest:
         self.rivals = len(set(priorities)) < len(priorities)
         """Some queues of one priority have candidates: who goes next depends on who went before."""
         self._counts = counts
-        self._steady: Int64s | None = None
         of = tenants.unit_group
         self.youth: Int64s = tenants.youth[of]
+        # Priority of the queue, guarded, band, priority of the PodGroup, as the digits of one number.
+        self._a_band = int(tenants.ranking.max(initial=0)) + 1
+        levels: Int64s = np.unique(level, return_inverse=True)[1].astype(np.int64)
+        guarded = levels[self._queue] * 2 + tenants.guarded[of]
+        self._fixed: Int64s = guarded * (len(level) * self._a_band) + tenants.ranking[of]
+        self._steady: tuple[Int64s, Int64s] | None = None
 
     def ranks(self, gone: Flags) -> Int64s:
-        """How well each unit is protected while these go: larger is better, equal is one level."""
+        """How well each unit is protected while these go: larger is better, equal is one level.
+
+        The same array as long as nothing in it changes.
+        """
         if self._steady is None or self.rivals:
-            tenants, of = self._tenants, self._tenants.unit_group
-            parts = (
-                tenants.priority[of],
-                self._bands(gone)[self._queue],
-                tenants.guarded[of],
-                self._level[self._queue],
-            )
-            order = np.lexsort(parts)
-            fresh = np.zeros(len(order), np.bool_)
-            for part in parts:
-                fresh[1:] |= part[order][1:] != part[order][:-1]
-            ranks = np.empty(len(order), np.int64)
-            ranks[order] = np.cumsum(fresh)
-            self._steady = ranks
-        return self._steady
+            bands = self._bands(gone)
+            if self._steady is None or not np.array_equal(bands, self._steady[0]):
+                self._steady = bands, self._fixed + (bands * self._a_band)[self._queue]
+        return self._steady[1]
 
     def _bands(self, gone: Flags) -> Int64s:
         """The band of each queue while these go."""
         found = np.zeros(len(self._tenants.queues), np.int64)
         if not self.rivals:
             return found
-        going = gone & self.units
+        going = np.flatnonzero(gone & self.units)
         left = self._counts - np.bincount(self._queue[going], minlength=len(self._counts))
         used = self._tenants.charged(going)
         shares: dict[int, dict[str, int]] = {}

@@ -12,7 +12,7 @@ import numpy as np
 from t9ksched.engine.contest import Contest
 from t9ksched.engine.field import Field, Wanted
 from t9ksched.engine.nodes import Int64s
-from t9ksched.engine.tenants import Flags, Indices
+from t9ksched.engine.tenants import Flags, Indices, distinct
 
 _SHARE_OF_A_ROUND: Final = 6
 """With victims on several nodes, this part of the pods still without a place is given nodes before costs are new."""
@@ -20,6 +20,8 @@ _SHARE_OF_RIVALS: Final = 24
 """The same where queues of one priority compete: whose turn it is changes with each victim."""
 _STALE: Final = 1.25
 """When there are so many times more candidates than may still go, those who went are looked at no longer."""
+_A_ROUND: Final = 20_000
+"""Units of work of a round, however few candidates it looks at."""
 _FINE: Final = 1 << 10
 """Parts of what is missing on a node are counted in this."""
 
@@ -40,16 +42,16 @@ class Costs:
         self._candidates = np.flatnonzero(allowed[field.unit] & wanted.here[field.row])
         self._ranks: Int64s | None = None
         unit = field.unit[self._candidates]
-        distinct = int((np.bincount(unit) > 0).sum()) if len(unit) else 0
-        pairs = distinct
-        if distinct < len(unit):
-            pairs = len(np.unique(unit * len(field.rows) + field.row[self._candidates]))
-        self._spread = distinct < pairs or not self._tenants.simple
+        ours = int((np.bincount(unit) > 0).sum()) if len(unit) else 0
+        pairs = ours
+        if ours < len(unit):
+            pairs = len(distinct(unit * len(field.rows) + field.row[self._candidates]))
+        self._spread = ours < pairs or not self._tenants.simple
 
     @property
     def size(self) -> int:
-        """About how many numbers a round looks at."""
-        return 10 * len(self._candidates) + len(self._allowed)
+        """What a round costs, in units of work."""
+        return 10 * len(self._candidates) + len(self._allowed) + _A_ROUND
 
     def _look_at(self, candidates: Indices, ranks: Int64s, free: Int64s) -> None:
         """Candidates, node after node in the order in which they go there."""
@@ -95,7 +97,7 @@ class Costs:
         enough = self._wanted.open_to(counts)[self._row]
         for (at, amount), freed in zip(self._wanted.needs, self._freed, strict=True):
             enough = enough & (free[at][self._row] + self._running_sum(freed * alive) >= amount)
-        sizes = self._prices(gone)[self._unit] * (alive & self._fresh)
+        sizes = self._prices(gone) * (alive & self._fresh)
         cost = self._running_sum(sizes)
         last = np.minimum.reduceat(np.where(enough, np.arange(len(enough)), len(enough)), self._starts)
         able = np.flatnonzero(last < len(enough))
@@ -118,19 +120,22 @@ class Costs:
         here[chosen] = last[chosen] - self._starts[chosen] + 1
         position = np.arange(len(self._unit)) - np.repeat(self._starts, self._lengths)
         taken = self._unit[(position < np.repeat(here, self._lengths)) & alive]
+        if tenants.simple:
+            units[taken] = True
+            return self._nodes[chosen], units
         furthest = np.full(len(tenants.groups), -1, np.intp)
         np.maximum.at(furthest, tenants.unit_group[taken], taken)
         units = (np.arange(len(gone)) <= furthest[tenants.unit_group]) & self._allowed & ~gone
         return self._nodes[chosen], units
 
     def _prices(self, gone: Flags) -> Int64s:
-        """Pods that go when a unit goes: its own, and those of its gang that go before it."""
+        """Pods that go when the unit of each candidate still here goes: its own, and those that go before it."""
         tenants = self._tenants
-        size: Int64s = np.where(self._allowed & ~gone, tenants.unit_size, 0)
         if tenants.simple:
-            return size
+            return tenants.unit_size[self._unit]
+        size: Int64s = np.where(self._allowed & ~gone, tenants.unit_size, 0)
         before: Int64s = np.cumsum(size) - size
-        return before + size - before[tenants.first_unit[tenants.unit_group]]
+        return (before + size - before[tenants.first_unit[tenants.unit_group]])[self._unit]
 
     def _running_sum(self, values: Int64s) -> Int64s:
         """Sums from the first pod of the same node."""

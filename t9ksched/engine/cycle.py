@@ -63,11 +63,12 @@ class Cycle:
         # Nobody is charged with free volumes, so they are no part of a share while a plan is made either.
         return {name: amount for name, amount in found.items() if not name.startswith(FREE_PREFIX)}
 
-    def victims(self) -> Preemption:
+    def victims(self) -> Work[Preemption]:
         """The search for victims; made when it is first needed."""
         if self._preemption is None:
-            self._preemption = Preemption(self.view, self.trial, self.ledger, self.policy, self.now)
-            self._preemption.spare(self._refilled)
+            made = yield from Preemption.of(self.view, self.trial, self.ledger, self.policy, self.now)
+            made.spare(self._refilled)
+            self._preemption = made
         return self._preemption
 
     def refilled(self, gang: str) -> None:

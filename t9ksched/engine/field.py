@@ -64,7 +64,16 @@ class Field:
         pods: candidates' pods there, by position among the tenants; `unit` and `row` of each.
     """
 
-    def __init__(self, tenants: Tenants, groups: Sequence[Group], free: Int64s, rows: Indices, units: Flags) -> None:
+    def __init__(
+        self,
+        tenants: Tenants,
+        groups: Sequence[Group],
+        free: Int64s,
+        rows: Indices,
+        units: Flags,
+        among: Indices | None = None,
+    ) -> None:
+        """Candidates are the pods of `units`; of `among` alone, by position among the tenants, if that is given."""
         self.tenants = tenants
         self.rows = rows
         self.wanted = [Wanted(column, pods, rows) for column, pods in groups]
@@ -73,14 +82,21 @@ class Field:
         here: Flags = np.logical_or.reduce([one.here for one in self.wanted])
         place = np.full(free.shape[1], -1, np.intp)
         place[rows[here]] = np.flatnonzero(here)
-        of_pod = place[tenants.row]
-        frees = np.zeros(len(tenants.row), np.bool_)
-        for at in self.resources:
-            frees |= tenants.freed[at] > 0
-        self.pods = np.flatnonzero(units[tenants.unit_of] & tenants.staying & (of_pod >= 0) & frees)
-        self.unit: Indices = tenants.unit_of[self.pods]
-        self.row: Indices = of_pod[self.pods]
+        if among is None:
+            frees = np.zeros(len(tenants.row), np.bool_)
+            for at in self.resources:
+                frees |= tenants.freed[at] > 0
+            among = np.flatnonzero(tenants.staying & frees)
+        of_pod, unit = place[tenants.row[among]], tenants.unit_of[among]
+        ours = units[unit] & (of_pod >= 0)
+        self.pods: Indices = among[ours]
+        self.unit: Indices = unit[ours]
+        self.row: Indices = of_pod[ours]
         self.freed: Int64s = tenants.freed[:, self.pods]
+
+    def part(self, groups: Sequence[Group], rows: Indices, units: Flags) -> "Field":
+        """A part of these nodes, which must be all nodes, for the same groups and some of the units."""
+        return Field(self.tenants, groups, self.free, rows, units, self.pods)
 
     def give(self, free: Int64s, units: Flags) -> None:
         """Add the room that these units leave."""

@@ -4,6 +4,8 @@ All domains of a level are looked at together, on columns: no search begins in o
 candidate there went.
 """
 
+from collections.abc import Iterator, Sequence
+
 import numpy as np
 
 from t9ksched.engine.contest import Contest
@@ -15,7 +17,7 @@ from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang
 
 
-def likely(trial: Trial, gang: Gang, whole: Field, contest: Contest, must: Flags) -> Work[list[Indices]]:
+def likely(trial: Trial, gang: Gang, whole: Field, contest: Contest, must: Flags) -> Work[Iterator[Indices]]:
     """Rows of each domain of the gang's levels, if its placed members are all there and room could be made.
 
     Victims in the order of the policy are counted until the classes would fit, each for itself: first come domains
@@ -24,12 +26,14 @@ def likely(trial: Trial, gang: Gang, whole: Field, contest: Contest, must: Flags
     index = trial.nodes.static.index
     placed = [index[name] for name in gang.nodes if name in index]
     ranks = contest.ranks(must)
+    trial.meter.spent += len(ranks)
     yield
-    found: list[tuple[int, int, int, int, Indices]] = []
+    found: list[Int64s] = []
     for at, level in enumerate(gang.levels):
         of, names = trial.memo.domains(level)
+        yield
         domains = _Domains(whole, of, len(names), contest, ranks, must)
-        trial.meter.spent += 10 * domains.size
+        trial.meter.spent += domains.size + 10 * len(whole.pods)
         yield
         could = domains.fits(domains.most)
         trial.meter.spent += domains.size
@@ -49,13 +53,19 @@ def likely(trial: Trial, gang: Gang, whole: Field, contest: Contest, must: Flags
             trial.meter.spent += domains.size
             yield
         rank, pods = domains.cost(high)
-        rows_of = np.argsort(of, kind="stable")
-        starts = np.searchsorted(of[rows_of], np.arange(len(names) + 1))
-        for domain in np.flatnonzero(could).tolist():
-            rows = rows_of[starts[domain] : starts[domain + 1]]
-            found.append((int(rank[domain]), int(pods[domain]), at, domain, rows))
-    found.sort(key=lambda one: one[:4])
-    return [one[4] for one in found]
+        those = np.flatnonzero(could)
+        found.append(np.array((rank[those], pods[those], np.full(len(those), at), those)))
+    return _in_order(trial, gang, found)
+
+
+def _in_order(trial: Trial, gang: Gang, found: Sequence[Int64s]) -> Iterator[Indices]:
+    """Rows of domains, given as columns of rank, pods, level and domain; the smallest first."""
+    if not found:
+        return
+    together = np.concatenate(found, axis=1)
+    for at in np.lexsort(together[::-1]).tolist():
+        of, _ = trial.memo.domains(gang.levels[together[2, at]])
+        yield np.flatnonzero(of == together[3, at])
 
 
 class _Domains:

@@ -18,6 +18,7 @@ from t9ksched.engine.plugins import PluginColumns
 from t9ksched.engine.policy import Binpack
 from t9ksched.engine.scores import NODE_AFFINITY, SOFT_TAINTS, Scores, Source
 from t9ksched.engine.tenants import Indices, Tenants
+from t9ksched.engine.work import Meter, Work
 from t9ksched.model.cardmode import NOT_READY
 from t9ksched.model.gang import Running
 from t9ksched.model.labels import LabelSelector, NodeSelector
@@ -208,6 +209,7 @@ class Memo:
         self.plugged = PluginColumns()
         self._tenants: Tenants | None = None
         self._domains: dict[str, tuple[Indices, list[str]]] = {}
+        self._bare: Mask | None = None
         self._softly: list[int] | None = None
         """Nodes with a taint that only asks pods to stay away."""
         self.computed = 0
@@ -219,7 +221,7 @@ class Memo:
         if old is new:
             return
         self._static = new
-        self._softly = None
+        self._softly = self._bare = None
         self._domains.clear()
         self._joined.clear()
         self._totals.clear()
@@ -303,6 +305,14 @@ class Memo:
             found.append(Source(SOFT_TAINTS, raw, from_zero=True))
         return found
 
+    def bare(self) -> Mask:
+        """Nodes without accelerators."""
+        if self._bare is None:
+            static = self._static
+            assert static is not None, "follow() comes first"
+            self._bare = np.fromiter((not facts.accelerated for facts in static.facts), np.bool_, len(static.facts))
+        return self._bare
+
     def scores(self, binpack: Binpack | None) -> Scores:
         """How these nodes are scored by a policy."""
         found = self._scores.get(binpack)
@@ -311,13 +321,13 @@ class Memo:
             found = self._scores[binpack] = Scores(self._static, binpack)
         return found
 
-    def tenants(self, running: tuple[Running, ...]) -> Tenants:
+    def tenants(self, running: tuple[Running, ...], meter: Meter) -> Work[Tenants]:
         """Those who hold places on these nodes, as columns; kept while both stay the same."""
         static = self._static
         assert static is not None, "follow() comes first"
         found = self._tenants
         if found is None or found.source is not running or found.static is not static:
-            found = self._tenants = Tenants(running, static)
+            found = self._tenants = yield from Tenants.of(running, static, meter)
         return found
 
     def total(self, selector: LabelSelector | None) -> Int64s:

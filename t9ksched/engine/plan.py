@@ -97,7 +97,8 @@ class Planner:
         gang = line.pop()
         yield from self._judge(gang)
         if gang.uid in cycle.promised:
-            cycle.held.keep(gang.uid, cycle.victims().leaving)
+            victims = yield from cycle.victims()
+            cycle.held.keep(gang.uid, victims.leaving)
         self._order.served(more=bool(line), grown=cycle.stats.placed + cycle.stats.preempted > paid)
 
     @property

@@ -28,7 +28,7 @@ class Preempt:
         holder = gang.uid in cycle.held.of  # needs fewer victims than one like it
         if (ask.no_victims and not holder) or any(reason.code in _NO_ROOM_HELPS for reason in reasons):
             return reasons
-        victims = cycle.victims()  # tells the ledger who leaves already
+        victims = yield from cycle.victims()  # tells the ledger who leaves already
         short = cycle.ledger.can_charge(gang.queue, ask.demand, staying=True)
         cycle.stats.searched += 1
         # With a minimum run time, time alone makes victims; a quota that is short changes with every charge.

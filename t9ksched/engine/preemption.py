@@ -19,7 +19,7 @@ from t9ksched.engine.likely import likely
 from t9ksched.engine.nodes import Int64s
 from t9ksched.engine.placement import Attempt, Group, place_together
 from t9ksched.engine.policy import Policy
-from t9ksched.engine.tenants import Flags, Indices
+from t9ksched.engine.tenants import Flags, Indices, Tenants
 from t9ksched.engine.trial import ClassColumn, Placement, Trial
 from t9ksched.engine.victims import Price
 from t9ksched.engine.view import QueueState, View
@@ -82,13 +82,23 @@ class Choice:
 class Preemption:
     """Chooses victims in one cycle, gang after gang; who was chosen before is on his way out."""
 
-    def __init__(self, view: View, trial: Trial, ledger: Ledger, policy: Policy, now: int) -> None:
+    @classmethod
+    def of(cls, view: View, trial: Trial, ledger: Ledger, policy: Policy, now: int) -> Work["Preemption"]:
+        """Takes in who runs, in slices."""
+        tenants = yield from trial.memo.tenants(view.running, trial.meter)
+        yield
+        made = cls(view, trial, ledger, policy, now, tenants)
+        trial.meter.spent += 10 * len(tenants.pods)
+        yield
+        return made
+
+    def __init__(self, view: View, trial: Trial, ledger: Ledger, policy: Policy, now: int, tenants: Tenants) -> None:
         self._view = view
         self._trial = trial
         self._ledger = ledger
         self._policy = policy
         self._now = now
-        tenants = self._tenants = trial.memo.tenants(view.running)
+        self._tenants = tenants
         self._gone: Flags = np.zeros(len(tenants.unit_group), np.bool_)
         self.coming: Int64s = np.zeros_like(trial.free)
         """Room of those who are on their way out, shape (resources, nodes)."""
@@ -154,9 +164,11 @@ class Preemption:
                 self.gave_up = best is None
                 break
             searched += 1
-            field = Field(self._tenants, groups, whole.free, rows, contest.units)
+            yield
+            field = whole.part(groups, rows, contest.units)
             # Counted by size and not by the meter: what is found must not depend on what is remembered.
             work += len(groups) * (50 * len(field.pods) + field.free.size)
+            self._trial.meter.spent += len(whole.pods) + len(whole.unit)
             if not must.any() and field.fits(field.free):
                 if ruled:
                     continue
@@ -167,6 +179,8 @@ class Preemption:
                 scope[rows] = True
                 found = yield from self._confirmed(groups, found, scope)
             if found is not None:
+                self._trial.meter.spent += 3_000 * len(found.victims)
+                yield
                 price = contest.price(found.units)
                 if best is None or price < best[0]:
                     best = price, found
@@ -174,6 +188,7 @@ class Preemption:
 
     def _search(self, groups: Sequence[Group], field: Field, contest: Contest, must: Flags) -> Work[Choice | None]:
         found = yield from clear(field, contest, must, self._trial.meter)
+        self._trial.meter.spent += 3 * len(self._tenants.pods)
         if found is None or not found.units.any() or not self._verified(groups, field, found, contest):
             return None
         return self._chosen(groups, field, found)

@@ -62,6 +62,14 @@ class Scores:
                 gain += np.minimum(self._static.allocatable[at] * _OVERCOMMIT, needs[at]) * step
         return gain
 
+    def gain_of(self, needs: Int64s, row: int) -> np.int64:
+        """The same for one node."""
+        gain = np.int64(0)
+        for at, step in self._steps:
+            if needs[at]:
+                gain += min(self._static.allocatable[at, row] * _OVERCOMMIT, needs[at]) * step[row]
+        return gain
+
 
 class Source(NamedTuple):
     """One thing that a pod prefers about nodes.
@@ -111,11 +119,13 @@ def combined(sources: Iterable[Source], among: NDArray[np.bool_], weight: int) -
     return total
 
 
-def without_cards(static: Static, among: NDArray[np.bool_], weight: int) -> Int64s | None:
-    """A full score, times the weight, for nodes without accelerators; None where all or none of `among` have some."""
+def without_cards(bare: NDArray[np.bool_], among: NDArray[np.bool_], weight: int) -> Int64s | None:
+    """A full score, times the weight, for `bare` nodes: those without accelerators.
+
+    None where all or none of `among` have some.
+    """
     if weight <= 0:
         return None
-    bare = np.fromiter((not facts.accelerated for facts in static.facts), np.bool_, len(static.facts))
     if not bare[among].any() or bare[among].all():
         return None
     return np.where(bare, FULL * weight, 0).astype(np.int64)

@@ -18,6 +18,8 @@ _MOST_PODS: Final = 1000
 _MOST_STEPS: Final = 6000
 _NODES: Final = 2_000_000
 """Nodes looked at in one search, about."""
+_A_STEP: Final = 3_000
+"""Units of work of a step, however few nodes there are."""
 _SOME: Final = 8
 
 
@@ -30,6 +32,8 @@ def search(trial: Trial, groups: Sequence[tuple[ClassColumn, int]], effort: Effo
     steps = max(min(_MOST_STEPS, _NODES // nodes, effort.left // nodes), 2 * len(pods))
     effort.left -= steps * nodes
     tree = _Tree(trial, [column for column, _ in groups], pods)
+    trial.meter.spent += nodes * len(groups)
+    yield from tree.prepare()
     marks = [trial.mark()]
     vain: list[set[int]] = [set()]
     ways = [tree.ways(0, vain[0])]
@@ -46,7 +50,7 @@ def search(trial: Trial, groups: Sequence[tuple[ClassColumn, int]], effort: Effo
         steps -= 1
         trial.undo(marks[-1])
         trial.place(pods[len(ways) - 1], row, 1)
-        trial.meter.spent += 2 * nodes
+        trial.meter.spent += 2 * nodes + _A_STEP
         if len(ways) == len(pods):
             return True
         at = len(ways)
@@ -73,8 +77,16 @@ class _Tree:
         self._pods = pods
         self._alike = not any(column.ruled for column in columns)
         self._ports = any(column.ports for column in columns)
-        self._wishes = {column: -_wishes(column) for column in columns if column.prefers}
+        self._wishes: dict[ClassColumn, Int64s] = {}
         self._whole = np.maximum(trial.nodes.static.allocatable, 1)
+        self._kinds = _kinds(columns)
+
+    def prepare(self) -> Work[None]:
+        """Note what each class prefers as long as no pod has a place."""
+        for column in self._columns:
+            if column.prefers:
+                self._wishes[column] = -_wishes(column)
+            yield
 
     def interchangeable(self, at: int) -> bool:
         """Whether a pod and the one before it may change places."""
@@ -94,16 +106,23 @@ class _Tree:
             for resource, amount in column.needs:
                 spare += (trial.free[resource][rows] - amount) * 1000 // self._whole[resource][rows]
         excluded = frozenset(vain)
-        tried: set[tuple[object, ...]] = set()
+        tried: set[tuple[int, bytes]] = set()
         for row in rows[np.lexsort((rows, spare))].tolist():
             if row in excluded:
                 continue
             if self._alike and not self._ports:
-                state = (trial.free[:, row].tobytes(), *(bool(one.mask[row]) for one in self._columns))
+                state = (self._kinds[row], trial.free[:, row].tobytes())
                 if state in tried:
                     continue
                 tried.add(state)
             yield row
+
+
+def _kinds(columns: Sequence[ClassColumn]) -> list[int]:
+    """The kind of each node: those of one kind may take the same classes."""
+    masks = list({id(column.mask): column.mask for column in columns}.values())
+    known: dict[bytes, int] = {}
+    return [known.setdefault(node.tobytes(), len(known)) for node in np.array(masks).T.copy()]
 
 
 def _wishes(column: ClassColumn) -> Int64s:

@@ -4,7 +4,7 @@ import numpy as np
 
 from t9ksched.engine.contest import Contest
 from t9ksched.engine.field import Cleared, Field
-from t9ksched.engine.tenants import Flags, Indices, Tenants
+from t9ksched.engine.tenants import Flags, Indices, Tenants, distinct
 from t9ksched.engine.work import Meter, Work
 
 
@@ -47,7 +47,7 @@ def spare_alike(field: Field, contest: Contest, found: Cleared, must: Flags, met
             if _goes_before(tenants, at, found.units):
                 continue
             mine = by_unit[at]
-            here = np.unique(field.row[mine])
+            here = distinct(field.row[mine])
             field.leave(free, mine, -1)
             left = np.minimum(one.rooms_at(free, here), one.pods)
             lost = int((rooms[here] - left).sum())

@@ -7,16 +7,29 @@ is taken from a gang leaves it whole or takes it whole.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import chain, islice, repeat
 from operator import attrgetter
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from t9ksched.engine.nodes import LARGEST, Int64s, Static
+from t9ksched.engine.work import Meter, Work
 from t9ksched.model.gang import Running, RunningPod
 
 Indices = NDArray[np.intp]
 Flags = NDArray[np.bool_]
+_SLICE: Final = 4096
+"""So many groups or pods are taken in at a time."""
+_FEW: Final = 256
+"""The same where each of them costs more."""
+_OF_GROUPS: Final = [attrgetter(name) for name in ("priority", "started", "evictions", "guarded", "created")]
+_QUEUE: Final = attrgetter("queue")
+_NODE: Final = attrgetter("node")
+_CLASS: Final = attrgetter("pod_class")
+_LEAVING: Final = attrgetter("leaving")
+_ASKED: Final = attrgetter("asked")
 
 
 def surplus(group: Running) -> list[int]:
@@ -55,21 +68,36 @@ class Tenants:
         queue_of, queues: of groups, by position in `queues`.
         kind, classes: of pods, by position in `classes`.
         youth: of groups, by age; the younger has the larger.
+        ranking: of groups, by priority: equal for equal ones, larger for larger ones.
     """
 
     def __init__(self, running: Sequence[Running], static: Static) -> None:
         self.source = running
         self.static = static
-        groups = self.groups = sorted(running, key=attrgetter("uid"))
-        sizes = [len(group.pods) for group in groups]
-        pods: list[RunningPod] = [pod for group in groups for pod in group.pods]
-        self.pods = pods
+        self.groups = sorted(running, key=attrgetter("uid"))
+        self.pods: list[RunningPod] = []
+
+    @classmethod
+    def of(cls, running: Sequence[Running], static: Static, meter: Meter) -> Work["Tenants"]:
+        """The columns of all who run, made in slices: they may be very many."""
+        made = cls(running, static)
+        meter.spent += 10 * len(running)
+        yield
+        yield from made._fill(made.groups, meter)
+        return made
+
+    def _fill(self, groups: list[Running], meter: Meter) -> Work[None]:
+        sizes: list[int] = []
+        for at in range(0, len(groups), _SLICE):
+            some = [group.pods for group in groups[at : at + _SLICE]]
+            sizes += map(len, some)
+            self.pods += chain.from_iterable(some)
+            meter.spent += 10 * len(some)
+            yield
         self.group_of: Indices = np.repeat(np.arange(len(groups)), sizes)
-        self.staying: Flags = np.array([not pod.leaving for pod in pods], np.bool_)
-        self.asked: Flags = np.array([pod.leaving and pod.asked for pod in pods], np.bool_)
-        self._groups(groups)
-        self._units(groups, sizes)
-        self._places(pods)
+        yield from self._groups(groups, meter)
+        yield from self._places(self.pods, meter)
+        yield from self._units(groups, sizes, meter)
 
     def demands(self, pods: Indices) -> Iterator[tuple[str, list[tuple[str, int]]]]:
         """What these pods use, by queue and class."""
@@ -80,39 +108,69 @@ class Tenants:
             count = int(counts[at])
             yield self.queues[queue], [(name, amount * count) for name, amount in self.classes[kind].requests]
 
-    def charged(self, units: Flags) -> dict[str, dict[str, int]]:
+    def charged(self, units: Indices) -> dict[str, dict[str, int]]:
         """What the queues are charged for the pods of these units that stay, in units by resource."""
         found: dict[str, dict[str, int]] = {}
-        for queue, requests in self.demands(np.flatnonzero(units[self.unit_of] & self.staying)):
+        for queue, requests in self.demands(self.pods_of(units)):
             _add(found.setdefault(queue, {}), requests, 1)
         return found
 
     def uses(self, units: Indices) -> Iterator[tuple[int, tuple[tuple[str, int], ...]]]:
         """What the queue is charged for each of these units."""
-        chosen = np.zeros(len(self.unit_size), np.bool_)
-        chosen[units] = True
-        found: dict[int, dict[str, int]] = {unit: {} for unit in units.tolist()}
-        for pod in np.flatnonzero(chosen[self.unit_of] & self.staying).tolist():
-            _add(found[int(self.unit_of[pod])], self.pods[pod].pod_class.requests, 1)
-        for unit, uses in found.items():
+        pods = iter(self.kind[self.pods_of(units)].tolist())
+        for unit, size in zip(units.tolist(), self.unit_size[units].tolist(), strict=True):
+            if size == 1:
+                yield unit, self._alone[next(pods)]
+                continue
+            uses: dict[str, int] = {}
+            for kind, count in Counter(islice(pods, size)).items():
+                _add(uses, self.classes[kind].requests, count)
             yield unit, tuple(sorted(uses.items()))
 
-    def _groups(self, groups: list[Running]) -> None:
+    def pods_of(self, units: Indices) -> Indices:
+        """The pods of these units that stay, unit after unit."""
+        sizes = self.unit_size[units]
+        before = np.cumsum(sizes) - sizes
+        first = np.repeat(self._unit_starts[units] - before, sizes)
+        found: Indices = self._by_unit[first + np.arange(len(first))]
+        return found
+
+    def _groups(self, groups: list[Running], meter: Meter) -> Work[None]:
         names: dict[str, int] = {}
-        of = [names.setdefault(group.queue, len(names)) for group in groups]
+        self.queue_of: Indices = np.zeros(len(groups), np.intp)
+        columns = np.zeros((5, len(groups)), np.int64)
+        self.priority, self.started, self.evictions, guarded, created = columns
+        for at in range(0, len(groups), _SLICE):
+            some = groups[at : at + _SLICE]
+            theirs = list(map(_QUEUE, some))
+            for name in dict.fromkeys(theirs):
+                names.setdefault(name, len(names))
+            self.queue_of[at : at + _SLICE] = np.fromiter(map(names.__getitem__, theirs), np.intp, len(some))
+            for column, get in zip(columns, _OF_GROUPS, strict=True):
+                column[at : at + _SLICE] = np.fromiter(map(get, some), np.int64, len(some))
+            meter.spent += 30 * len(some)
+            yield
         self.queues = list(names)
-        self.queue_of: Indices = np.array(of, np.intp)
-        self.priority: Int64s = np.array([group.priority for group in groups], np.int64)
-        self.started: Int64s = np.array([group.started for group in groups], np.int64)
-        self.evictions: Int64s = np.array([group.evictions for group in groups], np.int64)
-        self.guarded: Flags = np.array([group.guarded for group in groups], np.bool_)
-        created = np.array([group.created for group in groups], np.int64)
+        self.guarded: Flags = guarded > 0
+        self.ranking: Int64s = np.unique(self.priority, return_inverse=True)[1].astype(np.int64)
+        meter.spent += 20 * len(groups)
+        yield
         self.youth: Int64s = np.empty(len(groups), np.int64)
         self.youth[np.lexsort((-np.arange(len(groups)), created))] = np.arange(len(groups))
+        meter.spent += 20 * len(groups)
+        yield
 
-    def _units(self, groups: list[Running], sizes: list[int]) -> None:
+    def _units(self, groups: list[Running], sizes: list[int], meter: Meter) -> Work[None]:
         starts = np.cumsum(sizes) - sizes if sizes else np.zeros(0, np.intp)
-        above = {at: found for at, group in enumerate(groups) if sizes[at] > 1 and len(found := surplus(group)) > 0}
+        above: dict[int, list[int]] = {}
+        several = np.flatnonzero(np.array(sizes) > 1).tolist()
+        for nth, at in enumerate(several):
+            found = surplus(groups[at])
+            if found:
+                above[at] = found
+            meter.spent += 500 + 50 * sizes[at]
+            if not nth % _FEW:
+                yield
         counts = np.ones(len(groups), np.intp)
         for at, found in above.items():
             counts[at] += len(found)
@@ -122,32 +180,53 @@ class Tenants:
         self.is_surplus: Flags = np.ones(len(self.unit_group), np.bool_)
         self.is_surplus[ends - 1] = False
         self.unit_of: Indices = (ends - 1)[self.group_of]
-        for at, found in above.items():
-            for nth, position in enumerate(found):
-                self.unit_of[starts[at] + position] = self.first_unit[at] + nth
-        self.unit_size: Int64s = np.bincount(self.unit_of[self.staying], minlength=len(self.unit_group))
+        yield
+        for nth, (at, found) in enumerate(above.items()):
+            self.unit_of[starts[at] + np.array(found)] = self.first_unit[at] + np.arange(len(found))
+            meter.spent += 500 + 10 * len(found)
+            if not nth % _FEW:
+                yield
+        staying = np.flatnonzero(self.staying)
+        of = self.unit_of[staying]
+        self.unit_size: Int64s = np.bincount(of, minlength=len(self.unit_group))
+        self._by_unit: Indices = staying[np.argsort(of, kind="stable")]
+        self._unit_starts: Int64s = np.cumsum(self.unit_size) - self.unit_size
         self.simple = not above
         """Every group is one unit."""
+        meter.spent += 10 * len(of)
 
-    def _places(self, pods: list[RunningPod]) -> None:
+    def _places(self, pods: list[RunningPod], meter: Meter) -> Work[None]:
         static = self.static
         index = static.index
-        row = np.array([index.get(pod.node, -1) for pod in pods], np.intp)
-        known: dict[int, int] = {}
-        kinds = self.kind = np.array([known.setdefault(id(pod.pod_class), len(known)) for pod in pods], np.intp)
+        row, of = np.zeros((2, len(pods)), np.intp)
+        leaving, asked = np.zeros((2, len(pods)), np.bool_)
+        for at in range(0, len(pods), _SLICE):
+            some = pods[at : at + _SLICE]
+            row[at : at + _SLICE] = np.fromiter(map(index.get, map(_NODE, some), repeat(-1)), np.intp, len(some))
+            of[at : at + _SLICE] = np.fromiter(map(id, map(_CLASS, some)), np.intp, len(some))
+            leaving[at : at + _SLICE] = np.fromiter(map(_LEAVING, some), np.bool_, len(some))
+            asked[at : at + _SLICE] = np.fromiter(map(_ASKED, some), np.bool_, len(some))
+            meter.spent += 40 * len(some)
+            yield
+        self.staying: Flags = ~leaving
+        self.asked: Flags = leaving & asked
         resources = {name: at for at, name in enumerate(static.resources)}
-        vectors = np.zeros((len(resources), len(known)), np.int64)
-        firsts = np.full(len(known), len(pods), np.intp)
-        np.minimum.at(firsts, kinds, np.arange(len(pods)))
+        _, firsts, kind = np.unique(of, return_index=True, return_inverse=True)
+        self.kind: Indices = kind
         self.classes = [pods[at].pod_class for at in firsts.tolist()]
-        for kind, pod_class in enumerate(self.classes):
+        self._alone = [tuple(sorted(pod_class.requests)) for pod_class in self.classes]
+        vectors = np.zeros((len(resources), len(firsts)), np.int64)
+        for nth, pod_class in enumerate(self.classes):
             for name, amount in pod_class.requests:
                 if name in resources:
-                    vectors[resources[name], kind] = min(amount, LARGEST)
-        self.freed: Int64s = vectors[:, kinds]
+                    vectors[resources[name], nth] = min(amount, LARGEST)
+        self.freed: Int64s = vectors[:, kind]
         self.freed[:, row < 0] = 0
         self.row: Indices = np.maximum(row, 0)
-        partly = {at for at, facts in enumerate(static.facts) if any(facts.unusable.values())}
+        meter.spent += 10 * len(pods) + 100 * len(firsts) + self.freed.size
+        yield
+        partly = {at for at, facts in enumerate(static.facts) if facts.unusable and any(facts.unusable.values())}
+        meter.spent += 50 * len(static.facts)
         if partly:
             cards = {name: at for at, name in enumerate(static.card_resources)}
             usable = {name: static.usable[at] for name, at in cards.items()}
@@ -155,6 +234,18 @@ class Tenants:
                 for name, mask in pods[at].cards:
                     if name in usable and static.indexed[cards[name], row[at]]:
                         self.freed[resources[name], at] = (mask & int(usable[name][row[at]])).bit_count()
+                meter.spent += 200
+                if not at % 64:
+                    yield
+
+
+def distinct(values: Indices) -> Indices:
+    """Each value once, in order. The function of numpy imports modules when it is first called, for 50 ms and more."""
+    ordered = np.sort(values)
+    first = np.ones(len(ordered), np.bool_)
+    first[1:] = ordered[1:] != ordered[:-1]
+    found: Indices = ordered[first]
+    return found
 
 
 def _add(uses: dict[str, int], requests: Sequence[tuple[str, int]], count: int) -> None:

@@ -27,6 +27,8 @@ NEVER: Final = np.iinfo(np.int64).min
 """Key of a node on which no pod of the class fits."""
 _MOST_COLUMNS: Final = 512
 """So many classes keep their arrays; beyond, thousands of pods that are all unlike would fill the memory."""
+_A_COLUMN: Final = 1_000
+"""Units of work to make a column, without its arrays."""
 _FEW: Final = 6
 """Up to so many touched nodes are refreshed one by one, more in one sweep."""
 
@@ -83,6 +85,7 @@ class Trial:
         found = self._columns.get(key)
         if found is None:
             found = self._columns[key] = ClassColumn(self, selector, pod_class)
+            self.meter.spent += _A_COLUMN
         return found
 
     def allowed(self, selector: LabelSelector | None, pod_class: PodClass) -> Mask:
@@ -101,7 +104,7 @@ class Trial:
         points = self.plugins.scores(pod_class, static)
         parts = [
             None if ruled else combined(self.memo.preferred(pod_class), among, self.affinity_weight),
-            None if pod_class.accelerated else without_cards(static, among, self._cardless_weight),
+            None if pod_class.accelerated else without_cards(self.memo.bare(), among, self._cardless_weight),
             None if points is None else points * (FULL // BEST),
         ]
         total: Int64s | None = None
@@ -351,7 +354,9 @@ class ClassColumn:
 
     def gain_of(self, row: int) -> np.int64:
         """What one pod adds to a node's score."""
-        gain: np.int64 = (self.gains() if self._gain is None else self._gain)[row]
+        if self._gain is None:
+            return self.trial.scores.gain_of(self.needs_vector, row)
+        gain: np.int64 = self._gain[row]
         return gain
 
     def drop(self) -> None:

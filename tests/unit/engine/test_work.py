@@ -14,16 +14,15 @@ from tests.builders import GPU, gang, member, node, pod_class, queue, running, t
 PREEMPT = Policy(actions=("allocate", "preempt"))
 QUEUES = {"low": queue(), "high": queue(priority=1)}
 NODES = 200
-A_STEP = 20_000
-"""So many units a node of the cluster; what a step may cost at most, whatever a gang asks for."""
+HOST = "kubernetes.io/hostname"
 
 
-def full(wants: Gang) -> View:
+def full(wants: Gang, nodes: int = NODES) -> View:
     """Nodes full of one-card pods of a lower queue, in racks of ten."""
-    live = table(node(f"n{at:03}", gpu=8, labels={"rack": f"r{at // 10}"}) for at in range(NODES))
+    live = table(node(f"n{at:03}", gpu=8, labels={"rack": f"r{at // 10}"}) for at in range(nodes))
     shape = running("shape", "low", ["n"], gpu=1).pods[0].pod_class
     groups = []
-    for at in range(NODES):
+    for at in range(nodes):
         for card in range(8):
             groups.append(running(f"g{at:03}-{card}", "low", [f"n{at:03}"], of=shape, cards=[1 << card], created=at))
             live.charge(live.row(f"n{at:03}"), shape, {GPU: 1 << card})
@@ -39,30 +38,50 @@ def unlike(pods: int, gpu: int = 1) -> Gang:
     return gang("p", "high", members=[member(f"m{at}", of) for at, of in enumerate(shapes)])
 
 
-GANGS: dict[str, Callable[[], Gang]] = {
-    "one node": lambda: together(gang("p", "high", 8, gpu=1), "kubernetes.io/hostname"),
-    "no node is large enough": lambda: together(gang("p", "high", 9, gpu=1), "kubernetes.io/hostname"),
-    "one rack": lambda: together(gang("p", "high", 10, gpu=8), "rack"),
-    "unlike pods on one node": lambda: together(unlike(6), "kubernetes.io/hostname"),
-    "unlike pods in one rack": lambda: together(unlike(40), "rack"),
-    "hundreds of unlike pods": lambda: unlike(300),
-    "half of the cluster": lambda: gang("p", "high", 100, gpu=8),
-    "many members": lambda: gang("p", "high", 1600, gpu=1),
+GANGS: dict[str, tuple[Callable[[], Gang], int, int]] = {
+    "one node": (lambda: together(gang("p", "high", 8, gpu=1), HOST), 80, 1_150),
+    "no node is large enough": (lambda: together(gang("p", "high", 9, gpu=1), HOST), 80, 410),
+    "one rack": (lambda: together(gang("p", "high", 10, gpu=8), "rack"), 310, 5_900),
+    "unlike pods on one node": (lambda: together(unlike(6), HOST), 80, 3_700),
+    "unlike pods in one rack": (lambda: together(unlike(40), "rack"), 160, 10_200),
+    "hundreds of unlike pods": (lambda: unlike(300), 380, 16_400),
+    "half of the cluster": (lambda: gang("p", "high", 100, gpu=8), 80, 440),
+    "many members": (lambda: gang("p", "high", 1600, gpu=1), 80, 710),
 }
+"""The gang, and how many thousand units of work a step of its plan may cost on `NODES` nodes, and the plan in all.
+
+The bounds are a quarter above what was seen when they were written down, so that costs that grow are noticed.
+"""
 
 
-@pytest.mark.parametrize("wants", GANGS.values(), ids=GANGS)
-def test_no_step_costs_more_than_its_bound(wants: Callable[[], Gang]) -> None:
+@pytest.mark.parametrize(("wants", "a_step", "in_all"), GANGS.values(), ids=GANGS)
+def test_neither_a_step_nor_the_plan_costs_more_than_its_bound(
+    wants: Callable[[], Gang], a_step: int, in_all: int
+) -> None:
     given = full(wants())
     planner = Planner(given, PREEMPT, 0)
+    most, spent = steps(planner)
+    assert most <= a_step * 1000
+    assert spent <= in_all * 1000
+    assert planner.result().to_bytes() == plan(given, PREEMPT, 0).to_bytes(), "slices decide nothing"
+
+
+@pytest.mark.parametrize(("wants", "a_step", "in_all"), GANGS.values(), ids=GANGS)
+def test_work_grows_no_faster_than_the_cluster(wants: Callable[[], Gang], a_step: int, in_all: int) -> None:
+    most, spent = steps(Planner(full(wants(), 3 * NODES), PREEMPT, 0))
+    assert most <= 3 * a_step * 1000
+    assert spent <= 3 * in_all * 1000
+
+
+def steps(planner: Planner) -> tuple[int, int]:
+    """Units of the worst step, and of all."""
     meter = planner.meter
     most, done = 0, False
     while not done:
         before = meter.spent
         done = planner.step(1)
         most = max(most, meter.spent - before)
-    assert most <= A_STEP * NODES
-    assert planner.result().to_bytes() == plan(given, PREEMPT, 0).to_bytes(), "slices decide nothing"
+    return most, meter.spent
 
 
 def test_a_gang_that_must_be_on_one_node_evicts_only_there() -> None:
@@ -75,7 +94,7 @@ def test_domains_that_could_never_have_room_are_not_searched() -> None:
     given = full(together(gang("p", "high", 9, gpu=1), "kubernetes.io/hostname"))
     planner = Planner(given, PREEMPT, 0)
     planner.step(1 << 60)
-    assert planner.meter.spent < 200 * 8 * NODES
+    assert planner.meter.spent < 300 * 8 * NODES
 
 
 # --- unlike pods on nodes that they fill exactly
