@@ -21,7 +21,7 @@ from api.problems import Problem, invalid
 from api.schemas import ControlShape, PriorityBody, UpdateBody
 from api.services import Given, Services
 from api.shapes import FINISHED
-from api.workloads import from_cluster, limit_text, not_found
+from api.workloads import from_cluster, is_held, limit_text, not_found
 from t9ksched.kube.resources import Resource
 from t9ksched.model.errors import FieldError
 from t9ksched.model.queue import MAX_PRIORITY
@@ -37,16 +37,16 @@ router = guarded("/apis/v1/workloads/{namespace}/{kind}/{name}/actions", "worklo
     "/hold", summary="Do not start a waiting job", responses=documented({200: ControlShape}, 403, 404, 409, 503)
 )
 async def hold(namespace: str, kind: str, name: str, services: Given, caller: User) -> Response:
-    event = await _decided(services, caller, history.JOB_HELD, namespace, kind, name)
-    return answer(_shape(await services.store.controls.hold(event)))
+    event, root = await _decided(services, caller, history.JOB_HELD, namespace, kind, name)
+    return answer(_shape(await services.store.controls.hold(event, root)))
 
 
 @router.post(
     "/release", summary="Let a held job start again", responses=documented({200: ControlShape}, 403, 404, 409, 503)
 )
 async def release(namespace: str, kind: str, name: str, services: Given, caller: User) -> Response:
-    event = await _decided(services, caller, history.JOB_RELEASED, namespace, kind, name)
-    return answer(_shape(await services.store.controls.release(event)))
+    event, root = await _decided(services, caller, history.JOB_RELEASED, namespace, kind, name)
+    return answer(_shape(await services.store.controls.release(event, root)))
 
 
 @router.post(
@@ -63,9 +63,9 @@ async def prioritise(namespace: str, kind: str, name: str, request: Request, ser
         faults.append(FieldError("priority", f"{priority!r} must be a whole number from 0 to {MAX_PRIORITY}"))
     if faults:
         raise invalid(faults)
-    event = await _decided(services, caller, history.JOB_PRIORITISED, namespace, kind, name)
+    event, root = await _decided(services, caller, history.JOB_PRIORITISED, namespace, kind, name)
     assert isinstance(priority, int)
-    return answer(_shape(await services.store.controls.prioritise(event, priority)))
+    return answer(_shape(await services.store.controls.prioritise(event, priority, root)))
 
 
 @router.post(
@@ -102,7 +102,7 @@ async def update(namespace: str, kind: str, name: str, request: Request, service
             remedy="ask a manager of the queue",
         )
     event = _event(history.JOB_LIMITED, caller, job)
-    return answer(_shape(await services.store.controls.limit(event, seconds or 0)))
+    return answer(_shape(await services.store.controls.limit(event, seconds or 0, str(job.get("rootUid") or ""))))
 
 
 async def _seen(
@@ -130,11 +130,15 @@ async def _found(services: Services, namespace: str, kind: str, name: str) -> tu
     return resource, job
 
 
-async def _decided(services: Services, caller: Caller, event: str, namespace: str, kind: str, name: str) -> Event:
-    """The decision as an event, once it is clear that the job is there, waits, and is the caller's to decide about."""
+async def _decided(
+    services: Services, caller: Caller, event: str, namespace: str, kind: str, name: str
+) -> tuple[Event, str]:
+    """The decision as an event, and the UID of the root owner above the job if there is one, once it is clear that the
+    job is there, waits, and is the caller's to decide about.
+    """
     resource, job = await _found(services, namespace, kind, name)
     own = job.get("submitter") == caller.user and caller.role != tokens.VIEWER
-    own = own and event == history.JOB_RELEASED and _timed_out(job) and not _held(caller, job)
+    own = own and event == history.JOB_RELEASED and _timed_out(job) and not is_held(caller, job)
     if not caller.rules(job.get("queue")) and not own:
         if not (await Eyes.of(services, caller)).see(job):
             raise not_found(resource, namespace, name)
@@ -154,13 +158,7 @@ async def _decided(services: Services, caller: Caller, event: str, namespace: st
             f"{resource.kind}/{name} has started, and {there} of {members.get('total')} members are on nodes: only what"
             " has not started can be held",
         )
-    return _event(event, caller, job)
-
-
-def _held(caller: Caller, job: Json) -> bool:
-    """Whether a manager holds the job."""
-    control = caller.decided.controls.get(job["uid"])
-    return control is not None and control.held
+    return _event(event, caller, job), str(job.get("rootUid") or "")
 
 
 def _timed_out(job: Mapping[str, Any]) -> bool:

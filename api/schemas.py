@@ -68,6 +68,7 @@ class Job(Shape):
     """A job of any kind, also a plain pod or a PodGroup made by hand.
 
     `root` is the object above it that a user made, `Kind/name`, where there is one: the Deployment of a ReplicaSet.
+    What managers decide about the job is decided about that.
     """
 
     apiVersion: str
@@ -92,6 +93,7 @@ class Job(Shape):
     expectedStart: dict[str, Any] | None
     timeLimit: TimeLimitShape
     root: str | None = None
+    rootUid: str | None = None
 
 
 class Jobs(Shape):

@@ -142,9 +142,15 @@ async def list_jobs(
     jobs.sort(key=lambda job: (job.get("submittedAt") or "", job["namespace"], job["name"]))
     if queue and not jobs and queue not in caller.decided.queues:
         raise await _no_queue(services, caller, queue)
-    held = {control.uid for control in caller.decided.controls.values() if control.held}
-    items = [job | {"held": True} if job.get("uid") in held else job for job in jobs]
+    items = [job | {"held": True} if is_held(caller, job) else job for job in jobs]
     return answer({"items": items, "stopped": stops_now(caller)}, headers=headers)
+
+
+def is_held(caller: Caller, job: Json) -> bool:
+    """Whether a manager holds the job, or the root owner above it; the later decision counts."""
+    controls = caller.decided.controls
+    found = [one for uid in (job.get("uid"), job.get("rootUid")) if uid and (one := controls.get(uid)) is not None]
+    return max(found, key=lambda one: one.at).held if found else False
 
 
 @router.get("/{namespace}/{kind}/{name}", summary="Get a job", responses=documented({200: Job}, 404, 503))
@@ -157,8 +163,7 @@ async def get(namespace: str, kind: str, name: str, services: Given, caller: Use
         job, headers = None, away.age_header(away.age)
     job = job or (await from_cluster(services, resource, namespace, name))[0]
     await _see(services, caller, job, resource, name)
-    control = caller.decided.controls.get(job["uid"])
-    return answer(job | ({"held": True} if control and control.held else {}), headers=headers)
+    return answer(job | ({"held": True} if is_held(caller, job) else {}), headers=headers)
 
 
 @router.get(

@@ -29,7 +29,7 @@ class Known(Protocol):
 
 
 def limit_asked(known: Known, gang: GangRecord) -> Asked:
-    """The time limit that the annotations of a group's job ask for now.
+    """The time limit that the annotations of a group's job, and of the root owner above it, ask for now.
 
     Of a job of a kind that is turned into pods here its own annotation counts, not the copies on what it owns.
     """
@@ -37,14 +37,24 @@ def limit_asked(known: Known, gang: GangRecord) -> Asked:
     if job is not None and job.kind != "Job":
         return asked((job.limit_text,))
     texts = dict.fromkeys(pod.limit_text for pod in gang.members.values())
-    return asked((job.limit_text if job else "", gang.limit_text, *texts))
+    owner = known.owners.root(gang).owner
+    return asked((job.limit_text if job else "", owner.limit_text if owner else "", gang.limit_text, *texts))
 
 
 def own_limit(known: Known, gang: GangRecord) -> int | None:
     """The limit in seconds that was agreed with a group's job, or was given to it since; None without one."""
     root = known.acceptances.get(known.owners.root_uid(gang.owner)) if gang.owner else None
     agreed = [one.time_limit_seconds for one in (gang.acceptance, root) if one is not None]
-    return known.clocks.limit(gang, known.controls.get(job_of(gang)), agreed)
+    return known.clocks.limit(gang, control_of(known, gang), agreed)
+
+
+def control_of(known: Known, gang: GangRecord) -> JobControl | None:
+    """What managers decided about the job of a group, or about the root owner above it; the later of the two."""
+    own = known.controls.get(job_of(gang))
+    above = known.controls.get(known.owners.root_uid(gang.owner)) if gang.owner is not None else None
+    if own is None or above is None:
+        return own or above
+    return above if above.at >= own.at else own
 
 
 def limit_warning(known: Known, gang: GangRecord) -> str:
@@ -52,7 +62,7 @@ def limit_warning(known: Known, gang: GangRecord) -> str:
     want = limit_asked(known, gang)
     if want.fault or gang.acceptance is None:
         return want.fault
-    clock, control = known.clocks.of(gang), known.controls.get(job_of(gang))
+    clock, control = known.clocks.of(gang), control_of(known, gang)
     given = control is not None and control.time_limit_seconds is not None
     own = own_limit(known, gang)
     if want.seconds == own or given or (clock is not None and clock.run.limit is not None):

@@ -157,7 +157,9 @@ class Observed:
 
     def _owner_changed(self, uid: str) -> None:
         """An object that makes pods appeared, or asks for something else."""
-        gangs = self.gangs_of_owner(uid)
+        gangs = [gang for below in self.owners.controllers(uid) for gang in self.gangs_of_owner(below)]
+        if self.clocks.followed:
+            self.clocks.changed.update(gangs)
         for gang in gangs:
             gang.changes += 1
         if gangs:

@@ -14,7 +14,7 @@ import msgspec
 
 from t9ksched.kube.resources import DEPLOYMENTS, REPLICASETS, STATEFULSETS, Resource
 from t9ksched.model.errors import Invalid
-from t9ksched.model.names import SCHEDULER_API, SCHEDULER_NAME
+from t9ksched.model.names import SCHEDULER_API, SCHEDULER_NAME, TIME_LIMIT_ANNOTATION
 from t9ksched.model.ordered import OrderedSet
 from t9ksched.model.pod import OwnerReference
 from t9ksched.model.quantity import QuantityError
@@ -60,6 +60,8 @@ class Owner(msgspec.Struct, eq=False):
     """Its spec as JSON."""
     created: int = 0
     """Nanoseconds since 1970; 0 if it is not known."""
+    limit_text: str = ""
+    """Its annotation `time-limit`."""
     _wanted: Wanted | None = None
     _read: bool = False
 
@@ -125,8 +127,9 @@ class Owners:
             self.remove(meta.uid)
             return
         text = _encode(obj.spec)
+        limit = str((meta.annotations or {}).get(TIME_LIMIT_ANNOTATION, ""))
         known = self._known.get(meta.uid)
-        if known is not None and known.text == text:
+        if known is not None and (known.text, known.limit_text) == (text, limit):
             return
         above = meta.controller
         owner = Owner(
@@ -138,6 +141,7 @@ class Owners:
             above,
             text,
             nanoseconds(meta.creation_timestamp),
+            limit,
         )
         self._known[meta.uid] = owner
         if owner.kind == _BETWEEN and above is not None:
@@ -185,6 +189,19 @@ class Owners:
             owner = self._known.get(reference.uid)
         certain = owner is not None or not is_followed(reference)
         return Root(reference.uid, reference.api_version, reference.kind, space, reference.name, owner, certain)
+
+    def awaited(self, gang: GangRecord) -> bool:
+        """Whether the object that a user made of the group is still to be seen, so that its annotations are not known:
+        of pods and the objects above them the watches may tell in any order.
+        """
+        root = self.root(gang)
+        return (
+            not root.certain and root.kind in _REPLICATED and root.kind not in self.unread and not self.gone(root.uid)
+        )
+
+    def gone(self, uid: str) -> bool:
+        """Whether an owner was there and is gone."""
+        return uid in self._gone
 
     def wants(self, reference: OwnerReference, living: int) -> bool:
         """Whether an owner wants another pod beside so many that live; True for one that was never seen.

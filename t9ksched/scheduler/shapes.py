@@ -247,7 +247,7 @@ def job_shape(view: JobView, state: ClusterState) -> Json:
         "reason": _reason(view, now, waiting, limited),
         "expectedStart": None,
         "timeLimit": limit_of(state, gangs, view.uid).to_json(),
-        **({"root": root.title} if root and root.uid != view.uid else {}),
+        **({"root": root.title, "rootUid": root.uid} if root and root.uid != view.uid else {}),
     }
 
 

@@ -21,7 +21,7 @@ from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.avoided import TurnedAway
 from t9ksched.scheduler.clocks import Clock
 from t9ksched.scheduler.lastgate import LastGate
-from t9ksched.scheduler.limits import limit_asked
+from t9ksched.scheduler.limits import control_of, limit_asked
 from t9ksched.scheduler.neighbours import own_labels
 from t9ksched.scheduler.observed import Observed
 from t9ksched.scheduler.outage import Outage
@@ -85,7 +85,7 @@ class ClusterState(Observed):
         for record in list(self.pending):
             if record in resting:
                 continue
-            control = self.controls.get(record.owner.uid if record.owner else record.uid)
+            control = control_of(self, record) if self.controls else None
             if record.control != control:
                 record.control, record.stale = control, True
             if (unfit := _unfit(record)) is not None:
@@ -153,14 +153,19 @@ class ClusterState(Observed):
         given a moment before that is said.
         """
         reason = self.gate.refusal(gang, now)
-        if reason is None:
-            gang.nameless = 0
-            return True
-        if reason.code == Code.SUBMITTER_UNKNOWN or (reason.refused and not self.owners.root(gang).certain):
+        new = reason is None and gang.acceptance is None and gang.owner is not None
+        if (
+            (new and self.owners.awaited(gang))  # what its annotations ask for is agreed with it
+            or (reason is not None and reason.code == Code.SUBMITTER_UNKNOWN)
+            or (reason is not None and reason.refused and not self.owners.root(gang).certain)
+        ):
             gang.nameless = gang.nameless or now
             if now < gang.nameless + NAMING_NS:
                 self._naming_ends.append(gang.nameless + NAMING_NS)
                 return False
+        if reason is None:
+            gang.nameless = 0
+            return True
         self._say(gang, reason)
         return False
 
@@ -185,8 +190,9 @@ class ClusterState(Observed):
             before, self.controls = self.controls, controls
             for uid in before.keys() | controls.keys():
                 if before.get(uid) != controls.get(uid):
-                    for gang in self.groups_of(uid):
-                        self._gang_changed(gang)
+                    for below in self.owners.controllers(uid):
+                        for gang in self.groups_of(below):
+                            self._gang_changed(gang)
             self._on_change()
 
     def promise(self, holds: Iterable[Hold], until: int) -> dict[str, tuple[Hold, ...]]:

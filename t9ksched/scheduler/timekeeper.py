@@ -27,7 +27,7 @@ from t9ksched.scheduler.clocks import (
     SLOW_START_NS,
     Clock,
 )
-from t9ksched.scheduler.limits import limit_warning, own_limit
+from t9ksched.scheduler.limits import control_of, limit_warning, own_limit
 from t9ksched.scheduler.narrator import Narrator
 from t9ksched.scheduler.notices import Notices
 from t9ksched.scheduler.records import GangRecord, PodRecord, job_of, nanoseconds, timestamp
@@ -115,7 +115,7 @@ class TimeKeeper:
         if clock is None:
             if not holds or (runs and limit is None):
                 return []
-            control = state.controls.get(uid)
+            control = control_of(state, gangs[0]) if gangs else state.controls.get(uid)
             given = control is not None and control.time_limit_seconds is not None
             clock = clocks[uid] = Clock(Run(uid=uid), unsure=runs and given)
         if evicted:

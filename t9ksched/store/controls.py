@@ -46,21 +46,25 @@ class Controls:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def hold(self, event: Event) -> JobControl:
-        """Do not start the job that the event is about. The event names the job and who decides."""
-        return await self._set(event, held=True)
+    async def hold(self, event: Event, root: str = "") -> JobControl:
+        """Do not start the job that the event is about. The event names the job and who decides.
 
-    async def release(self, event: Event) -> JobControl:
+        With `root`, here as below, the decision is about the owner of that UID above the job, so that it counts for
+        whatever that makes next as well.
+        """
+        return await self._set(event, root, held=True)
+
+    async def release(self, event: Event, root: str = "") -> JobControl:
         """Let a held job start again."""
-        return await self._set(event, held=False, released_at=event.at)
+        return await self._set(event, root, held=False, released_at=event.at)
 
-    async def prioritise(self, event: Event, priority: int) -> JobControl:
+    async def prioritise(self, event: Event, priority: int, root: str = "") -> JobControl:
         """Give a waiting job another priority within its queue."""
-        return await self._set(event, priority=priority)
+        return await self._set(event, root, priority=priority)
 
-    async def limit(self, event: Event, seconds: int) -> JobControl:
+    async def limit(self, event: Event, seconds: int, root: str = "") -> JobControl:
         """Give a job another time limit; 0 for none."""
-        return await self._set(event, time_limit_seconds=seconds)
+        return await self._set(event, root, time_limit_seconds=seconds)
 
     async def all(self) -> list[JobControl]:
         """Every decision that stands: what a scheduler reads when it starts."""
@@ -85,13 +89,15 @@ class Controls:
                 chosen = job_control.c.uid.in_(gone[start : start + BATCH])
                 await connection.execute(delete(job_control).where(chosen))
 
-    async def _set(self, event: Event, **change: Any) -> JobControl:
+    async def _set(self, event: Event, root: str, **change: Any) -> JobControl:
         assert event.uid, "the event names the job"
+        uid = root or event.uid
         async with self._database.write() as connection:
-            await changes.append(connection, "job_control", event.uid)
-            found = await connection.execute(select(job_control).where(job_control.c.uid == event.uid))
-            row = found.mappings().one_or_none()
-            before = JobControl(event.uid) if row is None else JobControl(**row)
+            await changes.append(connection, "job_control", uid)
+            found = await connection.execute(select(job_control).where(job_control.c.uid.in_([uid, event.uid])))
+            rows = {row["uid"]: JobControl(**row) for row in found.mappings()}
+            # What was decided about the job alone, by an earlier release, is taken over with the first decision.
+            before = rows.get(uid) or replace(rows.get(event.uid) or JobControl(uid), uid=uid)
             after = replace(before, by=event.actor or "", at=event.at, **change)
             await upsert(connection, job_control, [{name: getattr(after, name) for name in JobControl.__slots__}])
             detail = {"before": _decided(before), "after": _decided(after)}

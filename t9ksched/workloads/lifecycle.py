@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from t9ksched.model.names import QUEUE_LABEL
+from t9ksched.model.reasons import Code
 from t9ksched.workloads import phase
 from t9ksched.workloads.actions import Actions, Children, Event, Object, metadata, name_of
 from t9ksched.workloads.conditions import Conditions
@@ -22,6 +23,8 @@ from t9ksched.workloads.upkeep import Upkeep, upkeep
 
 FINISHED = ("Succeeded", "Failed")
 DEADLINE = "DeadlineExceeded"
+_LIMITS = (str(Code.MAX_DURATION_EXCEEDED), str(Code.TIME_LIMIT_EXCEEDED))
+"""Limits at which the scheduler pauses a job."""
 _UNFINISHED = ("Pending", "Running", "Unknown")
 
 
@@ -271,11 +274,23 @@ def _pause(
     _initial(conditions)
     conditions.set("Running", False, "JobPaused")
     _replica_failure(conditions, blank, [])
-    conditions.set("Paused", True, "JobPaused")
+    conditions.set("Paused", True, *_why_paused(children))
     status = _status(old, job, conditions, blank, "Paused", active=False)
     doomed = tuple(pod for pod in children.pods if not phase.is_terminating(pod))
     kept = _upkeep(job, children)
     return Actions(status if status != old else None, (*doomed, *kept.delete), (), events, update=kept.update)
+
+
+def _why_paused(children: Children) -> tuple[str, str]:
+    """Reason and message of the pause: the limit that the scheduler ended the job at, as its PodGroup has it, else that
+    it was asked for.
+    """
+    group = children.podgroup or {}
+    found: Iterable[Mapping[str, Any]] = (group.get("status") or {}).get("conditions") or ()
+    for each in found:
+        if each.get("type") == "Evicted" and each.get("status") == "True" and each.get("reason") in _LIMITS:
+            return str(each["reason"]), str(each.get("message") or "")
+    return "JobPaused", ""
 
 
 def _initial(conditions: Conditions) -> None:

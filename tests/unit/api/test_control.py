@@ -25,6 +25,32 @@ async def test_hold_prioritise_release(world: World) -> None:
     assert [one["event"] for one in audit] == ["job-released", "job-prioritised", "job-held"]
 
 
+async def test_what_is_decided_about_the_job_of_a_deployment_counts_for_its_next_replicaset(world: World) -> None:
+    first, second = (live(f"web-{index}", kind="ReplicaSet", phase="Pending") for index in (1, 2))
+    above = {"root": "Deployment/web", "rootUid": "the-deployment"}
+    address = "/apis/v1/workloads/default/replicaset/web-{}"
+    world.leader.job_list = [first | above]
+    held = await world.admin("POST", address.format(1) + "/actions/hold")
+    assert (held.body["uid"], held.body["held"]) == ("the-deployment", True)
+    world.leader.job_list = [first | above, second | above]
+    assert [job.get("held") for job in (await world.user("GET", "/apis/v1/workloads")).body["items"]] == [True, True]
+    assert (await world.admin("POST", address.format(2) + "/actions/release")).body["held"] is False
+    assert "held" not in (await world.user("GET", address.format(1))).body
+
+
+async def test_what_an_earlier_release_decided_about_a_replicaset_is_taken_back_with_its_deployment(
+    world: World,
+) -> None:
+    job = live("web-1", kind="ReplicaSet", phase="Pending")
+    before = Event(event="job-held", kind="ReplicaSet", namespace="default", name="web-1", uid=job["uid"], actor="boss")
+    await world.store.controls.hold(before)
+    world.leader.job_list = [job | {"root": "Deployment/web", "rootUid": "the-deployment"}]
+    address = "/apis/v1/workloads/default/replicaset/web-1"
+    assert (await world.user("GET", address)).body["held"] is True
+    assert (await world.admin("POST", f"{address}/actions/release")).body["held"] is False
+    assert "held" not in (await world.user("GET", address)).body
+
+
 @pytest.mark.parametrize("action", ["hold", "release"])
 async def test_what_runs_is_left_alone(world: World, action: str) -> None:
     world.leader.job_list = [live("walk", phase="Running")]

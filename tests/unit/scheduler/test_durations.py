@@ -1,9 +1,12 @@
 """When a pod's time in its queue is over: counted from its start or its creation, for whom not at all."""
 
+from collections.abc import Callable
+from datetime import timedelta
+
 import pytest
 
 from t9ksched.model.pod import OwnerReference
-from t9ksched.model.queue import parse_queue_spec
+from t9ksched.model.queue import QueueSpec, parse_queue_spec
 from t9ksched.scheduler.durations import deadline
 from t9ksched.scheduler.records import PodRecord
 
@@ -11,21 +14,48 @@ SECOND = 1_000_000_000
 CREATED, STARTED = 100 * SECOND, 500 * SECOND
 
 
-@pytest.mark.parametrize(
-    ("spec", "started", "end"),
-    [
-        ({"maxDuration": "10s"}, STARTED, STARTED + 10 * SECOND),
-        ({"maxDuration": "10s", "maxDurationFrom": "Start"}, STARTED, STARTED + 10 * SECOND),
-        ({"maxDuration": "10s", "maxDurationFrom": "Creation"}, STARTED, CREATED + 10 * SECOND),
-        ({"maxDuration": "10s", "maxDurationFrom": "Creation"}, 0, CREATED + 10 * SECOND),
-        ({"maxDuration": "10s"}, 0, None),
-        ({"maxDuration": "0"}, STARTED, None),
-        ({}, STARTED, None),
-    ],
-)
+Case = tuple[dict[str, str], int, int | None]
+CASES: list[Case] = [
+    ({"maxDuration": "10s"}, STARTED, STARTED + 10 * SECOND),
+    ({"maxDuration": "10s", "maxDurationFrom": "Start"}, STARTED, STARTED + 10 * SECOND),
+    ({"maxDuration": "10s", "maxDurationFrom": "Creation"}, STARTED, CREATED + 10 * SECOND),
+    ({"maxDuration": "10s", "maxDurationFrom": "Creation"}, 0, CREATED + 10 * SECOND),
+    ({"maxDuration": "10s"}, 0, None),
+    ({"maxDuration": "0"}, STARTED, None),
+    ({}, STARTED, None),
+]
+
+
+@pytest.mark.parametrize(("spec", "started", "end"), CASES)
 def test_deadline(spec: dict[str, str], started: int, end: int | None) -> None:
     pod = PodRecord("p", "ns", "p", True, None, created=CREATED, started=started)
     assert deadline(pod, parse_queue_spec(spec)) == end
+
+
+def _always_from(since: Callable[[PodRecord], int]) -> Callable[[PodRecord, QueueSpec], int | None]:
+    def counted(pod: PodRecord, spec: QueueSpec) -> int | None:
+        return since(pod) + spec.duration // timedelta(seconds=1) * SECOND if spec.duration and since(pod) else None
+
+    return counted
+
+
+MUTANTS = {
+    "counted from creation instead of start": _always_from(lambda pod: pod.created),
+    "counted from start instead of creation": _always_from(lambda pod: pod.started),
+}
+"""Ways to break it on purpose: some case must turn red by each."""
+
+
+@pytest.mark.parametrize("fault", MUTANTS)
+def test_each_fault_is_seen(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "deadline", MUTANTS[fault])
+    red = []
+    for case in CASES:
+        try:
+            test_deadline(*case)
+        except AssertionError:
+            red.append(case)
+    assert red
 
 
 @pytest.mark.parametrize("kind", ["DaemonSet", "system"])

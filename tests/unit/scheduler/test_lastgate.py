@@ -1,5 +1,6 @@
 """The last gate asks the whole judge about new work, once; what was accepted with an owner goes on."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from t9ksched.scheduler.feeds import decoder, job_record
 from t9ksched.scheduler.permissions import NAMING_NS
 from t9ksched.scheduler.records import JobObject
 from t9ksched.scheduler.state import ClusterState
+from t9ksched.store.controls import JobControl
 from tests.unit.scheduler.test_state import GPU, NOW, decide, group, node, pod, state_with
 
 SMALL = {"requests": {"cpu": "1", GPU: "1"}, "limits": {"cpu": "1", GPU: "1"}}
@@ -321,3 +323,26 @@ def test_members_decide_before_the_rules() -> None:
     state.view(NOW)
     state.view(NOW + NAMING_NS)
     assert codes(state) == [("SubmitterUnknown", True)]
+
+
+def test_a_hold_of_a_deployment_counts_for_the_replicaset_that_comes_next() -> None:
+    state = state_with()
+    with_deployment(state, 2)
+    state.direct({"web": JobControl("web", held=True, by="ann")})
+    waits(state, "a")
+    state.owners.upsert_replicated(replicated("ReplicaSet", "web-2", 2, "web"), REPLICASETS)
+    state.upsert_pod(owned(pod("b", queue="q"), "ReplicaSet", "web-2"))
+    assert not decide(state)
+    assert codes(state) == [("SchedulingGated", False)] * 2
+    later = JobControl("web", by="ann")
+    state.direct({"web": later, "web-2": JobControl("web-2", held=True, at=later.at - timedelta(seconds=1))})
+    assert len(decide(state)) == 2, "the later decision counts"
+
+
+def test_a_group_waits_a_moment_for_the_object_above_it_whose_annotations_count() -> None:
+    state = state_with()
+    waits(state, "a")
+    assert not decide(state)
+    assert codes(state) == []
+    with_deployment(state, 1)
+    assert len(decide(state)) == 1

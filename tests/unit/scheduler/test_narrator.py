@@ -7,7 +7,10 @@ from contextlib import asynccontextmanager
 import msgspec
 import pytest
 
+from t9ksched.admission.access import Members
+from t9ksched.model import names
 from t9ksched.model.pod import decode_pod
+from t9ksched.model.queue import Queue, QueueSpec
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler import narrator as module
 from t9ksched.scheduler.feeds import decoder
@@ -28,6 +31,8 @@ class Journal:
         self.removed: list[str] = []
         self.backlog = 0
 
+    def accepted(self, _: object) -> None: ...
+
     def job(self, job: JobRecord) -> None:
         self.jobs.append(job)
 
@@ -44,8 +49,11 @@ class Silent:
     def gang(self, *_: object, **__: object) -> None: ...
 
 
-def see(state: ClusterState, *, node: str = "", phase: str = "Pending") -> None:
-    metadata = {"name": "p", "namespace": "ns", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"}
+def see(state: ClusterState, *, node: str = "", phase: str = "Pending", queue: str = "") -> None:
+    metadata: dict[str, object] = {"name": "p", "namespace": "ns", "uid": "u"}
+    metadata["creationTimestamp"] = "2026-01-01T00:00:00Z"
+    if queue:
+        metadata["labels"] = {names.QUEUE_LABEL: queue}
     spec = {"schedulerName": "t9k-scheduler", "nodeName": node, "containers": [{"name": "main"}]}
     state.upsert_pod(decode_pod({"metadata": metadata, "spec": spec, "status": {"phase": phase}}))
 
@@ -56,6 +64,16 @@ async def until(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
+class Notices:
+    """Remembers the events that are written, by reason."""
+
+    def __init__(self) -> None:
+        self.written: list[tuple[str, str]] = []
+
+    def gang(self, _: object, reason: str, message: str, **__: object) -> None:
+        self.written.append((reason, message))
+
+
 class Telling:
     """A narrator at work, and what it was told of."""
 
@@ -63,8 +81,8 @@ class Telling:
         self.state, self.journal = ClusterState(), Journal()
         self.narrator = Narrator(self.state, self.journal, Silent(), lambda: 1)  # type: ignore[arg-type]
 
-    def see(self, *, node: str = "", phase: str = "Pending") -> None:
-        see(self.state, node=node, phase=phase)
+    def see(self, *, node: str = "", phase: str = "Pending", queue: str = "") -> None:
+        see(self.state, node=node, phase=phase, queue=queue)
         self.narrator.wake()
 
     async def told(self, jobs: int) -> None:
@@ -181,3 +199,27 @@ async def test_a_podgroup_made_by_hand_that_goes_is_told_so(monkeypatch: pytest.
         one.narrator.wake()
         await until(lambda: one.journal.removed == ["g1"])
         assert one.journal.events == ["deleted"]
+
+
+async def test_an_edit_that_does_not_count_is_told_once_however_often_the_job_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with telling(monkeypatch, first=0.01, counts=0.01) as now:
+        notices = Notices()
+        now.narrator._notices = notices  # type: ignore[assignment]
+        now.state.set_queues([Queue(name, QueueSpec()) for name in ("default", "other")])
+        now.state.permit(dict.fromkeys(("default", "other"), Members(everyone=True)))
+        now.state.view(1)
+        assert now.state.gangs_by_uid["u"].acceptance is not None
+
+        def told() -> list[str]:
+            return [message for reason, message in notices.written if reason == names.EVENT_EDIT_IGNORED]
+
+        now.see(queue="other")
+        await until(lambda: len(told()) == 1)
+        for phase in ("Running", "Succeeded"):
+            now.see(node="n", phase=phase, queue="other")
+            await until(lambda wanted=phase: now.journal.jobs[-1].shape["phase"] == wanted)  # type: ignore[misc]
+        now.see(node="n", phase="Succeeded", queue="third")
+        await until(lambda: "'third'" in told()[-1])
+        assert ["'other'" in text for text in told()] == [True, False]

@@ -293,6 +293,28 @@ def test_pause_and_resume() -> None:
     assert world.reasons() == ["Created", "Start", "Paused", "Resumed", "Start"]
 
 
+@pytest.mark.parametrize("make", [pytorch, mpi_v2])
+def test_a_pause_by_a_limit_says_why(make: Callable[[], dict[str, Any]]) -> None:
+    world = started(make())
+
+    def paused() -> tuple[str, str]:
+        (found,) = (each for each in world.status["conditions"] if each["type"] == "Paused")
+        assert found["status"] == "True"
+        return found["reason"], found["message"]
+
+    world.obj["spec"]["runMode"] = {"pause": {"enabled": True}}
+    world.settle()
+    assert paused() == ("JobPaused", "")
+    (group,) = (each for (kind, _), each in world.objects.items() if kind == "PodGroup")
+    evicted = {"type": "Evicted", "status": "True", "reason": "MaxDurationExceeded", "message": "over 1s"}
+    group["status"] = {"conditions": [evicted]}
+    world.settle()
+    assert paused() == ("MaxDurationExceeded", "over 1s")
+    evicted["reason"] = "Preempted"
+    world.settle()
+    assert paused() == ("JobPaused", "")
+
+
 def test_a_job_made_paused_makes_nothing() -> None:
     world = World(pytorch(runMode={"pause": {"enabled": True}}))
     world.settle()

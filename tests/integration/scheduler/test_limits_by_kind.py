@@ -1,0 +1,137 @@
+"""Each kind of job ends at its time limit in its own way, whoever owns the pods, and its object says why."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from t9ksched.controller.service import Controllers
+from t9ksched.kube.resources import DEPLOYMENTS, MPIJOBS, NOTEBOOKS, PODS, PYTORCHTRAININGJOBS, STATEFULSETS, Resource
+from t9ksched.kube.rights import CONTROLLER
+from t9ksched.model import names
+from t9ksched.store.store import Store
+from tests.integration.scheduler.conftest import Start
+from tests.integration.scheduler.test_owners import deployment, pods_of
+from tests.integration.world import Object, World
+from tests.unit.workloads.builders import mpi_v2, notebook, pytorch
+
+LIMIT = names.TIME_LIMIT_ANNOTATION
+
+
+@pytest.fixture
+async def controllers(world: World) -> AsyncIterator[None]:
+    service = Controllers(await world.account(CONTROLLER))
+    task = asyncio.create_task(service.run())
+    await service.ready.wait()
+    yield
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+
+
+def _paused(job: Object) -> bool:
+    return bool(job["spec"].get("runMode", {}).get("pause", {}).get("enabled"))
+
+
+def _suspended(job: Object) -> bool:
+    return job["spec"].get("suspend") is True
+
+
+def _scaled_to_none(owner: Object) -> bool:
+    return bool(owner["spec"]["replicas"] == 0)
+
+
+def _why(job: Object) -> tuple[str, str]:
+    """Reason and message of its condition Paused, while that is true."""
+    found = [each for each in (job.get("status") or {}).get("conditions") or () if each["type"] == "Paused"]
+    return (found[0]["reason"], found[0]["message"]) if found and found[0]["status"] == "True" else ("", "")
+
+
+def ours(job: Object, world: World, queue: str, **annotations: str) -> Object:
+    """A job of a kind with a scheduler block, in this test's namespace and queue."""
+    job["metadata"] = {"name": job["metadata"]["name"], "namespace": world.namespace, "annotations": annotations}
+    job["spec"]["scheduler"]["t9kScheduler"]["queue"] = queue
+    return job
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(
+    ("make", "res", "pods", "ended"),
+    [
+        (lambda: pytorch(replicas=2, gpu=1), PYTORCHTRAININGJOBS, 2, _paused),
+        (lambda: mpi_v2(replicas=1), MPIJOBS, 2, _paused),
+        (notebook, NOTEBOOKS, 1, _suspended),
+    ],
+    ids=["PyTorchTrainingJob", "MPIJob", "Notebook"],
+)
+async def test_jobs_that_can_be_paused_are(
+    world: World,
+    start: Start,
+    queue: str,
+    controllers: None,
+    make: Callable[[], Object],
+    res: Resource,
+    pods: int,
+    ended: Callable[[Object], bool],
+) -> None:
+    await world.play(1, 8)
+    job = ours(make(), world, queue, **{LIMIT: "2s"})
+    name = job["metadata"]["name"]
+    async with start():
+        await world.create(job)
+        running = await pods_of(world, pods)
+        await world.until(res, name, ended)
+        for pod in running.values():
+            await world.gone(PODS, pod)
+        await world.until(res, name, lambda item: (item.get("status") or {}).get("phase") == "Paused")
+        if res is not NOTEBOOKS:
+            told = _why(await world.until(res, name, lambda item: _why(item)[0] == "TimeLimitExceeded"))
+            assert "time limit of 2s" in told[1]
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(("kind", "res"), [("Deployment", DEPLOYMENTS), ("StatefulSet", STATEFULSETS)])
+async def test_the_annotation_of_an_object_that_is_scaled_counts(
+    world: World, start: Start, queue: str, kind: str, res: Resource
+) -> None:
+    await world.play(1, 2)
+    body = deployment(world, "web", queue, kind=kind)
+    body["metadata"]["annotations"] = {LIMIT: "2s"}
+    async with start() as service:
+        await world.create(body)
+        running = await pods_of(world, 2)
+        limits = [acceptance.time_limit_seconds for acceptance in service.state.acceptances.values()]
+        assert 2 in limits
+        await world.until(res, "web", _scaled_to_none)
+        for pod in running.values():
+            await world.gone(PODS, pod)
+
+
+@pytest.mark.cluster
+async def test_an_annotation_that_a_deployment_gets_later_does_not_count_and_is_told(
+    world: World, start: Start, queue: str
+) -> None:
+    await world.play(1, 2)
+    async with start() as service:
+        await world.create(deployment(world, "web", queue))
+        await pods_of(world, 2)
+        await world.client.patch(DEPLOYMENTS, "web", world.namespace, {"metadata": {"annotations": {LIMIT: "9h"}}})
+        (owner,) = {gang.owner.name for gang in service.state.gangs.values() if gang.owner is not None}
+        event = await world.event(names.EVENT_TIME_LIMIT_IGNORED, owner)
+        assert "asks for a time limit of 9h" in event["message"]
+
+
+@pytest.mark.cluster
+async def test_a_job_that_max_duration_paused_says_so_in_its_own_condition(
+    world: World, start: Start, store: Store, controllers: None
+) -> None:
+    await world.play(1, 8)
+    name = f"{world.run}-short"
+    await store.queues.create(name, {}, world.queue_spec | {"maxDuration": "1s"}, {"everyone": True})
+    async with start():
+        await world.create(ours(pytorch(replicas=2, gpu=1), world, name))
+        job: Any = await world.until(PYTORCHTRAININGJOBS, "net", lambda item: _why(item)[0] == "MaxDurationExceeded")
+        assert "maxDuration of 1s, counted from its start at" in _why(job)[1]
+        assert job["status"]["phase"] == "Paused"
