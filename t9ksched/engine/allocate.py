@@ -88,7 +88,7 @@ class Allocate:
             # What it held and did not use is free again: answers given before may no longer hold.
             cycle.asks.forget_rooms()
         cycle.give_up(gang.uid)
-        if kept is not None:
+        if kept is not None and own:
             cycle.refilled(gang.uid)
         return ()
 

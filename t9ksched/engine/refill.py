@@ -90,25 +90,44 @@ class Refills:
         self._leaving.update(gangs)
 
     def nodes(self, gang: Gang) -> Mask | None:
-        """Where room is kept for the gang, shape (nodes,); None when there is none. It goes there first."""
-        own = self._held.of.get(gang.uid)
-        if not own or self._held.whys[gang.uid] != REFILL:
+        """Where the gang goes first, shape (nodes,); None when no node comes before another.
+
+        That is where room is kept for it. If some of it is still to be found, it is every node that need not be avoided.
+        """
+        if self._held.whys.get(gang.uid) != REFILL:
             return None
-        mask: Mask = np.zeros(len(self._trial.nodes), np.bool_)
+        own = self._held.of.get(gang.uid, ())
+        missing = self._held.missing.get(gang.uid, ())
+        avoid = [name for hold in missing for name in hold.avoid]
+        if not own and not avoid:
+            return None
+        mask = self._all_but(avoid) if avoid else np.zeros(len(self._trial.nodes), np.bool_)
         mask[[placement.row for placement in own]] = True
+        return mask
+
+    def _all_but(self, avoid: Iterable[str]) -> Mask:
+        """The nodes but for those of these names, shape (nodes,)."""
+        index = self._trial.nodes.static.index
+        mask: Mask = np.ones(len(self._trial.nodes), np.bool_)
+        mask[[index[name] for name in avoid if name in index]] = False
         return mask
 
     def _find(self, gang: Gang) -> None:
         """Keep the first room that fits for each member that has none, as far as there is room."""
         trial, spec = self._trial, self._view.queues[gang.queue].spec
         left: list[Hold] = []
-        trial.within(shared(trial, gang) if gang.topology == "Required" else None)
+        scope = shared(trial, gang) if gang.topology == "Required" else None
         for hold in self._held.missing[gang.uid]:
             column = trial.column(spec.node_selector, hold.pod_class)
             mark = trial.mark()
-            if not finish(pack(trial, column, 1)):
-                left.append(hold)
-                continue
+            others = self._all_but(hold.avoid) if hold.avoid else None
+            if others is not None:
+                trial.within(others if scope is None else scope & others)
+            if others is None or not finish(pack(trial, column, 1)):
+                trial.within(scope)
+                if not finish(pack(trial, column, 1)):
+                    left.append(hold)
+                    continue
             (placement,) = trial.since(mark)
             trial.undo(mark)
             self._held.of.setdefault(gang.uid, []).append(trial.occupy(column, placement.row, {}))

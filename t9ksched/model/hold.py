@@ -28,6 +28,7 @@ class Hold:
         firm: a promise with a time, never moved later by a job that came later.
         why: for people: `binding`, `refill`, `victims`, `planned`.
         queue: the queue that pays for the room while it is held; empty when it is not charged.
+        avoid: names of nodes that are chosen only if no other fits, while `node` is empty.
     """
 
     owner: str
@@ -40,3 +41,4 @@ class Hold:
     firm: bool = False
     why: str = ""
     queue: str = ""
+    avoid: tuple[str, ...] = ()

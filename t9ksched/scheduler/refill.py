@@ -11,7 +11,7 @@ Losses are kept in memory. A scheduler that starts finds them again in history (
 nanoseconds since the epoch.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
@@ -27,7 +27,7 @@ from t9ksched.model.podclass import PodClass
 from t9ksched.model.queue import Queue
 from t9ksched.scheduler.charges import Charges
 from t9ksched.scheduler.owners import Owners
-from t9ksched.scheduler.records import GangRecord, JobRecord, PodRecord
+from t9ksched.scheduler.records import GangRecord, JobRecord, PodRecord, job_of
 
 _SECOND: Final = 1_000_000_000
 GANG_RECOVERY_TIMEOUT_SECONDS: Final = 15 * 60
@@ -35,7 +35,9 @@ UNCONTROLLED_NS: Final = 60 * _SECOND
 """How long room is kept for a pod without a controller while no other pod of its gang waits."""
 FAILURES_NS: Final = 3600 * _SECOND
 MOST_FAILURES: Final = 2
-"""A node on which so many members of a gang failed within `FAILURES_NS` is not where the next one is sent back to."""
+"""A node on which so many members of a job failed within `FAILURES_NS` is not where the next one is sent back to, unless
+no other has room.
+"""
 
 
 class Loss(msgspec.Struct, eq=False):
@@ -67,6 +69,34 @@ class Loss(msgspec.Struct, eq=False):
     kept: bool = False
 
 
+class Failures:
+    """On which nodes members of jobs failed of late. A job that has its members again may lose them there again."""
+
+    def __init__(self) -> None:
+        self._recent: deque[tuple[int, str, str]] = deque()
+        self._of: defaultdict[str, Counter[str]] = defaultdict(Counter)
+
+    def note(self, job: str, node: str, now: int) -> None:
+        """A member of the job of this UID failed there. `now` never goes back."""
+        self._recent.append((now, job, node))
+        self._of[job][node] += 1
+
+    def forget(self, now: int) -> None:
+        """Drop what is over."""
+        while self._recent and self._recent[0][0] + FAILURES_NS <= now:
+            _, job, node = self._recent.popleft()
+            self._of[job][node] -= 1
+            if not self._of[job][node]:
+                del self._of[job][node]
+            if not self._of[job]:
+                del self._of[job]
+
+    def nodes(self, job: str) -> tuple[str, ...]:
+        """Names of the nodes on which too many members of the job failed, sorted."""
+        found = self._of.get(job, {})
+        return tuple(sorted(node for node, count in found.items() if count >= MOST_FAILURES))
+
+
 class Refills:
     """The losses of all gangs. `follow` brings what is kept up to date; `holds` is that, for the engine.
 
@@ -93,7 +123,7 @@ class Refills:
         self._refused = refused
         self._new: list[tuple[GangRecord, Loss]] = []
         self._of: dict[GangRecord, list[Loss]] = {}
-        self._failures: defaultdict[GangRecord, list[tuple[str, int]]] = defaultdict(list)
+        self._failures = Failures()
         self._ends: list[int] = []
         self.recovery = GANG_RECOVERY_TIMEOUT_SECONDS * _SECOND
         self.kinds: frozenset[tuple[str, str]] = frozenset()
@@ -128,7 +158,6 @@ class Refills:
     def forget(self, gang: GangRecord) -> None:
         """Nothing is kept for this gang any more."""
         self._new = [(one, loss) for one, loss in self._new if one is not gang]
-        self._failures.pop(gang, None)
         if self._of.pop(gang, None) is not None:
             self.holds = tuple(hold for hold in self.holds if hold.owner != gang.uid)
             _mark(gang, lost=False)
@@ -139,6 +168,7 @@ class Refills:
 
     def follow(self, now: int, queues: Mapping[str, Queue], promised: Collection[str] = ()) -> None:
         """Bring what is kept up to date. Groups must be settled; those in `promised` have all they lack promised."""
+        self._failures.forget(now)
         if not self._new and not self._of:
             return
         self._take(now)
@@ -202,8 +232,7 @@ class Refills:
                 continue
             loss.since = now
             if loss.failed:
-                recent = [entry for entry in self._failures[gang] if now - entry[1] < FAILURES_NS]
-                self._failures[gang] = [*recent, (loss.node, now)]
+                self._failures.note(job_of(gang), loss.node, now)
             self._of.setdefault(gang, []).append(loss)
             _mark(gang, lost=True)
         for gang in self._of:
@@ -261,7 +290,8 @@ class Refills:
 
     def _hold(self, gang: GangRecord, loss: Loss, until: int, queues: Mapping[str, Queue]) -> list[Hold]:
         queue = queues.get(gang.queue)
-        self._settle_place(gang, loss, queue)
+        failed_on = self._failures.nodes(job_of(gang))
+        self._settle_place(loss, queue, failed_on)
         if loss.place == loss.node and self._leaving(loss):
             return []  # its pod is there still, and charged
         return [
@@ -275,13 +305,13 @@ class Refills:
                 until=until,
                 why=REFILL,
                 queue=gang.queue,
+                avoid=() if loss.place else failed_on,
             )
         ]
 
-    def _settle_place(self, gang: GangRecord, loss: Loss, queue: Queue | None) -> None:
+    def _settle_place(self, loss: Loss, queue: Queue | None, failed_on: Collection[str]) -> None:
         """Its own place if that is of use, else the one found, if that is; else one is still to be found."""
-        failures = sum(node == loss.node for node, _ in self._failures.get(gang, ()))
-        own = failures < MOST_FAILURES and self._healthy(loss.node, queue)
+        own = loss.node not in failed_on and self._healthy(loss.node, queue)
         loss.place, loss.masks = "", ()
         if own and self._leaving(loss):
             loss.place, loss.masks = loss.node, loss.cards

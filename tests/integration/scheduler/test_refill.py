@@ -252,6 +252,38 @@ async def test_a_member_whose_node_is_of_no_use_has_the_first_room_that_fits(
         assert "new-0" not in await world.bound()
 
 
+@pytest.mark.parametrize("fuller", ["the node where it fails", "the other node"])
+async def test_a_member_that_failed_twice_on_a_node_goes_elsewhere_though_its_gang_was_whole_in_between(
+    world: World, start: Start, queue: str, controllers: Controllers, fuller: str
+) -> None:
+    await world.play(3, 4)
+    async with start():
+        pods = await training(world, queue, replicas=2, gpu=4)
+        first = pods[1]["spec"]["nodeName"]
+        (other,) = set(world.nodes) - {pod["spec"]["nodeName"] for pod in pods}
+        crowded = first if fuller == "the node where it fails" else other
+        await world.create(world.pod("crowd", 0, nodeName=crowded))
+        await world.running("crowd")
+        places = []
+        for _ in range(3):
+            await fails(world, "net-worker-1")
+            pods[1] = await another(world, pods[1])
+            await world.condition("net", "GroupScheduled", "True")
+            places.append(pods[1]["spec"]["nodeName"])
+        assert places == [first, other, other]
+
+
+async def test_a_member_that_fails_again_and_again_stays_where_no_other_node_has_room(
+    world: World, start: Start, queue: str, controllers: Controllers
+) -> None:
+    await world.play(1, 8)
+    async with start():
+        *_, member = await training(world, queue)
+        for _ in range(3):
+            await fails(world, LOST)
+            member = await another(world, member)
+
+
 async def test_a_member_lost_while_no_scheduler_runs_has_its_place_back(
     world: World, start: Start, store: Store
 ) -> None:

@@ -51,6 +51,16 @@ def test_a_member_without_a_place_has_the_first_room_before_anything_new_of_its_
     assert not starts(found)
 
 
+@pytest.mark.parametrize("replaced", [True, False])
+@pytest.mark.parametrize(("others", "chosen"), [(["z"], "z"), ([], "n")])
+def test_a_node_to_avoid_is_chosen_only_if_no_other_fits(replaced: bool, others: list[str], chosen: str) -> None:
+    members = {"of": MEMBER} if replaced else {"members": []}
+    old = gang("old", min_member=4, placed={"": 3}, total=4, refilling=True, **members)
+    hold = replace(kept(""), avoid=("n", "gone"))
+    found = plan(view([node(name, gpu=2) for name in ("n", *others)], [old], holds=[hold]), Policy(), NOW)
+    assert [one.node for one in (*found.kept, *found.assignments)] == [chosen]
+
+
 @pytest.mark.parametrize("preemptible", [True, False])
 def test_only_a_gang_that_may_evict_the_whole_takes_the_room(preemptible: bool) -> None:
     queues = {"q": queue(preemptible=preemptible), "high": queue(priority=9)}
