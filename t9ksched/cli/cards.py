@@ -51,6 +51,10 @@ class Palette:
         """One card that nobody holds."""
         return Text("□", style="bright_black") if self.coloured else Text(".")
 
+    def unknown(self) -> Text:
+        """One card that a pod may hold of which nobody knows the cards."""
+        return Text("?", style="yellow") if self.coloured else Text("?")
+
     def broken(self) -> Text:
         """One card that takes no work: unhealthy or cordoned."""
         return Text("×", style="red") if self.coloured else Text("x")
@@ -68,8 +72,8 @@ def owner_of(holder: Mapping[str, Any]) -> str:
     return f"{holder.get('namespace')}/{holder.get('job') or 'Pod/' + str(holder.get('pod'))}"
 
 
-def draw(gpus: Iterable[Mapping[str, Any]], palette: Palette) -> Text:
-    """The cards of one node, in order of their index."""
+def draw(gpus: Iterable[Mapping[str, Any]], palette: Palette, *, unknown: bool = False) -> Text:
+    """The cards of one node, in order of their index; with `unknown`, a pod may hold any that nobody else does."""
     blocks = []
     for card in sorted(gpus, key=lambda item: item["index"]):
         holders = card.get("holders") or ()
@@ -77,6 +81,8 @@ def draw(gpus: Iterable[Mapping[str, Any]], palette: Palette) -> Text:
             blocks.append(palette.mark(owner_of(holders[0])))
         elif card.get("healthy") is False or card.get("cordoned"):
             blocks.append(palette.broken())
+        elif unknown:
+            blocks.append(palette.unknown())
         else:
             blocks.append(palette.free())
     return Text(" ").join(blocks)

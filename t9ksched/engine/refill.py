@@ -92,7 +92,7 @@ class Refills:
     def nodes(self, gang: Gang) -> Mask | None:
         """Where the gang goes first, shape (nodes,); None when no node comes before another.
 
-        That is where room is kept for it. If some of it is still to be found, it is every node that need not be avoided.
+        That is where room is kept for it; if some is still to be found, also every node that need not be avoided.
         """
         if self._held.whys.get(gang.uid) != REFILL:
             return None

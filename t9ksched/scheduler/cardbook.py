@@ -3,7 +3,7 @@
 A pod is charged with the cards of its decision, or of its row in SQL after a restart. An annotation that differs is
 reported (event `CardDrift`, a metric, `nodes`) and changes nothing. Only before SQL has rows at all, after an upgrade,
 is each annotation taken, once. A pod on a node that honours indices whose cards are on no record may hold any of them:
-its node gives no more cards until it is gone.
+its node gives no more cards until it is gone. So may a pod that was bound while its node had no indices, once it has.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Final
 
 from t9ksched.engine.cards import grants
+from t9ksched.model.cardmode import is_accelerator
 from t9ksched.model.names import CARDS_GIVEN_PREFIX, GPU_INDEX_PREFIX
 from t9ksched.model.node import Node, NodeFacts
 from t9ksched.model.podclass import ContainerCards, PodClass
@@ -119,17 +120,47 @@ class CardBook:
         known = self._nodes.get(node)
         return known is None or any(asked.resource in known[1].cards for asked in pod_class.cards)
 
+    def unknown(self, charge: Charge, facts: NodeFacts) -> bool:
+        """Whether a pod holds cards of this node, which honours indices, without anybody knowing which.
+
+        That is so when they are on no record, when the plugin chose them before the node honoured indices, and when the
+        pod was bound while the node had no indices or another layout: then it was counted by number.
+        """
+        pod_class, record = charge.pod_class, self._pods.get(charge.uid)
+        if not (facts.honours and pod_class.accelerated) or record is None or not record.ours:
+            return False
+        if not charge.sure:
+            return True
+        # Cards, and parts of cards that the node offered in another layout.
+        others = {name for name, _ in pod_class.requests if is_accelerator(name) and not facts.allocatable.get(name)}
+        asked = others.union(one.resource for one in pod_class.cards if one.resource in facts.cards)
+        return any(not charge.cards.get(resource) for resource in asked)
+
+    def unsure(self, facts: NodeFacts) -> bool:
+        """Whether pods on the node hold cards without anybody knowing which."""
+        return facts.honours and any(self.unknown(charge, facts) for charge in self._charges.on_node(facts.name))
+
+    def node_changed(self, facts: NodeFacts) -> None:
+        """A node was taken in again: it may be told anew of which of its pods nobody knows the cards."""
+        for charge in self._charges.on_node(facts.name):
+            record = self._pods.get(charge.uid)
+            if record is not None and self.unknown(charge, facts):
+                self._differs(record, _no_record(facts.name))
+            elif record is not None and self.drifting.get(record.uid) == _no_record(facts.name):
+                del self.drifting[record.uid]
+
     def released(self, record: PodRecord, charge: Charge) -> None:
         """A pod's charge was taken back."""
         if record.finished:
             self.ended(record)
-        if not charge.sure:
+        known = self._nodes.get(charge.node)
+        if known and known[1].unsure:
             self._settle(charge.node)
 
     def _settle(self, node: str) -> None:
         """It may have become certain, or uncertain, who holds which card of a node."""
         known = self._nodes.get(node)
-        if known and known[1].honours and self._charges.unsure(node) != known[1].unsure:
+        if known and known[1].honours and self.unsure(known[1]) != known[1].unsure:
             self._refresh(known[0])
 
     # Rows
@@ -178,8 +209,8 @@ class CardBook:
             self.over.append(record.uid)
             self._recorded.pop(record.uid, None)
             self._taken.pop(record.uid, None)
-            self.drifting.pop(record.uid, None)
-            self._told.discard(record.uid)
+        self.drifting.pop(record.uid, None)
+        self._told.discard(record.uid)
 
     # Evidence
 
@@ -188,9 +219,9 @@ class CardBook:
         pod_class, charge = record.pod_class, self._charges.get(record.uid)
         if pod_class is None or not pod_class.cards or charge is None:
             return
-        if not charge.cards:
-            if not charge.sure and self.honours(charge.node):
-                self._differs(record, f"which cards of node {charge.node} it holds is not on record")
+        known = self._nodes.get(charge.node)
+        if known is not None and self.unknown(charge, known[1]):
+            self._differs(record, _no_record(charge.node))
             return
         for key, text in expected(pod_class.cards, tuple(sorted(charge.cards.items()))):
             if (said := annotations.get(key)) != text:
@@ -230,6 +261,10 @@ def expected(wanted: tuple[ContainerCards, ...], held: tuple[tuple[str, int], ..
 @lru_cache(maxsize=64)
 def _moment(millisecond: int) -> datetime:
     return datetime.fromtimestamp(millisecond / 1e3, UTC)
+
+
+def _no_record(node: str) -> str:
+    return f"which cards of node {node} it holds is not on record"
 
 
 def _words(masks: Masks) -> str:

@@ -47,10 +47,6 @@ class Charges:
         """All charges of a node."""
         return iter(self._by_node.get(node, {}).values())
 
-    def unsure(self, node: str) -> bool:
-        """Whether a pod on the node holds cards without anybody knowing which."""
-        return any(not charge.sure for charge in self.on_node(node))
-
     def charge(
         self, uid: str, node: str, pod_class: PodClass, queue: str, cards: Mapping[str, int], *, sure: bool = True
     ) -> None:

@@ -120,7 +120,7 @@ class Observed:
         """A node appeared or changed."""
         facts = self.storage.limit(node_facts(node))
         name = facts.name
-        if facts.honours and self.charges.unsure(name):
+        if self.cards.unsure(facts):
             facts = replace(facts, unsure=True)
         known = self.node_objects.get(name)
         self.node_objects[name] = (node, facts)
@@ -130,6 +130,7 @@ class Observed:
             self._drop_node(name)
         self.nodes.upsert(facts)
         self.charges.node_appeared(name)
+        self.cards.node_changed(facts)
         if known is None:
             self._look_again(self.storage.claimants.placeless())
         self._on_change()

@@ -35,9 +35,7 @@ UNCONTROLLED_NS: Final = 60 * _SECOND
 """How long room is kept for a pod without a controller while no other pod of its gang waits."""
 FAILURES_NS: Final = 3600 * _SECOND
 MOST_FAILURES: Final = 2
-"""A node on which so many members of a job failed within `FAILURES_NS` is not where the next one is sent back to, unless
-no other has room.
-"""
+"""If so many members of a job failed on a node within `FAILURES_NS`, the next goes there only if no other node fits."""
 
 
 class Loss(msgspec.Struct, eq=False):
@@ -93,8 +91,9 @@ class Failures:
 
     def nodes(self, job: str) -> tuple[str, ...]:
         """Names of the nodes on which too many members of the job failed, sorted."""
-        found = self._of.get(job, {})
-        return tuple(sorted(node for node, count in found.items() if count >= MOST_FAILURES))
+        if job not in self._of:
+            return ()
+        return tuple(sorted(node for node, count in self._of[job].items() if count >= MOST_FAILURES))
 
 
 class Refills:

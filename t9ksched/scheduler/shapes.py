@@ -315,7 +315,7 @@ def node_shape(state: ClusterState, name: str) -> Json | None:
         if pod is not None:
             drifts = charge.uid in state.cards.drifting
             drift += drifts
-            unknown += drifts and not charge.cards
+            unknown += state.cards.unknown(charge, facts)
             for resource, index, container in container_cards(charge):
                 holders[resource, index].append(_holder(pod, container, drifts))
     limited = {

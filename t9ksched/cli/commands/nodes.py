@@ -48,7 +48,9 @@ def _row(node: dict[str, Any], palette: Palette, modes: bool) -> list[str | Text
     gpus, counted = node.get("gpus") or [], node.get("counted") or []
     held = [sum(1 for card in gpus if card.get("holders")), *(entry["held"] for entry in counted)]
     has = [len(gpus), *(entry["has"] for entry in counted)]
-    cards = Text(", ").join([draw(gpus, palette)] * bool(gpus) + [Text(_counted(entry)) for entry in counted])
+    cards = Text(", ").join(
+        [draw(gpus, palette, unknown=_unknown(node))] * bool(gpus) + [Text(_counted(entry)) for entry in counted]
+    )
     models = [str(entry["model"]) for entry in (*gpus, *counted) if entry.get("model")]
     return [
         str(node.get("name")),
@@ -106,7 +108,7 @@ def show_one(node: dict[str, Any], out: Console) -> None:
         out.print(f"Which cards {pods} given is on no record: the node gives no more cards until {they}.")
     if gpus := node.get("gpus"):
         out.print()
-        rows = [_card(card, palette) for card in sorted(gpus, key=lambda item: item["index"])]
+        rows = [_card(card, palette, unknown=_unknown(node)) for card in sorted(gpus, key=lambda item: item["index"])]
         print_table(out, table(("CARD", "", "MODEL", "MEMORY", "HOLDER", "CONTAINER"), rows, right=("CARD",)))
 
 
@@ -114,14 +116,20 @@ def _who(holder: dict[str, Any]) -> str:
     return f"{holder.get('namespace')}/{holder.get('pod')}" + (" (CardDrift)" if holder.get("drift") else "")
 
 
-def _card(card: dict[str, Any], palette: Palette) -> list[str | Text]:
+def _unknown(node: dict[str, Any]) -> bool:
+    """Whether a pod may hold any of the cards that no other pod holds."""
+    return bool(node.get("cardsUnknown"))
+
+
+def _card(card: dict[str, Any], palette: Palette, *, unknown: bool) -> list[str | Text]:
     holders = card.get("holders") or []
     memory = f"{card['memoryMiB'] // 1024} GiB" if card.get("memoryMiB") else "–"
     who = ", ".join(map(_who, holders))
-    idle = "free" if card.get("healthy", True) and not card.get("cordoned") else "out of service"
+    works = card.get("healthy", True) and not card.get("cordoned")
+    idle = ("not known" if unknown else "free") if works else "out of service"
     return [
         str(card["index"]),
-        draw([card], palette),
+        draw([card], palette, unknown=unknown),
         str(card.get("model") or "–"),
         memory,
         who or Text(idle, style="dim"),

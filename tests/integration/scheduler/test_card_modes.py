@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession
 
-from t9ksched.kube.resources import NODES
+from t9ksched.kube.resources import NODES, PODS
 from t9ksched.model import names
 from t9ksched.scheduler.service import SchedulerService
 from t9ksched.store.history import BOUND, Event
@@ -95,6 +95,52 @@ async def test_slices_are_counted_and_get_no_index(
                 events = await store.history.list(event=BOUND, namespace=world.namespace)
         assert (events[0].detail["counted"], events[0].detail["mode"]) == ({GPU: 3}, "MIGSingle")
         assert [span async for page in store.usage.running(datetime.now(UTC)) for span in page] == []
+
+
+TIME_SLICED = {"nvidia.com/gpu.sharing-strategy": "time-slicing"}
+SLICED = {PRODUCT: "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb"}
+
+
+@pytest.mark.parametrize(("layout", "mode"), [(TIME_SLICED, "TimeSliced"), (SLICED, "MIGSingle")])
+async def test_a_pod_that_was_counted_may_hold_any_card_once_its_node_has_whole_cards(
+    world: World, start: Start, queue: str, layout: dict[str, str], mode: str
+) -> None:
+    """The verdict is the same while running and after a restart; the layout may change to and fro."""
+    await world.play(1, 8, cardMode="honours-index", labels={RUN_LABEL: world.run, **layout})
+    node = world.nodes[0]
+
+    async def lay_out(whole: bool) -> dict[str, Any]:
+        labels = dict.fromkeys(layout) if whole else layout
+        await world.client.patch(NODES, node, None, {"metadata": {"labels": labels}})
+        async with asyncio.timeout(30):
+            while True:
+                shape = await told(service, node)
+                if shape["mode"] == ("Whole" if whole else mode):
+                    return shape
+                await asyncio.sleep(0.05)
+
+    async with start() as service:
+        await world.create(world.pod("before", 4, queue=queue))
+        await world.running("before")
+        shape = await lay_out(True)
+        assert (shape["cardDrift"], shape["cardsUnknown"]) == (1, 1)
+        await world.create(world.pod("after", 4, queue=queue))
+        assert "not on record" in await world.node_or_reason("after")
+        assert "not on record" in (await world.event(names.EVENT_CARD_DRIFT, "before"))["message"]
+        shape = await lay_out(False)
+        assert (shape["cardDrift"], shape["cardsUnknown"]) == (0, 0)
+        await world.running("after")
+        shape = await lay_out(True)
+        assert shape["cardsUnknown"] == 2
+    async with start() as service:
+        await world.create(world.pod("last", 4, queue=queue))
+        assert "not on record" in await world.node_or_reason("last")
+        assert (await told(service, node))["cardsUnknown"] == 2
+        for name in ("before", "after"):
+            await world.client.delete(PODS, name, world.namespace, grace=0)
+        (last,) = await world.running("last")
+        assert indices(last)
+        assert (await told(service, node))["cardsUnknown"] == 0
 
 
 async def test_a_layout_in_the_making_keeps_pods_that_ask_for_gpus_away(world: World, start: Start, queue: str) -> None:

@@ -1,8 +1,10 @@
+from io import StringIO
 from typing import Any
 
 from rich.console import Console
 
 from t9ksched.cli.cards import Palette, coloured, draw, legend, owner_of
+from t9ksched.cli.commands.nodes import show_all, show_one
 
 
 def _card(index: int, *holders: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -16,6 +18,17 @@ def _by(job: str | None, pod: str = "p") -> dict[str, Any]:
 def test_without_colour_every_owner_has_a_letter() -> None:
     cards = [_card(2, _by("Notebook/b")), _card(0, _by("MPIJob/a")), _card(1, _by("MPIJob/a")), _card(3)]
     assert draw([*cards, _card(4, healthy=False), _card(5, cordoned=True)], Palette(False)).plain == "A A B . x x"
+
+
+def test_a_card_that_a_pod_may_hold_is_not_drawn_as_free() -> None:
+    cards = [_card(0, _by("MPIJob/a")), _card(1), _card(2, cordoned=True)]
+    assert draw(cards, Palette(False), unknown=True).plain == "A ? x"
+    node = {"name": "n", "gpus": cards, "cardsUnknown": 1}
+    for show in (lambda out: show_one(node, out), lambda out: show_all([node], out)):
+        text = StringIO()
+        show(Console(width=200, file=text))
+        assert "?" in text.getvalue()
+        assert "free" not in text.getvalue()
 
 
 def test_with_colour_owners_differ_and_keep_their_colour() -> None:
