@@ -7,6 +7,8 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
+from msgspec import structs
+
 from t9ksched.engine import contest, order
 from t9ksched.engine.held import Held
 from t9ksched.engine.ledger import Ledger
@@ -28,6 +30,7 @@ from t9ksched.scheduler.lastgate import LastGate
 from t9ksched.scheduler.observed import Observed
 from t9ksched.scheduler.outage import Outage
 from t9ksched.scheduler.promises import PromiseKeeper
+from t9ksched.scheduler.records import GangRecord
 from t9ksched.scheduler.refill import Refills
 from t9ksched.scheduler.state import ClusterState
 from t9ksched.store.fence import Fence
@@ -35,6 +38,7 @@ from t9ksched.store.fence import Fence
 _recharge, _upsert_pod = Observed._recharge, Observed.upsert_pod
 _charge, _body, _post, _view = Charges.charge, Binding.body, protocol.post, ClusterState.view
 _gang_key, _hold, _price = order.gang_key, Held.__init__, contest.price
+_build = GangRecord._build
 _note, _set_queues, _start_again = CardKeeper.note, ClusterState.set_queues, ClusterState.start_again
 
 
@@ -124,6 +128,11 @@ def _once_ran_always_first(gang: Any) -> Any:
     return (not (gang.ran or gang.placed), *_gang_key(gang)[1:])
 
 
+def _refilled_for_ever(self: GangRecord) -> Any:
+    gang = _build(self)
+    return None if gang is None else structs.replace(gang, refilling=gang.refilling or gang.ran)
+
+
 def _as_if_it_ran_on(self: ClusterState, gang: Any, reason: str, message: str) -> None:
     ran = gang.ran
     _start_again(self, gang, reason, message)
@@ -174,6 +183,10 @@ MUTANTS: dict[str, tuple[tuple[Any, str, Any], ...]] = {
     "nobody notices that the database is away": ((Outage, "begin", lambda self, *args: None),),
     "what ran once goes first for ever": (
         (order, "gang_key", _once_ran_always_first),
+        (ClusterState, "start_again", _as_if_it_ran_on),
+    ),
+    "who was evicted whole counts as one that lost members": (
+        (GangRecord, "_build", _refilled_for_ever),
         (ClusterState, "start_again", _as_if_it_ran_on),
     ),
     "room of lost members is not kept": ((Held, "__init__", _nothing_kept),),

@@ -37,6 +37,8 @@ class PlanAuditor:
         self.victims: dict[str, str] = {}
         self.looked: Callable[[View], None] = lambda view: None
         """Told of each view that somebody begins to plan on."""
+        self.untrue: Callable[[View], list[str]] = lambda view: []
+        """What is not true of a view that a plan was made from."""
         self.order = VictimOrder()
         self._dice = Random(seed)
 
@@ -50,6 +52,8 @@ class PlanAuditor:
         self.evictions += len(made.evictions)
         self.decided |= {one.pod: one.node for one in made.assignments}
         self.victims |= {one.pod: one.by for one in made.evictions}
+        for fault in self.untrue(view):
+            self.say(f"plan {self.plans}: {fault}")
         if made.assignments or made.evictions:
             look = _Look(view, now, made)
             for fault in (*look.rooms(), *look.quotas(), *look.minima(), *look.passed(), *look.victims(policy)):

@@ -27,6 +27,7 @@ class Script:
     def __init__(self, world: World) -> None:
         self.world = world
         self.random = Random(world.random.random())
+        self._priorities = Random(f"priorities {world.seed}")
         self.queues = ["qa", "qb"]
         self.nodes: dict[str, tuple[int, str]] = {}
         self.names = 0
@@ -105,6 +106,8 @@ class Script:
             case _:
                 name, runs = self.name("f"), dice.choice((10.0, 20.0, 60.0))
                 return f"foreign pod {name}: {cards} cards, {runs}", lambda: self._foreign(name, cards, runs)
+        if isinstance(made, asked.Gang):
+            made.priority = self._priorities.choice((0, 0, 5, 90))
         return str(made), lambda: self.world.submit(made)
 
     async def _foreign(self, name: str, cards: int, seconds: float | None) -> None:

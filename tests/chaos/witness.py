@@ -15,6 +15,7 @@ import msgspec
 
 from t9ksched.devcluster.auditor import Books, amount, occupied, partial_gangs, placed
 from tests.chaos.ledger import CardLedger
+from tests.chaos.precedence import Precedence
 
 Object = dict[str, Any]
 GROUP = "scheduler.tensorstack.dev/group-name"
@@ -89,6 +90,7 @@ class Witness:
         self._apps: dict[str, tuple[str, float]] = {}
         """By uid, a pod's label `app` and since when it has it."""
         self.ledger = CardLedger(self.say)
+        self.precedence = Precedence(now, LAG)
         self._books = Books()
         self._paid: dict[str, str] = {}
         self._journal = blake2b(digest_size=16)
@@ -149,6 +151,7 @@ class Witness:
                 self._books.leave(gone["metadata"]["uid"])
                 self.ledger.gone(gone["metadata"]["uid"])
                 self._apps.pop(gone["metadata"]["uid"], None)
+                self._place(gone, there=False)
             return
         self.pods[key] = obj
         uid, app = obj["metadata"]["uid"], (obj["metadata"].get("labels") or {}).get("app", "")
@@ -157,7 +160,9 @@ class Witness:
         if old is not None and old["metadata"]["uid"] != obj["metadata"]["uid"]:
             self._books.leave(old["metadata"]["uid"])
             self.ledger.gone(old["metadata"]["uid"])
+            self._place(old, there=False)
             old = None
+        self._place(obj, there=True)
         bound_now = obj["spec"].get("nodeName") and not (old or {}).get("spec", {}).get("nodeName")
         if bound_now and old is not None and obj["spec"].get("schedulerName") == OURS:
             living = [pod for pod in self.pods.values() if self.holds(pod)]
@@ -172,6 +177,12 @@ class Witness:
                 self.bypassing.add(obj["metadata"]["uid"])
             else:
                 self._bound(key, obj)
+
+    def _place(self, pod: Object, *, there: bool) -> None:
+        """A pod is there, or is not any more: its group holds a place with it, or lost one."""
+        if group := self.group_of(pod):
+            uid, holds = pod["metadata"]["uid"], there and self.holds(pod)
+            self.precedence.changed(group["metadata"]["uid"], uid, holds=holds, evicted=uid in self.to_go)
 
     def say(self, text: str) -> None:
         """Something is as it must not be."""

@@ -30,13 +30,13 @@ from tests.chaos.asked import Asked
 from tests.chaos.heirs import Heirs
 from tests.chaos.lives import Life, MortalDatabase, Stalling
 from tests.chaos.plans import PlanAuditor
+from tests.chaos.precedence import RECOVERY
 from tests.chaos.repeat import SQL, START, seconds
 from tests.chaos.witness import GPU, LAG, Witness
 from tests.chaos.written import read_queues, read_row
 
 Object = dict[str, Any]
 BIND_TIMEOUT = 20
-RECOVERY_TIMEOUT = 100
 _EVERYBODY = {"everyone": True}
 
 
@@ -47,6 +47,7 @@ class World:
         self.port = InProcessPort(api)
         self.api = api
         self.witness = witness
+        self.seed = seed
         self.random = Random(seed)
         self.faults = Faults(seed)
         self.stalled: dict[str, float] = {}
@@ -75,6 +76,7 @@ class World:
         self._tasks: list[asyncio.Task[None]] = []
         SQL.changed = lambda: read_queues(self.database, self.witness.queues, self.now())
         self.plans.looked = self.heirs.look
+        self.plans.untrue = witness.precedence.faults
         witness.ledger.row = self.read_row = partial(read_row, self.database)
         witness.ledger.trouble = self._database_trouble
 
@@ -160,7 +162,7 @@ class World:
             store,
             internal_secret="s" * 20,
             gang_bind_timeout=BIND_TIMEOUT,
-            gang_recovery_timeout=RECOVERY_TIMEOUT,
+            gang_recovery_timeout=int(RECOVERY),
             policy=self.policy,
             clock=lambda: int((self.now() + skew) * 1e9),
         )
