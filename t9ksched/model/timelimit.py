@@ -45,7 +45,8 @@ def limit_seconds(text: str) -> int | None:
 
 def shortest(limits: Iterable[int | None]) -> int | None:
     """The shortest of these limits in seconds; None is longer than any."""
-    return min((limit for limit in limits if limit is not None), default=None)
+    known = [limit for limit in limits if limit is not None]
+    return min(known) if known else None
 
 
 def time_limit(job: int | None, queue: int | None) -> TimeLimit:

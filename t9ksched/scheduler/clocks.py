@@ -81,9 +81,14 @@ class Asked:
     texts: tuple[str, ...] = ()
 
 
+_NOTHING_ASKED: Final = Asked()
+
+
 def asked(texts: Iterable[str]) -> Asked:
     """The shortest of the limits written in annotations; those that cannot be read are left out and named."""
-    given = tuple(dict.fromkeys(text for text in texts if text))
+    given = tuple(dict.fromkeys([text for text in texts if text]))
+    if not given:
+        return _NOTHING_ASKED
     found: list[int | None] = []
     fault = ""
     for text in given:

@@ -295,12 +295,15 @@ class GangRecord(msgspec.Struct, eq=False):
 
     def runs(self, without: Collection[str] = ()) -> bool:
         """Whether the minimum, roles included, runs or has succeeded; pods of these UIDs do not count."""
-        roles = Counter(
+        run = [
             pod.role
             for pod in self.members.values()
             if pod.phase in ("Running", "Succeeded") and not pod.deleting and pod.uid not in without
-        )
-        return roles.total() >= self.spec.min_member and all(roles[role] >= least for role, least in self.spec.roles)
+        ]
+        if len(run) < self.spec.min_member or not self.spec.roles:
+            return len(run) >= self.spec.min_member
+        roles = Counter(run)
+        return all(roles[role] >= least for role, least in self.spec.roles)
 
     def snapshot(self) -> Gang | None:
         """The gang for the engine, None when it needs no place. Built again only when something changed."""

@@ -109,7 +109,7 @@ class TimeKeeper:
         clock = clocks.get(uid)
         evicted = clock.evicted if clock is not None else frozenset()
         holding = [pod for gang in gangs for pod in gang.members.values() if pod.holds]
-        holds = [pod for pod in holding if pod.uid not in evicted]
+        holds = [pod for pod in holding if pod.uid not in evicted] if evicted else holding
         runs = any(gang.runs(evicted) for gang in gangs)
         limit = own_limit(state, gangs[0]) if gangs else None
         if clock is None:

@@ -151,6 +151,7 @@ class Bench:
         self.client = client
         self.nodes, self.gang, self.in_flight = options.nodes, options.gang, options.in_flight
         self.pods = options.pods // options.gang * options.gang
+        self.honours, self.database = options.honours, options.database
         self.run = f"bind-{uuid4().hex[:8]}"
         self.made: list[str] = []
         self.undo: list[Callable[[], Awaitable[Any]]] = []
@@ -169,6 +170,8 @@ class Bench:
                 self._remove_later(QUEUES, name, names.SYSTEM_NAMESPACE)
         allocatable = {"cpu": "64", "memory": "256Gi", "pods": "110", "nvidia.com/gpu": "8"}
         entry = {"name": self.run, "count": self.nodes, "labels": {RUN: self.run}, "allocatable": allocatable}
+        if self.honours:
+            entry["annotations"] = {names.CARD_MODE_ANNOTATION: names.HONOURS_INDEX}
 
         async def make(node: Object) -> None:
             made = await create(self.client, NODES, node)
@@ -226,9 +229,10 @@ class Bench:
             pod(f"p{index}", queue, f"g{index // self.gang}" if self.gang > 1 else "") for index in range(self.pods)
         ]
         await each(waiting, 32, lambda item: create(self.client, PODS, item, namespace))
-        async with await Store.open(f"sqlite:///{where}/store-{turn}.db") as store:
+        async with await Store.open(self.database or f"sqlite:///{where}/store-{turn}.db") as store:
             spec = {"nodeSelector": {"matchLabels": {RUN: self.run}}}
-            await store.queues.create(queue, {}, spec, {"everyone": True})
+            if turn == 0 or not self.database:
+                await store.queues.create(queue, {}, spec, {"everyone": True})
             service = SchedulerService(self.client, store, internal_secret=uuid4().hex)
             before = time.process_time()
             async with running(service), asyncio.timeout(PATIENCE):
@@ -286,6 +290,8 @@ async def measure(kubeconfig: Path, options: argparse.Namespace) -> Object:
         "pods": bench.pods,
         "gang": options.gang,
         "inFlight": options.in_flight,
+        "honours": options.honours,
+        "database": "postgresql" if options.database else "sqlite",
         "rounds": options.rounds,
         "ceiling": medians(ceilings),
         "scheduler": medians(ours),
@@ -327,6 +333,12 @@ def main() -> None:
     parser.add_argument("--gang", type=int, default=1, help="members of a gang; 1 means single pods")
     parser.add_argument("--in-flight", type=int, default=64, help="of the plain loop; the scheduler begins with 64")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument(
+        "--honours",
+        action="store_true",
+        help="nodes honour indices: cards are on record before a pod is bound",
+    )
+    parser.add_argument("--database", default="", help="URL of an empty PostgreSQL in place of SQLite files")
     options = parser.parse_args()
     if options.nodes * 8 < options.pods:
         parser.error(f"{options.nodes} nodes of 8 cards cannot take {options.pods} pods of one card")
