@@ -12,6 +12,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
+from api.parameters import known_parameters
 from api.problems import Problem
 from api.services import Given
 from t9ksched.admission import access
@@ -158,8 +159,10 @@ async def actor(caller: Annotated[Caller, Depends(authenticate)]) -> Caller:
 
 
 def guarded(prefix: str, tag: str) -> APIRouter:
-    """A router of which every route needs a token; what else it needs, each endpoint says."""
-    return APIRouter(prefix=prefix, tags=[tag], dependencies=[Depends(authenticate)])
+    """A router of which every route needs a token, and no GET takes parameters that it does not know; what else it
+    needs, each endpoint says.
+    """
+    return APIRouter(prefix=prefix, tags=[tag], dependencies=[Depends(authenticate), Depends(known_parameters)])
 
 
 def _unauthenticated(detail: str, hint: str) -> Problem:

@@ -1,4 +1,7 @@
-"""`/healthz`: the process lives. `/readyz`: everything it needs answers; else 503, naming what does not."""
+"""`/healthz`: the process lives. `/readyz`: everything it needs answers; else 503, naming what does not.
+
+What the scheduler may not watch, for want of a right in the cluster, is a warning of `/readyz`.
+"""
 
 import asyncio
 from collections.abc import Awaitable
@@ -9,7 +12,7 @@ from starlette.responses import Response
 from api.answers import answer
 from api.problems import MEDIA_TYPE, Problem
 from api.schemas import Health, Readiness
-from api.services import Given
+from api.services import Given, Services
 from t9ksched.kube.errors import ApiError, NotFound
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.resources import NAMESPACES
@@ -41,7 +44,17 @@ async def readyz(services: Given) -> Response:
     if down:
         faults = [FieldError(part, trouble) for part, trouble in down.items()]
         raise Problem("Unavailable", f"not ready: {', '.join(down)}", faults, headers={"Retry-After": "2"})
-    return answer({"status": "ready", "parts": dict.fromkeys(parts, "ok")})
+    warnings = [{"path": "scheduler", "message": text, "nearest": None} for text in await _lacking(services)]
+    return answer({"status": "ready", "parts": dict.fromkeys(parts, "ok"), "warnings": warnings})
+
+
+async def _lacking(services: Services) -> list[str]:
+    """What the scheduler does without for want of a right; it works on without it, so this is no reason for a 503."""
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            return await services.leader.lacking()
+    except (TimeoutError, Problem):
+        return []
 
 
 async def _ask(kube: ClusterPort) -> None:

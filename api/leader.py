@@ -52,6 +52,7 @@ class Leader(Protocol):
     async def queues(self) -> dict[str, Json]: ...
     async def metrics(self) -> bytes: ...
     async def names(self) -> Vocabulary | None: ...
+    async def lacking(self) -> list[str]: ...
 
 
 class HttpLeader:
@@ -130,6 +131,10 @@ class HttpLeader:
             self._names = None if found is None else msgspec.convert(found, Vocabulary)
             self._names_until = now + _NAMES_SECONDS
         return self._names
+
+    async def lacking(self) -> list[str]:
+        """A sentence for each kind that the scheduler may not watch; none from one of another version."""
+        return list(((await self._find("lacking")) or {}).get("lacking", ()))
 
     async def _get(self, *parts: str, asked: Asked = ()) -> Json:
         found = await self._find(*parts, asked=asked)

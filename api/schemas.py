@@ -443,7 +443,8 @@ class Health(Shape):
 
 
 class Readiness(Shape):
-    """Each part the service needs, and that it works."""
+    """Each part the service needs, and that it works; `warnings` names what the scheduler may not watch."""
 
     status: Literal["ready"]
     parts: dict[str, str]
+    warnings: list[WarningShape]

@@ -240,6 +240,15 @@ class Feeds:
         if reflector.synced.is_set():
             self._owners.unread.discard(kind.kind)
 
+    def lacking(self) -> list[str]:
+        """A sentence for each kind that may not be listed or watched now."""
+        return [
+            f"the scheduler does not follow {one.res}: {one.error}; kubectl apply -f"
+            " deploy/rbac.yaml of this release, and see t9ksched doctor"
+            for one in self._reflectors
+            if one.denied.is_set() and one.error is not None  # without an error it is being read at last
+        ]
+
     async def read_late(self) -> None:
         """Wait for the first lists of what was done without at the start."""
         for reflector in self._reflectors:

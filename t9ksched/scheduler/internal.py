@@ -40,6 +40,7 @@ class InternalServer:
         plugins: PluginWatch,
         statuses: QueueStatuses,
         names: Names,
+        lacking: Callable[[], list[str]],
         secret: str,
         listen: tuple[str, int],
     ) -> None:
@@ -49,6 +50,7 @@ class InternalServer:
         self._plugins = plugins
         self._statuses = statuses
         self._names = names
+        self._lacking = lacking
         self._secret = secret
         self._listen = listen
         self._runner: web.AppRunner | None = None
@@ -71,6 +73,7 @@ class InternalServer:
                 web.get("/internal/v1/queues", self._queues),
                 web.get("/internal/v1/queues/{name}", self._queue),
                 web.get("/internal/v1/names", self._known_names),
+                web.get("/internal/v1/lacking", self._rights),
                 web.get("/metrics", self._metrics),
                 web.get("/healthz", self._healthz),
             ]
@@ -164,6 +167,10 @@ class InternalServer:
 
     async def _known_names(self, _: web.Request) -> web.Response:
         return _json(await self._names.known())
+
+    async def _rights(self, _: web.Request) -> web.Response:
+        """What it does without, for want of a right in the cluster."""
+        return _json({"lacking": self._lacking()})
 
     async def _metrics(self, request: web.Request) -> web.Response:
         openmetrics = negotiated(request.headers.get("Accept", ""))

@@ -174,7 +174,15 @@ class SchedulerService:
         self._feeds = Feeds(client, self.state, self._projection, self._seen)
         self._jobs = JobIndex(self.state)
         self._internal = InternalServer(
-            self.state, self._jobs, self.configuration, watch, statuses, names, internal_secret, listen
+            self.state,
+            self._jobs,
+            self.configuration,
+            watch,
+            statuses,
+            names,
+            self._feeds.lacking,
+            internal_secret,
+            listen,
         )
         self._leadership = asyncio.Lock()
         self.ready = asyncio.Event()

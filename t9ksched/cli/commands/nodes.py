@@ -46,8 +46,6 @@ def show_all(items: list[dict[str, Any]], out: Console) -> None:
 
 def _row(node: dict[str, Any], palette: Palette, modes: bool) -> list[str | Text]:
     gpus, counted = node.get("gpus") or [], node.get("counted") or []
-    held = [sum(1 for card in gpus if card.get("holders")), *(entry["held"] for entry in counted)]
-    has = [len(gpus), *(entry["has"] for entry in counted)]
     cards = Text(", ").join(
         [draw(gpus, palette, unknown=_unknown(node))] * bool(gpus) + [Text(_counted(entry)) for entry in counted]
     )
@@ -57,11 +55,21 @@ def _row(node: dict[str, Any], palette: Palette, modes: bool) -> list[str | Text
         state(node),
         *((str(node.get("mode") or "–"),) if modes else ()),
         cards,
-        f"{sum(held)}/{sum(has)}" if any(has) else "–",
+        held(gpus, counted),
         models[0] if models else "–",
         _of(node, "cpu"),
         _of(node, "memory"),
     ]
+
+
+def held(gpus: list[dict[str, Any]], counted: list[dict[str, Any]]) -> str:
+    """`3/8`: how many cards are held of how many; of unlike ones each kind for itself, in the order of CARDS."""
+    kinds: dict[str, list[int]] = {}
+    for card in gpus:
+        entry = kinds.setdefault(str(card.get("resource") or ""), [0, 0])
+        entry[0], entry[1] = entry[0] + bool(card.get("holders")), entry[1] + 1
+    found = [*kinds.values(), *([one["held"], one["has"]] for one in counted)]
+    return ", ".join(f"{some}/{all_}" for some, all_ in found if all_) or "–"
 
 
 def _counted(entry: dict[str, Any]) -> str:

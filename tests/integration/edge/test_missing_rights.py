@@ -4,6 +4,7 @@ import asyncio
 import json
 from typing import Any
 
+import aiohttp
 import pytest
 from structlog.testing import capture_logs
 
@@ -28,6 +29,14 @@ async def grant(where: Stage, *, but: set[str]) -> None:
             verbs = [verb for verb in rule["verbs"] if resource not in but or verb not in ("list", "watch")]
             rules += [{**rule, "resources": [resource], "verbs": verbs}] if verbs else []
     await where.world.client.patch(CLUSTERROLES, SCHEDULER, None, {"rules": rules})
+
+
+async def told_by(service: SchedulerService) -> list[str]:
+    """What REST tells at `/readyz` of missing rights, as the scheduler says it."""
+    secret = {"Authorization": "Bearer " + "s" * 20}
+    url = f"{service.address}/internal/v1/lacking"
+    async with aiohttp.ClientSession(headers=secret) as session, session.get(url) as answer:
+        return list((await answer.json())["lacking"])
 
 
 def complaints(logs: list[Any]) -> dict[str, Any]:
@@ -64,6 +73,9 @@ async def test_owners_that_may_not_be_read_hold_up_nothing(stage: Stage, initial
                 assert "cannot list" in entry["error"] or "cannot watch" in entry["error"], entry
                 assert "deploy/rbac.yaml" in entry["remedy"], entry
             assert service.state.owners.unread == {kind.kind for kind in REPLICATED}
+            lacking = await told_by(service)
+            assert {text.split(":")[0].rpartition(" ")[2].split(".")[0] for text in lacking} == APPS
+            assert all("cannot list" in text or "cannot watch" in text for text in lacking)
             await grant(stage, but=set())
             uid = (await world.client.get(DEPLOYMENTS, "web", world.namespace))["metadata"]["uid"]
 
@@ -72,6 +84,11 @@ async def test_owners_that_may_not_be_read_hold_up_nothing(stage: Stage, initial
 
             await until(known)
             complaints(logs)
+
+            async def nothing_lacks() -> bool:
+                return await told_by(service) == []
+
+            await until(nothing_lacks)
 
 
 async def test_without_the_pods_it_is_not_ready_and_says_why(stage: Stage) -> None:  # noqa: F811

@@ -17,6 +17,30 @@ async def test_ready_when_everything_answers(world: World) -> None:
     assert (await world.nobody("GET", "/healthz")).body == {"status": "ok"}
     ready = await world.nobody("GET", "/readyz")
     assert (ready.status, ready.body["parts"]) == (200, dict.fromkeys(("database", "kubernetes", "scheduler"), "ok"))
+    assert ready.body["warnings"] == []
+
+
+async def test_readyz_names_what_the_scheduler_may_not_watch(world: World) -> None:
+    world.leader.denied = ["it may not watch replicasets.apps"]
+    ready = await world.nobody("GET", "/readyz")
+    assert (ready.status, ready.body["status"]) == (200, "ready")
+    assert ready.body["warnings"] == [{"path": "scheduler", "message": world.leader.denied[0], "nearest": None}]
+
+
+@pytest.mark.parametrize(
+    ("path", "fault", "hint"),
+    [
+        ("/apis/v1/workloads?fase=Running", "query.fase", "did you mean phase?"),
+        ("/apis/v1/workloads?phase=Running&zzz=1", "query.zzz", "the parameters are deleted, namespace, phase, queue"),
+        ("/apis/v1/queues?namespce=default", "query.namespce", "did you mean namespace?"),
+        ("/apis/v1/nodes?name=n1", "query.name", "there are no parameters here"),
+        ("/apis/v1/admin/audit?acter=ann", "query.acter", "did you mean actor?"),
+    ],
+)
+async def test_an_unknown_parameter_of_a_question_is_refused(world: World, path: str, fault: str, hint: str) -> None:
+    refused = await world.admin("GET", path)
+    assert (refused.status, refused.body["code"], refused.paths) == (422, "InvalidField", [fault])
+    assert hint in refused.body["errors"][0]["message"]
 
 
 @pytest.mark.parametrize("part", ["database", "kubernetes", "scheduler"])
@@ -81,10 +105,11 @@ def logged() -> Iterator[list[structlog.types.EventDict]]:
 
 async def test_no_secret_is_logged(logged: list[structlog.types.EventDict], world: World) -> None:
     await world.admin("POST", "/apis/v1/admin/tokens", {"name": "ci"})
+    await world.user("GET", "/apis/v1/queues?namespace=hunter2")
     await world.user("GET", "/apis/v1/queues?token=hunter2")
     await world.nobody("GET", "/apis/v1/queues", Authorization="Bearer hunter2")
     await world.user("POST", "/apis/v1/workloads", pytorch(annotations={"x": "hunter2"}))
-    assert [entry["status"] for entry in logged if entry["event"] == "request"] == [201, 200, 401, 422]
+    assert [entry["status"] for entry in logged if entry["event"] == "request"] == [201, 200, 422, 401, 422]
     for secret in (*world.tokens, "hunter2", "t9k_"):
         assert secret not in str(logged)
 

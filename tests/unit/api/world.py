@@ -123,6 +123,7 @@ class ScriptedLeader:
         self.queue_status: dict[str, Json] = {}
         self.explanations: dict[str, Json] = {}
         self.vocabulary: Vocabulary | None = None
+        self.denied: list[str] = []
 
     def _here(self) -> None:
         if self.away:
@@ -156,6 +157,10 @@ class ScriptedLeader:
     async def metrics(self) -> bytes:
         self._here()
         return b"# HELP nothing\n"
+
+    async def lacking(self) -> list[str]:
+        self._here()
+        return self.denied
 
     async def names(self) -> Vocabulary | None:
         self._here()
