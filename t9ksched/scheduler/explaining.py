@@ -82,7 +82,7 @@ async def explanation(view: JobView, state: ClusterState, pod: PodRecord | None 
     else:
         verdict = "Placed"
     if verdict == "Waiting" and not reasons:
-        reasons = [_not_judged_yet(gangs)]
+        reasons = [_not_judged(gangs)]
     failed = [_failure(view, pod)] if now == "Failed" and not reasons else []
     return {
         "job": job_shape(view, state),
@@ -108,10 +108,13 @@ async def explanation(view: JobView, state: ClusterState, pod: PodRecord | None 
 
 
 def _warnings(view: JobView, state: ClusterState) -> list[Json]:
-    """What was asked for or edited and does not count."""
+    """What was asked for or edited and does not count, and members that failed while the job goes on."""
     limit = child("metadata.annotations", TIME_LIMIT_ANNOTATION)
     found = [(limit, limit_warning(state, gang)) for gang in view.gangs]
     found += [("", text) for gang in view.gangs[:_MOST_WARNED] for text in ignored(gang)]
+    if phase(view, state) not in (*FINISHED, TERMINATING):
+        # A single pod that failed has been replaced, or is the whole job.
+        found.append(("", failure(pod for gang in view.gangs if not gang.virtual for pod in gang.members.values())))
     return [{"path": path, "message": text, "nearest": None} for path, text in dict.fromkeys(found) if text]
 
 
@@ -131,11 +134,16 @@ def _failure(view: JobView, pod: PodRecord | None) -> Json:
     return why | {"needs": {}, "has": {}, "nodes": {}}
 
 
-def _not_judged_yet(gangs: Iterable[GangRecord]) -> Reason:
-    """Why there are no reasons: no cycle has judged the job, because it has no pods or has only just come."""
+def _not_judged(gangs: list[GangRecord]) -> Reason:
+    """Why there are no reasons: no cycle judged the job, for it has no pods, none that waits, or has only just come."""
     if not any(gang.members for gang in gangs):
         message = "no pod of it exists yet: its controller has not made any"
         return Reason(Code.GANG_INCOMPLETE, message, unblocks=("its controller makes its pods",))
+    short = next((gang for gang in gangs if gang.ran and not any(pod.waiting for pod in gang.members.values())), None)
+    if short is not None:
+        placed, least = short.placed_count(), short.spec.min_member
+        message = f"{placed} of {least} members have a place, and no pod of it waits for one: what runs goes on"
+        return Reason(Code.GANG_INCOMPLETE, message, unblocks=("its other pods are created again",))
     message = "it has only just come: it is judged in the next cycle"
     return Reason(Code.GANG_INCOMPLETE, message, unblocks=("the scheduler judges it, a moment from now",))
 

@@ -83,7 +83,9 @@ class Observed:
         self.owners = Owners(self._owner_changed)
         self.permissions = Permissions(self.namespaces, self.acceptances, self.owners)
         self.holds: dict[str, Hold] = {}
-        self.refills = Refills(self.nodes, self.node_objects, self.charges, self.jobs, self.holds, self.owners)
+        self.refills = Refills(
+            self.nodes, self.node_objects, self.charges, self.jobs, self.holds, self.owners, self._gang_changed
+        )
         self.counts = Counts()
         self.clocks = Clocks()
         self.changed_gangs: OrderedSet[GangRecord] = OrderedSet()

@@ -12,7 +12,7 @@ nanoseconds since the epoch.
 """
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -112,8 +112,13 @@ class Refills:
         jobs: Mapping[str, JobRecord],
         refused: Mapping[str, Hold],
         owners: Owners,
+        on_change: Callable[[GangRecord], None] = lambda _: None,
     ) -> None:
-        """`refused` is room that is held for members whose binding was refused; `owners` know what controllers want."""
+        """`refused` is room that is held for members whose binding was refused; `owners` know what controllers want.
+
+        `on_change` is called when room is kept for a group no longer.
+        """
+        self._on_change = on_change
         self._owners = owners
         self._nodes = nodes
         self._node_objects = node_objects
@@ -177,11 +182,14 @@ class Refills:
             end = gang.fell + self.recovery
             if not self._wanted(gang, losses) or gang.complete(bound=True) or (gang.fell and end <= now):
                 self.forget(gang)
+                self._on_change(gang)
                 continue
             before = [(loss.uid, loss.place, loss.masks) for loss in losses if loss.kept]
             kept = [] if gang.complete() or gang.uid in promised else self._chosen(gang, losses, now)
             for loss in losses:
                 loss.kept = loss in kept
+            if before and not kept:
+                self._on_change(gang)  # what it was told about its room is true no longer
             for loss in kept:
                 until = min(end, self._until(loss, gang, now))
                 self._ends.append(until)

@@ -19,7 +19,7 @@ from t9ksched.workloads.job import RESUMED, REVISION_ANNOTATION, Job
 from t9ksched.workloads.jobspec import ReplicaType
 from t9ksched.workloads.replica import Allowance, Fate, Record, judge
 from t9ksched.workloads.settled import STATUS_FIELD, settled, tell, with_settled
-from t9ksched.workloads.upkeep import Upkeep, upkeep
+from t9ksched.workloads.upkeep import Upkeep, upkeep, without
 
 FINISHED = ("Succeeded", "Failed")
 DEADLINE = "DeadlineExceeded"
@@ -89,7 +89,8 @@ def _advance(
     fixed = settled(old, job, children)
     if fixed is not None and job.owner.queue is not None:
         events += tell(job.owner.queue, fixed, conditions)
-    kept = _upkeep(with_settled(job, fixed), children)
+    lost = Counter(replica.kind.role for replica, fate in zip(replicas, fates, strict=True) if fate.lost)
+    kept = _upkeep(without(with_settled(job, fixed), lost), children)
     delete = [
         replica.pod for replica, fate in zip(replicas, fates, strict=True) if fate.step == "delete" and replica.pod
     ]
@@ -104,8 +105,7 @@ def _advance(
 
     counts = Counter(phase.phase(replica.pod) for replica in replicas if replica.pod is not None)
     up = counts["Running"] + sum(1 for replica in replicas if replica.record.phase == "Succeeded")
-    lost = sum(1 for fate in fates if fate.lost)  # for good: the job goes on without them
-    running = up >= max(1, min(job.min_member, len(replicas) - lost))
+    running = up >= max(1, min(job.min_member, len(replicas) - lost.total()))
     now_phase = "Running" if running else "Unknown" if counts["Unknown"] else "Pending"
     if now_phase == "Pending" and started is None and conditions.reason("Paused") == RESUMED:
         now_phase = "Resuming"

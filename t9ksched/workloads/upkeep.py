@@ -7,10 +7,11 @@ is random and therefore never compared.
 
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from t9ksched.workloads.actions import Object, metadata, missing, name_of
+from t9ksched.workloads.job import Job
 from t9ksched.workloads.phase import is_terminating
 
 _FIELDS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
@@ -56,6 +57,21 @@ def upkeep(wanted: tuple[Object, ...], present: tuple[Object, ...]) -> Upkeep:
         if key not in needed and each["kind"] in _DELETED and not is_terminating(each)
     ]
     return Upkeep(missing(wanted, present), tuple(update), tuple(delete))
+
+
+def without(job: Job, lost: Mapping[str, int]) -> Job:
+    """The job with a PodGroup that asks for no member that is lost for good, by role: it goes on without them, so that
+    no room is kept for them, and what is made anew of the others is placed without waiting for them.
+    """
+    group = job.around.podgroup
+    if group is None or not any(lost.values()):
+        return job
+    left = {kind.role: kind.replicas - lost.get(kind.role, 0) for kind in job.types}
+    spec = {**group["spec"], "minMember": max(1, min(group["spec"]["minMember"], sum(left.values())))}
+    if "roles" in spec:
+        minima = ({**role, "minMember": min(role["minMember"], left[role["name"]])} for role in spec["roles"])
+        spec["roles"] = [role for role in minima if role["minMember"] > 0]
+    return replace(job, around=replace(job.around, podgroup={**group, "spec": spec}))
 
 
 def follow(found: Object, wanted: Object) -> Object | None:

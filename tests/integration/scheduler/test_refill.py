@@ -302,3 +302,45 @@ async def test_a_member_lost_while_no_scheduler_runs_has_its_place_back(
         await world.create(world.pod("old-4", 2, group="old"))
         await world.running("old-4")
         assert "new-0" not in await world.bound()
+
+
+async def test_nothing_is_kept_for_a_member_that_failed_and_is_not_made_anew(
+    world: World, start: Start, queue: str, controllers: Controllers
+) -> None:
+    await world.play(1, 4)
+    job = pytorch(replicas=1, gpu=2, queue=queue)
+    (worker,) = job["spec"]["replicaSpecs"]
+    job["spec"]["replicaSpecs"] = [{**worker, "type": "m"}, {**worker, "type": "w", "restartPolicy": "Never"}]
+    job["metadata"] = {"name": "net", "namespace": world.namespace}
+    async with start() as service:
+        await world.client.create(PYTORCHTRAININGJOBS, job)
+        await world.running("net-m-0", "net-w-0")
+        await world.condition("net", "GroupScheduled", "True")
+        await world.gang("new", 1, 2, queue)
+        await world.event(names.EVENT_WAITING, "new")
+        await fails(world, "net-w-0")
+        await world.running("new-0")
+        view = job_view(service.state, next(iter(service.state.jobs)))
+        assert view is not None
+        told = await explanation(view, service.state)
+        assert (told["verdict"], told["reasons"], told["position"]) == ("Placed", [], None)
+        assert [note["message"] for note in told["warnings"]] == ["pod net-w-0 ended with exit code 1"]
+        assert told["job"]["members"]["min"] == 1
+
+
+async def test_what_was_told_of_kept_room_is_not_told_when_it_is_kept_no_longer(
+    world: World, start: Start, queue: str
+) -> None:
+    await world.play(1, 8)
+    async with start(gang_recovery_timeout=1) as service:
+        await world.gang("old", 4, 2, queue)
+        await world.running(*(f"old-{index}" for index in range(4)))
+        await world.condition("old", "GroupScheduled", "True")
+        await world.client.delete(PODS, "old-3", world.namespace)
+        await world.gang("new", 1, 2, queue)
+        await world.running("new-0")
+        told = await explained(service, "old")
+        assert [reason["message"] for reason in told["reasons"]] == [
+            "3 of 4 members have a place, and no pod of it waits for one: what runs goes on"
+        ]
+        assert (told["position"], told["unblocks"]) == (None, ["its other pods are created again"])

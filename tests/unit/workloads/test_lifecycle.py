@@ -542,3 +542,36 @@ def test_a_clock_that_stands_still_or_runs_back_does_no_harm() -> None:
     before = copy.deepcopy(world.status)
     world.settle()
     assert world.status == before
+
+
+def _group(world: World) -> dict[str, Any]:
+    return world.objects["PodGroup", "net"]["spec"]
+
+
+def test_members_that_failed_for_good_are_not_part_of_the_groups_minimum() -> None:
+    """Nothing comes back to their room, and what is made anew of the others is placed without them."""
+    job = pytorch(restart="Never", replicas=3)
+    worker = job["spec"]["replicaSpecs"][0]
+    job["spec"]["replicaSpecs"] = [
+        {**worker, "type": "master", "replicas": 1, "restartPolicy": "OnFailure"},
+        {**worker, "replicas": 2},
+    ]
+    world = World(job)
+    world.settle()
+    assert (_group(world)["minMember"], len(_group(world)["roles"])) == (3, 2)
+    world.run_all()
+    world.set_phase("net-worker-0", "Failed", 1)
+    world.settle()
+    assert _group(world)["minMember"] == 2
+    assert {role["name"]: role["minMember"] for role in _group(world)["roles"]} == {"master": 1, "worker": 1}
+    world.set_phase("net-master-0", "Failed", 1)
+    world.set_phase("net-worker-1", "Failed", 1)
+    world.settle()
+    assert (_group(world)["minMember"], _group(world)["roles"]) == (1, [{"name": "master", "minMember": 1}])
+    assert world.condition("Failed") == "False"
+    pause, resume = ({"pause": {"enabled": on}} for on in (True, False))
+    world.obj["spec"]["runMode"] = pause
+    world.settle()
+    world.obj["spec"]["runMode"] = resume
+    world.settle()
+    assert (_group(world)["minMember"], len(_group(world)["roles"])) == (3, 2)
