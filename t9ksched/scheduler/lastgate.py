@@ -21,7 +21,7 @@ from t9ksched.model.queue import Queue
 from t9ksched.model.reasons import Reason
 from t9ksched.model.resources import is_card_resource
 from t9ksched.scheduler.limits import limit_agreed
-from t9ksched.scheduler.owners import Root, exceeds
+from t9ksched.scheduler.owners import Root, alike, exceeds
 from t9ksched.scheduler.records import GangRecord, PodRecord, natural
 from t9ksched.scheduler.refusals import refused, turned_away, unknown, withdrawn
 from t9ksched.store.acceptances import Acceptance
@@ -163,7 +163,7 @@ class LastGate:
         surge = -(-limit // 4) if within and root.kind == "Deployment" else 0
         if held.count + 1 > limit + surge:
             return False
-        if wanted is not None and (within or _alike(wanted.amounts, wanted.replicas, record.amounts, limit)):
+        if wanted is not None and (within or alike(wanted.amounts, wanted.replicas, record.amounts, limit)):
             return True  # the pods may have more than their template says: defaults, sidecars
         return not exceeds(held.amounts + Counter(_requests(pod)), record.amounts)
 
@@ -238,7 +238,7 @@ class LastGate:
         if runs and not access.allowed:
             return  # it runs on, and whoever else would join it is asked
         root, record = state.owners.root(gang), self.agreed(gang)
-        if not runs and queue.spec.closed and record is None:
+        if not runs and record is None and (queue.spec.closed or self._gathers(gang, root, queue)):
             return
         asked = gang.spec.priority
         if record is not None and record.queue == queue.name and gang.owner is not None:
@@ -266,6 +266,15 @@ class LastGate:
         if gang.owner is None or record is None or record.queue != queue.name:
             self._record(gang, root, queue.name, now)
         state.accepted_anew(state.acceptances[gang.uid])
+
+    @staticmethod
+    def _gathers(gang: GangRecord, root: Root, queue: Queue) -> bool:
+        """Whether members are still to come that the group cannot do without, and only its pods tell what it needs.
+
+        Such a group is not accepted: a quota would be asked for a part of it, and what was accepted waits for ever.
+        """
+        told = root.owner is not None and root.owner.wanted is not None
+        return bool(queue.spec.quota) and not (told or gang.placed_count() or gang.gathered())
 
     def note_start(self, gang: GangRecord, now: int) -> None:
         """A member of the group has a place: its owner is on record, and as started."""
@@ -384,11 +393,6 @@ def _minimum(gang: GangRecord) -> dict[str, int]:
     names = sorted({name for requests in asked for name in requests})
     count = gang.spec.min_member
     return {name: sum(sorted(requests.get(name, 0) for requests in asked)[:count]) for name in names}
-
-
-def _alike(amounts: Mapping[str, int], count: int, others: Mapping[str, int], limit: int) -> bool:
-    """Whether one replica asks for the same as one did at acceptance."""
-    return all(amounts.get(name, 0) * limit == others.get(name, 0) * count for name in {**amounts, **others})
 
 
 def _moment(now: int) -> datetime:

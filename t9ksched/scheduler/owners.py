@@ -229,3 +229,8 @@ class Owners:
 def exceeds(amounts: Mapping[str, Any], limits: Mapping[str, Any]) -> bool:
     """Whether any amount is above its limit; what has no limit may not be there at all."""
     return any(amount > limits.get(name, 0) for name, amount in amounts.items())
+
+
+def alike(amounts: Mapping[str, int], count: int, others: Mapping[str, int], limit: int) -> bool:
+    """Whether one replica asks for the same as one did at acceptance."""
+    return all(amounts.get(name, 0) * limit == others.get(name, 0) * count for name in {**amounts, **others})

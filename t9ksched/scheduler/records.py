@@ -273,6 +273,10 @@ class GangRecord(msgspec.Struct, eq=False):
             pod for pod in self.members.values() if pod.placed and not pod.deleting and not (bound and pod.assumed)
         )
 
+    def gathered(self) -> bool:
+        """Whether the minimum, roles included, is there, placed or not."""
+        return self._minimum(self.living())
+
     def _minimum(self, having: Iterable[PodRecord]) -> bool:
         """Whether these are the minimum, roles included."""
         count = 0

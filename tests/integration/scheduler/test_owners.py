@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 
 from t9ksched.kube.resources import DEPLOYMENTS, JOBS, PODS
+from t9ksched.model import names
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.controls import SCHEDULING, Stop
 from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start
 from tests.integration.scheduler.test_directions import until
-from tests.integration.world import World
+from tests.integration.world import GPU, World
 
 Object = dict[str, Any]
 
@@ -215,3 +216,21 @@ async def test_an_owner_that_is_gone_is_forgotten(world: World, start: Start, qu
         assert service.state.knows(uid)
         await world.client.delete(JOBS, "work", world.namespace, propagation="Background")
         await until(lambda: not service.state.knows(uid))
+
+
+async def test_a_group_made_by_hand_is_rejected_like_a_submission_though_its_pods_come_one_by_one(
+    world: World, start: Start, store: Store
+) -> None:
+    queue = f"{world.run}-small"
+    spec = world.queue_spec | {"quota": {"requests": {GPU: "4"}}, "overQuota": "Reject"}
+    await store.queues.create(queue, {}, spec, {"everyone": True})
+    await world.play(1, 8)
+    async with start() as service:
+        await world.gang("held", 1, 3, queue)
+        await world.running("held-0")
+        await world.create(world.group("g", 2, queue), world.pod("g-0", 1, group="g"))
+        await world.condition("g", "GroupScheduled", "False", "GangIncomplete")
+        await world.create(world.pod("g-1", 1, group="g"))
+        told = await world.event(names.EVENT_REFUSED, "g")
+        assert "needs 2" in told["message"]
+        assert service.state.gangs[world.namespace, "g"].acceptance is None

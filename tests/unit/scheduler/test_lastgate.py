@@ -127,13 +127,42 @@ def test_a_group_by_hand_is_judged_by_what_it_cannot_do_without() -> None:
     assert len(decide(state)) == 3, "it is asked again when the queue changes"
 
 
-def test_a_group_whose_pods_are_seen_one_by_one_is_judged_as_they_come() -> None:
-    state = state_with(queues={"q": quota(requests={GPU: "4"})})
-    state.upsert_group(group("g", 3))
+@pytest.mark.parametrize("order", ["group first", "pods first", "all at once"])
+@pytest.mark.parametrize(
+    ("spec", "held"),
+    [(quota(requests={GPU: "4"}), 0), (quota(requests={GPU: "8"}, overQuota="Reject"), 4)],
+    ids=["larger than the quota", "larger than what is left"],
+)
+def test_a_group_is_not_accepted_before_its_minimum_is_there(order: str, spec: dict[str, Any], held: int) -> None:
+    """Whatever order its pods and its PodGroup come in, it is judged by what it cannot do without."""
+    state = state_with(queues={"q": spec})
+    if held:
+        state.upsert_pod(pod("before", held, queue="q", node="n1", phase="Running"))
+    if order == "group first":
+        state.upsert_group(group("g", 3))
     for name in "abc":
         state.upsert_pod(pod(name, 2, group="g"))
+        assert order == "all at once" or not decide(state)
+        assert state.gangs["ns", "g"].acceptance is None
+    if order != "group first":
+        state.upsert_group(group("g", 3))
+    assert not decide(state)
+    assert codes(state) == [("OverQuota", True)]
+    assert reasons(state)[0].needs == {GPU: 6}
+    assert state.gangs["ns", "g"].acceptance is None
+
+
+def test_a_group_whose_minimum_comes_in_pieces_is_accepted_with_the_last() -> None:
+    state = state_with(queues={"q": quota(requests={GPU: "6"}, overQuota="Reject")})
+    state.upsert_group(group("g", 3))
+    for name in "ab":
+        state.upsert_pod(pod(name, 2, group="g"))
         assert not decide(state)
-    assert ("OverQuota", True) in [(str(one.code), one.refused) for one in state.pods["pod-c"].blocked]
+        assert not any(refused for _, refused in codes(state))
+    state.upsert_pod(pod("c", 2, group="g"))
+    assert len(decide(state)) == 3
+    accepted = state.acceptances["group-g"]
+    assert (accepted.replicas, accepted.cards) == (3, {GPU: 6})
 
 
 def test_reject_judges_an_owner_once() -> None:
