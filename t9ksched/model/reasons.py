@@ -33,7 +33,7 @@ class Code(StrEnum):
     SCHEDULING_STOPPED = "SchedulingStopped"
     """An administrator stopped all scheduling for now."""
     DATABASE_AWAY = "DatabaseAway"
-    """What was agreed with it is not written down, and the database does not answer."""
+    """What was agreed with it, or which cards it gets, is not written down, and the database does not answer."""
     START_TIMED_OUT = "StartTimedOut"
     """It had its place, and its minimum did not run in time."""
     TIME_LIMIT_EXCEEDED = "TimeLimitExceeded"

@@ -57,6 +57,8 @@ class CardBook:
         self.untold: list[tuple[PodRecord, str]] = []
         """Pods whose annotation differs from the record, each once."""
         self._told: set[str] = set()
+        self.unwritten: set[str] = set()
+        """UIDs of pods that were decided about and wait until it is written down which cards they get."""
         self.over: list[str] = []
         """UIDs of pods that have ended, whose rows may go."""
 

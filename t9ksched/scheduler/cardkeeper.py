@@ -82,7 +82,9 @@ class CardKeeper:
             record, charge = state.pods.get(uid), state.charges.get(uid)
             if record is not None and charge is not None and charge.cards:
                 self._waiting[uid] = row_of(record, charge, now)
-                urgent = urgent or charge.sure
+                if charge.sure:
+                    state.cards.unwritten.add(uid)
+                    urgent = True
         return urgent
 
     async def write(self) -> bool:
@@ -104,6 +106,7 @@ class CardKeeper:
         async with self._order:
             over, self._state.cards.over = self._state.cards.over, []
             self._over.update(over)
+            self._state.cards.unwritten.difference_update(over)
             for uid in over:
                 self._waiting.pop(uid, None)
             while self._waiting or self._over or (self._adopted and not self._complete):
@@ -120,6 +123,7 @@ class CardKeeper:
                     if isinstance(error, TimeoutError):
                         raise StoreError(f"no answer within {_ANSWER_SECONDS:g} s") from None
                     raise
+                self._state.cards.unwritten.difference_update(rows)
                 self._complete = self._complete or completes
                 self.writes += 1
 
@@ -127,6 +131,7 @@ class CardKeeper:
         """What was decided about these pods, of one gang, could not be written: it is not carried out."""
         for uid in pods:
             self._waiting.pop(uid, None)
+        self._state.cards.unwritten.difference_update(pods)
         message = (
             "the database is away: which cards of a node a pod gets is written there before it is bound, so that no"
             " restart gives them away"
@@ -136,6 +141,7 @@ class CardKeeper:
     def forget(self, pod: str) -> None:
         """Another bound this pod, to cards that are not known: what was decided about it here must not be on record."""
         self._waiting.pop(pod, None)
+        self._state.cards.unwritten.discard(pod)
         self._over.add(pod)
 
     async def sweep(self) -> None:

@@ -64,7 +64,7 @@ async def explanation(view: JobView, state: ClusterState, pod: PodRecord | None 
     if now == TERMINATING:
         reasons = [Reason(Code.TERMINATING, "it was deleted, and its last pods end")]
     elif not reasons:
-        reasons = _stopped(view, state, now)
+        reasons = _stopped(view, state, now) or _unwritten(view.pods, state)
     if now in FINISHED or (now == TERMINATING and not any(pod.placed for pod in view.pods)):
         verdict = "Finished"
     elif now == TERMINATING:
@@ -72,9 +72,9 @@ async def explanation(view: JobView, state: ClusterState, pod: PodRecord | None 
     elif any(reason.refused for reason in reasons) and not (pod is not None and pod.placed):
         verdict = "Refused"
     elif pod is not None:
-        verdict = "Placed" if pod.placed else "Waiting"
-        own = list(pod.blocked)
-        reasons = [] if pod.placed else own + [reason for reason in reasons if reason not in own]
+        own = _unwritten([pod], state) if pod.placed else list(pod.blocked)
+        verdict = "Placed" if pod.placed and not own else "Waiting"
+        reasons = own if pod.placed else own + [reason for reason in reasons if reason not in own]
     elif runs_on:
         verdict = "Placed"
     elif reasons or not view.gangs or any(not gang.complete() for gang in view.gangs):
@@ -126,6 +126,14 @@ def _stopped(view: JobView, state: ClusterState, now: str) -> list[Reason]:
         return []
     message = "it is paused or suspended: its pods are made when it is resumed"
     return [Reason(Code.PAUSED, message, unblocks=("the job is resumed",))]
+
+
+def _unwritten(pods: Iterable[PodRecord], state: ClusterState) -> list[Reason]:
+    """Why pods that have their places are not bound to them yet: which cards they get is still to be written down."""
+    if not any(pod.assumed and pod.uid in state.cards.unwritten for pod in pods):
+        return []
+    message = "a place is found, and taken once the database knows which cards go there: it has not answered yet"
+    return [Reason(Code.DATABASE_AWAY, message, unblocks=("the database answers",))]
 
 
 def _failure(view: JobView, pod: PodRecord | None) -> Json:

@@ -17,9 +17,10 @@ from t9ksched.kube.resources import PODS
 from t9ksched.kube.rights import SCHEDULER
 from t9ksched.model import names
 from t9ksched.model.reasons import Code, Reason
+from t9ksched.scheduler.explaining import explanation
 from t9ksched.scheduler.metrics import exposition
 from t9ksched.scheduler.service import SchedulerService, running
-from t9ksched.scheduler.shapes import node_shape
+from t9ksched.scheduler.shapes import job_view, node_shape
 from t9ksched.store.database import Database
 from t9ksched.store.errors import StoreError
 from t9ksched.store.store import Store
@@ -259,3 +260,56 @@ async def plain_node(world: World) -> None:
     entry = {"name": f"{world.run}-p", "labels": labels, "cardMode": names.PLUGIN_CHOOSES}
     (node,) = nodes_from({"nodes": [entry | {"allocatable": {"cpu": "8", "memory": "64Gi", GPU: "4"}}]})
     await register(world.client, node)
+
+
+class Slow(Database):
+    """A database that answers once `answers` is set."""
+
+    answers: asyncio.Event
+
+    async def transact(self, act: Callable[[Connection], Any]) -> Any:
+        await self.answers.wait()
+        return await super().transact(act)
+
+
+async def test_a_member_whose_cards_cannot_be_written_down_yet_is_told_so(
+    world: World, queue: str, store: Store, tmp_path: Path
+) -> None:
+    """It has its place, and waits: until the database is known to be away nothing else says why."""
+    await world.play(1, 4, cardMode=names.HONOURS_INDEX)
+    database = Slow(f"sqlite:///{tmp_path}/store.db")
+    database.answers = asyncio.Event()
+    database.answers.set()
+    slow = Store(database)
+    try:
+        async with running(
+            SchedulerService(world.faulty(await world.account(SCHEDULER)), slow, internal_secret="s" * 20)
+        ) as service:
+            state = service.state
+            await world.gang("g", 2, 1, queue)
+            await world.running("g-0", "g-1")
+            await world.condition("g", "GroupScheduled", "True")
+            await service.journal.flushed()
+            database.answers.clear()
+            await world.client.delete(PODS, "g-1", world.namespace, grace=0)
+            await world.create(world.pod("g-2", 1, group="g"))
+            told: list[tuple[str, list[str]]] = []
+
+            async def explained() -> bool:
+                pod = state.pod_named(world.namespace, "g-2")
+                if pod is None or not pod.assumed or pod.gang is None:
+                    return False
+                view = job_view(state, pod.gang.uid)
+                assert view is not None
+                for one in (None, pod):
+                    found = await explanation(view, state, one)
+                    told.append((found["verdict"], [reason["code"] for reason in found["reasons"]]))
+                return True
+
+            await until(explained)
+            assert told == [("Waiting", ["DatabaseAway"])] * 2
+            database.answers.set()
+            await world.running("g-2")
+            assert not state.cards.unwritten
+    finally:
+        await slow.close()
