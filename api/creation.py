@@ -11,7 +11,7 @@ its process, had created, and goes on from there.
 import uuid
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any
 
 import structlog
 
@@ -22,7 +22,7 @@ from api.shapes import from_object
 from api.submission import Item, Object
 from t9ksched.kube.errors import AlreadyExists, ApiError, NotFound
 from t9ksched.kube.resources import SUBJECTACCESSREVIEWS, Resource
-from t9ksched.model.names import SCHEDULER_GROUP, SUBMITTED_BY_ANNOTATION
+from t9ksched.model.names import SUBMISSION_ANNOTATION, SUBMITTED_BY_ANNOTATION
 from t9ksched.model.resources import is_card_resource
 from t9ksched.model.timelimit import limit_seconds, shortest
 from t9ksched.store import history
@@ -33,9 +33,6 @@ from t9ksched.store.jobs import JobRecord
 from t9ksched.store.repeats import Attempt
 
 log = structlog.get_logger(__name__)
-
-SUBMISSION_ANNOTATION: Final = f"{SCHEDULER_GROUP}/submission"
-"""Which request created the object; lets a lost answer be found out, means nothing else."""
 
 
 async def try_out(services: Services, items: Sequence[Item]) -> list[Object]:

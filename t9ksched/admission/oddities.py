@@ -5,7 +5,7 @@ may come; but more often it is misspelt. Each finding is a `FieldWarning` that n
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from typing import Any, Final
 
@@ -15,6 +15,8 @@ from t9ksched.model.labels import LabelSelector, Requirement
 _ALWAYS_THERE: Final = ("cpu", "memory", "ephemeral-storage", "pods", "storage")
 _FAMILIES: Final = ("hugepages-", "attachable-volumes-")
 _ALIKE: Final = 0.6
+_BEGINNING: Final = 3
+"""The first letters of a name stand for it if there are so many at least."""
 _WITHOUT_DOMAIN: Final = 0.9
 """How much the similarity of the parts behind the slash counts, beside that of the whole names."""
 
@@ -27,25 +29,30 @@ class Vocabulary:
         resources: what nodes offer, the most widespread first; empty if there are no nodes.
         labels: label keys of nodes with their values; None for a key with too many values to be listed.
         profiles: resource shape profiles; None if they could not be read.
+        quotas: what quotas of queues name; nodes that offer it may come.
     """
 
     resources: tuple[str, ...] = ()
     labels: Mapping[str, frozenset[str] | None] = field(default_factory=dict)
     profiles: tuple[str, ...] | None = None
+    quotas: tuple[str, ...] = ()
 
-    def and_resources(self, more: Iterable[str]) -> "Vocabulary":
-        """The same with further resources, if any are known at all."""
-        if not self.resources:
-            return self
-        return Vocabulary(tuple(dict.fromkeys((*self.resources, *more))), self.labels, self.profiles)
+    def and_quotas(self, named: Iterable[str]) -> "Vocabulary":
+        """The same with what quotas of queues name."""
+        return replace(self, quotas=tuple(named))
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that is most alike; of equally similar ones the first. None if none is similar."""
-    best, found = _ALIKE, None
+    """The known name that is most alike; of equally similar ones the first. None if none is similar.
+
+    One of which `name` is the beginning, or the part behind the slash, is more alike than any other.
+    """
+    best, found = (False, _ALIKE), None
     for one in known:
         tails = name.rpartition("/")[2], one.rpartition("/")[2]
-        alike = max(_similarity(name, one), _WITHOUT_DOMAIN * _similarity(*tails))
+        ratio = max(_similarity(name, one), _WITHOUT_DOMAIN * _similarity(*tails))
+        written = name.lower() == tails[1].lower() or (len(name) >= _BEGINNING and one.lower().startswith(name.lower()))
+        alike = written, ratio
         if alike > best or (found is None and alike == best):
             best, found = alike, one
     return found
@@ -76,10 +83,14 @@ def odd_pods(spec: Mapping[str, Any], path: str, known: Vocabulary) -> list[Fiel
     """What is odd about a pod's spec, which stands at `path` and is known to be readable."""
     found, told = [], set()
     for place, name in _requests(spec, path):
-        if name not in told and _is_strange(name, known):
-            told.add(name)
-            text = f"no node and no queue has the resource {name!r}"
-            found.append(_warning(place, text, nearest(name, known.resources)))
+        if name in told or not _is_strange(name, known):
+            continue
+        told.add(name)
+        near = nearest(name, known.resources)
+        # A quota is no proof that the name is right: it may be misspelt there alike.
+        if name not in known.quotas or near is not None:
+            text = f"no node has the resource {name!r}"
+            found.append(_warning(place, text, near or nearest(name, known.quotas)))
     for key, value in (spec.get("nodeSelector") or {}).items():
         found += _odd_label(child(f"{path}.nodeSelector", key), Requirement(key, "In", (str(value),)), known)
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}

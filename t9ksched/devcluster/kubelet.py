@@ -20,13 +20,11 @@ from t9ksched.devcluster.timers import Timers
 from t9ksched.kube.errors import NotFound, Unprocessable
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.resources import NODES, PODS
-from t9ksched.model.names import EXIT_CODE_ANNOTATION, RUN_SECONDS_ANNOTATION
+from t9ksched.model.names import EXIT_CODE_ANNOTATION, RUN_SECONDS_ANNOTATION, STOP_SECONDS_ANNOTATION
 from t9ksched.model.ordered import OrderedSet
 
 Object = dict[str, Any]
 
-STOP_SECONDS_ANNOTATION: Final = "devcluster.tensorstack.dev/stop-seconds"
-"""How long a deleted pod takes to stop; never longer than its grace period."""
 STOP_SECONDS: Final = 0.05
 SILENCE_SECONDS: Final = 1.0
 """How long a silent node is left alone before it is asked again."""

@@ -26,6 +26,8 @@ TIME_LIMIT_ANNOTATION: Final = f"{SCHEDULER_GROUP}/time-limit"
 TOPOLOGY_KEY_ANNOTATION: Final = f"{SCHEDULER_GROUP}/topology-key"
 SUBMITTED_BY_ANNOTATION: Final = f"{SCHEDULER_GROUP}/submitted-by"
 """Shown to people, never trusted."""
+SUBMISSION_ANNOTATION: Final = f"{SCHEDULER_GROUP}/submission"
+"""Which request created the object; lets a lost answer be found out, means nothing else."""
 
 CARDS_GIVEN_PREFIX: Final = "devcluster.tensorstack.dev/cards-container-"
 """Annotation of a running pod, one a container: the indices its node gave it where nobody of ours asked for them."""
@@ -78,3 +80,5 @@ accepted.
 
 RUN_SECONDS_ANNOTATION: Final = "devcluster.tensorstack.dev/run-seconds"
 EXIT_CODE_ANNOTATION: Final = "devcluster.tensorstack.dev/exit-code"
+STOP_SECONDS_ANNOTATION: Final = "devcluster.tensorstack.dev/stop-seconds"
+"""How long a deleted pod takes to stop; never longer than its grace period."""

@@ -38,6 +38,21 @@ def test_nearest(name: str, found: str | None) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("NVIDIA-A100", "NVIDIA-A100-PCIE-80GB"),
+        ("nvidia-a100", "NVIDIA-A100-PCIE-80GB"),
+        ("NVIDIA-A4", "NVIDIA-A40-40GB"),
+        ("NV", None),
+        ("Tesla", "Tesla-V100-SXM2-32GB-and-more-of-a-very-long-name"),
+    ],
+)
+def test_a_name_begun_is_nearest_to_what_begins_so(name: str, found: str | None) -> None:
+    known = ("NVIDIA-A40-40GB", "NVIDIA-A100-PCIE-80GB", "Tesla-V100-SXM2-32GB-and-more-of-a-very-long-name")
+    assert nearest(name, known) == found
+
+
+@pytest.mark.parametrize(
     ("spec", "told"),
     [
         ({}, []),
@@ -120,7 +135,18 @@ def test_of_pods(spec: dict[str, Any], told: list[tuple[str, str | None]]) -> No
     assert odd_pods(spec, "t", NOTHING) == []
 
 
-def test_what_queues_name_is_known_to_jobs() -> None:
-    known = KNOWN.and_resources(["example.com/fpga"])
-    assert odd_pods({"containers": [container(limits={"example.com/fpga": 1})]}, "t", known) == []
-    assert NOTHING.and_resources(["example.com/fpga"]) == NOTHING
+@pytest.mark.parametrize(
+    ("resource", "near"),
+    [
+        ("example.com/fpga", "silent"),
+        ("nvidia.com/gpus", GPU),
+        ("nvidia.com/gpu.shared", GPU),
+        ("example.com/fpgas", "example.com/fpga"),
+        ("zz.io/q", None),
+    ],
+)
+def test_what_quotas_name_may_come_unless_nodes_have_something_alike(resource: str, near: str | None) -> None:
+    known = KNOWN.and_quotas(["example.com/fpga", "nvidia.com/gpus"])
+    found = odd_pods({"containers": [container(limits={resource: 1})]}, "t", known)
+    assert [one.nearest for one in found] == ([] if near == "silent" else [near])
+    assert odd_pods({"containers": [container(limits={resource: 1})]}, "t", NOTHING.and_quotas(["x"])) == []

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from t9ksched.admission.oddities import Vocabulary
-from tests.unit.api.world import Json, World, documents, pytorch
+from tests.unit.api.world import Json, World, documents, pod, pytorch
 
 QUEUES, JOBS = "/apis/v1/admin/queues", "/apis/v1/workloads"
 GPU = "nvidia.com/gpu"
@@ -57,6 +57,43 @@ async def test_of_a_submission(world: World, query: str) -> None:
     assert told((await world.user("POST", f"{JOBS}?dryRun=true", named)).body) == [], "a queue knows it"
     world.leader.away = True
     assert told((await world.user("POST", f"{JOBS}?dryRun=true", pytorch("other"))).body) == []
+
+
+async def test_a_typo_in_anothers_quota_does_not_silence_the_warning(world: World) -> None:
+    await world.store.queues.create("a100", {}, {}, {"everyone": True})
+    await world.store.queues.create("other", {}, {"quota": {"requests": {"nvidia.com/gpus": "8"}}}, {"users": ["bob"]})
+    job = pytorch()
+    (container,) = job["spec"]["replicaSpecs"][0]["template"]["spec"]["containers"]
+    container["resources"]["limits"] = {"nvidia.com/gpus": 1}
+    ((_, near),) = told((await world.user("POST", f"{JOBS}?dryRun=true", job)).body)
+    assert near == GPU
+
+
+@pytest.mark.parametrize("away", [False, True], ids=["known", "leader away"])
+async def test_of_fields_and_annotations_that_nothing_reads(world: World, away: bool) -> None:
+    await world.store.queues.create("a100", {}, {}, {"everyone": True})
+    world.leader.away = away
+    job, of_pods = pytorch("odd"), pod("p", queue="a100")
+    job["metadata"] |= {"annotations": {"scheduler.tensorstack.dev/time-limt": "1h"}, "lables": {}}
+    job["spec"]["scheduler"]["t9kScheduler"]["prority"] = 3
+    job["spec"]["runPolicy"] = {"backofLimit": 3}
+    (replicas,) = job["spec"]["replicaSpecs"]
+    replicas["replica"] = 2
+    replicas["template"]["metadata"] = {"annotations": {"scheduler.tensorstack.dev/timelimit": "1h"}}
+    of_pods["metadata"]["annotations"] = {"scheduler.tensorstack.dev/group-name": "g"}
+    made = await world.user("POST", f"{JOBS}?dryRun=true", documents(job, of_pods))
+    assert set(told(made.body)) == {
+        ("[0].metadata.lables", "labels"),
+        ("[0].metadata.annotations[scheduler.tensorstack.dev/time-limt]", "scheduler.tensorstack.dev/time-limit"),
+        ("[0].spec.replicaSpecs[0].replica", "replicas"),
+        ("[0].spec.scheduler.t9kScheduler.prority", "priority"),
+        ("[0].spec.runPolicy.backofLimit", "backoffLimit"),
+        (
+            "[0].spec.replicaSpecs[0].template.metadata.annotations[scheduler.tensorstack.dev/timelimit]",
+            "scheduler.tensorstack.dev/time-limit",
+        ),
+        ("[1].metadata.annotations[scheduler.tensorstack.dev/group-name]", None),
+    }
 
 
 async def test_a_list_of_jobs_of_no_queue_is_refused(world: World) -> None:

@@ -1,0 +1,105 @@
+"""Fields, labels and annotations that nothing reads, which are most often misspelt: told, never refused.
+
+A field is judged by the schema of its kind, as its CustomResourceDefinition gives it. Where the schema closes an object
+every unknown field is told; where it leaves one open, only those that resemble a field that it names, because what
+else stands there may be meant for another program. Labels and annotations are judged within the domains that are ours.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from t9ksched.admission.oddities import nearest
+from t9ksched.model import names
+from t9ksched.model.errors import FieldWarning, child
+
+Schema = Mapping[str, Any]
+
+_OPEN: Final = "x-kubernetes-preserve-unknown-fields"
+_METADATA: Final = (
+    "annotations",
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "finalizers",
+    "generateName",
+    "generation",
+    "labels",
+    "managedFields",
+    "name",
+    "namespace",
+    "ownerReferences",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+)
+_LABELS: Final = (names.QUEUE_LABEL, names.GROUP_LABEL, names.ROLE_LABEL)
+_ANNOTATIONS: Final = (
+    names.TIME_LIMIT_ANNOTATION,
+    names.TOPOLOGY_KEY_ANNOTATION,
+    names.SUBMITTED_BY_ANNOTATION,
+    names.SUBMISSION_ANNOTATION,
+    names.RUN_SECONDS_ANNOTATION,
+    names.EXIT_CODE_ANNOTATION,
+    names.STOP_SECONDS_ANNOTATION,
+)
+_PREFIXES: Final = (names.GPU_INDEX_PREFIX, names.CARDS_GIVEN_PREFIX)
+_DOMAINS: Final = (f"{names.SCHEDULER_GROUP}/", f"{names.RUN_SECONDS_ANNOTATION.partition('/')[0]}/")
+
+
+def misspelt_fields(value: Any, schema: Schema, path: str = "") -> Iterator[FieldWarning]:
+    """Fields of a value that its schema does not know, wherever they stand below it.
+
+    `apiVersion`, `kind` and `metadata` of the object itself are `misspelt_metadata`'s.
+    """
+    if isinstance(value, list):
+        for index, one in enumerate(value):
+            yield from misspelt_fields(one, schema.get("items") or {}, f"{path}[{index}]")
+        return
+    properties, others = schema.get("properties") or {}, schema.get("additionalProperties")
+    if not isinstance(value, Mapping) or not (properties or isinstance(others, Mapping)):
+        return
+    for name, inner in value.items():
+        where = child(path, str(name))
+        if name in properties:
+            yield from misspelt_fields(inner, properties[name], where)
+        elif isinstance(others, Mapping):
+            yield from misspelt_fields(inner, others, where)
+        else:
+            near = nearest(str(name), properties)
+            if near is not None or not (others or schema.get(_OPEN)):
+                yield _warning(where, f"the field {name!r} is unknown and is ignored", near)
+
+
+def misspelt_metadata(metadata: Any, path: str) -> Iterator[FieldWarning]:
+    """Fields of an object's metadata that do not exist, and labels and annotations of ours that nothing reads."""
+    if not isinstance(metadata, Mapping):
+        return
+    for name in metadata:
+        if name not in _METADATA:
+            text = f"the field {name!r} is unknown and is ignored"
+            yield _warning(child(path, str(name)), text, nearest(str(name), _METADATA))
+    yield from _keys(metadata, "labels", "label", _LABELS, _ANNOTATIONS, path)
+    yield from _keys(metadata, "annotations", "annotation", _ANNOTATIONS, _LABELS, path)
+
+
+def _keys(
+    metadata: Mapping[str, Any], part: str, word: str, known: Iterable[str], elsewhere: Iterable[str], path: str
+) -> Iterator[FieldWarning]:
+    given = metadata.get(part)
+    for key in given if isinstance(given, Mapping) else ():
+        if not str(key).startswith(_DOMAINS) or str(key).startswith(_PREFIXES) or key in known:
+            continue
+        where = child(f"{path}.{part}", str(key))
+        if key in elsewhere:
+            other = "an annotation" if word == "label" else "a label"
+            yield FieldWarning(where, f"{key!r} is ignored as {_article(word)}: it must be {other}")
+        else:
+            yield _warning(where, f"nothing reads the {word} {key!r}", nearest(str(key), known))
+
+
+def _article(word: str) -> str:
+    return f"an {word}" if word.startswith("a") else f"a {word}"
+
+
+def _warning(path: str, text: str, near: str | None) -> FieldWarning:
+    return FieldWarning(path, f"{text}; did you mean {near!r}?" if near else text, near)

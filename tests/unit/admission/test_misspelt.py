@@ -1,0 +1,95 @@
+"""Unknown fields, labels and annotations are told with the nearest known one; what may be another's is left alone."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from t9ksched.admission.misspelt import misspelt_fields, misspelt_metadata
+
+OPEN = {"x-kubernetes-preserve-unknown-fields": True}
+SCHEMA = {
+    "properties": {
+        "metadata": {"type": "object"},
+        "spec": {
+            "properties": {
+                "replicas": {"type": "integer"},
+                "closed": {"properties": {"queue": {"type": "string"}}},
+                "items": {"items": {"properties": {"type": {}}} | OPEN},
+                "byName": {"additionalProperties": {"properties": {"size": {}}}},
+                "free": OPEN,
+                "texts": {"additionalProperties": {"type": "string"}},
+            }
+        }
+        | OPEN,
+    }
+}
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        ({"replicas": 1, "closed": {"queue": "q"}, "items": [{"type": "a"}], "free": {"x": {"y": 1}}}, []),
+        ({"replica": 1}, [("spec.replica", "replicas")]),
+        ({"somethingElse": 1}, []),
+        ({"closed": {"somethingElse": 1}}, [("spec.closed.somethingElse", None)]),
+        ({"closed": {"queu": 1}}, [("spec.closed.queu", "queue")]),
+        ({"items": [{"type": "a"}, {"typ": "b"}]}, [("spec.items[1].typ", "type")]),
+        ({"byName": {"a.b": {"sizes": 1}}}, [("spec.byName[a.b].sizes", "size")]),
+        ({"texts": {"any": "text"}}, []),
+        ({"closed": "of a wrong type", "items": None}, []),
+        (None, []),
+    ],
+)
+def test_fields(spec: Any, told: list[tuple[str, str | None]]) -> None:
+    found = list(misspelt_fields({"metadata": {"any": 1}, "spec": spec}, SCHEMA))
+    assert [(one.path, one.nearest) for one in found] == told
+    assert list(misspelt_fields({"spec": spec}, {})) == [], "without a schema nothing is known"
+
+
+@pytest.mark.parametrize(
+    ("metadata", "told"),
+    [
+        (None, []),
+        ({"name": "a", "labels": {"app": "x", "scheduler.tensorstack.dev/queue": "q"}, "annotations": None}, []),
+        ({"annotations": {"scheduler.tensorstack.dev/gpu-index-container-main": "0"}}, []),
+        ({"annotations": {"example.com/time-limt": "x"}}, []),
+        ({"label": {}}, [("m.label", "labels")]),
+        (
+            {"annotations": {"devcluster.tensorstack.dev/run-second": "1"}},
+            [("m.annotations[devcluster.tensorstack.dev/run-second]", "devcluster.tensorstack.dev/run-seconds")],
+        ),
+        (
+            {"labels": {"scheduler.tensorstack.dev/time-limit": "1h"}},
+            [("m.labels[scheduler.tensorstack.dev/time-limit]", None)],
+        ),
+        (
+            {"labels": {"scheduler.tensorstack.dev/queu": "q"}},
+            [("m.labels[scheduler.tensorstack.dev/queu]", "scheduler.tensorstack.dev/queue")],
+        ),
+    ],
+)
+def test_metadata(metadata: Any, told: list[tuple[str, str | None]]) -> None:
+    assert [(one.path, one.nearest) for one in misspelt_metadata(metadata, "m")] == told
+
+
+def test_what_is_in_the_wrong_place_is_told_where_it_belongs() -> None:
+    (one,) = misspelt_metadata({"labels": {"scheduler.tensorstack.dev/time-limit": "1h"}}, "metadata")
+    assert one.message.endswith("is ignored as a label: it must be an annotation")
+
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").rglob("*.yaml")), ids=lambda path: path.name)
+def test_examples_are_spelt_right(path: Path) -> None:
+    schemas = {}
+    for file in (ROOT / "deploy" / "crds").glob("*.yaml"):
+        spec = yaml.safe_load(file.read_text())["spec"]
+        schemas[spec["names"]["kind"]] = spec["versions"][0]["schema"]["openAPIV3Schema"]
+    for obj in yaml.safe_load_all(path.read_text()):
+        if not isinstance(obj, dict) or "kind" not in obj:
+            continue
+        found = [*misspelt_fields(obj, schemas.get(obj["kind"], {})), *misspelt_metadata(obj["metadata"], "metadata")]
+        assert found == []
