@@ -50,7 +50,7 @@ class Leader(Protocol):
     async def nodes(self) -> list[Json]: ...
     async def node(self, name: str) -> Json | None: ...
     async def queues(self) -> dict[str, Json]: ...
-    async def metrics(self) -> bytes: ...
+    async def metrics(self, accept: str) -> tuple[bytes, str]: ...
     async def names(self) -> Vocabulary | None: ...
     async def lacking(self) -> list[str]: ...
 
@@ -116,9 +116,9 @@ class HttpLeader:
         self._queues_until = asyncio.get_running_loop().time() + _FRESH_SECONDS
         return found
 
-    async def metrics(self) -> bytes:
-        """The leader's metrics page."""
-        page = await self._read("metrics")
+    async def metrics(self, accept: str) -> tuple[bytes, str]:
+        """The leader's metrics page, in the format that a scraper with this Accept header takes, and its media type."""
+        page = await self._read("metrics", accept)
         if page is None:
             raise LeaderAway("Unavailable", "the leading scheduler has no metrics: is it of another version?", None)
         return page
@@ -146,25 +146,25 @@ class HttpLeader:
 
     async def _find(self, *parts: str, asked: Asked = ()) -> Json | None:
         path = "/".join(quote(part, safe="") for part in parts)
-        text = await self._read(f"internal/v1/{path}" + (f"?{urlencode(asked)}" if asked else ""))
+        found = await self._read(f"internal/v1/{path}" + (f"?{urlencode(asked)}" if asked else ""))
         try:
-            return None if text is None else msgspec.json.decode(text, type=dict[str, Any])
+            return None if found is None else msgspec.json.decode(found[0], type=dict[str, Any])
         except msgspec.DecodeError as error:
             detail = f"the scheduler's answer cannot be read ({type(error).__name__}: {error})"
             raise LeaderAway("Unavailable", detail, None) from error
 
-    async def _read(self, path: str) -> bytes | None:
-        """What the leader has at that path; None where it knows nothing of it."""
+    async def _read(self, path: str, accept: str = "application/json") -> tuple[bytes, str] | None:
+        """What the leader has at that path, and its media type; None where it knows nothing of it."""
         instance, remembered = await self._instance()
         try:
-            return await self._ask(instance, path)
+            return await self._ask(instance, path, accept)
         except LeaderAway:
             self._known_until = 0.0
             now, _ = await self._instance()
             if not remembered or now is None or instance is None or now.epoch == instance.epoch:
                 raise
         # Another leads by now.
-        return await self._ask(now, path)
+        return await self._ask(now, path, accept)
 
     async def _instance(self) -> tuple[Instance | None, bool]:
         """Where the leader is, and whether that was read a moment ago."""
@@ -176,17 +176,17 @@ class HttpLeader:
             self._known_until = clock() + _KEPT_SECONDS
         return self._known, False
 
-    async def _ask(self, instance: Instance | None, path: str) -> bytes | None:
+    async def _ask(self, instance: Instance | None, path: str, accept: str) -> tuple[bytes, str] | None:
         assert self._session is not None, "enter the context first"
         if instance is None or not instance.address:
             raise LeaderAway("NotLeader", "no scheduler leads now", instance.heartbeat_at if instance else None)
         url = f"{instance.address.rstrip('/')}/{path}"
         try:
-            async with self._session.get(url) as response:
+            async with self._session.get(url, headers={"Accept": accept}) as response:
                 if response.status == 404:
                     return None
                 if response.status == 200:
-                    return await response.read()
+                    return await response.read(), response.headers.get("Content-Type", "")
                 code = "NotLeader" if response.status == 421 else "Unavailable"
                 detail = f"the scheduler at {instance.address} answered {response.status}"
                 if response.status in (401, 403):

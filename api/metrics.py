@@ -1,23 +1,29 @@
-"""`/metrics`: the leader's figures in Prometheus text. Open like the health pages; it names nodes and queues."""
+"""`/metrics`: the leader's figures, in the text format of Prometheus or, if the scraper asks for it, as OpenMetrics.
 
-from fastapi import APIRouter
+Open like the health pages; it names nodes and queues.
+"""
+
+from typing import Final
+
+from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from api.problems import MEDIA_TYPE
 from api.services import Given
 
 router = APIRouter(tags=["health"])
-TEXT = "text/plain; version=0.0.4; charset=utf-8"
+_TEXT: Final[dict[str, object]] = {"schema": {"type": "string"}}
 
 
 @router.get(
     "/metrics",
     summary="Figures for Prometheus",
     responses={
-        200: {"content": {"text/plain": {"schema": {"type": "string"}}}},
+        200: {"content": {"text/plain": _TEXT, "application/openmetrics-text": _TEXT}},
         503: {"description": "Problem", "content": {MEDIA_TYPE: {}}},
     },
     response_class=Response,
 )
-async def metrics(services: Given) -> Response:
-    return Response(await services.leader.metrics(), headers={"Content-Type": TEXT})
+async def metrics(request: Request, services: Given) -> Response:
+    page, media_type = await services.leader.metrics(request.headers.get("accept", ""))
+    return Response(page, headers={"Content-Type": media_type, "Vary": "Accept"})

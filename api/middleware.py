@@ -2,11 +2,16 @@
 
 HEAD is answered wherever GET is, with the headers of that answer and no body.
 
+A body that the app did not read to its end, because it is too large or the caller unknown, is read and thrown away
+before the answer goes out: a client that is still sending would find its connection reset, and the answer lost.
+
 Query strings, headers and bodies never reach the log: they may hold secrets.
 """
 
+import asyncio
 import time
 import uuid
+from typing import Final
 
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -16,6 +21,37 @@ from api.problems import Problem
 log = structlog.get_logger("api")
 
 _QUIET = ("/healthz", "/readyz", "/metrics")
+_MOST_THROWN_AWAY: Final = 64 * 1024 * 1024
+"""Bytes; a client that sends more finds the connection reset."""
+_LONGEST_SECONDS: Final = 10.0
+
+
+class _Body:
+    """The body of a request, as far as somebody read it."""
+
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        self._receive = receive
+        headers = dict(scope["headers"])
+        # Who waits for the word to go on has not begun to send.
+        self._asks = headers.get(b"expect", b"").lower() == b"100-continue"
+        self._left = b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0"
+
+    async def read(self) -> Message:
+        """The next part."""
+        self._asks = False
+        message = await self._receive()
+        self._left = self._left and message["type"] == "http.request" and bool(message.get("more_body"))
+        return message
+
+    async def throw_away(self) -> None:
+        """Read what is left, within bounds."""
+        size = 0
+        try:
+            async with asyncio.timeout(_LONGEST_SECONDS):
+                while self._left and not self._asks and size < _MOST_THROWN_AWAY:
+                    size += len((await self.read()).get("body", b""))
+        except TimeoutError:
+            pass
 
 
 class Envelope:
@@ -33,9 +69,12 @@ class Envelope:
         if method == "HEAD":
             scope = {**scope, "method": "GET"}
 
+        body = _Body(scope, receive)
+
         async def watched(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
+                await body.throw_away()
                 status = message["status"]
                 message["headers"] = [*message["headers"], (b"x-request-id", request_id.encode())]
             elif method == "HEAD" and message["type"] == "http.response.body":
@@ -48,7 +87,7 @@ class Envelope:
                     problem = Problem("Malformed", "the address holds a NUL character")
                     await problem.response()(scope, receive, watched)
                 else:
-                    await self._app(scope, receive, watched)
+                    await self._app(scope, body.read, watched)
             except Exception:
                 log.exception("request failed", method=method, path=scope["path"])
                 if status:

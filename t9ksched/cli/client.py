@@ -115,6 +115,8 @@ class Client:
             with error:
                 raise _refusal(path, error.code, error.read()) from None
         except (URLError, OSError, HTTPException) as error:
+            if data and isinstance(getattr(error, "reason", error), ConnectionResetError | BrokenPipeError):
+                raise self._hung_up(len(data)) from None
             raise self._unreachable(error) from None
 
     def _decode(self, content: bytes) -> Any:
@@ -127,6 +129,13 @@ class Client:
                 f"{self.server} answered with something that is not JSON.",
                 remedy="Is this the address of a t9ksched service? Check --server.",
             ) from None
+
+    def _hung_up(self, size: int) -> Failure:
+        return Failure(
+            f"{self.server} closed the connection while {size / 1024:.0f} KiB were being sent.",
+            remedy="If it stopped, see its log and repeat. A service, or a proxy before it, also ends requests that are"
+            " too large: send the objects as several smaller files.",
+        )
 
     def _unreachable(self, error: Exception) -> Failure:
         reason = getattr(error, "reason", error)

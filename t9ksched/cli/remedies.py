@@ -29,7 +29,7 @@ _REMEDIES: Final[dict[tuple[str, str], str]] = {
     ("Unavailable", ANY): "Wait a moment and repeat; `t9ksched up` (or the scheduler's pod) must be running.",
 }
 
-_REST_WORDS: Final = ("GET /", "POST /", "PUT /", "/apis/", "/docs", "jobs=")
+_REST_WORDS: Final = ("GET /", "POST /", "PUT /", "/apis/", "/docs", "jobs=", "`Authorization:", "Retry-After")
 
 
 def remedy(code: str, path: str, given: str) -> str:

@@ -24,6 +24,8 @@ async def address() -> AsyncIterator[str]:
     """A leader that knows one node whose name needs quoting, one job, and misbehaves where it is told to."""
 
     async def answer(request: web.Request) -> web.Response:
+        if request.path == "/metrics":
+            return web.Response(text="page", headers={"Content-Type": request.headers["Accept"]})
         if request.headers["Authorization"] != f"Bearer {SECRET}":
             return web.json_response({}, status=401)
         match request.path.removeprefix("/internal/v1/"):
@@ -115,3 +117,10 @@ async def test_strange_answers(store: Store, address: str, secret: str, node: st
             await leader.node(node)
     assert away.value.code == code
     assert secret not in str(away.value)
+
+
+async def test_the_metrics_page_is_of_the_type_that_the_scraper_asked_for(store: Store, address: str) -> None:
+    await store.instances.lead(address, "one")
+    async with HttpLeader(store.instances, SECRET) as leader:
+        for accept in ("application/openmetrics-text; version=1.0.0", "text/plain; version=0.0.4"):
+            assert await leader.metrics(accept) == (b"page", f"{accept}; charset=utf-8")

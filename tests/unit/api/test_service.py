@@ -148,3 +148,8 @@ def test_a_port_in_use_says_so() -> None:
         other.listen()
         with pytest.raises(PortInUse, match=r"in use by another program: choose another with --port"):
             listen("127.0.0.1", other.getsockname()[1])
+
+
+async def test_a_scraper_gets_the_format_that_it_asks_the_leader_for(world: World) -> None:
+    page = await world.nobody("GET", "/metrics", Accept="application/openmetrics-text; version=1.0.0")
+    assert page.headers["Content-Type"] == "text/plain; asked=application/openmetrics-text; version=1.0.0"

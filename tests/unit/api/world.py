@@ -154,9 +154,9 @@ class ScriptedLeader:
         self._here()
         return self.queue_status
 
-    async def metrics(self) -> bytes:
+    async def metrics(self, accept: str) -> tuple[bytes, str]:
         self._here()
-        return b"# HELP nothing\n"
+        return b"# HELP nothing\n", f"text/plain; asked={accept}"
 
     async def lacking(self) -> list[str]:
         self._here()

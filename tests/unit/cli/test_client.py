@@ -1,4 +1,6 @@
 import socket
+import struct
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -63,6 +65,21 @@ def test_nobody_answers() -> None:
         with pytest.raises(Failure, match=f"Nothing answers at {url}") as failure:
             Client.at(url, "").get("/x")
     assert "t9ksched up" in failure.value.remedy
+
+
+def test_a_connection_that_ends_while_a_file_is_sent_is_no_absent_service() -> None:
+    def hang_up(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        connection.recv(1024)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as pool:
+        pool.submit(hang_up, listener)
+        client = Client.at(f"http://127.0.0.1:{listener.getsockname()[1]}", "")
+        with pytest.raises(Failure, match=r"closed the connection while 8192 KiB were being sent") as failure:
+            client.call("POST", "/apis/v1/workloads", raw=bytes(8 << 20))
+    assert "smaller files" in failure.value.remedy
 
 
 @pytest.mark.parametrize("server", ["127.0.0.1:8080", "ftp://host", "http://", ""])

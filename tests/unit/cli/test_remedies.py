@@ -28,6 +28,7 @@ ADMIN = "/apis/v1/admin"
         ("Conflict", f"{ADMIN}/queues/a", "drain it, or say: jobs=cancel or jobs=keep", "--jobs cancel|keep"),
         ("QueueNotPermitted", "/apis/v1/workloads", "use another (GET /apis/v1/queues lists yours)", "queues list"),
         ("Malformed", "/apis/v1/nonsense", "see /docs", ""),
+        ("Unauthenticated", "/apis/v1/workloads", "send `Authorization: Bearer TOKEN`; an administrator …", "--token"),
         ("", "", "", ""),
     ],
 )
@@ -50,7 +51,9 @@ def served() -> Iterator[str]:
 def test_what_speaks_of_requests_is_recognised() -> None:
     texts = list(served())
     assert len(texts) > 20
-    wordy = re.compile(r"\b(GET|POST|PUT|PATCH|DELETE) |/apis/|/docs|\b\w+=(cancel|keep|true)")
+    wordy = re.compile(
+        r"\b(GET|POST|PUT|PATCH|DELETE) |/apis/|/docs|Authorization|Bearer|Retry-After|\b\w+=(cancel|keep|true)"
+    )
     assert [text for text in texts if wordy.search(text) and not speaks_of_requests(text)] == []
 
 
