@@ -60,9 +60,12 @@ MODES: Final[tuple[tuple[str, Test], ...]] = (
     ("HAMi", lambda _, annotations, has: any(annotations[key] for key in annotations if _HAMI_REGISTER.fullmatch(key))),
     ("MGPU", lambda labels, _, has: labels.get("vke.node.gpu.schedule") == "mgpu"),
     ("MGPU", lambda _, __, has: bool(has.get("vke.volcengine.com/mgpu-core"))),
-    ("GPUShare", lambda labels, _, has: labels.get("ack.node.gpu.schedule") in ("share", "cgpu")),
+    ("GPUShare", lambda labels, _, has: labels.get("ack.node.gpu.schedule") in ("share", "cgpu", "core_mem", "mps")),
+    ("GPUShare", lambda labels, _, has: "true" in (labels.get("gpushare"), labels.get("cgpu"))),
     ("GPUShare", lambda _, __, has: bool(has.get("aliyun.com/gpu-mem"))),
     ("Koordinator", lambda _, __, has: any(has[name] for name in has if name.startswith("koordinator.sh/gpu"))),
+    # Its own device manager found the cards and may share them, whatever the device plugin offers besides.
+    ("Koordinator", lambda labels, _, has: bool(labels.get("node.koordinator.sh/gpu-model"))),
     # The strategy alone says nothing: with `single` or `mixed` configured, cards may still be undivided.
     ("MIGMixed", _mixed),
     ("MIGSingle", lambda labels, _, has: "-MIG-" in labels.get(_PRODUCT, "")),

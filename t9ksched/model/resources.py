@@ -1,8 +1,9 @@
 """Which resources are cards, that is devices a scheduler chooses one by one.
 
 A vendor's device plugin names its resource freely. Whole accelerators follow a few habits: `<vendor>/gpu`, `/npu`,
-`/mlu` and the like; those are cards and get indices. Slices of cards (`.shared`, MIG profiles, memory, cores), network
-devices and anything unknown are counted as plain numbers. Administrators can name more card resources in the settings.
+`/mlu` and the like; those are cards and get indices. Slices of cards (`.shared`, MIG profiles, memory, cores, and
+`koordinator.sh/gpu`, which is a percentage), network devices and anything unknown are counted as plain numbers.
+Administrators can name more card resources in the settings.
 """
 
 import re
@@ -12,7 +13,9 @@ from typing import Final
 PODS: Final = "pods"
 NVIDIA_GPU: Final = "nvidia.com/gpu"
 
-_CARD_SUFFIX: Final = re.compile(r"[^/]+/(gpu|npu|mlu|dcu|dcunum|gcu|xpu|tpu|ipu|hpu|gaudi|accelerator)")
+_CARD_SUFFIX: Final = re.compile(
+    r"(?!koordinator\.sh/)[^/]+/(gpu|npu|mlu|dcu|dcunum|gcu|xpu|tpu|ipu|hpu|gaudi|accelerator)"
+)
 _CARD_NAMES: Final = frozenset(
     {
         "aws.amazon.com/neuron",

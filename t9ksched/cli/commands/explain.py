@@ -30,11 +30,10 @@ def explain(
         print_json(answer)
     else:
         show(answer, console())
-        note(answer.get("stopped") or (), console())
 
 
 def show(answer: dict[str, Any], out: Console) -> None:
-    """Print an explanation shape as paragraphs."""
+    """Print an explanation shape as paragraphs, and what is stopped unless a reason says so."""
     job = answer.get("job") or {}
     verdict = str(answer.get("verdict") or "–")
     members = job.get("members") or {}
@@ -78,6 +77,8 @@ def show(answer: dict[str, Any], out: Console) -> None:
         out.print("\nWhat would let it start:")
         for line in unblocks:
             paragraph(out, Text.assemble(("  → ", "bold"), _sentence(line)))
+    told = any(reason.get("code") == "SchedulingStopped" for reason in answer.get("reasons") or ())
+    note((stop for stop in answer.get("stopped") or () if not (told and stop["what"] == "scheduling")), out)
 
 
 def _holds(holder: dict[str, Any]) -> str:

@@ -33,3 +33,20 @@ def test_holders_are_told_in_what_they_hold() -> None:
     assert "q – 1 GPU 2031-05-01T00:00:00Z" in lines, "a job of somebody else has no name"
     assert "– ns/Pod/web 50 cpu, 1Gi memory unknown" in lines
     assert "→ room is given back" in lines
+
+
+def test_a_stop_that_is_the_reason_is_told_once() -> None:
+    stops = [{"what": what, "by": "ann", "until": None, "why": ""} for what in ("scheduling", "preemption")]
+    reason = {
+        "code": "SchedulingStopped",
+        "message": "scheduling is stopped by ann",
+        "needs": {},
+        "has": {},
+        "nodes": {},
+    }
+    for reasons in ([reason], []):
+        out = Console(file=io.StringIO(), width=200)
+        show({"job": {"kind": "Pod", "name": "p"}, "verdict": "Waiting", "reasons": reasons, "stopped": stops}, out)
+        text = out.file.getvalue()  # type: ignore[attr-defined]
+        assert text.count("scheduling is stopped") == 1
+        assert text.count("preemption is stopped") == 1

@@ -6,6 +6,11 @@ from t9ksched.model import resources
 from t9ksched.model.resources import add_card_resources, is_card_resource
 
 
+def test_a_percentage_of_a_card_is_no_card() -> None:
+    assert not is_card_resource("koordinator.sh/gpu")
+    assert is_card_resource("amd.com/gpu")
+
+
 def test_administrators_may_name_more_cards(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resources, "_configured", set())
     assert not is_card_resource("example.com/wafer")
