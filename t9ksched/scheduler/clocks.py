@@ -137,11 +137,14 @@ class Clocks:
         run = clock.run
         if run.ended_code == Code.TIME_LIMIT_EXCEEDED:
             if not _renewed(clock, want, control):
-                limit = written(run.ended_limit)
+                limit, longer = written(run.ended_limit), written(2 * (run.ended_limit or 0))
                 return Reason(
                     Code.TIME_LIMIT_EXCEEDED,
                     f"{run.message}; it resumes only with another limit",
-                    unblocks=(f"it is given a time limit other than {limit}: t9ksched update KIND/NAME --time-limit",),
+                    unblocks=(
+                        f"it is given a time limit other than {limit}, such as: t9ksched update KIND/NAME --time-limit"
+                        f" {longer}",
+                    ),
                 )
             clock.set(ended_at=0, ended_code="", ended_limit=None, message="")
         if run.missed >= MOST_MISSED:

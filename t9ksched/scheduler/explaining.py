@@ -58,9 +58,7 @@ async def explanation(view: JobView, state: ClusterState, pod: PodRecord | None 
     gangs = view.gangs if pod is None else [gang for gang in view.gangs if gang is pod.gang]
     now = phase(view, state) if pod is None else pod.phase
     runs_on = pod is None and goes_on(view, now)
-    reasons = (
-        [] if now in (*FINISHED, TERMINATING) or runs_on else [reason for gang in gangs for reason in gang.reasons]
-    )
+    reasons = [] if now in (*FINISHED, TERMINATING) or runs_on else _of_all(gangs)
     if now == TERMINATING:
         reasons = [Reason(Code.TERMINATING, "it was deleted, and its last pods end")]
     elif not reasons:
@@ -101,10 +99,27 @@ async def explanation(view: JobView, state: ClusterState, pod: PodRecord | None 
         "holders": await _holders(view, state, reasons)
         if verdict == "Waiting" and any(reason.code in _FOR_ROOM for reason in reasons)
         else [],
-        "unblocks": list(dict.fromkeys(text for reason in reasons for text in reason.unblocks)),
+        "unblocks": _addressed(view, state, reasons),
         "position": next((gang.position for gang in view.gangs if gang.position is not None), None),
         "warnings": _warnings(view, state),
     }
+
+
+def _of_all(gangs: Iterable[GangRecord]) -> list[Reason]:
+    """The reasons of groups; what several of them have in common is said once."""
+    found: list[Reason] = []
+    for reason in (reason for gang in gangs for reason in gang.reasons):
+        if reason not in found:
+            found.append(reason)
+    return found
+
+
+def _addressed(view: JobView, state: ClusterState, reasons: Iterable[Reason]) -> list[str]:
+    """What would help, each once, with the job's name in the commands."""
+    root = state.owners.root(view.gangs[0]) if view.gangs else None
+    title = root.title if root is not None else f"{view.kind}/{view.name}"
+    name = title if view.namespace == "default" else f"{title} -n {view.namespace}"
+    return list(dict.fromkeys(text.replace("KIND/NAME", name) for reason in reasons for text in reason.unblocks))
 
 
 def _warnings(view: JobView, state: ClusterState) -> list[Json]:

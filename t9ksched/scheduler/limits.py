@@ -65,6 +65,9 @@ def limit_warning(known: Known, gang: GangRecord) -> str:
     clock, control = known.clocks.of(gang), control_of(known, gang)
     given = control is not None and control.time_limit_seconds is not None
     own = own_limit(known, gang)
+    ended = clock is not None and clock.run.ended_code
+    if not want.texts and (ended or not gang.members):
+        return ""  # the pods that asked for it are gone
     if want.seconds == own or given or (clock is not None and clock.run.limit is not None):
         return ""
     queue = known.queues.get(gang.queue)

@@ -163,6 +163,8 @@ class Observed:
         gangs = [gang for below in self.owners.controllers(uid) for gang in self.gangs_of_owner(below)]
         if self.clocks.followed:
             self.clocks.changed.update(gangs)
+        if uid in self.clocks.by_job:
+            self.unindexed.add(uid)
         for gang in gangs:
             gang.changes += 1
         if gangs:
@@ -626,6 +628,9 @@ class Observed:
 
     def remove_owner(self, uid: str) -> None:
         """An object that made pods is gone; its pods, if any are left, end."""
+        if uid in self.clocks.by_job:
+            self.changed_jobs.add(uid)  # it may be a job without pods, which a limit stopped
+            self.unindexed.add(uid)
         self.owners.remove(uid)
         self.deleted.discard(uid)
         if uid in self._by_owner:

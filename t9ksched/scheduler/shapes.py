@@ -20,10 +20,11 @@ from t9ksched.scheduler import records
 from t9ksched.scheduler.charges import Charge, indices
 from t9ksched.scheduler.ended import failure
 from t9ksched.scheduler.limits import limit_of
-from t9ksched.scheduler.owners import Root
+from t9ksched.scheduler.owners import Owner, Root
 from t9ksched.scheduler.records import FINISHED, TERMINATING, GangRecord, JobRecord, PodRecord
 from t9ksched.scheduler.state import ClusterState
 from t9ksched.scheduler.stopping import STOPS
+from t9ksched.store.acceptances import Acceptance
 
 Json = dict[str, Any]
 POD_FAILED: Final = "PodFailed"
@@ -43,6 +44,8 @@ class JobView:
     created: int
     record: JobRecord | None = None
     gangs: list[GangRecord] = field(default_factory=list)
+    agreed: Acceptance | None = None
+    """What was agreed with an owner that a limit stopped, where neither of the others is there."""
 
     @property
     def pods(self) -> list[PodRecord]:
@@ -52,7 +55,9 @@ class JobView:
     @property
     def queue(self) -> str | None:
         """The queue of its first group, else the one it names."""
-        return self.gangs[0].queue if self.gangs else (self.record.queue if self.record else None)
+        if self.gangs:
+            return self.gangs[0].queue
+        return self.record.queue if self.record else self.agreed.queue if self.agreed else None
 
 
 def identity(gang: GangRecord) -> tuple[str, str, str, str]:
@@ -74,12 +79,31 @@ def job_view(state: ClusterState, uid: str) -> JobView | None:
         head = (record.kind, record.api_version, record.namespace, record.name, record.created)
         return JobView(uid, *head, record, gangs)
     if not gangs:
-        return None
+        return _stopped(state, uid)
     first = gangs[0]
     _, kind, api_version, name = identity(first)
     owner = state.owners.titled(uid)
     created = (owner.created if owner else 0) or min(gang.created for gang in gangs)
     return JobView(uid, kind, api_version, first.namespace, name, created, None, gangs)
+
+
+def _stopped(state: ClusterState, uid: str) -> JobView | None:
+    """The job of a Deployment or StatefulSet that a limit scaled to 0: no pod of it is left."""
+    owner = _ended_owner(state, uid)
+    if owner is None:
+        return None
+    agreed = state.acceptances.get(owner.above.uid if owner.above else uid) or state.acceptances.get(uid)
+    head = (owner.kind, owner.api_version, owner.namespace, owner.name, owner.created)
+    return JobView(uid, *head, agreed=agreed)
+
+
+def _ended_owner(state: ClusterState, uid: str) -> Owner | None:
+    """The object of that UID, if a limit ended it and its root owner has no pods by another one."""
+    clock = state.clocks.by_job.get(uid)
+    owner = state.owners.titled(uid) if clock is not None and clock.run.ended_code else None
+    if owner is None or owner.above is None:
+        return owner
+    return None if any(map(state.gangs_of_owner, state.owners.controllers(owner.above.uid))) else owner
 
 
 def _groups(state: ClusterState, uid: str) -> list[GangRecord]:
@@ -98,7 +122,8 @@ def _nameless(state: ClusterState, key: str) -> GangRecord | None:
 def phase_now(state: ClusterState, uid: str) -> str | None:
     """The phase of the job of that UID; None when there is none."""
     record, gangs = state.jobs.get(uid), _groups(state, uid)
-    return None if record is None and not gangs else _phase(state, uid, record, gangs)
+    there = record is not None or bool(gangs) or _ended_owner(state, uid) is not None
+    return _phase(state, uid, record, gangs) if there else None
 
 
 def on_its_way(state: ClusterState, uid: str) -> bool:
@@ -132,7 +157,7 @@ def _phase(state: ClusterState, uid: str, record: JobRecord | None, gangs: Itera
     pods = [pod for gang in gangs for pod in gang.members.values()]
     clock = state.clocks.by_job.get(uid)
     if clock and clock.run.ended_code and not any(pod.holds and pod.uid not in clock.evicted for pod in pods):
-        owner = next((gang.owner for gang in gangs if gang.owner is not None), None)
+        owner = next((gang.owner for gang in gangs if gang.owner is not None), None) or _ended_owner(state, uid)
         group = owner.api_version.rpartition("/")[0] if owner is not None else ""
         return "Paused" if owner is not None and (group, owner.kind) in STOPS else "Failed"
     phases = {pod.phase for gang in gangs for pod in gang.members.values()}
@@ -182,7 +207,7 @@ def goes_on(view: JobView, now: str) -> bool:
 
 def submitter(view: JobView, state: ClusterState) -> str | None:
     """Who submitted the job, if anybody knows."""
-    acceptance = state.acceptances.get(view.uid) or (view.gangs[0].acceptance if view.gangs else None)
+    acceptance = state.acceptances.get(view.uid) or (view.gangs[0].acceptance if view.gangs else view.agreed)
     return acceptance.submitter if acceptance else None
 
 
@@ -198,7 +223,7 @@ def job_shape(view: JobView, state: ClusterState) -> Json:
         ended = max((pod.ended for pod in pods), default=0)
     bound, cards, lost = 0, 0, 0
     counts = dict.fromkeys(("Running", *FINISHED), 0)
-    root = state.owners.root(first) if first and first.owner else None
+    root = state.owners.root(first) if first and first.owner else _root_of(state, view)
     minimum = total = 0
     for gang in gangs:
         past = now not in FINISHED and _is_past(gang)
@@ -249,6 +274,15 @@ def job_shape(view: JobView, state: ClusterState) -> Json:
         "timeLimit": limit_of(state, gangs, view.uid).to_json(),
         **({"root": root.title, "rootUid": root.uid} if root and root.uid != view.uid else {}),
     }
+
+
+def _root_of(state: ClusterState, view: JobView) -> Root | None:
+    """The root owner of a job without groups; None where it is known to be its own."""
+    owner = state.owners.titled(view.uid) if view.record is None else None
+    if owner is None or owner.above is None:
+        return None
+    above = owner.above
+    return Root(above.uid, above.api_version, above.kind, view.namespace, above.name, state.owners.titled(above.uid))
 
 
 def _is_past(gang: GangRecord) -> bool:

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from typing import Any
 
+import aiohttp
 import pytest
 
 from t9ksched.controller.service import Controllers
@@ -13,6 +14,8 @@ from t9ksched.kube.rights import CONTROLLER
 from t9ksched.model import names
 from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start
+from tests.integration.scheduler.test_directions import until
+from tests.integration.scheduler.test_metrics import SECRET
 from tests.integration.scheduler.test_owners import deployment, pods_of
 from tests.integration.world import Object, World
 from tests.unit.workloads.builders import mpi_v2, notebook, pytorch
@@ -47,6 +50,14 @@ def _why(job: Object) -> tuple[str, str]:
     """Reason and message of its condition Paused, while that is true."""
     found = [each for each in (job.get("status") or {}).get("conditions") or () if each["type"] == "Paused"]
     return (found[0]["reason"], found[0]["message"]) if found and found[0]["status"] == "True" else ("", "")
+
+
+async def asked(service: Any, kind: str, name: str, namespace: str) -> Object:
+    """The leader's explanation, as REST asks for it."""
+    url = f"{service.address}/internal/v1/jobs/{namespace}/{kind.lower()}/{name}/explanation"
+    async with aiohttp.ClientSession(headers=SECRET) as session, session.get(url) as answer:
+        assert answer.status == 200, await answer.text()
+        return dict(await answer.json())
 
 
 def ours(job: Object, world: World, queue: str, **annotations: str) -> Object:
@@ -107,6 +118,17 @@ async def test_the_annotation_of_an_object_that_is_scaled_counts(
         await world.until(res, "web", _scaled_to_none)
         for pod in running.values():
             await world.gone(PODS, pod)
+        await until(lambda: not service.state.pods)
+        found = await asked(service, kind, "web", world.namespace)
+        assert (found["verdict"], found["job"]["phase"], found["job"]["queue"]) == ("Waiting", "Paused", queue)
+        assert [reason["code"] for reason in found["reasons"]] == ["TimeLimitExceeded"]
+        await world.client.patch(res, "web", world.namespace, {"spec": {"replicas": 2}})
+        waiting = 2 if kind == "Deployment" else 1  # the second Pod of a StatefulSet is made once the first runs
+        await until(lambda: len([gang for gang in service.state.gangs.values() if gang.reasons]) == waiting)
+        found = await asked(service, kind, "web", world.namespace)
+        assert [reason["code"] for reason in found["reasons"]] == ["TimeLimitExceeded"]
+        command = f"t9ksched update {kind}/web -n {world.namespace} --time-limit 4s"
+        assert [text.partition("such as: ")[2] for text in found["unblocks"]] == [command]
 
 
 @pytest.mark.cluster
