@@ -79,6 +79,9 @@ async def explanation(view: JobView, state: ClusterState, pod: PodRecord | None 
         verdict = "Waiting"
     else:
         verdict = "Placed"
+    if verdict == "Waiting" and not reasons and view.record is not None and view.record.fault and not view.pods:
+        message = "its pods are not made: its spec cannot be followed"
+        reasons = [Reason(Code.INVALID_POD, message, unblocks=("its spec is corrected",))]
     if verdict == "Waiting" and not reasons:
         reasons = [_not_judged(gangs)]
     failed = [_failure(view, pod)] if now == "Failed" and not reasons else []
@@ -127,6 +130,8 @@ def _warnings(view: JobView, state: ClusterState) -> list[Json]:
     limit = child("metadata.annotations", TIME_LIMIT_ANNOTATION)
     found = [(limit, limit_warning(state, gang)) for gang in view.gangs]
     found += [("", text) for gang in view.gangs[:_MOST_WARNED] for text in ignored(gang)]
+    if view.record is not None and view.record.fault:
+        found.append(("spec", f"its spec is not followed until it is corrected: {view.record.fault}"))
     if phase(view, state) not in (*FINISHED, TERMINATING):
         # A single pod that failed has been replaced, or is the whole job.
         found.append(("", failure(pod for gang in view.gangs if not gang.virtual for pod in gang.members.values())))

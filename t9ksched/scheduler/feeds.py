@@ -39,6 +39,7 @@ from t9ksched.scheduler.owners import REPLICATED
 from t9ksched.scheduler.projection import Projection
 from t9ksched.scheduler.records import FINISHED, JobObject, JobRecord, PodGroupObject, nanoseconds
 from t9ksched.scheduler.state import ClusterState
+from t9ksched.workloads.faulty import INITIALIZED, INVALID
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -137,7 +138,16 @@ def job_record(job: JobObject, kind: Resource) -> JobRecord:
         started=nanoseconds(str(job.status.get("startTime") or "")),
         code=str((conditions.get("Failed") or {}).get("reason") or ""),
         had=had(job, kind.kind, kind.api_version) if phase in FINISHED else None,
+        fault=_fault(job.status) if phase not in FINISHED else "",
     )
+
+
+def _fault(status: dict[str, Any]) -> str:
+    """What our controllers find wrong with the job's spec."""
+    for condition in status.get("conditions") or ():
+        if (condition.get("type"), condition.get("reason")) == (INITIALIZED, INVALID):
+            return str(condition.get("message") or "")
+    return ""
 
 
 def _deadline(policy: dict[str, Any]) -> int | None:

@@ -434,3 +434,5 @@ class JobRecord:
     """Why it failed, in a word, as its controller says."""
     had: Had | None = None
     """What it had, once it has ended and if its object tells."""
+    fault: str = ""
+    """What is wrong with its spec, as its controller says: nothing is made of it before that is corrected."""

@@ -8,7 +8,7 @@ authenticating proxy is added, so nothing measures idleness and the condition Id
 import copy
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
@@ -23,7 +23,7 @@ from t9ksched.workloads.parts import COMPONENT_LABEL, OWNER_NAME_LABEL, Owner, a
 from t9ksched.workloads.podspec import read_template
 from t9ksched.workloads.replica import Allowance, Record, judge
 from t9ksched.workloads.shape import Template
-from t9ksched.workloads.upkeep import upkeep
+from t9ksched.workloads.upkeep import Upkeep, upkeep
 
 PREFIX: Final = "managed-notebook-"
 NAME_LABEL: Final = "notebook.tensorstack.dev/name"
@@ -73,15 +73,37 @@ def read(root: Field) -> list[Template]:
 def expand(obj: Mapping[str, Any], spec: NotebookSpec, owner: Owner) -> Expansion:
     """The pod with what stands before it."""
     name = f"{PREFIX}{owner.name}"
-    configmaps: tuple[Object, ...] = ()
-    if spec.ssh and spec.authorized_keys:
-        keys = {"authorized_keys": "\n".join(spec.authorized_keys) + "\n"}
-        configmaps = (
-            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": owner.metadata(f"{name}-ssh"), "data": keys},
-        )
-    return Expansion(
-        pods=(_pod(obj, spec, owner, name),), services=tuple(_services(spec, owner, name)), configmaps=configmaps
-    )
+    pods, services = (_pod(obj, spec, owner, name),), (_web_service(spec, owner, name), *_ssh_services(spec, owner))
+    return Expansion(pods=pods, services=services, configmaps=_key_files(spec, owner))
+
+
+def follow_ssh(spec: NotebookSpec, owner: Owner, companions: tuple[Object, ...], faults: Container[str] = ()) -> Upkeep:
+    """What brings the keys and the ssh Service to what the spec says, for a spec of which other parts have faults.
+
+    Where the type of the Service is among the `faults`, which are paths, it stays as it is.
+    """
+    name = f"{PREFIX}{owner.name}-ssh"
+    mine = tuple(each for each in companions if each["metadata"]["name"] == name)
+    if "spec.ssh.serviceType" in faults:
+        types = (each["spec"].get("type") for each in mine if each["kind"] == "Service")
+        spec = replace(spec, ssh_service=next(types, None) or spec.ssh_service)
+    return upkeep((*_ssh_services(spec, owner), *_key_files(spec, owner)), mine)
+
+
+def withdraws_keys(spec: NotebookSpec, owner: Owner, companions: tuple[Object, ...]) -> bool:
+    """Whether a key that opens the notebook now is none of those that its spec names."""
+    there = (each.get("data") or {} for each in companions if each["kind"] == "ConfigMap")
+    known = {line for data in there for line in data.get("authorized_keys", "").splitlines()}
+    wanted = (file["data"]["authorized_keys"].splitlines() for file in _key_files(spec, owner))
+    return not known <= {line for lines in wanted for line in lines}
+
+
+def _key_files(spec: NotebookSpec, owner: Owner) -> tuple[Object, ...]:
+    if not spec.ssh or not spec.authorized_keys:
+        return ()
+    data = {"authorized_keys": "\n".join(spec.authorized_keys) + "\n"}
+    meta = owner.metadata(f"{PREFIX}{owner.name}-ssh")
+    return ({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data},)
 
 
 def _pod(obj: Mapping[str, Any], spec: NotebookSpec, owner: Owner, name: str) -> Object:
@@ -109,30 +131,24 @@ def _pod(obj: Mapping[str, Any], spec: NotebookSpec, owner: Owner, name: str) ->
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": pod}
 
 
-def _services(spec: NotebookSpec, owner: Owner, name: str) -> list[Object]:
-    selector = {COMPONENT_LABEL: owner.component, OWNER_NAME_LABEL: owner.name}
+def _web_service(spec: NotebookSpec, owner: Owner, name: str) -> Object:
     container = training_container(dict(spec.template.spec), CONTAINER)
     ports = [port.get("containerPort") for port in container.get("ports") or ()]
     target = next((port for port in ports if port), DEFAULT_PORT)
-    found: list[Object] = [
-        {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": owner.metadata(name),
-            "spec": {"selector": selector, "ports": [{"name": "http", "port": 80, "targetPort": target}]},
-        }
-    ]
-    if spec.ssh:
-        ports_of_ssh = [{"name": "ssh", "port": SSH_PORT, "targetPort": SSH_PORT}]
-        found.append(
-            {
-                "apiVersion": "v1",
-                "kind": "Service",
-                "metadata": owner.metadata(f"{name}-ssh"),
-                "spec": {"type": spec.ssh_service, "selector": selector, "ports": ports_of_ssh},
-            }
-        )
-    return found
+    return _service(owner, name, {"ports": [{"name": "http", "port": 80, "targetPort": target}]})
+
+
+def _ssh_services(spec: NotebookSpec, owner: Owner) -> tuple[Object, ...]:
+    if not spec.ssh:
+        return ()
+    ports = [{"name": "ssh", "port": SSH_PORT, "targetPort": SSH_PORT}]
+    return (_service(owner, f"{PREFIX}{owner.name}-ssh", {"type": spec.ssh_service, "ports": ports}),)
+
+
+def _service(owner: Owner, name: str, spec: Object) -> Object:
+    selector = {COMPONENT_LABEL: owner.component, OWNER_NAME_LABEL: owner.name}
+    meta = owner.metadata(name)
+    return {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": {"selector": selector, **spec}}
 
 
 def url_prefix(owner: Owner) -> str:

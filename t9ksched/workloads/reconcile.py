@@ -4,14 +4,14 @@
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from t9ksched.model.errors import Invalid
-from t9ksched.model.names import EVENT_REFUSED, SCHEDULER_NAME
-from t9ksched.workloads import lifecycle, mpi, notebook, pytorch
-from t9ksched.workloads.actions import Actions, Children, Event, Expansion
-from t9ksched.workloads.conditions import Conditions
+from t9ksched.model.names import SCHEDULER_NAME
+from t9ksched.workloads import faulty, lifecycle, mpi, notebook, pytorch
+from t9ksched.workloads.actions import Actions, Children, Expansion
 from t9ksched.workloads.fields import Field
 from t9ksched.workloads.job import Job
 from t9ksched.workloads.parts import Owner
@@ -35,10 +35,15 @@ def reconcile(obj: Mapping[str, Any], children: Children, now: datetime) -> Acti
     try:
         owner = _owner(obj)
     except Invalid as error:
-        return _refuse(obj, error, now)
-    if obj["kind"] == "Notebook":
-        return notebook.reconcile(obj, notebook.read_spec(Field(obj)), owner, children, now)
-    return lifecycle.reconcile(obj, _job(obj, owner), children, now)
+        return faulty.reconcile(obj, error, children, now)
+    sound = faulty.sound_again(obj)
+    if sound["kind"] == "Notebook":
+        actions = notebook.reconcile(sound, notebook.read_spec(Field(sound)), owner, children, now)
+    else:
+        actions = lifecycle.reconcile(sound, _job(sound, owner), children, now)
+    if sound is not obj and actions.status is None:
+        return replace(actions, status=dict(sound["status"]))
+    return actions
 
 
 def _owner(obj: Mapping[str, Any]) -> Owner:
@@ -54,14 +59,3 @@ def _job(obj: Mapping[str, Any], owner: Owner) -> Job:
         case "MPIJob":
             return mpi.job(obj, mpi.read_spec(Field(obj)), owner)
     raise Invalid.at("kind", f"{obj['kind']} has no controller here: its pods are made by others")
-
-
-def _refuse(obj: Mapping[str, Any], error: Invalid, now: datetime) -> Actions:
-    """An object that slipped past admission with faults: nothing is made of it, and it says why."""
-    old: Mapping[str, Any] = obj.get("status") or {}
-    conditions = Conditions(old, now)
-    conditions.set("Initialized", False, "InvalidSpec", str(error))
-    status = {**old, "phase": old.get("phase", "Pending"), "conditions": conditions.as_list()}
-    if status == old:
-        return Actions()
-    return Actions(status=status, events=(Event(EVENT_REFUSED, str(error), "Warning"),))

@@ -204,3 +204,32 @@ async def test_what_is_edited_by_hand_is_brought_back(cluster: Cluster, controll
     uids = {pod["metadata"]["uid"] for pod in (await client.list(PODS, where)).items}
     assert len(uids) == 3
     assert (await client.get(MPIJOBS, "walk", where))["status"]["phase"] == "Running"
+
+
+@pytest.mark.cluster
+async def test_a_type_that_the_door_cannot_have_is_refused_and_other_faults_stop_no_withdrawal(
+    cluster: Cluster, controllers: Controllers
+) -> None:
+    book = await cluster.submit(notebook(ssh={**SSH, "serviceType": "NodePort"}))
+    await cluster.phase(book, "Running")
+    with pytest.raises(Unprocessable, match="must be ClusterIP, NodePort or LoadBalancer"):
+        await cluster.patch(book, {"spec": {"ssh": {"serviceType": "nodeport"}}})
+    container = {"name": "notebook", "image": "x", "resources": {"requests": {"cpu": "5"}, "limits": {"cpu": "1"}}}
+    template = {"template": {"spec": {"containers": [container]}}}
+    await cluster.patch(book, {"spec": template | {"ssh": {"authorized_keys": SSH["authorized_keys"][:1]}}})  # type: ignore[index]
+    await cluster.world.gone(PODS, LAB)
+    await cluster.until(CONFIGMAPS, DOOR, lambda file: file["data"] == {"authorized_keys": "ssh-ed25519 AAA ann\n"})
+    await cluster.patch(book, {"spec": {"suspend": True, "ssh": {"enabled": False}}})
+    await cluster.phase(book, "Paused")
+    await cluster.world.gone(SERVICES, DOOR)
+    await cluster.world.gone(CONFIGMAPS, DOOR)
+
+
+@pytest.mark.cluster
+async def test_a_job_with_a_faulty_template_is_paused(cluster: Cluster, controllers: Controllers) -> None:
+    job = await cluster.submit(pytorch())
+    await cluster.phase(job, "Running")
+    container = {"name": "pytorch", "image": "x", "resources": {"requests": {"cpu": "5"}, "limits": {"cpu": "1"}}}
+    await cluster.patch(job, {"spec": PAUSE | types(job, template={"spec": {"containers": [container]}})})
+    await cluster.phase(job, "Paused")
+    await cluster.until_gone(PODS)

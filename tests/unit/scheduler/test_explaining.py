@@ -8,12 +8,15 @@ import pytest
 from t9ksched.admission.access import Members
 from t9ksched.engine.plan import plan
 from t9ksched.engine.policy import Policy
+from t9ksched.kube.resources import NOTEBOOKS
 from t9ksched.model import names
 from t9ksched.model.node import decode_node
 from t9ksched.model.pod import OwnerReference, Pod, decode_pod
 from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.scheduler.explaining import explanation
+from t9ksched.scheduler.feeds import job_record
 from t9ksched.scheduler.jobindex import JobIndex
+from t9ksched.scheduler.records import JobObject
 from t9ksched.scheduler.state import ClusterState
 
 NOW = 1_700_000_000_000_000_000
@@ -126,3 +129,34 @@ async def test_what_runs_needs_nobodys_room(state: ClusterState) -> None:
     state.upsert_pod(pod("a", node="n0", cpu=7))
     found = await told(state, "a")
     assert (found["verdict"], found["holders"]) == ("Placed", [])
+
+
+@pytest.mark.parametrize("placed", [True, False])
+async def test_a_fault_of_the_spec_is_told(state: ClusterState, placed: bool) -> None:
+    fault = "spec.template.spec.containers[0].resources.requests.cpu: 5 is more than the limit 1"
+    conditions = [{"type": "Initialized", "status": "False", "reason": "InvalidSpec", "message": fault}]
+    book = {
+        "metadata": {"name": "lab", "namespace": "ns", "uid": "lab"},
+        "spec": {"scheduler": {"t9kScheduler": {"queue": "q"}}},
+        "status": {"phase": "Running" if placed else "Pending", "conditions": conditions},
+    }
+    state.upsert_job(job_record(msgspec.convert(book, JobObject), NOTEBOOKS))
+    if placed:
+        one = pod("one", node="n0", gpu=1)
+        owner = {
+            "apiVersion": NOTEBOOKS.api_version,
+            "kind": "Notebook",
+            "name": "lab",
+            "uid": "lab",
+            "controller": True,
+        }
+        one.metadata.owner_references = [msgspec.convert(owner, OwnerReference)]
+        state.upsert_pod(one)
+    view = await JobIndex(state).find("ns", "notebook", "lab")
+    assert view is not None
+    found = await explanation(view, state)
+    assert found["verdict"] == ("Placed" if placed else "Waiting")
+    assert [reason["code"] for reason in found["reasons"]] == ([] if placed else ["InvalidPod"])
+    assert [note["message"] for note in found["warnings"]] == [
+        f"its spec is not followed until it is corrected: {fault}"
+    ]

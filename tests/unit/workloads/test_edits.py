@@ -265,3 +265,75 @@ def test_ports_and_types_are_followed() -> None:
     world.settle()
     assert world.objects[DOOR]["spec"]["type"] == "NodePort"
     assert world.objects["Service", "managed-notebook-lab"]["spec"]["ports"][0]["targetPort"] == 8787
+
+
+NODE_PORT_SSH = {"enabled": True, "serviceType": "NodePort", "authorized_keys": ["one", "two"]}
+BOOK_POD, GATE = "managed-notebook-lab-0", "managed-notebook-lab-ssh"
+
+
+def spoil_template(world: World) -> None:
+    spec = world.obj["spec"]
+    pod = spec["template"] if "template" in spec else spec.get("worker", {}).get("template")
+    pod = pod or spec["replicaSpecs"][-1]["template"]
+    pod["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "5"}, "limits": {"cpu": "1"}}
+
+
+def spoil_door(world: World) -> None:
+    world.obj["spec"].setdefault("ssh", {})["serviceType"] = "nodeport"
+
+
+def open_book() -> World:
+    return running(notebook(ssh=copy.deepcopy(NODE_PORT_SSH)))
+
+
+@pytest.mark.parametrize("spoil", [spoil_template, spoil_door])
+@pytest.mark.parametrize("earlier", [True, False])
+def test_a_key_that_is_removed_opens_nothing_whatever_else_is_wrong(spoil: Any, earlier: bool) -> None:
+    world = open_book()
+    if earlier:
+        spoil(world)
+        world.settle()
+        assert world.pods() == [BOOK_POD]
+    world.obj["spec"]["ssh"]["authorized_keys"] = ["two"]
+    spoil(world)
+    world.settle()
+    assert world.objects["ConfigMap", GATE]["data"] == {"authorized_keys": "two\n"}
+    assert world.pods() == []
+    assert world.reasons().count("Refused") == 1
+    world.obj["spec"]["ssh"]["enabled"] = False
+    world.settle()
+    assert not {("ConfigMap", GATE), ("Service", GATE)} & set(world.objects)
+
+
+@pytest.mark.parametrize("spoil", [spoil_template, spoil_door])
+def test_a_notebook_is_suspended_whatever_else_is_wrong_and_runs_when_it_is_mended(spoil: Any) -> None:
+    world = open_book()
+    sound = copy.deepcopy(world.obj["spec"])
+    world.obj["spec"]["suspend"] = True
+    spoil(world)
+    world.settle()
+    assert (world.pods(), world.status["phase"], world.condition("Initialized")) == ([], "Paused", "False")
+    assert world.objects["Service", GATE]["spec"]["type"] == "NodePort"
+    world.obj["spec"] = sound | {"suspend": False}
+    world.settle()
+    assert (world.pods(), world.condition("Initialized")) == ([BOOK_POD], "absent")
+
+
+@pytest.mark.parametrize("make", [pytorch, mpi_v1, mpi_v2])
+def test_a_job_is_paused_whatever_else_is_wrong_and_runs_on_when_it_is_mended(make: Any) -> None:
+    world = running(make())
+    before, sound = world.pods(), copy.deepcopy(world.obj["spec"])
+    pause(world, True)
+    spoil_template(world)
+    world.settle()
+    assert (world.pods(), world.status["phase"], world.condition("Paused")) == ([], "Paused", "True")
+    assert "is more than the limit" in str(world.status["conditions"])
+    world.obj["spec"] = sound
+    pause(world, True)
+    world.settle()
+    assert "InvalidSpec" not in str(world.status["conditions"])
+    pause(world, False)
+    world.settle()
+    world.run_all()
+    world.settle()
+    assert (world.pods(), world.status["phase"], world.condition("Initialized")) == (before, "Running", "True")
