@@ -53,12 +53,8 @@ def addressed(kind: str) -> Resource:
     """
     name = _SPELLINGS.get(kind.lower())
     if name is None:
-        raise Problem(
-            "UnknownKind",
-            f"{kind!r} is no kind of workload; these are {', '.join(sorted(_ADDRESSED))}",
-            [FieldError("kind", f"{kind!r} is unknown")],
-            status=404,
-        )
+        message = f"{kind!r} is no kind of workload; these are {', '.join(sorted(_ADDRESSED))}"
+        raise Problem("UnknownKind", message, [FieldError("kind", message)], status=404)
     return _ADDRESSED[name]
 
 

@@ -15,6 +15,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from api.wording import in_words
 from t9ksched.admission import Verdict
 from t9ksched.kube import errors as kube_errors
 from t9ksched.model.errors import FieldError, Invalid
@@ -127,7 +128,7 @@ def from_kube(error: kube_errors.ApiError, what: str, prefix: str = "") -> Probl
             return Problem(
                 "AlreadyExists",
                 f"{what} exists already",
-                [FieldError(f"{prefix}metadata.name", "is taken")],
+                [FieldError(f"{prefix}metadata.name", f"{what} exists already")],
                 remedy="choose another name, or delete the other first",
             )
         case kube_errors.NotFound() if error.details.get("kind") == "namespaces":
@@ -180,8 +181,7 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def _parameters(_: Request, error: RequestValidationError) -> Response:
-        faults = [FieldError(".".join(str(part) for part in fault["loc"]), fault["msg"]) for fault in error.errors()]
-        return invalid(faults).response()
+        return invalid(dict.fromkeys(map(in_words, error.errors()))).response()
 
     @app.exception_handler(HTTPException)
     async def _http(request: Request, error: HTTPException) -> Response:

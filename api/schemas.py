@@ -4,11 +4,13 @@ They describe, they do not convert: answers are written as they are, and bodies 
 which tell every faulty field.
 """
 
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 Quantities = dict[str, str]
+PHASES: Final = ("Pending", "Running", "Paused", "Resuming", "Succeeded", "Failed", "Unknown", "Terminating")
+"""In which a job can be."""
 
 
 class Shape(BaseModel):
@@ -80,9 +82,7 @@ class Job(Shape):
     queue: str | None
     priority: int
     submitter: str | None
-    phase: str = Field(
-        description="Pending, Running, Paused, Resuming, Succeeded, Failed or Unknown; Terminating once it was deleted"
-    )
+    phase: str = Field(description=f"{', '.join(PHASES)}; the last once it was deleted")
     members: Members
     gpus: int
     submittedAt: str | None

@@ -2,8 +2,9 @@
 
 import csv
 import io
+import re
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import Query
 from starlette.responses import Response
@@ -20,7 +21,10 @@ from t9ksched.store.spans import rows
 router = guarded("/apis/v1/usage", "usage")
 
 Grouping = Literal["queue", "user", "namespace", "model", "resource", "month", "job", "node", "card"]
-_Month = Annotated[str | None, Query(pattern=r"^20\d\d-(0[1-9]|1[0-2])$", description="Such as 2031-05; UTC")]
+_MONTH: Final = re.compile(r"20\d\d-(0[1-9]|1[0-2])")
+_Month = Annotated[
+    str | None, Query(json_schema_extra={"pattern": f"^{_MONTH.pattern}$"}, description="Such as 2031-05; UTC")
+]
 _OK: dict[int | str, dict[str, Any]] = {
     200: {"model": UsageReport, "content": {"text/csv": {"schema": {"type": "string"}}}}
 }
@@ -69,6 +73,8 @@ def _window(
     if month is not None:
         if since or until:
             raise invalid([FieldError("query.month", "goes without since and until")])
+        if not _MONTH.fullmatch(month):
+            raise invalid([FieldError("query.month", f"{month!r} is no month: write it such as 2031-05")])
         begin = datetime.strptime(month, "%Y-%m").replace(tzinfo=UTC)
         following = begin.replace(year=begin.year + begin.month // 12, month=begin.month % 12 + 1)
         end = min(now, following)

@@ -27,7 +27,7 @@ from api.permits import Eyes
 from api.problems import Problem, from_kube, invalid
 from api.queueshapes import stops_now
 from api.repeats import REPEATING, Key, checked, once
-from api.schemas import Explanation, HistoryPage, Job, Jobs, Shape, Submitted
+from api.schemas import PHASES, Explanation, HistoryPage, Job, Jobs, Shape, Submitted
 from api.services import Given, Services
 from api.shapes import FINISHED, TERMINATING, from_event, from_object
 from api.submission import Item, Wish, prepare
@@ -119,9 +119,13 @@ async def list_jobs(
     caller: User,
     namespace: str | None = None,
     queue: str | None = None,
-    phase: str | None = None,
+    phase: Annotated[str | None, Query(description=f"One of {', '.join(PHASES)}")] = None,
     deleted: Annotated[bool, Query(description="Also those whose objects are gone")] = False,
 ) -> Response:
+    if phase is not None and phase not in PHASES:
+        near = nearest(phase, PHASES)
+        hint = f"did you mean {near}?" if near else f"they are {', '.join(PHASES)}"
+        raise invalid([FieldError("query.phase", f"{phase!r} is no phase: {hint}")])
     eyes = await Eyes.of(services, caller)
     headers: dict[str, str] = {}
     live: list[Json] = []
@@ -298,8 +302,12 @@ def _submitted(item: Item, obj: _Object, caller: Caller) -> Json:
 
 
 def _recorded(record: JobRecord) -> Json:
-    extra = {"deletedAt": at(record.deleted_at)} if record.deleted_at else {}
-    return record.shape | {"phase": record.phase} | extra
+    shape = record.shape | {"phase": record.phase}
+    if record.deleted_at is None:
+        return shape
+    gone = at(record.deleted_at)
+    members = shape.get("members", {}) | {"bound": 0, "running": 0}
+    return shape | {"deletedAt": gone, "finishedAt": shape.get("finishedAt") or gone, "members": members}
 
 
 def not_found(resource: Resource, namespace: str, name: str) -> Problem:

@@ -5,6 +5,7 @@ does not answer with how to start one.
 """
 
 import json
+import re
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -92,8 +93,13 @@ class Client:
         content_type: str = "application/json",
         query: Mapping[str, str | int | list[str] | None] | None = None,
         headers: dict[str, str] | None = None,
+        options: Mapping[str, str] | None = None,
     ) -> Answer:
-        """One request; `raw` is sent as it is, `body` as JSON. Raises Failure for anything but a 2xx answer."""
+        """One request; `raw` is sent as it is, `body` as JSON. Raises Failure for anything but a 2xx answer.
+
+        `options` says which option of the command fills a field of the body; faults are told of the option. A parameter
+        of the query is filled by the option of its name.
+        """
         url = self.server + quote(path)
         if given := {key: value for key, value in (query or {}).items() if value is not None}:
             url += "?" + urlencode(given, doseq=True)
@@ -113,7 +119,7 @@ class Client:
                 )
         except HTTPError as error:
             with error:
-                raise _refusal(path, error.code, error.read()) from None
+                raise _refusal(path, error.code, error.read(), options or {}) from None
         except (URLError, OSError, HTTPException) as error:
             if data and isinstance(getattr(error, "reason", error), ConnectionResetError | BrokenPipeError):
                 raise self._hung_up(len(data)) from None
@@ -148,7 +154,7 @@ class Client:
         )
 
 
-def _refusal(path: str, status: int, content: bytes) -> Failure:
+def _refusal(path: str, status: int, content: bytes, options: Mapping[str, str]) -> Failure:
     """The Failure of an answer that is not 2xx: RFC 9457 when it is one, else its text."""
     try:
         problem = json.loads(content)
@@ -160,7 +166,17 @@ def _refusal(path: str, status: int, content: bytes) -> Failure:
     code = str(problem.get("code") or "")
     message = str(problem.get("detail") or problem.get("title") or f"The service answered {status}.")
     faults = [(str(item.get("path", "")), str(item.get("message", ""))) for item in problem.get("errors") or ()]
+    for index, (where, text) in enumerate(faults):
+        if (option := options.get(where) or _option(where)) is not None:
+            faults[index] = option, text
+            message = message.replace(f"{where}: {text}", f"{option}: {text}")
     if len(faults) == 1 and faults[0][1] == message and faults[0][0]:
         message = f"{faults[0][0]}: {message}"  # one fault is told once, with its place
     details = [line for line in (f"{where}: {text}".strip(": ") for where, text in faults) if line not in message]
     return Failure(message, details=details, remedy=remedy(code, path, str(problem.get("remedy") or "")), name=code)
+
+
+def _option(where: str) -> str | None:
+    """The option for a parameter of the query, such as `--time-limit` for `query.timeLimit`; None for other places."""
+    found = re.fullmatch(r"query\.([A-Za-z]+)", where)
+    return "--" + re.sub(r"([A-Z])", r"-\1", found[1]).lower() if found else None

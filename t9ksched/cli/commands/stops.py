@@ -38,7 +38,7 @@ def stop_scheduling(
         else:
             console().print(f"{what} goes on")
         return
-    stopped = client.call("PUT", address, body={"duration": lasting, "why": why}).body
+    stopped = client.call("PUT", address, body={"duration": lasting, "why": why}, options={"duration": "--for"}).body
     print_json(stopped) if output is Output.json else note([stopped], console())
 
 

@@ -38,7 +38,7 @@ def create(
     body: dict[str, Any] = {"name": name, "user": user or name, "role": role or ("admin" if admin else "user")}
     scope = {"groups": group, "queues": queue, "duration": lasting}
     body |= {key: value for key, value in scope.items() if value}
-    made = service().post("/apis/v1/admin/tokens", body)
+    made = service().call("POST", "/apis/v1/admin/tokens", body=body, options={"duration": "--for"}).body
     if output is Output.json:
         print_json(made)
     else:

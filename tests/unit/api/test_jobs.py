@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from t9ksched.store.jobs import JobRecord
 from tests.unit.api.world import Client, Json, World, documents, pod, pod_group, pytorch
@@ -55,6 +56,15 @@ async def test_what_lives_is_the_leaders_word(world: World) -> None:
     listed = (await world.user("GET", WORKLOADS)).body["items"]
     assert sorted((job["name"], job["phase"]) for job in listed) == [("known", "Succeeded"), ("new", "Pending")]
     assert sorted(await names(world, "?deleted=true")) == ["dead", "known", "new"]
+
+
+async def test_a_job_that_is_gone_holds_nothing_and_has_an_end(world: World) -> None:
+    counts = {"min": 1, "total": 1, "bound": 1, "running": 1, "succeeded": 0, "failed": 0}
+    record = recorded("dead", deleted_at=datetime(2031, 5, 1, tzinfo=UTC))
+    await world.store.jobs.put_many([replace(record, shape=record.shape | {"members": counts, "finishedAt": None})])
+    (job,) = (await world.user("GET", f"{WORKLOADS}?deleted=true")).body["items"]
+    assert (job["members"]["bound"], job["members"]["running"]) == (0, 0)
+    assert job["finishedAt"] == job["deletedAt"] == "2031-05-01T00:00:00Z"
 
 
 async def test_without_a_leader_lists_come_from_the_record(world: World) -> None:

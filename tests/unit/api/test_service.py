@@ -153,3 +153,30 @@ def test_a_port_in_use_says_so() -> None:
 async def test_a_scraper_gets_the_format_that_it_asks_the_leader_for(world: World) -> None:
     page = await world.nobody("GET", "/metrics", Accept="application/openmetrics-text; version=1.0.0")
     assert page.headers["Content-Type"] == "text/plain; asked=application/openmetrics-text; version=1.0.0"
+
+
+@pytest.mark.parametrize(
+    ("query", "path", "told"),
+    [
+        ("workloads?phase=running", "query.phase", "'running' is no phase: did you mean Running?"),
+        ("workloads?phase=Nope", "query.phase", "'Nope' is no phase: they are Pending, Running,"),
+        ("workloads?phase=", "query.phase", "'' is no phase"),
+        ("workloads?deleted=perhaps", "query.deleted", "'perhaps' is neither true nor false"),
+        ("usage?month=2026-13", "query.month", "'2026-13' is no month: write it such as 2031-05"),
+        ("usage?by=queue&by=foo", "query.by", "'foo' is none of queue, user, namespace"),
+        ("usage?since=yesterday", "query.since", "'yesterday' is no time: write it such as"),
+        ("workloads/ns/pod/p/history?limit=0", "query.limit", "'0' is less than 1"),
+        ("workloads/ns/pod/p/history?limit=1001", "query.limit", "'1001' is more than 1000"),
+        ("workloads/ns/pod/p/history?limit=abc", "query.limit", "'abc' is no whole number"),
+    ],
+)
+async def test_values_that_mean_nothing_are_refused_in_words(world: World, query: str, path: str, told: str) -> None:
+    refused = await world.user("GET", f"/apis/v1/{query}")
+    (fault,) = refused.body["errors"]
+    assert (refused.status, refused.body["code"], fault["path"]) == (422, "InvalidField", path)
+    assert fault["message"].startswith(told), fault["message"]
+
+
+async def test_an_unknown_kind_is_told_once(world: World) -> None:
+    refused = await world.user("GET", "/apis/v1/workloads/ns/foo/p1/explanation")
+    assert [fault["message"] for fault in refused.body["errors"]] == [refused.body["detail"]]

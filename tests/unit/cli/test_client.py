@@ -67,6 +67,19 @@ def test_nobody_answers() -> None:
     assert "t9ksched up" in failure.value.remedy
 
 
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [("query.month", "--month"), ("query.timeLimit", "--time-limit"), ("duration", "--for"), ("spec.a", "spec.a")],
+)
+def test_faults_are_told_of_options(service: Service, path: str, told: str) -> None:
+    fault = {"path": path, "message": "'x' is wrong"}
+    problem = {"code": "InvalidField", "detail": f"{path}: 'x' is wrong", "errors": [fault]}
+    service.answers["PUT /x"] = (422, problem)
+    with pytest.raises(Failure) as failure:
+        Client.at(service.url, "").call("PUT", "/x", body={}, options={"duration": "--for"})
+    assert (failure.value.message, failure.value.details) == (f"{told}: 'x' is wrong", ())
+
+
 def test_a_connection_that_ends_while_a_file_is_sent_is_no_absent_service() -> None:
     def hang_up(listener: socket.socket) -> None:
         connection, _ = listener.accept()
