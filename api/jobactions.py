@@ -25,6 +25,7 @@ from api.workloads import from_cluster, is_held, limit_text, not_found
 from t9ksched.kube.resources import Resource
 from t9ksched.model.errors import FieldError
 from t9ksched.model.queue import MAX_PRIORITY
+from t9ksched.model.reasons import Code
 from t9ksched.model.timelimit import limit_seconds
 from t9ksched.store import history, tokens
 from t9ksched.store.controls import JobControl
@@ -90,7 +91,7 @@ async def update(namespace: str, kind: str, name: str, request: Request, service
     if spec is not None and longest is not None and (seconds is None or seconds > longest):
         message = f"{text!r} is too long: queue {job['queue']!r} lets jobs run for {spec.max_duration} at most"
         raise invalid([FieldError("timeLimit", message)])
-    if job["phase"] in FINISHED:
+    if job["phase"] in FINISHED and not _comes_back(job):
         raise Problem("Conflict", f"{resource.kind}/{name} is {job['phase']}: its time limit means nothing any more")
     now = (job.get("timeLimit") or {}).get("seconds")
     shorter = seconds is not None and (now is None or seconds <= now)
@@ -103,6 +104,11 @@ async def update(namespace: str, kind: str, name: str, request: Request, service
         )
     event = _event(history.JOB_LIMITED, caller, job)
     return answer(_shape(await services.store.controls.limit(event, seconds or 0, str(job.get("rootUid") or ""))))
+
+
+def _comes_back(job: dict[str, Any]) -> bool:
+    """Whether it is a PodGroup that its time limit ended: with another limit, pods that are made for it again run."""
+    return job["kind"] == "PodGroup" and (job.get("reason") or {}).get("code") == Code.TIME_LIMIT_EXCEEDED
 
 
 async def _seen(

@@ -11,8 +11,11 @@ from typing import Final
 from t9ksched.model.errors import child
 from t9ksched.model.hold import Hold
 from t9ksched.model.names import TIME_LIMIT_ANNOTATION
+from t9ksched.model.node import NodeFacts
+from t9ksched.model.podclass import PodClass
 from t9ksched.model.queue import Queue
 from t9ksched.model.reasons import Code, Reason
+from t9ksched.model.taints import untolerated
 from t9ksched.scheduler.charges import Charge
 from t9ksched.scheduler.durations import deadline
 from t9ksched.scheduler.edits import ignored
@@ -79,6 +82,8 @@ async def explanation(view: JobView, state: ClusterState, pod: PodRecord | None 
         verdict = "Waiting"
     else:
         verdict = "Placed"
+    if pod is None and verdict == "Waiting" and not reasons and (elsewhere := _elsewhere(view)) is not None:
+        verdict, reasons = ("Placed", []) if now == "Running" else ("Waiting", [elsewhere])
     if verdict == "Waiting" and not reasons and view.record is not None and view.record.fault and not view.pods:
         message = "its pods are not made: its spec cannot be followed"
         reasons = [Reason(Code.INVALID_POD, message, unblocks=("its spec is corrected",))]
@@ -130,12 +135,22 @@ def _warnings(view: JobView, state: ClusterState) -> list[Json]:
     limit = child("metadata.annotations", TIME_LIMIT_ANNOTATION)
     found = [(limit, limit_warning(state, gang)) for gang in view.gangs]
     found += [("", text) for gang in view.gangs[:_MOST_WARNED] for text in ignored(gang)]
+    if (elsewhere := _elsewhere(view)) is not None:
+        found.append(("spec", elsewhere.message))
     if view.record is not None and view.record.fault:
         found.append(("spec", f"its spec is not followed until it is corrected: {view.record.fault}"))
     if phase(view, state) not in (*FINISHED, TERMINATING):
         # A single pod that failed has been replaced, or is the whole job.
         found.append(("", failure(pod for gang in view.gangs if not gang.virtual for pod in gang.members.values())))
     return [{"path": path, "message": text, "nearest": None} for path, text in dict.fromkeys(found) if text]
+
+
+def _elsewhere(view: JobView) -> Reason | None:
+    """That the job's pods are not placed here, because it does not ask for that; None where they are."""
+    if view.gangs or view.record is None or view.record.queue is not None or view.record.phase in FINISHED:
+        return None
+    message = "it does not ask for this scheduler: another one places its pods, and they are not counted here"
+    return Reason(Code.GANG_INCOMPLETE, message, unblocks=("the scheduler that it names places its pods",))
 
 
 def _stopped(view: JobView, state: ClusterState, now: str) -> list[Reason]:
@@ -185,21 +200,49 @@ class _Held:
     until: int | None = 0
 
 
+@dataclass(frozen=True, slots=True)
+class _Usable:
+    """Which nodes a job's pods may use: room that comes free on others does not help it."""
+
+    queue: Queue
+    classes: frozenset[PodClass]
+
+    @classmethod
+    def of(cls, view: JobView, queue: Queue) -> "_Usable":
+        """By the classes of its pods that wait."""
+        return cls(queue, frozenset(pod.pod_class for pod in view.pods if pod.waiting and pod.pod_class is not None))
+
+    def takes(self, facts: NodeFacts) -> bool:
+        """Whether one of the pods may go there, as far as labels and taints tell."""
+        selector = self.queue.spec.node_selector
+        if selector is not None and not selector.matches(facts.labels):
+            return False
+        return not self.classes or any(self._fits(one, facts) for one in self.classes)
+
+    @staticmethod
+    def _fits(pod_class: PodClass, facts: NodeFacts) -> bool:
+        affinity = pod_class.node_affinity
+        named = all(facts.labels.get(key) == value for key, value in pod_class.node_selector)
+        if untolerated(facts.taints, pod_class.tolerations) is not None:
+            return False
+        return named and (affinity is None or affinity.matches(facts.labels, facts.name))
+
+
 async def _holders(view: JobView, state: ClusterState, reasons: list[Reason]) -> list[Json]:
     """Who holds what this job asks for; the largest first.
 
     While the quota of its queue is short these are jobs of that queue, wherever they run; else all on the nodes that
-    its queue may use.
+    its queue and its own pods may use.
     """
     queue = state.queues.get(view.gangs[0].queue) if view.gangs else None
     if queue is None:
         return []
     quota = next((reason for reason in reasons if reason.code == Code.QUOTA_EXCEEDED), None)
     wanted = frozenset(quota.needs) if quota is not None else _wanted(view, reasons)
-    selector = None if quota is not None else queue.spec.node_selector
+    usable = None if quota is not None else _Usable.of(view, queue)
     held: dict[tuple[str | None, str], _Held] = {}
     for count, (name, (_, facts)) in enumerate(list(state.node_objects.items()), start=1):
-        if selector is None or selector.matches(facts.labels):
+        if usable is None or usable.takes(facts):
             for charge, pod in _charges(state, name):
                 if pod.gang in view.gangs or (quota is not None and charge.queue != queue.name):
                     continue
@@ -209,7 +252,7 @@ async def _holders(view: JobView, state: ClusterState, reasons: list[Reason]) ->
         if count % _NODES_A_SLICE == 0:
             await asyncio.sleep(0)
     for hold in state.refills.holds:
-        _add_kept(held, state, hold, view, queue, wanted, only_mine=quota is not None)
+        _add_kept(held, state, hold, view, queue, wanted, usable)
     ranked = sorted(held.items(), key=lambda item: (-item[1].cards, -max(item[1].amounts.values()), item[0][1]))
     return [
         {
@@ -251,15 +294,13 @@ def _add_kept(
     view: JobView,
     queue: Queue,
     wanted: frozenset[str],
-    *,
-    only_mine: bool,
+    usable: "_Usable | None",
 ) -> None:
     """Room that is kept for members that a gang lost: that gang holds it."""
     gang, known = state.gangs_by_uid.get(hold.owner), state.node_objects.get(hold.node)
-    if gang is None or gang in view.gangs or (only_mine and hold.queue != queue.name):
+    if gang is None or gang in view.gangs or (usable is None and hold.queue != queue.name):
         return
-    selector = queue.spec.node_selector
-    if not only_mine and (known is None or (selector is not None and not selector.matches(known[1].labels))):
+    if usable is not None and (known is None or not usable.takes(known[1])):
         return
     amounts = [(resource, amount) for resource, amount in hold.pod_class.requests if resource in wanted]
     if any(amount for _, amount in amounts):

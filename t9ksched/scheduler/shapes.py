@@ -240,7 +240,9 @@ def job_shape(view: JobView, state: ClusterState) -> Json:
     if now in FINISHED:
         had = record.had if record is not None else None
         if had is None:
-            cards += lost
+            accepted = first.acceptance if first is not None and first.owner is None else None
+            total = max(total, (accepted and accepted.replicas) or 0)  # those that ended may be gone
+            cards = max(cards + lost, sum(accepted.cards.values()) if accepted is not None else 0)
         else:  # pods that were replaced are still there, or those that ended are not
             minimum, total, cards = had.minimum, had.total, had.gpus
             counts["Succeeded"] = max(counts["Succeeded"], had.succeeded)

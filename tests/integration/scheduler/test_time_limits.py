@@ -80,6 +80,8 @@ async def test_a_group_by_hand_ends_as_failed_and_a_pod_is_deleted(
         told = await explained(service, "podgroup", "hand", world.namespace)
         assert (told["verdict"], told["job"]["phase"]) == ("Finished", "Failed")
         assert told["job"]["reason"]["code"] == "TimeLimitExceeded"
+        assert (told["job"]["members"]["min"], told["job"]["members"]["total"]) == (2, 2)
+        assert (told["job"]["gpus"], bool(told["job"]["startedAt"]), bool(told["job"]["finishedAt"])) == (2, True, True)
         await world.condition("hand", "Evicted", "True", "TimeLimitExceeded")
         finished = await happened(store, history.FINISHED, "alone")
         assert finished.detail["phase"] == "Failed"

@@ -86,6 +86,15 @@ async def test_a_submitter_shortens_his_time_limit_and_a_manager_lengthens_it(wo
     assert [one["detail"]["after"]["timeLimitSeconds"] for one in audit] == [0, 3600]
 
 
+async def test_a_group_that_its_limit_ended_gets_another_limit(world: World) -> None:
+    """Its pods are made anew by hand: they run only with another one."""
+    ended = {"code": "TimeLimitExceeded", "message": "it reached its time limit"}
+    world.leader.job_list = [live("walk", kind="PodGroup", phase="Failed", reason=ended)]
+    address = "/apis/v1/workloads/default/podgroup/walk/actions/update"
+    changed = await world.admin("POST", address, {"timeLimit": "1h"})
+    assert (changed.status, changed.body.get("timeLimitSeconds")) == (200, 3600)
+
+
 @pytest.mark.parametrize("body", [{}, {"timeLimit": "1.5h"}, {"timeLimit": 5}, {"timeLimit": "5h"}, {"timeLimit": "0"}])
 async def test_faulty_time_limits(world: World, body: dict[str, object]) -> None:
     await world.store.queues.create("short", {}, {"maxDuration": "4h"}, {"everyone": True})

@@ -160,3 +160,28 @@ async def test_a_fault_of_the_spec_is_told(state: ClusterState, placed: bool) ->
     assert [note["message"] for note in found["warnings"]] == [
         f"its spec is not followed until it is corrected: {fault}"
     ]
+
+
+@pytest.mark.parametrize(("phase", "verdict"), [("Running", "Placed"), ("Pending", "Waiting")])
+async def test_a_job_whose_pods_another_scheduler_places_says_so(state: ClusterState, phase: str, verdict: str) -> None:
+    book = {"metadata": {"name": "lab", "namespace": "ns", "uid": "lab"}, "spec": {}, "status": {"phase": phase}}
+    state.upsert_job(job_record(msgspec.convert(book, JobObject), NOTEBOOKS))
+    view = await JobIndex(state).find("ns", "notebook", "lab")
+    assert view is not None
+    found = await explanation(view, state)
+    assert (found["verdict"], len(found["reasons"])) == (verdict, int(phase == "Pending"))
+    assert "another one places its pods" in found["warnings"][0]["message"]
+
+
+@pytest.mark.parametrize("by", ["nodeSelector", "affinity"])
+async def test_holders_on_nodes_that_the_pods_may_not_use_are_not_named(state: ClusterState, by: str) -> None:
+    state.upsert_pod(pod("here", node="n0", gpu=4, cpu=1))
+    state.upsert_pod(pod("there", node="n1", gpu=4, cpu=1))
+    mine = pod("mine", gpu=4, cpu=1)
+    rule = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["n0"]}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [rule]}]}
+    affinity = {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
+    only = {"nodeSelector": {"kubernetes.io/hostname": "n0"}} if by == "nodeSelector" else affinity
+    text = msgspec.to_builtins(mine)
+    state.upsert_pod(decode_pod(text | {"spec": text["spec"] | only}))
+    assert [one["job"] for one in (await told(state, "mine"))["holders"]] == ["ns/Pod/here"]
