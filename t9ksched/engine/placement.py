@@ -178,3 +178,16 @@ def wanting_company(groups: Sequence[Group]) -> list[str]:
             if term in column.pod_class.counted and term.topology_key not in found:
                 found.append(term.topology_key)
     return found
+
+
+def left_after(groups: Sequence[Group], free: Int64s) -> Int64s | None:
+    """What is left of these columns when the groups fill them one after the other; None when they do not fit."""
+    for column, pods in groups:
+        rooms = np.minimum(column.rooms(free), pods)
+        if column.ports:
+            rooms[[row for row in np.flatnonzero(rooms).tolist() if column.ports_taken(row)]] = 0
+        if int(rooms.sum()) < pods:
+            return None
+        took = np.minimum(rooms, np.maximum(pods - (np.cumsum(rooms) - rooms), 0))
+        free = free - column.needs_vector[:, None] * took
+    return free

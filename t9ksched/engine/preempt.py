@@ -1,5 +1,6 @@
 """Making room for a gang that found none: who has to go, and the room that is promised to it."""
 
+from collections import Counter, defaultdict
 from operator import itemgetter
 
 from t9ksched.engine import explain
@@ -21,6 +22,8 @@ class Preempt:
 
     def __init__(self, cycle: Cycle) -> None:
         self._cycle = cycle
+        self._expected: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        """What gangs will charge to their queues that need no victims, as room comes free without, by queue."""
 
     def preempt(self, gang: Gang, ask: Ask, reasons: tuple[Reason, ...]) -> Work[tuple[Reason, ...]]:
         """Choose who has to go for the gang, promise it their room, and say so; or leave the reasons as they are."""
@@ -29,7 +32,8 @@ class Preempt:
         if (ask.no_victims and not holder) or any(reason.code in _NO_ROOM_HELPS for reason in reasons):
             return reasons
         victims = yield from cycle.victims()  # tells the ledger who leaves already
-        short = cycle.ledger.can_charge(gang.queue, ask.demand, staying=True)
+        demand = self._expected[gang.queue] + Counter(ask.demand) if gang.queue in self._expected else ask.demand
+        short = cycle.ledger.can_charge(gang.queue, demand, staying=True)
         cycle.stats.searched += 1
         # With a minimum run time, time alone makes victims; a quota that is short changes with every charge.
         timed = bool(cycle.policy.preemption.minimum_run_seconds)
@@ -45,8 +49,13 @@ class Preempt:
         choice = yield from victims.choose(gang, ask.groups, short, ruled=ask.ruled)
         if choice is None:
             trial.undo(mark)
+            if not (ask.ruled or holder) and victims.expect():
+                self._expected[gang.queue].update(ask.demand)
+                return reasons  # gangs alike are asked anew: that room is expected by this one
             ask.no_victims = ask.no_victims or not holder
-            if lasts and not cycle.evictions:  # those who go already may stay, should nobody carry that out
+            if lasts and not (
+                cycle.evictions or victims.expecting
+            ):  # those who go may stay, those who wait may be gone
                 cycle.recall.note_vain(gang, ask)
             return (*reasons, explain.victims_not_found()) if victims.gave_up else reasons
         if choice.victims and cycle.now < gang.evicts_from:

@@ -17,7 +17,7 @@ from t9ksched.engine.field import Cleared, Field
 from t9ksched.engine.ledger import Ledger, Shortfall
 from t9ksched.engine.likely import likely
 from t9ksched.engine.nodes import Int64s
-from t9ksched.engine.placement import Attempt, Group, place_together
+from t9ksched.engine.placement import Attempt, Group, left_after, place_together
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.tenants import Flags, Indices, Tenants
 from t9ksched.engine.trial import ClassColumn, Placement, Trial
@@ -111,6 +111,10 @@ class Preemption:
         self._leave(~tenants.staying)
         self._known: dict[tuple[str, int], Flags] = {}
         self._most: dict[tuple[str, int], Int64s] = {}
+        self.expected: Int64s | None = None
+        """What the last gang takes, as negative numbers, of room that comes without victims of its own."""
+        self.expecting = False
+        """Somebody in this cycle counts on such room: what others find without it is true of this cycle alone."""
         self.gave_up = False
         """The last search ended at the bound of its work, and found nothing until then."""
 
@@ -123,11 +127,17 @@ class Preemption:
         confirmed by the rules about pods. A gang that must be in one domain gets the best of the domains.
         """
         self.gave_up = False
+        self.expected = None
         units = self._candidates(gang)
         free = self._trial.free + self.coming
-        if not units.any() or (not short and gang.topology != "Required" and _fits(groups, free)):
+        if not units.any() and not self.coming.any():
             return None
-        if not _fits(groups, self._trial.free + self._at_most(gang, units)):
+        if not short and gang.topology != "Required" and (left := left_after(groups, free)) is not None:
+            self.expected = left - free
+            return None
+        if not units.any():
+            return None
+        if left_after(groups, self._trial.free + self._at_most(gang, units)) is None:
             return None
         must = self._cure(gang, units, short) if short else np.zeros_like(self._gone)
         if must is None:
@@ -245,6 +255,15 @@ class Preemption:
             known[choice.units] = False
         self._most.clear()
         self._leave(choice.units[self._tenants.unit_of] & self._tenants.staying)
+
+    def expect(self) -> bool:
+        """Whether the last gang fits once those who leave have gone; nobody after it counts on that room then."""
+        if self.expected is None:
+            return False
+        self.coming += self.expected
+        self.expecting = True
+        self._most.clear()
+        return True
 
     def spare(self, gangs: Collection[str]) -> None:
         """These gangs, by uid, are no victims in this cycle: what they held when it began is not what they hold now."""
@@ -378,17 +397,3 @@ class Preemption:
 
 def _resources(groups: Sequence[Group]) -> list[int]:
     return sorted({at for column, _ in groups for at, _ in column.needs})
-
-
-def _fits(groups: Sequence[Group], free: Int64s) -> bool:
-    """Whether the groups find room on these columns, filled one after the other."""
-    for nth, (column, pods) in enumerate(groups):
-        rooms = np.minimum(column.rooms(free), pods)
-        if column.ports:
-            rooms[[row for row in np.flatnonzero(rooms).tolist() if column.ports_taken(row)]] = 0
-        if int(rooms.sum()) < pods:
-            return False
-        if nth + 1 < len(groups):
-            took = np.minimum(rooms, np.maximum(pods - (np.cumsum(rooms) - rooms), 0))
-            free = free - column.needs_vector[:, None] * took
-    return True

@@ -365,6 +365,22 @@ def test_room_that_comes_back_by_itself_is_waited_for() -> None:
     assert (gone(found), codes(found)) == ([], {"p": "InsufficientResources"})
 
 
+@pytest.mark.parametrize(
+    ("waits_first", "victims"), [(0, ["b-0"]), (1, ["a-0", "b-0"]), (2, []), (3, [])], ids=lambda value: str(value)
+)
+def test_room_that_comes_back_for_one_is_promised_to_nobody_behind_it(waits_first: int, victims: list[str]) -> None:
+    """Each gang of the first queue needs 2 of the 4 cpu that leave; one of the second needs 6 and may evict 4 more.
+
+    The quota of the first queue ends at two gangs: a third one evicts nobody.
+    """
+    groups = [running("leaves", "mid", ["n0"], cpu=4, leaving=[0])]
+    groups += [running(name, "low", ["n0"], cpu=2, created=age) for age, name in enumerate("ab")]
+    queues = {"low": queue(), "mid": queue(priority=1), "top": queue(priority=5, quota={"cpu": 4})}
+    wants = [gang(f"first-{at}", "top", cpu=2) for at in range(waits_first)]
+    found = decide(view([node("n0", cpu=8)], [*wants, gang("second", "mid", cpu=6)], queues, running=groups))
+    assert (gone(found), {one.by for one in found.evictions}) == (victims, {"second"} if victims else set())
+
+
 def test_two_preemptors_take_different_victims() -> None:
     nodes = [node(f"n{at}", cpu=8) for at in range(3)]
     lows = [running(f"l{at}", "low", [f"n{at}"], cpu=8, created=at) for at in range(3)]
