@@ -464,9 +464,11 @@ def _would_fit(world: World, plan: Plan, ahead: Group, placed: Sequence[Placed],
         return False
     queue, need = world.queues[ahead.queue], ahead.missing()
     staying = [one for one in placed if one not in later]
-    mine = _demand([one for one in staying if one.group.queue == queue.name]) + world.charged(queue.name)
-    owed = (hold for hold in still_kept(world, placed) if hold.owner != ahead.uid and hold.queue == queue.name)
-    mine += requests_of(owed)
+    kept = _kept_at_its_turn(world, placed, ahead)
+    mine = world.charged(queue.name)
+    mine += _taken(
+        [one for one in staying if one.group.queue == queue.name], [hold for hold in kept if hold.queue == queue.name]
+    )
     asked = Counter({name: units * need for name, units in shape.requests().items()})
     if any(asked[name] and mine[name] + asked[name] > most for name, most in queue.quota.items()):
         return False
@@ -475,10 +477,11 @@ def _would_fit(world: World, plan: Plan, ahead: Group, placed: Sequence[Placed],
         if not allowed(node, queue, shape):
             continue
         here = [one for one in staying if one.line.node == name]
-        used = world.used(name) + _demand(here)
-        rooms = (*still_kept(world, placed), *plan.kept)
-        lost = [hold for hold in rooms if hold.node == name and hold.owner != ahead.uid]
-        used += requests_of(lost)
+        lost = [hold for hold in kept if hold.node == name]
+        used = world.used(name) + _taken(here, lost)
+        found = [hold for hold in plan.kept if hold.node == name and hold.owner != ahead.uid]
+        used += requests_of(found)
+        lost += found
         fit = min((node.has()[r] - used[r]) // units for r, units in shape.requests().items() if units)
         if shape.port:
             taken = any(pod.shape.port for pod in world.on(name)) or any(one.pod.shape.port for one in here)
@@ -486,3 +489,31 @@ def _would_fit(world: World, plan: Plan, ahead: Group, placed: Sequence[Placed],
             fit = min(fit, 0 if taken else 1)
         room += max(0, fit)
     return room >= need
+
+
+def _kept_at_its_turn(world: World, placed: Sequence[Placed], ahead: Group) -> list[Hold]:
+    """Room that others keep for lost members when it is a gang's turn.
+
+    A gang that comes later keeps it until then, though the plan may start it elsewhere: another of its members may do.
+    """
+    queues, mine = world.queues, world.queues[ahead.queue]
+    started = {one.group.uid for one in placed if not one.surplus}
+
+    def before(group: Group) -> bool:
+        theirs = queues[group.queue]
+        return theirs.priority > mine.priority or (theirs is mine and _key(group) < _key(ahead))
+
+    return [
+        hold
+        for hold in world.kept()
+        if hold.owner != ahead.uid and not (hold.owner in started and before(world.groups[hold.owner]))
+    ]
+
+
+def _taken(placed: Sequence[Placed], kept: Sequence[Hold]) -> Counter[str]:
+    """What lines of a plan and kept rooms take; of a gang that has both, the larger, as it may have either."""
+    found = _demand(placed)
+    for owner in {hold.owner for hold in kept}:
+        own = _demand([one for one in placed if one.group.uid == owner])
+        found += requests_of(hold for hold in kept if hold.owner == owner) - own
+    return found

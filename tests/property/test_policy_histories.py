@@ -271,6 +271,31 @@ Histories.TestCase.settings = settings(SETTINGS, max_examples=200, stateful_step
 TestHistories = Histories.TestCase
 
 
+def test_room_kept_until_its_owners_turn_is_no_room_for_those_ahead_of_it() -> None:
+    """A gang keeps a port for one lost member and starts with another one; a gang ahead of it waited for that port."""
+    world = World()
+    world.put(Node("n0", 2, "a"))
+    for name, priority in (("low", 0), ("mid", 1)):
+        world.queues[name] = Queue(name, priority, quota={"pods": 1} if name == "low" else {})
+    ran = {"priority": 0, "minimum": 1, "roles": {}, "ran": True}
+    lost = Group("lost", "low", created=1, **ran)
+    world.create(lost, [(SHAPES["cpu"], ""), (SHAPES["web"], "")])
+    for pod in list(lost.pods.values()):
+        world.bind(pod, "n0", 0)
+        world.remove(pod, again=True)
+    for at, shape in enumerate(("web", "bold"), start=2):
+        one = Group(f"g{at}", "mid", priority=0, created=at, minimum=1, roles={})
+        world.create(one, [(SHAPES[shape], "")])
+    policy = Policy(actions=("allocate", "preempt"))
+    found = plan(world.view(), policy, world.now)
+    assert [one.gang for one in found.assignments] == ["g3", "lost"]
+    judge(world, found, policy)
+    world.apply(found, set())
+    found = plan(world.view(), policy, world.now)
+    assert [one.gang for one in found.assignments] == ["g2"]
+    judge(world, found, policy)
+
+
 @pytest.mark.soak
 class TestLongHistories(Histories.TestCase):  # type: ignore[misc, name-defined]
     """Long ones, many, with fresh dice each time."""
