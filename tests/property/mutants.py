@@ -38,12 +38,12 @@ def _by_age_alone(gang: Any) -> Any:
     return (False, *_gang_key(gang)[1:])
 
 
-def _unverified(self: Any, groups: Any, found: Any, candidates: Any, must: Any) -> bool:
+def _unverified(self: Any, groups: Any, field: Any, found: Any, contest: Any) -> bool:
     return True
 
 
-def _one_too_few(self: Any, groups: Any, found: Any) -> Any:
-    choice = _choose(self, groups, found)
+def _one_too_few(self: Any, groups: Any, field: Any, found: Any) -> Any:
+    choice = _choose(self, groups, field, found)
     return replace(choice, victims=choice.victims[1:])
 
 
