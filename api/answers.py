@@ -1,7 +1,7 @@
 """Writing answers: JSON by msgspec, times as Kubernetes writes them, and what OpenAPI says about both."""
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from pydantic import BaseModel
@@ -21,6 +21,10 @@ def answer(body: Any, status: int = 200, headers: dict[str, str] | None = None) 
 def at(moment: datetime | None) -> str | None:
     """A time as JSON shows it, to the second."""
     return None if moment is None else f"{moment.astimezone(UTC).isoformat()[:19]}Z"
+
+
+BODY: Final = (408, 413, 415, 429)
+"""Statuses of a body that is not read."""
 
 
 def documented(ok: dict[int, type[BaseModel] | None], *problems: int) -> dict[int | str, dict[str, Any]]:

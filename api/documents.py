@@ -1,78 +1,28 @@
-"""Reading bodies: JSON or YAML, one document or several, `kind: List` included.
+"""What a body says: JSON or YAML, one document or several, `kind: List` included.
 
-YAML is read as Kubernetes does (dates stay texts, a doubled key is a fault), within limits: size, depth, and the number
-of values after aliases are counted out, so that no small text becomes a large one.
+Both are read within the same limits on depth and values, and a key that is there twice is a fault in both.
 """
 
+import json
 import math
-from collections.abc import Callable, Hashable, Mapping
-from typing import Any, Final, cast
+from collections.abc import Callable
+from typing import Any, Final
 
 import msgspec
-import yaml
-from starlette.requests import Request
 
 from api.problems import Problem
 from t9ksched.model.errors import FieldError
+from t9ksched.model.text import Limits, YamlFault, read_all
 
-MAX_DEPTH: Final = 64
-MAX_VALUES: Final = 200_000
-
-
-class _Loader(yaml.CSafeLoader if hasattr(yaml, "CSafeLoader") else yaml.SafeLoader):  # type: ignore[misc]
-    """YAML that becomes JSON."""
-
-    yaml_implicit_resolvers: Mapping[str, list[Any]] = {
-        first: [pair for pair in resolvers if pair[0] != "tag:yaml.org,2002:timestamp"]
-        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        seen = set()
-        for key_node, _ in node.value:
-            if key_node.tag != "tag:yaml.org,2002:merge":
-                key = self.construct_object(key_node, deep=True)
-                if isinstance(key, Hashable) and key in seen:
-                    raise yaml.constructor.ConstructorError(
-                        None, None, f"the key {key!r} is there twice", key_node.start_mark
-                    )
-                seen.add(key if isinstance(key, Hashable) else str(key))
-        return cast("dict[Hashable, Any]", super().construct_mapping(node, deep))
+LIMITS: Final = Limits()
 
 
-async def read_body(request: Request, limit: int) -> bytes:
-    """The whole body.
-
-    Raises:
-        Problem: it is larger than `limit` bytes; the rest is not read.
-    """
-    declared = request.headers.get("content-length", "")
-    too_large = declared.isdigit() and int(declared) > limit
-    body = bytearray()
-    if not too_large:
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > limit:
-                too_large = True
-                break
-    if too_large:
-        raise Problem(
-            "Malformed",
-            f"the body is larger than {limit // 1024} KiB, the most that is read",
-            status=413,
-            remedy="split it into several requests",
-            headers={"Connection": "close"},
-        )
-    return bytes(body)
-
-
-def parse(body: bytes, content_type: str) -> list[tuple[str, Any]]:
+def parse(body: bytes, *, is_json: bool) -> list[tuple[str, Any]]:
     """The documents of a body, each with the prefix of its fields' paths (empty for a single document).
 
     Raises:
         Problem: it is not JSON or YAML, is empty, or breaks a limit.
     """
-    is_json = content_type.split(";")[0].strip().lower().endswith("json")
     documents = [_load_json(body)] if is_json else _load_yaml(body)
     documents = [document for document in documents if document is not None]
     if not documents:
@@ -91,47 +41,52 @@ def parse(body: bytes, content_type: str) -> list[tuple[str, Any]]:
     return found
 
 
-async def read_mapping(request: Request, limit: int) -> dict[str, Any]:
-    """A body that must be one mapping, such as a queue.
-
-    Raises:
-        Problem: it is something else.
-    """
-    documents = parse(await read_body(request, limit), request.headers.get("content-type", ""))
-    if len(documents) != 1 or not isinstance(documents[0][1], dict):
-        raise Problem("Malformed", "the body must be one JSON or YAML mapping")
-    return cast(dict[str, Any], documents[0][1])
-
-
 def _load_json(body: bytes) -> Any:
     try:
-        return msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        document = msgspec.json.decode(body)
+        repeated = _repeated(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Problem("Malformed", f"the body is not JSON: {error}") from None
+    except RecursionError:
+        raise Problem("Malformed", f"the body is nested deeper than {LIMITS.depth} levels") from None
+    if repeated is not None:
+        raise Problem("Malformed", f"the body has the key {repeated[:100]!r} twice in one object")
+    return document
+
+
+def _repeated(body: bytes) -> str | None:
+    """The first key found twice in one object of a JSON text."""
+    found: list[str] = []
+
+    def look(pairs: list[tuple[str, Any]]) -> None:
+        if not found and len({key for key, _ in pairs}) < len(pairs):
+            seen: set[str] = set()
+            found.append(next(key for key, _ in pairs if key in seen or seen.add(key)))  # type: ignore[func-returns-value]
+
+    json.loads(body, object_pairs_hook=look, parse_int=str, parse_float=str)
+    return found[0] if found else None
 
 
 def _load_yaml(body: bytes) -> list[Any]:
     try:
-        return list(yaml.load_all(body.decode("utf-8-sig"), Loader=_Loader))
-    except yaml.MarkedYAMLError as error:
-        place = error.problem_mark or error.context_mark
-        where = f" in line {place.line + 1}, column {place.column + 1}" if place else ""
-        raise Problem("Malformed", f"the body is not YAML: {error.problem or error.context}{where}") from None
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
-        raise Problem("Malformed", f"the body is not YAML: {error}") from None
+        return read_all(body, LIMITS)
+    except YamlFault as fault:
+        where = f" in {fault.where}" if fault.where else ""
+        faults = [FieldError(fault.path, fault.problem)] if fault.path else []
+        raise Problem("Malformed", f"the body is not YAML that can be read: {fault.problem}{where}", faults) from None
 
 
 def _check(document: Any) -> None:
     """See that a document could be written as JSON, and is not too deep or too large."""
-    left = MAX_VALUES
+    left = LIMITS.values
 
     def walk(value: Any, path: str, depth: int) -> None:
         nonlocal left
         left -= 1
         if left < 0:
-            raise Problem("Malformed", f"the body holds more than {MAX_VALUES} values")
-        if depth > MAX_DEPTH:
-            raise Problem("Malformed", f"the body is nested deeper than {MAX_DEPTH} levels")
+            raise Problem("Malformed", f"the body holds more than {LIMITS.values} values")
+        if depth > LIMITS.depth:
+            raise Problem("Malformed", f"the body is nested deeper than {LIMITS.depth} levels")
         if fault := _fault(value):
             raise Problem("Malformed", f"{path or 'the body'} {fault}", [FieldError(path, fault)])
         if isinstance(value, dict):

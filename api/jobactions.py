@@ -11,9 +11,8 @@ from typing import Any
 from fastapi import Request
 from starlette.responses import Response
 
-from api.answers import Json, answer, at, body_of, documented
+from api.answers import BODY, Json, answer, at, body_of, documented
 from api.auth import Actor, Caller, User, guarded
-from api.documents import read_mapping
 from api.kinds import addressed
 from api.leader import LeaderAway
 from api.permits import Eyes, rules_of
@@ -53,11 +52,11 @@ async def release(namespace: str, kind: str, name: str, services: Given, caller:
 @router.post(
     "/prioritise",
     summary="Give a waiting job another priority within its queue",
-    responses=documented({200: ControlShape}, 400, 403, 404, 409, 413, 422, 503),
+    responses=documented({200: ControlShape}, 400, 403, 404, 409, *BODY, 422, 503),
     openapi_extra=body_of(PriorityBody),
 )
 async def prioritise(namespace: str, kind: str, name: str, request: Request, services: Given, caller: User) -> Response:
-    body = await read_mapping(request, services.max_body_bytes)
+    body = await services.bodies.mapping(request, caller.user)
     faults = [FieldError(key, "is unknown: the field is priority") for key in body if key != "priority"]
     priority = body.get("priority")
     if isinstance(priority, bool) or not isinstance(priority, int) or not 0 <= priority <= MAX_PRIORITY:
@@ -72,11 +71,11 @@ async def prioritise(namespace: str, kind: str, name: str, request: Request, ser
 @router.post(
     "/update",
     summary="Change the time limit of a job: its submitter shortens it, a manager of its queue lengthens it too",
-    responses=documented({200: ControlShape}, 400, 403, 404, 409, 413, 422, 503),
+    responses=documented({200: ControlShape}, 400, 403, 404, 409, *BODY, 422, 503),
     openapi_extra=body_of(UpdateBody),
 )
 async def update(namespace: str, kind: str, name: str, request: Request, services: Given, caller: Actor) -> Response:
-    body = await read_mapping(request, services.max_body_bytes)
+    body = await services.bodies.mapping(request, caller.user)
     faults = [FieldError(key, "is unknown: the field is timeLimit") for key in body if key != "timeLimit"]
     text = body.get("timeLimit")
     if not isinstance(text, str) or not text:

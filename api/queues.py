@@ -12,10 +12,9 @@ from fastapi import Header, Query, Request
 from starlette.responses import Response
 
 from api.advice import about_queue
-from api.answers import Json, answer, body_of, documented
+from api.answers import BODY, Json, answer, body_of, documented
 from api.auth import Admin, Caller, Manager, Ruler, User, guarded
 from api.cancelling import delete_job, not_cancelled
-from api.documents import read_mapping
 from api.kinds import ACCEPTED
 from api.leader import LeaderAway
 from api.permits import Place, usable
@@ -69,11 +68,11 @@ async def list_mine(
     "",
     status_code=201,
     summary="Create a queue; without members nobody but administrators may use it",
-    responses=documented({201: Queue}, 400, 403, 409, 413, 422),
+    responses=documented({201: Queue}, 400, 403, 409, *BODY, 422),
     openapi_extra=body_of(QueueBody),
 )
 async def create(request: Request, services: Given, caller: Admin) -> Response:
-    body = await read_mapping(request, services.max_body_bytes)
+    body = await services.bodies.mapping(request, caller.user)
     faults = [FieldError("name", "is missing: give the queue a name")] if body.get("name") is None else []
     try:
         if not faults:
@@ -96,11 +95,11 @@ async def get(name: str, services: Given, caller: Ruler) -> Response:
 @admin.put(
     "/{name}",
     summary="Replace a queue's labels and spec, and its members if the body names them",
-    responses=documented({200: Queue}, 400, 403, 404, 412, 413, 422),
+    responses=documented({200: Queue}, 400, 403, 404, 412, *BODY, 422),
     openapi_extra=body_of(QueueBody),
 )
 async def replace(name: str, request: Request, services: Given, caller: Admin, if_match: IfMatch = None) -> Response:
-    body = await read_mapping(request, services.max_body_bytes)
+    body = await services.bodies.mapping(request, caller.user)
     _same_name(name, body)
     labels, spec, members = _parse(body, [])
     return await _edit(services, caller, name, lambda _: (labels, spec), if_match, members=members, judged=True)
@@ -109,11 +108,11 @@ async def replace(name: str, request: Request, services: Given, caller: Admin, i
 @admin.patch(
     "/{name}",
     summary="Change some fields of a queue (JSON merge patch: null removes a field)",
-    responses=documented({200: Queue}, 400, 403, 404, 412, 413, 422),
+    responses=documented({200: Queue}, 400, 403, 404, 412, *BODY, 422),
     openapi_extra=body_of(QueueChange, "application/merge-patch+json", "application/json", "application/yaml"),
 )
 async def patch(name: str, request: Request, services: Given, caller: Admin, if_match: IfMatch = None) -> Response:
-    body = await read_mapping(request, services.max_body_bytes)
+    body = await services.bodies.mapping(request, caller.user)
     _same_name(name, body)
     members = _parse({"members": body.get("members")}, [])[2]
 
@@ -187,13 +186,13 @@ async def get_members(name: str, caller: Ruler) -> Response:
 @admin.put(
     "/{name}/members",
     summary="Say who may use a queue; members not named lose it",
-    responses=documented({200: MembersShape}, 400, 403, 404, 412, 413, 422),
+    responses=documented({200: MembersShape}, 400, 403, 404, 412, *BODY, 422),
     openapi_extra=body_of(MembersBody),
 )
 async def put_members(
     name: str, request: Request, services: Given, caller: Ruler, if_match: IfMatch = None
 ) -> Response:
-    members = parse_members(await read_mapping(request, services.max_body_bytes)).to_dict()
+    members = parse_members(await services.bodies.mapping(request, caller.user)).to_dict()
     try:
         expected = _expected(caller, name, if_match)
         record = await services.store.queues.set_members(name, members, expected, by=caller.user)

@@ -3,9 +3,8 @@
 from fastapi import Request
 from starlette.responses import Response
 
-from api.answers import answer, body_of, documented
+from api.answers import BODY, answer, body_of, documented
 from api.auth import User, guarded
-from api.documents import read_mapping
 from api.permits import Place, may_caller_use, may_somebody_use
 from api.problems import Problem
 from api.schemas import AccessAnswer, AccessQuestion
@@ -21,11 +20,11 @@ router = guarded("/apis/v1/access-reviews", "queues")
 @router.post(
     "",
     summary="May you (or, for its managers, somebody else) use a queue?",
-    responses=documented({200: AccessAnswer}, 400, 403, 404, 413, 422),
+    responses=documented({200: AccessAnswer}, 400, 403, 404, *BODY, 422),
     openapi_extra=body_of(AccessQuestion),
 )
 async def review(request: Request, services: Given, caller: User) -> Response:
-    body = await read_mapping(request, services.max_body_bytes)
+    body = await services.bodies.mapping(request, caller.user)
     _check(body)
     name, user, space = body["queue"], body.get("user") or caller.user, body.get("namespace")
     other = user != caller.user or body.get("groups") is not None

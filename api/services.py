@@ -6,6 +6,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from api.bodies import Bodies
 from api.leader import Leader
 from api.namespaces import Namespaces
 from t9ksched.kube.port import ClusterPort
@@ -20,6 +21,11 @@ class Services:
     kube: ClusterPort
     leader: Leader
     max_body_bytes: int = 4 * 1024 * 1024
+
+    @cached_property
+    def bodies(self) -> Bodies:
+        """Reads the bodies of requests."""
+        return Bodies(self.max_body_bytes)
 
     @cached_property
     def namespaces(self) -> Namespaces:

@@ -10,9 +10,8 @@ from typing import Literal
 from fastapi import Request
 from starlette.responses import Response
 
-from api.answers import answer, body_of, documented
+from api.answers import BODY, answer, body_of, documented
 from api.auth import Admin, User, guarded
-from api.documents import read_mapping
 from api.durations import lasting
 from api.problems import Problem
 from api.queueshapes import stop_shape, stops_now
@@ -35,11 +34,11 @@ async def list_now(caller: User) -> Response:
 @admin.put(
     "/{what}",
     summary="Stop starting jobs, or stop evicting them",
-    responses=documented({200: StopShape}, 400, 403, 413, 422),
+    responses=documented({200: StopShape}, 400, 403, *BODY, 422),
     openapi_extra=body_of(StopBody),
 )
 async def stop(what: What, request: Request, services: Given, caller: Admin) -> Response:
-    body = await read_mapping(request, services.max_body_bytes)
+    body = await services.bodies.mapping(request, caller.user)
     known = StopBody.model_fields
     faults = [FieldError(key, f"is unknown: the fields are {', '.join(known)}") for key in body if key not in known]
     now = datetime.now(UTC)

@@ -7,9 +7,8 @@ from typing import Any
 from fastapi import Request
 from starlette.responses import Response
 
-from api.answers import Json, answer, at, body_of, documented
+from api.answers import BODY, Json, answer, at, body_of, documented
 from api.auth import Admin, guarded
-from api.documents import read_mapping
 from api.durations import lasting
 from api.problems import Problem
 from api.schemas import NewToken, TokenBody, Tokens
@@ -27,11 +26,11 @@ _USER = re.compile(r"[\w.@:+-]{1,253}")
     "",
     status_code=201,
     summary="Make a token",
-    responses=documented({201: NewToken}, 400, 403, 409, 413, 422),
+    responses=documented({201: NewToken}, 400, 403, 409, *BODY, 422),
     openapi_extra=body_of(TokenBody),
 )
 async def create(request: Request, services: Given, caller: Admin) -> Response:
-    body = await read_mapping(request, services.max_body_bytes)
+    body = await services.bodies.mapping(request, caller.user)
     name, role = body.get("name"), body.get("role", USER)
     user = body.get("user") or name
     known = TokenBody.model_fields

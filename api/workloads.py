@@ -14,11 +14,10 @@ from fastapi import Query, Request
 from starlette.responses import Response
 
 from api.advice import about_jobs
-from api.answers import Json, answer, at, body_of, documented
+from api.answers import BODY, Json, answer, at, body_of, documented
 from api.auth import Actor, Caller, User, guarded
 from api.cancelling import delete_job, not_cancelled, until_noticed
 from api.creation import create, left_of, try_out, undone
-from api.documents import parse, read_body
 from api.hiding import Others, name_others
 from api.judging import judge, usable_names
 from api.kinds import ACCEPTED, addressed, owner_of
@@ -57,7 +56,7 @@ _Object = dict[str, Any]
     summary="Submit one or several objects: all are created, or none",
     description="The body is a Kubernetes object in JSON or YAML, several YAML documents, or a List."
     " With `dryRun` everything is checked and nothing is created; the answer is the same.\n\n" + REPEATING,
-    responses=documented({201: Submitted, 200: Submitted}, 400, 403, 404, 409, 413, 422, 503),
+    responses=documented({201: Submitted, 200: Submitted}, 400, 403, 404, 409, *BODY, 422, 503),
     openapi_extra=body_of(Shape, "application/yaml", "application/json"),
 )
 async def submit(
@@ -76,9 +75,9 @@ async def submit(
     _key: Key = None,
 ) -> Response:
     key = checked(request)
-    body = await read_body(request, services.max_body_bytes)
     wish = Wish(namespace, queue, priority, limit_text(time_limit))
-    items = prepare(parse(body, request.headers.get("content-type", "")), wish)
+    body, documents = await services.bodies.documents(request, caller.user)
+    items = prepare(documents, wish)
     if dry_run:
         await judge(services, caller, items)
         warnings = await about_jobs(services, caller, items)

@@ -13,7 +13,6 @@ import socket
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
 from aiohttp import web
 
 from t9ksched import packaged
@@ -30,10 +29,10 @@ from t9ksched.devcluster.options import WriteOptions
 from t9ksched.devcluster.storage import Storage
 from t9ksched.devcluster.tokens import AccountTokens
 from t9ksched.model.names import SYSTEM_NAMESPACE
+from t9ksched.model.text import read_all
 
 Object = dict[str, Any]
 _HOST: Final = "127.0.0.1"
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TOKEN_FILE: Final = "cluster.token"
 _NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease", SYSTEM_NAMESPACE)
 
@@ -221,7 +220,7 @@ def install(api: Api, nodes: list[Object]) -> None:
     for name in _NAMESPACES:
         _ensure(api, namespaces, {"metadata": {"name": name}})
     for file in sorted(packaged.folder("crds").glob("*.yaml")):
-        for crd in yaml.load_all(file.read_bytes(), Loader=_Loader):
+        for crd in read_all(file.read_bytes()):
             if crd:
                 _ensure(api, DEFINITIONS, crd, update=True)
     kind = api.kind("", "v1", "nodes")

@@ -11,7 +11,7 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-import yaml
+import msgspec
 from aiohttp import web
 
 from t9ksched.devcluster import binding, eviction, media, options, render, scale
@@ -30,6 +30,7 @@ from t9ksched.devcluster.status import Cause, PlainNotFound, StatusError, intern
 from t9ksched.devcluster.storage import Entry
 from t9ksched.devcluster.tokens import ACCOUNT, ACCOUNTS, AccountTokens
 from t9ksched.devcluster.watch import Event, Watcher
+from t9ksched.model.text import write
 
 Object = dict[str, Any]
 _log = logging.getLogger(__name__)
@@ -431,7 +432,7 @@ def _json(body: Object, status: int = 200) -> web.Response:
 
 def _body(raw: bytes, status: int, form: Form) -> web.Response:
     if form.yaml:
-        text = yaml.safe_dump(yaml.safe_load(raw), sort_keys=False).encode()
+        text = write(msgspec.json.decode(raw)).encode()
         return web.Response(status=status, body=text, headers={"Content-Type": "application/yaml"})
     return web.Response(status=status, body=raw, headers={"Content-Type": "application/json"})
 

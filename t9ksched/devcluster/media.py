@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
-import yaml
 
 from t9ksched.devcluster import protobuf
 from t9ksched.devcluster.status import StatusError, bad_request
+from t9ksched.model.text import read
 
 Object = dict[str, Any]
 JSON: Final = "application/json"
@@ -97,19 +97,9 @@ def _parse(raw: bytes, media: str, prefix: str) -> Any:
     try:
         if media == JSON:
             return _decode(raw)
-        return json.loads(json.dumps(yaml.load(raw, Loader=_Loader)))
-    except (msgspec.DecodeError, ValueError, TypeError, yaml.YAMLError) as error:
+        return read(raw, repeated=True)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise bad_request(f"{prefix}{error}") from None
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML as Kubernetes reads it: times stay text."""
-
-
-_Loader.yaml_implicit_resolvers = {
-    letter: [(tag, pattern) for tag, pattern in rules if tag != "tag:yaml.org,2002:timestamp"]
-    for letter, rules in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
 
 
 def _repeated(raw: bytes) -> str:
@@ -143,9 +133,9 @@ def read_patch(raw: bytes, content_type: str | None) -> tuple[str, Any]:
         raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
     try:
         if media.endswith("yaml"):
-            return media, json.loads(json.dumps(yaml.load(raw, Loader=_Loader)))
+            return media, read(raw, repeated=True)
         return media, _decode(raw)
-    except (msgspec.DecodeError, ValueError, TypeError, yaml.YAMLError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise bad_request(f"error decoding patch: {error}") from None
 
 

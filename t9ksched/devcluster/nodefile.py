@@ -9,13 +9,12 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-import yaml
-
 from t9ksched.model.errors import FieldError, Invalid, child
 from t9ksched.model.labels import key_fault, value_fault
 from t9ksched.model.names import CARD_MODE_ANNOTATION, HONOURS_INDEX, PLUGIN_CHOOSES
 from t9ksched.model.quantity import QuantityError, is_extended, parse
 from t9ksched.model.taints import EFFECTS
+from t9ksched.model.text import YamlFault, read
 
 Object = dict[str, Any]
 
@@ -38,13 +37,9 @@ def parse_nodes(text: str) -> list[Object]:
         Invalid: the text is no YAML (the message has the line), or naming every faulty field.
     """
     try:
-        document = yaml.safe_load(text)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "this text"
-        raise Invalid.at("", f"not YAML: {error.problem or 'cannot be read'} ({where})") from None
-    except yaml.YAMLError as error:
-        raise Invalid.at("", f"not YAML: {error}") from None
+        document = read(text)
+    except YamlFault as fault:
+        raise Invalid.at(fault.path, f"not YAML: {fault}") from None
     if not isinstance(document, Mapping):
         raise Invalid.at("", "a nodes file is a mapping with one list under 'nodes:'")
     return nodes_from(document)

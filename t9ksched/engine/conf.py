@@ -14,6 +14,7 @@ from t9ksched.engine.plugins import HOOKS, Factory, GangOrder, NodeScore, Plugin
 from t9ksched.engine.policy import CARDLESS_WEIGHT, Binpack, Policy, Preemption, Strategy
 from t9ksched.model.duration import parse_duration
 from t9ksched.model.errors import FieldError, Invalid, child
+from t9ksched.model.text import Limits, YamlFault, compose
 
 ACTIONS: Final = ("allocate", "preempt")
 PLUGINS: Final = ("basic", "predicates", "affinity", "resource", "binpack", "cardless")
@@ -22,6 +23,7 @@ QUEUE_ORDER: Final = ("basic", "resource")
 _STRATEGIES: Final = ("MostAllocated", "LeastAllocated")
 _WEIGHT: Final = "resources."
 _MOST: Final = 10
+_LIMITS: Final = Limits(depth=16, values=10_000, scalar=1000)
 _MOST_TOGETHER: Final = 40
 """Of the weights of all plugins that score nodes: scores stay inside 64 bits."""
 
@@ -33,12 +35,9 @@ def parse_conf(text: str, more_plugins: Mapping[str, Factory] | None = None) -> 
         Invalid: every fault, its path beginning with `line N`.
     """
     try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"line {mark.line + 1}" if mark else "line 1"
-        problem = getattr(error, "problem", None) or str(error)
-        raise Invalid.at(where, f"is no YAML: {problem}") from error
+        root = compose(text, _LIMITS)
+    except YamlFault as fault:
+        raise Invalid.at(f"line {fault.line or 1}", f"is no YAML: {fault.problem}") from None
     if root is None:
         raise Invalid.at("line 1", "the document is empty: it needs actions and tiers")
     return _Reader(more_plugins or {}).policy(root)

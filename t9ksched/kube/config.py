@@ -16,13 +16,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import yaml
 from kubernetes.aio.client import Configuration
 from kubernetes.aio.config import KUBE_CONFIG_DEFAULT_LOCATION, ConfigException, load_incluster_config, load_kube_config
 from kubernetes.aio.config.kube_config import ENV_KUBECONFIG_PATH_SEPARATOR
 
 from t9ksched.kube.client import Client
 from t9ksched.kube.credentials import Access, Credentials
+from t9ksched.model.text import YamlFault, read
 
 _FILE_FRESH = 60.0
 """Seconds before tokens and certificates in files are read again; they are renewed long before their end."""
@@ -206,13 +206,11 @@ def _existing(paths: str) -> list[Path]:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as failure:
+        document = read(path.read_bytes(), repeated=True)
+    except OSError as failure:
         raise ConfigError(str(path), "", f"cannot be read: {failure}") from None
-    except yaml.YAMLError as failure:
-        mark = getattr(failure, "problem_mark", None)
-        line = f"line {mark.line + 1}" if mark is not None else ""
-        raise ConfigError(str(path), line, "is not YAML") from None
+    except YamlFault as fault:
+        raise ConfigError(str(path), f"line {fault.line}" if fault.line else "", "is not YAML") from None
     if not isinstance(document, dict):
         raise ConfigError(str(path), "", "is not a kubeconfig: a mapping with clusters, contexts and users is expected")
     return document

@@ -16,13 +16,12 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from t9ksched import __version__
 from t9ksched.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound
 from t9ksched.kube.port import ClusterPort, Object
 from t9ksched.kube.resources import CRDS, NAMESPACES, PODGROUPS, QUEUES
 from t9ksched.model.names import SYSTEM_NAMESPACE
+from t9ksched.model.text import read_all
 
 VERSION_LABEL = "app.kubernetes.io/version"
 REVISION_ANNOTATION = "t9ksched.tensorstack.dev/revision"
@@ -40,7 +39,7 @@ def read(folder: Path) -> list[Object]:
     """
     definitions: list[Object] = []
     for path in sorted(folder.glob("*.yaml")):
-        for document in yaml.safe_load_all(path.read_text(encoding="utf-8")):
+        for document in read_all(path.read_bytes()):
             if isinstance(document, dict) and document.get("kind") == CRDS.kind:
                 labels = document["metadata"].setdefault("labels", {})
                 labels.setdefault(VERSION_LABEL, __version__)

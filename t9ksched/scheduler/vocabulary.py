@@ -8,13 +8,13 @@ from collections import Counter, defaultdict
 from typing import Any, Final
 
 import structlog
-import yaml
 
 from t9ksched.admission.oddities import Vocabulary
 from t9ksched.kube.errors import ApiError
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.resources import CONFIGMAPS
 from t9ksched.model.names import SYSTEM_NAMESPACE
+from t9ksched.model.text import YamlFault, read
 from t9ksched.model.volumes import counts_volumes
 from t9ksched.scheduler.state import ClusterState
 
@@ -66,8 +66,8 @@ class Names:
             selector = f"metadata.name={SHAPES}"
             found = (await self._client.list(CONFIGMAPS, SYSTEM_NAMESPACE, field_selector=selector)).items
             texts = [(item.get("data") or {}).get("config.yaml") or "" for item in found]
-            return tuple(name for text in texts for name in _names(yaml.safe_load(text)))
-        except (ApiError, yaml.YAMLError) as error:
+            return tuple(name for text in texts for name in _names(read(text)))
+        except (ApiError, YamlFault) as error:
             log.info("the resource shape profiles cannot be read", error=str(error))
             return None
 

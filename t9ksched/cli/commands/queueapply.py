@@ -111,11 +111,11 @@ def differences(wanted: dict[str, Json], there: dict[str, Json], prune: bool) ->
 
 
 def _documents(file: Path, faults: list[str]) -> Iterator[tuple[str, Any]]:
-    import yaml
+    from t9ksched.model.text import YamlFault, read_all
 
     try:
-        documents = [one for one in yaml.safe_load_all(file.read_text()) if one is not None]
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        documents = [one for one in read_all(file.read_text()) if one is not None]
+    except (OSError, UnicodeDecodeError, YamlFault) as error:
         faults.append(f"{file}: cannot be read: {' '.join(str(error).split())}")
         return
     documents = [one for document in documents for one in _queues_of(document)]
@@ -159,10 +159,10 @@ def _canonical(raw: Any, where: str, faults: list[str]) -> Json | None:
 
 
 def _show(change: Change, out: Console) -> None:
-    import yaml
+    from t9ksched.model.text import write
 
     def lines(side: Json | None) -> list[str]:
-        return [] if side is None else yaml.safe_dump(side, sort_keys=True).splitlines()
+        return [] if side is None else write(side, sort_keys=True).splitlines()
 
     out.print(Text(f"{change.verb} queue {change.name}", style="bold"))
     before = None if change.before is None else _shown(change.before)

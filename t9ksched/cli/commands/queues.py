@@ -69,9 +69,9 @@ def get(
     if output is Output.json:
         print_json(queue)
         return
-    import yaml
+    from t9ksched.model.text import write
 
-    console().print(yaml.safe_dump(queue, sort_keys=False).rstrip(), soft_wrap=True, markup=False)
+    console().print(write(queue).rstrip(), soft_wrap=True, markup=False)
 
 
 @app.command("create")
@@ -202,12 +202,12 @@ def _read(file: Path) -> dict[str, Any]:
     """A queue from a file: `{name, labels, spec}`, or a Queue object as Kubernetes writes it."""
     import sys
 
-    import yaml
+    from t9ksched.model.text import YamlFault, read
 
     try:
         content = sys.stdin.read() if str(file) == "-" else file.read_text()
-        value = yaml.safe_load(content)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        value = read(content)
+    except (OSError, UnicodeDecodeError, YamlFault) as error:
         raise Failure(f"{file} cannot be read: {' '.join(str(error).split())}") from error
     if not isinstance(value, dict):
         raise Failure(f"{file} holds no queue.", remedy="Write {name: …, spec: {priority: …, quota: {requests: …}}}.")
@@ -255,7 +255,7 @@ def _in_editor(current: dict[str, Any], name: str) -> dict[str, Any]:
     """`current` after the user changed it in his editor."""
     import sys
 
-    import yaml
+    from t9ksched.model.text import write
 
     if not sys.stdin.isatty():
         raise Failure(
@@ -264,7 +264,7 @@ def _in_editor(current: dict[str, Any], name: str) -> dict[str, Any]:
     editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
     with tempfile.TemporaryDirectory(prefix="t9ksched-") as folder:
         draft = Path(folder) / f"{name}.yaml"
-        draft.write_text(yaml.safe_dump(current, sort_keys=False))
+        draft.write_text(write(current))
         try:
             subprocess.run([*editor, str(draft)], check=True)
         except (OSError, subprocess.CalledProcessError) as error:

@@ -48,6 +48,7 @@ def events(text: str | bytes) -> Iterator[yaml.Event]:
     Raises:
         YamlFault: it is not YAML.
     """
+    decoded = ""
     try:
         decoded = text.decode("utf-8-sig") if isinstance(text, bytes) else text.removeprefix("\ufeff")
         for event in yaml.parse(decoded, Loader=LOADER):
@@ -61,7 +62,8 @@ def events(text: str | bytes) -> Iterator[yaml.Event]:
     except yaml.MarkedYAMLError as error:
         place = error.problem_mark or error.context_mark
         line, column = (place.line + 1, place.column + 1) if place else (0, 0)
-        raise YamlFault(str(error.problem or error.context), line, column) from None
+        last = decoded.rstrip().count("\n") + 1  # the end of the text is no line of it
+        raise YamlFault(str(error.problem or error.context), min(line, last), column) from None
     except yaml.YAMLError as error:
         raise YamlFault(" ".join(str(error).split())) from None
 
@@ -120,7 +122,7 @@ class _Builder:
         elif isinstance(event, yaml.DocumentEndEvent):
             self._anchors.clear()
 
-    def _begin(self, value: dict[str, Any] | list[Any], event: yaml.Event) -> None:
+    def _begin(self, value: dict[str, Any] | list[Any], event: yaml.NodeEvent) -> None:
         if self._awaits_key():
             raise self._fault("has a mapping or list as a key", event)
         before = self._count
@@ -151,7 +153,7 @@ class _Builder:
         self._put(_Anchored(value, 1, 0), event)
 
     def _alias(self, event: yaml.AliasEvent) -> None:
-        found = self._anchors.get(event.anchor)
+        found = self._anchors.get(event.anchor or "")
         if found is None:
             raise self._fault(f"repeats *{event.anchor}, which is not there before", event)
         if self._awaits_key():

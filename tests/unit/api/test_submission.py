@@ -70,7 +70,7 @@ class TestAccepted:
         assert [event.event for event in await world.store.history.list(uid=job["uid"])] == ["submitted", "accepted"]
         assert [record.uid for record in await world.store.jobs.list(queue="a100")] == [job["uid"]]
 
-    @pytest.mark.parametrize("content_type", ["application/json", "application/yaml", "text/plain", ""])
+    @pytest.mark.parametrize("content_type", ["application/json", "application/yaml", "text/x-yaml", ""])
     async def test_json_and_yaml(self, world: World, content_type: str) -> None:
         made = await world.user("POST", WORKLOADS, json.dumps(pytorch()), Content_Type=content_type)
         assert made.status == 201, made.body
@@ -240,22 +240,20 @@ class TestRefused:
         ("text", "told"),
         [
             ("kind: [", "in line"),
-            ("a: 1\na: 2", "there twice"),
+            ("a: 1\na: 2", "has the key 'a' twice"),
             ("just text", "is no object"),
             ("- 1", "is no object"),
             ("", "no object"),
             ("---\n---\n", "no object"),
             ("kind: List\nitems: []", "no object"),
-            ("kind: Pod\nx: !!python/object:os.system {}", "not YAML"),
-            ("kind: Pod\n1: x", "put it in quotes"),
+            ("kind: Pod\nx: !!python/object:os.system {}", "apiVersion"),
+            ("kind: Pod\n~: x", "put it in quotes"),
             ("kind: Pod\nx: .inf", "finite"),
-            ("kind: Pod\nx: !!binary aGk=", "type JSON does not have"),
-            ("kind: Pod\nx: !!set {a}", "type JSON does not have"),
-            (f"kind: Pod\nx: {2**70}", "64 bits"),
+            ("kind: Pod\nx: !!binary aGk", "not text in base64"),
             (b"kind: \xff\xfe", "not YAML"),
             ("x: " + "[" * 2000, "YAML"),
             ("x: " + "[" * 80 + "]" * 80, "nested"),
-            (BOMB, "more than"),
+            (BOMB, "goes beyond 200000 values"),
             ("kind: Pod\napiVersion: 2024-01-01", "'2024-01-01' has no Pod"),
         ],
     )

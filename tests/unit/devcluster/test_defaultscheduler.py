@@ -103,7 +103,7 @@ async def test_what_waits_goes_on_when_room_appears_and_the_condition_follows() 
 
 @on_virtual_time
 async def test_a_cordoned_node_takes_nothing_until_it_is_open() -> None:
-    async with world("nodes: [{name: n, allocatable: {cpu: 8, memory: 1Gi}}]") as w:
+    async with world("nodes: [{name: 'n', allocatable: {cpu: 8, memory: 1Gi}}]") as w:
         await w.port.patch(NODES, "n", None, {"spec": {"unschedulable": True}})
         await w.run(pod("a", scheduler=DEFAULT))
         assert await where(w, "a") == ""
@@ -114,7 +114,7 @@ async def test_a_cordoned_node_takes_nothing_until_it_is_open() -> None:
 
 @on_virtual_time
 async def test_host_ports() -> None:
-    async with world("nodes: [{name: n, allocatable: {cpu: 8, memory: 1Gi}}]") as w:
+    async with world("nodes: [{name: 'n', allocatable: {cpu: 8, memory: 1Gi}}]") as w:
         web = [{**container(), "ports": [{"containerPort": 80, "hostPort": 80}]}]
         await w.run(pod("a", scheduler=DEFAULT, containers=web))
         await w.run(pod("b", scheduler=DEFAULT, containers=web))

@@ -173,7 +173,7 @@ def test_what_does_not_fit_is_refused(first: dict, second: dict, reason: str) ->
 
 @on_virtual_time
 async def test_the_number_of_pods_is_limited() -> None:
-    async with world("nodes: [{name: n, allocatable: {cpu: 8, memory: 1Gi, pods: 1}}]") as w:
+    async with world("nodes: [{name: 'n', allocatable: {cpu: 8, memory: 1Gi, pods: 1}}]") as w:
         await w.run(pod("a"), "n")
         await w.run(pod("b"), "n")
         assert (await w.get("b"))["status"]["reason"] == "OutOfpods"

@@ -16,7 +16,7 @@ Object = dict[str, Any]
 
 def node(mode: str = "honours-index") -> Object:
     (made,) = parse_nodes(
-        f"nodes: [{{name: n, cardMode: {mode}, allocatable: {{cpu: 8, memory: 32Gi, pods: 6, nvidia.com/gpu: 4}}}}]"
+        f"nodes: [{{name: 'n', cardMode: {mode}, allocatable: {{cpu: 8, memory: 32Gi, pods: 6, nvidia.com/gpu: 4}}}}]"
     )
     return made
 

@@ -87,7 +87,7 @@ async def test_deleting_a_deployment_takes_everything_along() -> None:
 
 @on_virtual_time
 async def test_a_stateful_set_makes_its_pods_in_order() -> None:
-    async with world("nodes: [{name: n, allocatable: {cpu: 8, memory: 1Gi, pods: 2}}]") as w:
+    async with world("nodes: [{name: 'n', allocatable: {cpu: 8, memory: 1Gi, pods: 2}}]") as w:
         await w.create(STATEFULSETS, workload(STATEFULSETS, 4, serviceName="w"))
         await asyncio.sleep(2)
         assert [obj["metadata"]["name"] for obj in await w.pods()] == ["w-0", "w-1", "w-2"], "w-2 is not ready: no w-3"
