@@ -1,19 +1,30 @@
 """Durations in bodies: how long a token or a stop lasts."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 
 from t9ksched.model.duration import parse_duration
 from t9ksched.model.errors import FieldError
 
+NEVER: Final = "never"
+"""What is written for no end: nothing else means it, so that no slip makes something last for ever."""
 
-def lasting(value: object, path: str, now: datetime, faults: list[FieldError]) -> datetime | None:
-    """When something that lasts so long from now ends; None for no end. Faults are added to the list."""
+
+def lasting(value: object, path: str, now: datetime, default: timedelta, faults: list[FieldError]) -> datetime | None:
+    """When something that lasts so long from now ends, `default` where nothing is said; None for `never`.
+
+    Faults are added to the list.
+    """
     if value is None:
+        return now + default
+    if value == NEVER:
         return None
     try:
-        length = parse_duration(str(value))
-        return None if length is None else now + length
+        length = parse_duration(value) if isinstance(value, str) else None
+        if length is not None:
+            return now + length
+        text = f"{value!r} is no length of time: write one such as 12h or 30d, or {NEVER}"
     except (ValueError, OverflowError) as error:
         text = "is longer than the calendar" if isinstance(error, OverflowError) else str(error)
-        faults.append(FieldError(path, text))
-        return None
+    faults.append(FieldError(path, text))
+    return None

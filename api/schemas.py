@@ -245,7 +245,7 @@ class StopShape(Shape):
 
 
 class StopBody(BaseModel):
-    """How long, such as `1h` (absent: until it is resumed), and why."""
+    """How long, such as `1h` or `never` (absent: 24 hours), and why."""
 
     duration: str | None = None
     why: str = ""
@@ -400,7 +400,7 @@ class TokenBody(BaseModel):
     """A token to be made: its name, whom it speaks for (default: the name) with which groups, what it may do.
 
     `queues` are those a manager rules; for users and viewers the only ones it is good for. `duration`, such as `30d`,
-    is how long it lasts; absent: until it is revoked.
+    is how long it lasts, `never` until it is revoked; absent: 90 days.
     """
 
     name: str

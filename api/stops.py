@@ -1,11 +1,11 @@
 """`/apis/v1/stops`: what the scheduler does not do for now. Anybody sees it, administrators decide it.
 
 `scheduling` stopped: no new pod is bound. `preemption` stopped: nothing is evicted for something else. What runs goes
-on either way, and a stop with a time ends by itself.
+on either way. A stop ends by itself after its time, a day if none is named, unless it says `never`.
 """
 
-from datetime import UTC, datetime
-from typing import Literal
+from datetime import UTC, datetime, timedelta
+from typing import Final, Literal
 
 from fastapi import Request
 from starlette.responses import Response
@@ -23,6 +23,8 @@ from t9ksched.store.controls import Stop
 users = guarded("/apis/v1/stops", "stops")
 admin = guarded("/apis/v1/admin/stops", "stops")
 
+LASTS: Final = timedelta(hours=24)
+"""How long a stop lasts that says nothing of it."""
 What = Literal["scheduling", "preemption"]
 
 
@@ -42,7 +44,7 @@ async def stop(what: What, request: Request, services: Given, caller: Admin) -> 
     known = StopBody.model_fields
     faults = [FieldError(key, f"is unknown: the fields are {', '.join(known)}") for key in body if key not in known]
     now = datetime.now(UTC)
-    until = lasting(body.get("duration"), "duration", now, faults)
+    until = lasting(body.get("duration"), "duration", now, LASTS, faults)
     why = body.get("why") or ""
     if not isinstance(why, str) or len(why) > 1000:
         faults.append(FieldError("why", "must be a text of at most 1000 characters"))

@@ -191,6 +191,9 @@ def _item(prefix: str, document: Any, wish: Wish) -> Item:
     if meta.get("ownerReferences"):
         raise Invalid.at("metadata.ownerReferences", "is set by controllers: leave it out")
     _check_namespace(workload.namespace, prefix)
+    if named := [template for template in workload.templates if template.spec.get("nodeName")]:
+        text = "is set by the scheduler: leave it out, and name nodes by nodeSelector or affinity"
+        raise Invalid([FieldError(f"{template.path}.nodeName", text) for template in named])
     written = f"{prefix}{queue_path(kind_row)}"
     path = "queue" if wish.queue is not None else written
     priority_path = "priority" if wish.priority is not None else f"{written.removesuffix('queue')}priority"

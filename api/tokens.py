@@ -1,8 +1,8 @@
 """`/apis/v1/admin/tokens`: API tokens. The secret is in the answer to the creation, and nowhere else."""
 
 import re
-from datetime import UTC, datetime
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
 
 from fastapi import Request
 from starlette.responses import Response
@@ -18,6 +18,8 @@ from t9ksched.store.tokens import ADMIN, MANAGER, ROLES, USER, LastAdmin, TokenR
 
 router = guarded("/apis/v1/admin/tokens", "tokens")
 
+LASTS: Final = timedelta(days=90)
+"""How long a token lasts that says nothing of it."""
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
 _USER = re.compile(r"[\w.@:+-]{1,253}")
 
@@ -48,7 +50,7 @@ async def create(request: Request, services: Given, caller: Admin) -> Response:
         faults.append(FieldError("queues", "is missing: name the queues that this manager rules"))
     if role == ADMIN and queues:
         faults.append(FieldError("queues", "cannot limit an administrator: use the role manager"))
-    expires_at = lasting(body.get("duration"), "duration", datetime.now(UTC), faults)
+    expires_at = lasting(body.get("duration"), "duration", datetime.now(UTC), LASTS, faults)
     if faults:
         raise Invalid(faults)
     token = await services.store.tokens.create(

@@ -6,6 +6,8 @@ from typing import Final
 
 DURATION_PATTERN: Final = r"^(0|(([0-9]+)y)?(([0-9]+)w)?(([0-9]+)d)?(([0-9]+)h)?(([0-9]+)m)?(([0-9]+)s)?(([0-9]+)ms)?)$"
 _FIELDS: Final = re.compile(r"(\d+)(ms|[ywdhms])")
+_LONGEST: Final = 100
+"""Characters: whole numbers of thousands of digits take long to read."""
 _MILLISECONDS: Final = {
     "y": 365 * 86_400_000,
     "w": 7 * 86_400_000,
@@ -23,9 +25,10 @@ def parse_duration(text: str) -> timedelta | None:
     Raises:
         ValueError: the text does not follow the grammar.
     """
-    if not re.match(DURATION_PATTERN, text) or text.endswith("\n"):
+    if len(text) > _LONGEST or not re.match(DURATION_PATTERN, text) or text.endswith("\n"):
+        shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
         raise ValueError(
-            f"{text!r} is not a duration: write whole numbers with the units y w d h m s ms in this order,"
+            f"{shown!r} is not a duration: write whole numbers with the units y w d h m s ms in this order,"
             " each at most once, such as 3d12h or 2h45m"
         )
     total = sum(int(number) * _MILLISECONDS[unit] for number, unit in _FIELDS.findall(text))

@@ -19,7 +19,7 @@ def stop_scheduling(
     service: Service,
     preemption: Annotated[bool, typer.Option("--preemption", help="Stop evictions; jobs still start.")] = False,
     lasting: Annotated[
-        str | None, typer.Option("--for", metavar="DURATION", help="Such as 1h; without it, until --resume.")
+        str | None, typer.Option("--for", metavar="DURATION", help="Such as 1h, or never; a day without it.")
     ] = None,
     why: Annotated[str, typer.Option("--why", metavar="TEXT", help="What people are told.")] = "",
     resume: Annotated[bool, typer.Option("--resume", help="End the stop.")] = False,

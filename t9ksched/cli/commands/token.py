@@ -30,14 +30,15 @@ def create(
         typer.Option("--queue", metavar="QUEUE", help="What a manager rules, or the only ones it is good for."),
     ] = None,
     lasting: Annotated[
-        str | None, typer.Option("--for", metavar="DURATION", help="How long it lasts, such as 30d.")
+        str | None,
+        typer.Option("--for", metavar="DURATION", help="How long it lasts, such as 30d, or never; 90d without it."),
     ] = None,
     output: OutputOption = Output.table,
 ) -> None:
     """Make a token and print it, once."""
     body: dict[str, Any] = {"name": name, "user": user or name, "role": role or ("admin" if admin else "user")}
     scope = {"groups": group, "queues": queue, "duration": lasting}
-    body |= {key: value for key, value in scope.items() if value}
+    body |= {key: value for key, value in scope.items() if value is not None}
     made = service().call("POST", "/apis/v1/admin/tokens", body=body, options={"duration": "--for"}).body
     if output is Output.json:
         print_json(made)

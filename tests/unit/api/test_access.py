@@ -1,5 +1,7 @@
 """Who may do what: tokens, roles, and that nothing is open by mistake."""
 
+from datetime import datetime
+
 import pytest
 
 from tests.unit.api.world import Client, World
@@ -53,6 +55,10 @@ async def test_a_token_works_until_it_is_revoked(world: World) -> None:
         ({"name": "x", "groups": "ml"}, 422, "InvalidField", ["groups"]),
         ({"name": "x", "duration": "soon"}, 422, "InvalidField", ["duration"]),
         ({"name": "x", "duration": "9000y"}, 422, "InvalidField", ["duration"]),
+        *(
+            ({"name": "x", "duration": text}, 422, "InvalidField", ["duration"])
+            for text in ("0", "0s", "", "Never", " never", "1h 2m", "9" * 5000 + "d", 0, 3600, True, ["never"])
+        ),
     ],
 )
 async def test_faulty_tokens(
@@ -62,6 +68,14 @@ async def test_faulty_tokens(
     assert (refused.status, refused.body["code"]) == (status, code)
     if paths:
         assert refused.paths == paths
+
+
+async def test_a_token_ends_unless_it_says_never(world: World) -> None:
+    made = await world.admin("POST", "/apis/v1/admin/tokens", {"name": "usual"})
+    days = datetime.fromisoformat(made.body["expiresAt"]) - datetime.fromisoformat(made.body["createdAt"])
+    assert 89 <= days.total_seconds() / 86_400 <= 91
+    made = await world.admin("POST", "/apis/v1/admin/tokens", {"name": "lasting", "duration": "never"})
+    assert made.body["expiresAt"] is None
 
 
 async def test_a_token_that_ends(world: World) -> None:

@@ -129,6 +129,15 @@ async def test_stops_are_shown_everywhere_and_end(world: World) -> None:
     await world.admin("PUT", f"{STOPS}/preemption", {"duration": "1ms"})
     assert (await world.user("GET", "/apis/v1/stops")).body["items"] == []
     assert (await world.admin("PUT", f"{STOPS}/everything", {})).status == 422
+    usual = await world.admin("PUT", f"{STOPS}/preemption", {})
+    lasts = datetime.fromisoformat(usual.body["until"]) - datetime.fromisoformat(usual.body["at"])
+    assert lasts.total_seconds() == pytest.approx(86_400, abs=2)
+    endless = await world.admin("PUT", f"{STOPS}/preemption", {"duration": "never"})
+    assert endless.body["until"] is None
+    await world.admin("DELETE", f"{STOPS}/preemption")
+    for text in ("0", "0s", "", 0):
+        refused = await world.admin("PUT", f"{STOPS}/scheduling", {"duration": text})
+        assert (refused.status, refused.paths) == (422, ["duration"])
     refused = await world.admin("PUT", f"{STOPS}/scheduling", {"duration": "soon", "way": 1})
     assert sorted(refused.paths) == ["duration", "way"]
 

@@ -229,6 +229,18 @@ class TestRefused:
         assert path is None or path in refused.paths
         await nothing_is_left(world)
 
+    @pytest.mark.parametrize("ours", [True, False])
+    async def test_nobody_names_the_node(self, world: World, ours: bool) -> None:
+        """What is bound already asks no scheduler: it would run outside quota, and while scheduling is stopped."""
+        job = pytorch()
+        job["spec"]["replicaSpecs"][0]["template"]["spec"]["nodeName"] = "a"
+        alone = pod("p", queue="a40", ours=ours)
+        alone["spec"]["nodeName"] = "a"
+        refused = await world.user("POST", WORKLOADS, documents(job, alone))
+        assert (refused.status, refused.body["code"]) == (422, "InvalidField")
+        assert refused.paths == ["[0].spec.replicaSpecs[0].template.spec.nodeName", "[1].spec.nodeName"]
+        await nothing_is_left(world)
+
     async def test_a_pod_has_no_priority(self, world: World) -> None:
         refused = await world.user("POST", f"{WORKLOADS}?queue=a40&priority=3", pod("p"))
         assert (refused.body["code"], refused.paths) == ("InvalidField", ["priority"])
