@@ -90,7 +90,7 @@ async def authenticate(
         raise _unauthenticated("this address needs a token", "")
     secret = credentials.credentials
     record = None
-    if 0 < len(secret) <= _MAX_TOKEN:
+    if 0 < len(secret) <= _MAX_TOKEN and secret.isascii():
         decided = await services.store.mirror.now()
         record = await services.store.tokens.used(decided.tokens.get(tokens.digest(secret)))
     if record is None:

@@ -5,8 +5,9 @@ made to whatever is there. 409 means that the change itself is impossible now: t
 Nothing here evicts: closing, draining and lower quotas act on what has not started.
 """
 
+import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import Header, Query, Request
 from starlette.responses import Response
@@ -31,6 +32,8 @@ from t9ksched.store.queues import Edit, QueueRecord
 
 admin = guarded("/apis/v1/admin/queues", "queues")
 users = guarded("/apis/v1/queues", "queues")
+
+_ETAG: Final = re.compile(r'"[0-9]{1,18}"')
 
 IfMatch = Annotated[str | None, Header(description='The ETag seen before, such as `"12"`; `*` for any.')]
 _WRITABLE = ("labels", "spec", "members")
@@ -288,12 +291,14 @@ def _expected(caller: Caller, name: str, if_match: str | None) -> int | None:
     if if_match is None or if_match.strip() == "*":
         return None
     tags = [tag.strip() for tag in if_match.split(",")]
-    revisions = [int(tag[1:-1]) for tag in tags if len(tag) > 2 and tag[0] == tag[-1] == '"' and tag[1:-1].isdecimal()]
+    revisions = [int(tag[1:-1]) for tag in tags if _ETAG.fullmatch(tag)]
     if len(revisions) == 1:
         return revisions[0]
     if record.revision in revisions:
         return record.revision
-    raise RevisionChanged(f"the queue {name!r} has the revision {record.revision}, none of {if_match}", record.revision)
+    raise RevisionChanged(
+        f"the queue {name!r} has the revision {record.revision}, none of {if_match[:100]}", record.revision
+    )
 
 
 async def _edit(

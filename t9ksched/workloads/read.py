@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from t9ksched.model.dns import is_label, is_subdomain
 from t9ksched.model.errors import FieldError, Invalid
 from t9ksched.model.labels import value_fault
 from t9ksched.model.names import DEFAULT_QUEUE, GROUP_LABEL, QUEUE_LABEL, SCHEDULER_NAME
@@ -51,8 +52,11 @@ def _read(root: Field) -> Workload:
     name, generated = meta["name"].text(), meta["generateName"].text()
     if not name and not (generated and kind.pod == ()):
         meta["name"].fault("is missing: give the object a name")
-    elif name and (len(name) > 253 or value_fault(name.replace(".", "-")[:63]) or name != name.lower()):
+    elif name and not is_subdomain(name):
         meta["name"].fault(f"{name!r} is not a valid name: use a-z, 0-9, - and ., letters or digits at both ends")
+    space = meta["namespace"].text()
+    if space and not is_label(space):
+        meta["namespace"].fault(f"{space!r} is not a namespace: use a-z, 0-9 and -, letters or digits at both ends")
     check_labels(meta["labels"])
     meta["annotations"].labels()
     root["spec"].mapping()
@@ -65,7 +69,7 @@ def _read(root: Field) -> Workload:
     return Workload(
         kind=kind.name,
         api_version=kind.api_version,
-        namespace=meta["namespace"].text(),
+        namespace=space,
         name=name,
         scheduler=scheduler,
         queue=queue,
