@@ -8,6 +8,7 @@ from typing import NoReturn
 import aiohttp
 import msgspec
 
+from t9ksched.kube.deep import shallow
 from t9ksched.kube.errors import ApiError, TimedOut, Unreachable, error_from_status
 from t9ksched.kube.port import ERROR, WatchEvent
 
@@ -24,22 +25,29 @@ _ANY = msgspec.json.Decoder()
 def event(what: str, line: bytes) -> WatchEvent:
     """One line of a watch; the request's error where the server reports one within the stream."""
     try:
-        found = _EVENT.decode(line)
+        found = _event(line)
         if found.type != ERROR:
             return WatchEvent(found.type, raw=bytes(found.object))
         status = msgspec.json.decode(found.object)
-    except msgspec.MsgspecError as failure:
+    except (msgspec.MsgspecError, RecursionError) as failure:
         raise Unreachable(f"{what}: an event cannot be read: {failure}", sent=True) from None
     status = status if isinstance(status, dict) else {}
     code = status.get("code")
     raise error_from_status(code if isinstance(code, int) else 500, status)
 
 
+def _event(line: bytes) -> _Event:
+    try:
+        return _EVENT.decode(line)
+    except RecursionError:
+        return _EVENT.decode(shallow(line))
+
+
 def refusal(what: str, status: int, reason: str, retry_after: str, content: bytes) -> ApiError:
     """The error of a response of 300 and above to `what`; without a Status body the beginning of its text tells."""
     try:
         body = _ANY.decode(content)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         body = None
     if not isinstance(body, dict) or body.get("kind") != "Status":
         text = content[:200].decode("utf-8", "replace").strip()

@@ -24,6 +24,7 @@ from yarl import URL
 from t9ksched import __version__
 from t9ksched.kube import answers
 from t9ksched.kube.credentials import Credentials
+from t9ksched.kube.deep import shallow
 from t9ksched.kube.errors import ApiError, Expired, TimedOut, Unreachable
 from t9ksched.kube.lane import CONNECT_SECONDS, Lane, probe
 from t9ksched.kube.lines import LineSplitter
@@ -201,7 +202,7 @@ class Client:
         while True:
             body = await self._long("GET", path, query, None, "", self._timeout)
             try:
-                answer = _LIST.decode(body)
+                answer = _page(body)
             except msgspec.MsgspecError as failure:
                 raise ApiError(200, "Malformed", f"GET {path}: the list cannot be read: {failure}") from None
             more = answer.metadata.continue_
@@ -418,11 +419,18 @@ class Client:
     def _object(self, body: bytes) -> Object:
         try:
             obj = _ANY.decode(body)
-        except msgspec.MsgspecError as failure:
-            raise ApiError(200, "Malformed", f"the answer is not JSON: {failure}") from None
+        except (msgspec.MsgspecError, RecursionError) as failure:
+            raise ApiError(200, "Malformed", f"the answer cannot be read: {failure}") from None
         if not isinstance(obj, dict):
             raise ApiError(200, "Malformed", "the answer is not an object")
         return obj
+
+
+def _page(body: bytes) -> _List:
+    try:
+        return _LIST.decode(body)
+    except RecursionError:
+        return _LIST.decode(shallow(body))
 
 
 def named(res: Resource, payload: Payload) -> Object:
