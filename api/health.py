@@ -6,6 +6,7 @@ What the scheduler may not watch, for want of a right in the cluster, is a warni
 import asyncio
 from collections.abc import Awaitable
 
+import structlog
 from fastapi import APIRouter
 from starlette.responses import Response
 
@@ -19,6 +20,7 @@ from t9ksched.kube.resources import NAMESPACES
 from t9ksched.model.errors import FieldError
 from t9ksched.store.errors import StoreError
 
+log = structlog.get_logger(__name__)
 router = APIRouter(tags=["health"])
 PATIENCE_SECONDS = 3.0
 
@@ -35,7 +37,7 @@ async def healthz() -> Response:
 )
 async def readyz(services: Given) -> Response:
     parts = {
-        "database": services.store.ping(),
+        "database": services.database.look(),
         "kubernetes": _ask(services.kube),
         "scheduler": services.leader.queues(),
     }
@@ -72,6 +74,12 @@ async def _trouble(question: Awaitable[object]) -> str:
             await question
     except TimeoutError:
         return f"no answer within {PATIENCE_SECONDS:g} s"
-    except (StoreError, ApiError, Problem) as error:
+    except StoreError as error:
+        log.warning("not ready", error=str(error))
+        return error.public
+    except ApiError as error:
+        log.warning("not ready", error=str(error))
+        return "the Kubernetes API cannot be used now"
+    except Problem as error:
         return str(error)
     return ""

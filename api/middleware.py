@@ -21,6 +21,14 @@ from api.problems import Problem
 log = structlog.get_logger("api")
 
 _QUIET = ("/healthz", "/readyz", "/metrics")
+_POLICY: Final = b"content-security-policy"
+_GUARDS: Final = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+)
+"""Headers of every answer: browsers take it for what it says it is, and show it in nobody's frame."""
+_LONGEST_PATH: Final = 300
 _MOST_THROWN_AWAY: Final = 64 * 1024 * 1024
 """Bytes; a client that sends more finds the connection reset."""
 _LONGEST_SECONDS: Final = 10.0
@@ -54,6 +62,12 @@ class _Body:
             pass
 
 
+def printable(text: str) -> str:
+    """A text that may stand in a line of the log: no control characters, and not too long."""
+    shown = "".join(sign if sign.isprintable() else f"\\x{ord(sign):02x}" for sign in text[:_LONGEST_PATH])
+    return shown if len(text) <= _LONGEST_PATH else f"{shown}…"
+
+
 class Envelope:
     """The outermost layer of the app."""
 
@@ -65,7 +79,7 @@ class Envelope:
             await self._app(scope, receive, send)
             return
         request_id, started, status = uuid.uuid4().hex[:12], time.monotonic(), 0
-        method = scope["method"]
+        method, path = scope["method"], printable(scope["path"])
         if method == "HEAD":
             scope = {**scope, "method": "GET"}
 
@@ -76,7 +90,9 @@ class Envelope:
             if message["type"] == "http.response.start":
                 await body.throw_away()
                 status = message["status"]
-                message["headers"] = [*message["headers"], (b"x-request-id", request_id.encode())]
+                message["headers"] = [*message["headers"], *_GUARDS, (b"x-request-id", request_id.encode())]
+                if not any(name == _POLICY for name, _ in message["headers"]):
+                    message["headers"].append((_POLICY, b"default-src 'none'; frame-ancestors 'none'"))
             elif method == "HEAD" and message["type"] == "http.response.body":
                 message["body"] = b""
             await send(message)
@@ -89,7 +105,7 @@ class Envelope:
                 else:
                     await self._app(scope, body.read, watched)
             except Exception:
-                log.exception("request failed", method=method, path=scope["path"])
+                log.exception("request failed", method=method, path=path)
                 if status:
                     raise  # the answer has begun; all that is left is to break the connection
                 detail = f"the service made a mistake; its log tells more under {request_id}"
@@ -97,4 +113,4 @@ class Envelope:
             finally:
                 report = log.debug if scope["path"] in _QUIET else log.info
                 took = round((time.monotonic() - started) * 1000, 1)
-                report("request", method=method, path=scope["path"], status=status, ms=took)
+                report("request", method=method, path=path, status=status, ms=took)

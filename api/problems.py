@@ -114,7 +114,8 @@ def from_store(error: store_errors.StoreError) -> Problem:
             return Problem(
                 "PreconditionFailed", str(error), headers=headers, remedy="read it again and repeat the change"
             )
-    return Problem("Unavailable", str(error), headers={"Retry-After": "2"})
+    log.warning("the database does not serve", error=str(error))
+    return Problem("Unavailable", error.public, headers={"Retry-After": "2"})
 
 
 def from_kube(error: kube_errors.ApiError, what: str, prefix: str = "") -> Problem:
@@ -157,7 +158,7 @@ def from_kube(error: kube_errors.ApiError, what: str, prefix: str = "") -> Probl
             seconds = str(round(error.retry_after or 1) or 1)
             return Problem("RateLimited", f"the cluster is busy: {error.message}", headers={"Retry-After": seconds})
     log.warning("kubernetes does not answer", what=what, error=str(error))
-    return Problem("Unavailable", f"the Kubernetes API cannot be used now ({error})", headers={"Retry-After": "2"})
+    return Problem("Unavailable", "the Kubernetes API cannot be used now", headers={"Retry-After": "2"})
 
 
 def install(app: FastAPI) -> None:

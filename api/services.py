@@ -9,6 +9,7 @@ from fastapi import Depends, Request
 from api.bodies import Bodies
 from api.leader import Leader
 from api.namespaces import Namespaces
+from api.probe import Probe
 from t9ksched.kube.port import ClusterPort
 from t9ksched.store import Store
 
@@ -26,6 +27,11 @@ class Services:
     def bodies(self) -> Bodies:
         """Reads the bodies of requests."""
         return Bodies(self.max_body_bytes)
+
+    @cached_property
+    def database(self) -> Probe:
+        """Tells whether the database can be written."""
+        return Probe(self.store)
 
     @cached_property
     def namespaces(self) -> Namespaces:

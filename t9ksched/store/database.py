@@ -87,6 +87,7 @@ class Database:
     def __init__(self, address: str) -> None:
         self.url = urls.parse(address)
         self.is_sqlite = urls.is_sqlite(self.url)
+        urls.keep_private(self.url)
         pool = {} if self.is_sqlite else {"pool_size": 10, "max_overflow": 10, "pool_timeout": 5}
         options = engine_options(self.url) | pool
         if self.is_sqlite:

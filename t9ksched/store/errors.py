@@ -5,19 +5,30 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 
 class StoreError(Exception):
-    """The database could not do what was asked; the message says why and what to do."""
+    """The database could not do what was asked; the message says why and what to do.
+
+    `public` is what people may be told who must not learn where the database is and who uses it.
+    """
+
+    public = "the database cannot be used now"
 
 
 class DatabaseUnreachable(StoreError):
     """No connection, or it was lost; trying again later may help."""
 
+    public = "the database cannot be reached now"
+
 
 class DatabaseBusy(StoreError):
     """Another process holds the database, or every connection is taken; trying again soon may help."""
 
+    public = "the database is busy"
+
 
 class SchemaMismatch(StoreError):
     """The tables are not those this program was made for."""
+
+    public = "the database is of another version than the service: run `t9ksched db upgrade`"
 
 
 class RowExists(StoreError):

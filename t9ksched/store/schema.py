@@ -113,6 +113,7 @@ def _connect(address: str) -> Iterator[Connection]:
             raise DatabaseUnreachable(
                 f"the folder {parent} of the database file does not exist: create it, or choose another file"
             )
+    urls.keep_private(url)
     engine = create_engine(urls.for_sync(url), poolclass=NullPool, **engine_options(url))
     if urls.is_sqlite(url):
         prepare_sqlite(engine)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from sqlalchemy import Connection
 
@@ -25,6 +26,9 @@ from t9ksched.store.runs import Runs
 from t9ksched.store.submissions import Submissions
 from t9ksched.store.tokens import Tokens
 from t9ksched.store.usage import Usage
+
+_WRITABLE: Final = "writable"
+"""Key in `meta` that is written to see whether anything can be."""
 
 
 class Store:
@@ -96,6 +100,14 @@ class Store:
             StoreError: there is none.
         """
         await self.database.ping()
+
+    async def check_writable(self) -> None:
+        """See that something can be written: a disk may be full, or another process hold the file.
+
+        Raises:
+            StoreError: nothing can.
+        """
+        await self.meta.set(_WRITABLE, True)
 
     async def close(self) -> None:
         """Close every connection."""

@@ -4,6 +4,8 @@ Users write `sqlite:///relative/or//absolute/path`, a plain file name, or `postg
 same address serves the asynchronous engine and the synchronous migrations.
 """
 
+import os
+from contextlib import suppress
 from pathlib import Path
 
 from sqlalchemy.engine import URL, make_url
@@ -52,6 +54,18 @@ def for_sync(url: URL) -> URL:
 def is_sqlite(url: URL) -> bool:
     """Whether the address names an SQLite file."""
     return url.get_backend_name() == "sqlite"
+
+
+def keep_private(url: URL) -> None:
+    """See that the file of an SQLite database, made here if it is missing, can be read by its owner alone."""
+    path = Path(url.database or "")
+    if not is_sqlite(url) or (url.database or "").startswith("file:"):
+        return
+    with suppress(OSError):  # whoever connects is told what is wrong with the file
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        for file in (path, *(path.with_name(f"{path.name}-{part}") for part in ("wal", "shm"))):
+            if file.exists() and file.stat().st_mode & 0o077:
+                file.chmod(0o600)
 
 
 def shown(url: URL) -> str:

@@ -1,15 +1,23 @@
 """The service itself: health, documentation without internet, errors that nobody foresaw, logs without secrets."""
 
+import asyncio
+import base64
+import hashlib
 import re
 import socket
+import sqlite3
 from collections.abc import Iterator
+from typing import cast
 
 import pytest
 import structlog
 from sqlalchemy import text
 
+from api.probe import GOOD_SECONDS, Probe
 from api.server import PortInUse, listen
 from t9ksched.kube.errors import Unreachable
+from t9ksched.store import Store
+from t9ksched.store.errors import DatabaseUnreachable
 from tests.unit.api.world import World, pytorch
 
 
@@ -47,7 +55,7 @@ async def test_an_unknown_parameter_of_a_question_is_refused(world: World, path:
 async def test_not_ready_names_what_is_down(world: World, part: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if part == "database":
         await world.store.database.close()
-        monkeypatch.setattr(world.store, "ping", _locked)
+        monkeypatch.setattr(world.store, "check_writable", _locked)
     elif part == "kubernetes":
         world.kube.faults = lambda *_: Unreachable("connection refused")
     else:
@@ -55,6 +63,70 @@ async def test_not_ready_names_what_is_down(world: World, part: str, monkeypatch
     found = await world.nobody("GET", "/readyz")
     assert (found.status, found.body["code"], found.paths) == (503, "Unavailable", [part])
     assert (await world.nobody("GET", "/healthz")).status == 200
+
+
+async def test_not_ready_while_nothing_can_be_written(world: World) -> None:
+    """And strangers do not learn where the database is."""
+    path = str(world.store.database.url.database)
+    other = sqlite3.connect(path)
+    other.execute("BEGIN IMMEDIATE")
+    try:
+        found = await world.nobody("GET", "/readyz")
+        assert (found.status, found.paths) == (503, ["database"])
+        assert path not in str(found.body)
+        assert (await world.nobody("GET", "/healthz")).status == 200
+    finally:
+        other.close()
+    assert (await world.nobody("GET", "/readyz")).status == 200
+
+
+async def test_writing_is_tried_seldom() -> None:
+    tried, now = 0, 0.0
+
+    class Writes:
+        async def check_writable(self) -> None:
+            nonlocal tried
+            tried += 1
+            await asyncio.sleep(0)
+
+    probe = Probe(cast(Store, Writes()), lambda: now)
+    await asyncio.gather(*(probe.look() for _ in range(20)))
+    assert tried == 1
+    now = GOOD_SECONDS
+    await probe.look()
+    assert tried == 2
+
+
+async def test_an_outage_tells_strangers_nothing_of_the_database(
+    logged: list[structlog.types.EventDict], world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(*_: object) -> None:
+        raise DatabaseUnreachable("the database postgresql://t9k@db.internal:5432/x cannot be reached (refused)")
+
+    monkeypatch.setattr(world.store.mirror, "now", away)
+    for client in (world.nobody, world.user):
+        headers = {"Authorization": "Bearer guess"} if client is world.nobody else {}
+        failed = await client("GET", "/apis/v1/queues", **headers)
+        assert (failed.status, failed.body["detail"]) == (503, "the database cannot be reached now")
+    assert any("db.internal" in str(line.get("error")) for line in logged)
+
+
+async def test_browsers_are_told_what_to_do_with_answers(world: World) -> None:
+    for path in ("/docs", "/openapi.json", "/apis/v1/queues", "/nothing", "/docs-assets/swagger-ui.css"):
+        headers = (await world.nobody("GET", path)).headers
+        assert (headers["X-Content-Type-Options"], headers["X-Frame-Options"]) == ("nosniff", "DENY"), path
+        assert "frame-ancestors 'none'" in headers["Content-Security-Policy"], path
+    page = await world.nobody("GET", "/docs")
+    policy = page.headers["Content-Security-Policy"]
+    (script,) = re.findall(rb"<script>(.*?)</script>", page.body, re.DOTALL)
+    assert base64.b64encode(hashlib.sha256(script).digest()).decode() in policy
+
+
+async def test_a_line_of_the_log_is_one_line(logged: list[structlog.types.EventDict], world: World) -> None:
+    await world.nobody("GET", "/a%0aevil%1b[2J%00" + "x" * 1000)
+    (line,) = [line for line in logged if line["event"] == "request"]
+    assert line["path"].startswith(r"/a\x0aevil\x1b[2J\x00xx")
+    assert len(line["path"]) < 400
 
 
 async def _locked() -> None:
