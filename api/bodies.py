@@ -16,6 +16,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from api.documents import parse
 from api.problems import Problem
+from t9ksched.model.whole import whole_number
 
 SMALL: Final = 16 * 1024
 """Bytes of a body that is parsed on the spot: about 15 ms for YAML."""
@@ -89,7 +90,8 @@ async def read_body(request: Request, limit: int) -> bytes:
         Problem: it is larger than `limit` bytes, and the rest is not read; or it does not arrive.
     """
     declared = request.headers.get("content-length", "")
-    too_large = declared.isdigit() and (len(declared) > 18 or int(declared) > limit)
+    size = whole_number(declared)
+    too_large = bool(declared) and (size is None or size > limit)
     body = bytearray()
     if not too_large:
         try:

@@ -30,6 +30,7 @@ from t9ksched.devcluster.status import (
 )
 from t9ksched.devcluster.storage import Collection, Entry, Storage, TooOld
 from t9ksched.devcluster.strategy import check_metadata
+from t9ksched.model.whole import whole_number
 
 Object = dict[str, Any]
 MERGE_PATCH: Final = "application/merge-patch+json"
@@ -197,7 +198,7 @@ class Api:
             if not kind.strategy.unconditional_update:
                 cause = bad_value("metadata.resourceVersion", 0, "must be specified for an update")
                 raise invalid(kind.plural, kind.group, name, [cause])
-        elif not version.isdigit():
+        elif whole_number(version) is None:
             raise internal(f'strconv.ParseUint: parsing "{version}": invalid syntax', "")
         elif int(version) != old.version:
             raise conflict(kind.plural, kind.group, name)

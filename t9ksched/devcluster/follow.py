@@ -16,6 +16,7 @@ from t9ksched.kube.errors import ApiError
 from t9ksched.kube.port import ClusterPort, Object, Payload, WatchEvent
 from t9ksched.kube.reflector import Reflector
 from t9ksched.kube.resources import Resource
+from t9ksched.model.whole import whole_number
 
 Listener = Callable[[str, Object | None, Object | None], None]
 """Called with the key, the object before (None when new) and the object after (None when gone)."""
@@ -38,8 +39,7 @@ def split_key(key: str) -> tuple[str | None, str]:
 
 
 def _version(obj: Object) -> int:
-    text = obj["metadata"].get("resourceVersion", "0")
-    return int(text) if text.isdigit() else 0
+    return whole_number(obj["metadata"].get("resourceVersion", "0")) or 0
 
 
 def to_object(payload: Payload) -> Object:

@@ -15,6 +15,7 @@ from t9ksched.model.names import CARD_MODE_ANNOTATION, HONOURS_INDEX, PLUGIN_CHO
 from t9ksched.model.quantity import QuantityError, is_extended, parse
 from t9ksched.model.taints import EFFECTS
 from t9ksched.model.text import YamlFault, read
+from t9ksched.model.whole import whole_number
 
 Object = dict[str, Any]
 
@@ -259,8 +260,8 @@ def _feature_labels(own: Mapping[str, str], allocatable: Mapping[str, str]) -> d
         labels["nvidia.com/gpu.memory"] = str(memory)
     if whole:
         labels["nvidia.com/gpu.count"] = str(whole)
-    elif shared and replicas.isdigit() and int(replicas):
-        labels["nvidia.com/gpu.count"] = str(shared // int(replicas))
+    elif shared and (times := whole_number(replicas)):
+        labels["nvidia.com/gpu.count"] = str(shared // times)
     if profiles:
         labels["nvidia.com/mig.strategy"] = "mixed"
     return labels

@@ -19,6 +19,7 @@ from t9ksched.devcluster.status import (
     not_allowed,
     unsupported,
 )
+from t9ksched.model.whole import whole_number
 
 META_GROUP: Final = "meta.k8s.io"
 _VALIDATION: Final = ("", "Ignore", "Strict", "Warn")
@@ -188,12 +189,13 @@ def parse_version(text: str) -> int:
     """A resourceVersion from a query; 0 when none is given."""
     if not text:
         return 0
-    if not text.isdigit():
+    version = whole_number(text)
+    if version is None:
         raise bad_request(
             f'invalid resource version: resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing'
             f' "{text}": invalid syntax'
         )
-    return int(text)
+    return version
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +226,7 @@ def watch_options(query: Mapping[str, str]) -> WatchOptions:
         raise _refuse("ListOptions", causes)
     timeout = integer(query, "timeoutSeconds")
     version = query.get("resourceVersion", "")
-    if version and not version.isdigit():
+    if version and whole_number(version) is None:
         text = f'resourceVersion: Invalid value: "{version}": strconv.ParseUint: parsing "{version}": invalid syntax'
         raise internal(text, "")
     return WatchOptions(

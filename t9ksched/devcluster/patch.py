@@ -7,6 +7,8 @@ path against null passes.
 
 from typing import Any, Final
 
+from t9ksched.model.whole import whole_number
+
 
 class PatchFailed(ValueError):
     """A JSON patch operation cannot be done on this document."""
@@ -75,9 +77,10 @@ def _pointer(text: str) -> list[str]:
 
 
 def _index(part: str, length: int) -> int:
-    if not part.isdigit() or (len(part) > 1 and part[0] == "0") or int(part) >= length:
-        raise PatchFailed(f"no element {part!r} in a list of {length}")
-    return int(part)
+    index = whole_number(part)
+    if index is None or (len(part) > 1 and part[0] == "0") or index >= length:
+        raise PatchFailed(f"no element {part[:100]!r} in a list of {length}")
+    return index
 
 
 def _read(node: Any, path: list[str]) -> Any:
@@ -85,7 +88,8 @@ def _read(node: Any, path: list[str]) -> Any:
         if isinstance(node, dict):
             node = node.get(part, _ABSENT)
         elif isinstance(node, list):
-            node = node[int(part)] if part.isdigit() and int(part) < len(node) else _ABSENT
+            index = whole_number(part)
+            node = node[index] if index is not None and index < len(node) else _ABSENT
         else:
             return _ABSENT
         if node is _ABSENT:

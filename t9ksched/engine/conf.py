@@ -15,6 +15,7 @@ from t9ksched.engine.policy import CARDLESS_WEIGHT, Binpack, Policy, Preemption,
 from t9ksched.model.duration import parse_duration
 from t9ksched.model.errors import FieldError, Invalid, child
 from t9ksched.model.text import Limits, YamlFault, compose
+from t9ksched.model.whole import whole_number
 
 ACTIONS: Final = ("allocate", "preempt")
 PLUGINS: Final = ("basic", "predicates", "affinity", "resource", "binpack", "cardless")
@@ -146,10 +147,11 @@ class _Reader:
 
     def _whole(self, node: yaml.Node, path: str, most: int) -> int:
         text = self._text(node, path)
-        if not text.isdecimal() or int(text) > most:
+        number = whole_number(text)
+        if number is None or number > most:
             self._fail(node, path, f"{text!r} is out of range: use a whole number from 0 to {most}")
             return 0
-        return int(text)
+        return number
 
     def _flag(self, node: yaml.Node, path: str) -> bool:
         text = self._text(node, path)

@@ -12,6 +12,7 @@ from t9ksched.model.pod import Metadata, Quantities
 from t9ksched.model.quantity import QuantityError, to_units
 from t9ksched.model.resources import MOST_INDEXED, is_card_resource
 from t9ksched.model.taints import Taint
+from t9ksched.model.whole import whole_number
 
 
 class TaintField(msgspec.Struct, gc=False):
@@ -118,7 +119,7 @@ def decode_node(raw: bytes | Mapping[str, Any]) -> Node:
 
 def _cordoned(text: str, cards: Mapping[str, int]) -> dict[str, frozenset[int]]:
     """Indices from the annotation `"1,5"`; it names cards of every card resource of the node."""
-    indices = {int(part) for part in text.split(",") if part.strip().isdecimal()}
+    indices = {index for part in text.split(",") if (index := whole_number(part.strip())) is not None}
     found = {resource: frozenset(at for at in indices if at < count) for resource, count in cards.items()}
     return {resource: those for resource, those in found.items() if those}
 

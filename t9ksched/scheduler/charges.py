@@ -13,6 +13,7 @@ import msgspec
 from t9ksched.engine.nodes import NodeTable
 from t9ksched.model.names import GPU_INDEX_PREFIX
 from t9ksched.model.podclass import PodClass
+from t9ksched.model.whole import whole_number
 
 
 class Charge(msgspec.Struct):
@@ -134,9 +135,11 @@ def annotated_cards(
     masks: dict[str, int] = defaultdict(int)
     for cards in pod_class.cards:
         text = annotations.get(prefix + cards.container, "")
-        parts = text.split(",") if text else []
-        if len(parts) != cards.count or not all(part.isdecimal() and int(part) < 64 for part in parts):
+        indices = [whole_number(part) for part in text.split(",")] if text else []
+        if len(indices) != cards.count:
             return {}
-        for part in parts:
-            masks[cards.resource] |= 1 << int(part)
+        for index in indices:
+            if index is None or index >= 64:
+                return {}
+            masks[cards.resource] |= 1 << index
     return dict(masks)

@@ -21,6 +21,7 @@ from t9ksched.kube.resources import QUEUES
 from t9ksched.model import names
 from t9ksched.model.errors import Invalid
 from t9ksched.model.queue import Queue, QueueSpec, parse_queue_spec, validate_queue_name
+from t9ksched.model.whole import whole_number
 from t9ksched.scheduler.notices import Notices
 from t9ksched.scheduler.queuestatus import QueueStatuses
 from t9ksched.scheduler.state import ClusterState
@@ -211,8 +212,8 @@ class Projection:
 
         Then it is the last word about that queue. Who may use it was not written in it, so nobody may.
         """
-        base = _annotations(item).get(REVISION_ANNOTATION, "")
-        return name not in self._met and base.isdecimal() and self._head is not None and int(base) > self._head
+        base = whole_number(_annotations(item).get(REVISION_ANNOTATION, ""))
+        return name not in self._met and base is not None and self._head is not None and base > self._head
 
     def _permit(self) -> None:
         shut = {names.DEFAULT_QUEUE: Members()} if self._default_outlived() else {}
@@ -226,9 +227,10 @@ class Projection:
         item, record = self.objects.get(names.DEFAULT_QUEUE), self._records.get(names.DEFAULT_QUEUE)
         if item is None or record is None or self._observe:
             return False
-        base, created = _annotations(item).get(REVISION_ANNOTATION, ""), item["metadata"].get("creationTimestamp")
+        base = whole_number(_annotations(item).get(REVISION_ANNOTATION, ""))
+        created = item["metadata"].get("creationTimestamp")
         untouched = record.members == {"everyone": True} and not record.spec and not record.labels
-        newer = base.isdecimal() and int(base) > record.revision
+        newer = base is not None and base > record.revision
         return untouched and newer and bool(created) and datetime.fromisoformat(created) < record.created_at
 
     async def _close_default(self, item: dict[str, Any]) -> None:
@@ -260,7 +262,8 @@ class Projection:
             if record is None:
                 await self._store.queues.create(name, labels, spec.to_dict(), by=_ACTOR)
             else:
-                expected = int(base) if base.isdecimal() else record.revision
+                seen = whole_number(base)
+                expected = record.revision if seen is None else seen
                 await self._store.queues.edit(name, lambda _: (labels, spec.to_dict()), expected, by=_ACTOR)
         except (Invalid, RevisionChanged, RowExists, RowMissing) as error:
             refused, odd = str(error), ""

@@ -16,6 +16,7 @@ from t9ksched.model.quantity import from_units
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.model.timelimit import written
 from t9ksched.model.volumes import FREE_PREFIX
+from t9ksched.model.whole import whole_number
 from t9ksched.scheduler import records
 from t9ksched.scheduler.charges import Charge, indices
 from t9ksched.scheduler.ended import failure
@@ -387,7 +388,7 @@ def node_shape(state: ClusterState, name: str) -> Json | None:
                 "index": index,
                 "resource": resource,
                 "model": product or resource,
-                "memoryMiB": int(memory) if memory.isdecimal() else None,
+                "memoryMiB": whole_number(memory),
                 "cordoned": bool(facts.unusable.get(resource, 0) >> index & 1),
                 "healthy": True,
                 "holders": holders[resource, index],

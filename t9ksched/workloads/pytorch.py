@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from t9ksched.model.whole import whole_number
 from t9ksched.workloads.actions import Expansion, Object
 from t9ksched.workloads.fields import Field
 from t9ksched.workloads.job import Job, has_been_paused, revision
@@ -101,7 +102,7 @@ def _read_torchrun(config: Field) -> Torchrun | None:
     restarts = config["maxRestarts"]
     per_node = config["procPerNode"]
     procs = "1"
-    if isinstance(per_node.value, str) and not per_node.value.isdecimal():
+    if isinstance(per_node.value, str) and whole_number(per_node.value) is None:
         procs = per_node.choice(("gpu", "cpu", "auto"), "gpu")
     elif isinstance(per_node.value, str):
         procs = per_node.value

@@ -1,11 +1,17 @@
 """A gang of two pods with six cards each: more than is free, so none of it starts until all of it can."""
 
+from typing import Any
+
 from t9ksched.cli.demo import jobs
 from t9ksched.cli.demo.scenes.foreign import NAME as FOREIGN
 from t9ksched.cli.demo.stage import NAMESPACE, Stage, Unexpected
 from t9ksched.kube.resources import PODS
 
 KIND, NAME, REPLICAS, CARDS = "PyTorchTrainingJob", "llama", 2, 6
+
+
+def _codes(answer: dict[str, Any]) -> list[str]:
+    return [reason["code"] for reason in answer["reasons"]] or ["GangIncomplete"]
 
 
 async def play(stage: Stage) -> None:
@@ -15,7 +21,8 @@ async def play(stage: Stage) -> None:
         answer = await stage.until(
             "a reason to wait",
             lambda: stage.explain(KIND, NAME),
-            lambda answer: answer["verdict"] == "Waiting" and bool(answer["reasons"]),
+            # Before its pods are made the reason is that there are none.
+            lambda answer: answer["verdict"] == "Waiting" and "GangIncomplete" not in _codes(answer),
         )
         reason = answer["reasons"][0]
         step.note = f"why: {reason['code']}: {reason['message']}"
