@@ -152,6 +152,10 @@ def test_weights_of_plugins_stay_countable() -> None:
 @pytest.mark.parametrize(
     ("text", "faults"),
     [
+        ("[" * 1000, ["line 1"]),
+        ("a: &a [" + "1," * 5000 + "]\nb: [" + "*a," * 100 + "]", ["line 2"]),
+        ("x" * 2000, ["line 1"]),
+        (LEAST + "preempt: {mostEvictionsPerDay: " + "9" * 300 + "}\n", ["line 5, preempt.mostEvictionsPerDay"]),
         ("", ["line 1"]),
         ("actions: [", ["line 1"]),
         ("- a", ["line 1", "line 1, actions", "line 1, tiers"]),
