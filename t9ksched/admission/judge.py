@@ -11,6 +11,7 @@ Rule = Callable[[Request], Verdict]
 
 RULES: Final[tuple[Rule, ...]] = (
     rules.time_limit_allowed,
+    rules.signal_readable,
     rules.claims_supported,
     rules.card_names_fit,
     rules.queue_exists,

@@ -19,7 +19,7 @@ from t9ksched.admission.verdict import (
 )
 from t9ksched.model.duration import parse_duration
 from t9ksched.model.errors import FieldError, child
-from t9ksched.model.names import MAX_CARD_CONTAINER_NAME, TIME_LIMIT_ANNOTATION
+from t9ksched.model.names import MAX_CARD_CONTAINER_NAME, SIGNAL_BEFORE_ANNOTATION, TIME_LIMIT_ANNOTATION
 from t9ksched.model.quantity import from_units
 from t9ksched.model.queue import Queue
 from t9ksched.model.resources import is_card_resource
@@ -126,6 +126,17 @@ def time_limit_allowed(request: Request) -> Verdict:
             allowed = f"queue {request.queue.name!r} lets jobs run for {request.queue.spec.max_duration} at most"
             faults.append(FieldError(where, f"{text!r} is too long: {allowed}"))
     return invalid(faults, "write a time limit such as 4h, within what the queue allows") if faults else ALLOWED
+
+
+def signal_readable(request: Request) -> Verdict:
+    """How long before its time limit a job is told to stop, if that is said, is a duration."""
+    faults = []
+    for path, annotations in _annotations(request):
+        try:
+            parse_duration(str(annotations.get(SIGNAL_BEFORE_ANNOTATION) or ""))
+        except ValueError as error:
+            faults.append(FieldError(child(path, SIGNAL_BEFORE_ANNOTATION), str(error)))
+    return invalid(faults, "write a time such as 5m, shorter than the time limit") if faults else ALLOWED
 
 
 def claims_supported(request: Request) -> Verdict:

@@ -22,6 +22,8 @@ ROLE_LABEL: Final = f"{SCHEDULER_GROUP}/role"
 
 GPU_INDEX_PREFIX: Final = f"{SCHEDULER_GROUP}/gpu-index-container-"
 """Annotation of a bound pod, one a container with cards: the indices, `"0,3"`."""
+SIGNAL_BEFORE_ANNOTATION: Final = f"{SCHEDULER_GROUP}/signal-before"
+"""How long before its time limit a job is told to stop, so that its pods get SIGTERM in time."""
 TIME_LIMIT_ANNOTATION: Final = f"{SCHEDULER_GROUP}/time-limit"
 TOPOLOGY_KEY_ANNOTATION: Final = f"{SCHEDULER_GROUP}/topology-key"
 SUBMITTED_BY_ANNOTATION: Final = f"{SCHEDULER_GROUP}/submitted-by"

@@ -39,6 +39,7 @@ class Clock(msgspec.Struct, eq=False):
         lost_at: since when it has no place; 0 while it has one.
         evicted: UIDs of pods that were evicted or paused, and still look as if they ran.
         stop_at: when it is told to stop again.
+        signal: how many seconds before its limit its owner is told to stop; None until that was asked.
         unsure: whether it may have begun to run while nobody looked.
         unwritten: whether `run` changed since it was written.
         written: whether there is a row of it.
@@ -49,6 +50,7 @@ class Clock(msgspec.Struct, eq=False):
     lost_at: int = 0
     evicted: frozenset[str] = frozenset()
     stop_at: int = 0
+    signal: int | None = None
     unsure: bool = False
     unwritten: bool = False
     written: bool = False
@@ -68,6 +70,7 @@ class Clock(msgspec.Struct, eq=False):
         """The whole job lost its place for good: these pods are leaving, and its next run has a clock of its own."""
         self.evicted |= frozenset(pods)
         self.timed = self.unsure = False
+        self.signal = None
         if self.run.bound_at or self.run.ran_at:
             self.note(keep=False, bound_at=0, ran_at=0, near=False)
 

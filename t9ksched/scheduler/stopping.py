@@ -65,6 +65,22 @@ class Stopper:
         patch = STOPS[resource.group, resource.kind]
         await self._client.patch(resource, meta["name"], meta["namespace"], {"metadata": {"uid": meta["uid"]}} | patch)
 
+    async def annotation(self, pod: PodRecord, key: str) -> str:
+        """An annotation of the object that would be told to stop for a pod, else of that pod as its template has it;
+        empty if the pod itself would be deleted.
+
+        Raises:
+            ApiError: one of them could not be read.
+        """
+        resource, target = await self.highest(pod)
+        if resource is PODS:
+            return ""
+        own = (target["metadata"].get("annotations") or {}).get(key)
+        if own is None:
+            item = await self._client.get(PODS, pod.name, pod.namespace)
+            own = (item["metadata"].get("annotations") or {}).get(key)
+        return str(own or "")
+
     async def highest(self, pod: PodRecord) -> tuple[Resource, Object]:
         """The highest owner that can be told to stop, else the pod itself.
 

@@ -18,7 +18,7 @@ from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.resources import PODS
 from t9ksched.model import names
 from t9ksched.model.reasons import Code
-from t9ksched.model.timelimit import written
+from t9ksched.model.timelimit import limit_seconds, written
 from t9ksched.scheduler.clocks import (
     FIRST_PAUSE_SECONDS,
     MOST_MISSED,
@@ -208,8 +208,15 @@ class TimeKeeper:
         if not since:
             return []
         end = since + limit * SECOND
-        if now >= end:
+        if clock.signal is None and now < end:
+            return [self._ask_for_signal(clock, gangs[0], holds[0], limit)]
+        if now >= end - (clock.signal or 0) * SECOND:
             message = f"it reached its time limit of {written(limit)}: it has been running since {timestamp(since)}"
+            if now < end:
+                message = (
+                    f"it reaches its time limit of {written(limit)} at {timestamp(end)}: it is told to stop"
+                    f" {written(clock.signal)} before, as {names.SIGNAL_BEFORE_ANNOTATION} asks"
+                )
             self._state.note_end(gangs[0], Code.TIME_LIMIT_EXCEEDED, message, now, limit)
             clock.stop_at = now + _STOP_AGAIN_NS
             notice = names.EVENT_TIME_LIMIT_EXCEEDED
@@ -221,6 +228,29 @@ class TimeKeeper:
             text = f"it reaches its time limit of {written(limit)} at {timestamp(end)} and is ended then"
             self._notices.gang(gangs[0], names.EVENT_TIME_LIMIT_NEAR, text)
         return []
+
+    async def _ask_for_signal(self, clock: Clock, gang: GangRecord, pod: PodRecord, limit: int) -> None:
+        """Learn how long before its limit a job wants to be told to stop, once a run: what is edited later is too late.
+
+        That is for jobs of kinds that can be told; a pod of its own gets SIGTERM when it is deleted, at the limit.
+        """
+        try:
+            text = await self._stopper.annotation(pod, names.SIGNAL_BEFORE_ANNOTATION)
+            seconds = limit_seconds(text) or 0
+        except ApiError:
+            return  # asked again at the next look
+        except ValueError as error:
+            seconds = 0
+            fault = f"the annotation {names.SIGNAL_BEFORE_ANNOTATION} is ignored: {error}"
+            self._notices.gang(gang, names.EVENT_TIME_LIMIT_IGNORED, fault, warning=True)
+        if seconds >= limit:
+            fault = (
+                f"the annotation {names.SIGNAL_BEFORE_ANNOTATION} is ignored: {written(seconds)} is not shorter than"
+                f" the time limit, {written(limit)}"
+            )
+            self._notices.gang(gang, names.EVENT_TIME_LIMIT_IGNORED, fault, warning=True)
+            seconds = 0
+        clock.signal = seconds
 
     async def _stop(self, gang: GangRecord, pods: list[PodRecord], message: str) -> None:
         """End a job through its owners, each told once; what has none is deleted. What fails is tried again."""

@@ -127,7 +127,9 @@ def test_a_job_that_cannot_be_accepted(
         ("kind: PyTorchTrainingJob", "UnknownKind"),
         ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}", "UnknownKind"),
         ("{" * 2000, "Malformed"),
-        ("a: &a [x]\nb: &b [*a,*a]\nc: [*b,*b]\n---\n!!python/object/apply:os.system [id]", "Malformed"),
+        ("a: &a [x]\nb: &b [*a,*a]\nc: [*b,*b]\n---\n!!python/object/apply:os.system [id]", "UnknownKind"),
+        ("- " * 2000, "Malformed"),
+        ("a: &a [x, x]\n" + "".join(f"a{n}: &a [*a, *a, *a, *a]\n" for n in range(20)), "Malformed"),
     ],
 )
 def test_files_that_are_no_job(up: Up, tmp_path: Path, text: str, code: str) -> None:

@@ -103,6 +103,28 @@ async def test_jobs_that_can_be_paused_are(
 
 
 @pytest.mark.cluster
+async def test_a_job_is_told_to_stop_before_its_limit(
+    world: World, start: Start, queue: str, controllers: None
+) -> None:
+    """An hour before, less some seconds, as it asks for; a wish that cannot be is told, and the limit itself counts."""
+    await world.play(1, 8)
+    asks = {LIMIT: "1h", names.SIGNAL_BEFORE_ANNOTATION: "59m58s"}
+    early, vain = ours(pytorch(replicas=1, gpu=1), world, queue, **asks), ours(notebook(), world, queue)
+    vain["metadata"]["annotations"] = {LIMIT: "4s", names.SIGNAL_BEFORE_ANNOTATION: "4s"}
+    name = early["metadata"]["name"]
+    async with start():
+        await world.create(early)
+        await world.until(PYTORCHTRAININGJOBS, name, _paused)
+        told = _why(await world.until(PYTORCHTRAININGJOBS, name, lambda item: _why(item)[0] == "TimeLimitExceeded"))
+        assert "time limit of 1h" in told[1]
+        assert "told to stop 59m58s before" in told[1]
+        await world.create(vain)
+        await world.until(NOTEBOOKS, vain["metadata"]["name"], _suspended)
+        event = await world.event(names.EVENT_TIME_LIMIT_IGNORED, vain["metadata"]["name"])
+        assert "4s is not shorter than the time limit, 4s" in event["message"]
+
+
+@pytest.mark.cluster
 @pytest.mark.parametrize(("kind", "res"), [("Deployment", DEPLOYMENTS), ("StatefulSet", STATEFULSETS)])
 async def test_the_annotation_of_an_object_that_is_scaled_counts(
     world: World, start: Start, queue: str, kind: str, res: Resource

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from t9ksched.admission import Request, Verdict, judge
-from t9ksched.model.names import TIME_LIMIT_ANNOTATION
+from t9ksched.model.names import SIGNAL_BEFORE_ANNOTATION, TIME_LIMIT_ANNOTATION
 from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.workloads.shape import Template
 
@@ -142,6 +142,13 @@ def test_time_limit(text: Any, allowed: bool) -> None:
     assert verdict.allowed is allowed
     if not allowed:
         assert verdict.errors[0].path == f"metadata.annotations[{TIME_LIMIT_ANNOTATION}]"
+
+
+@pytest.mark.parametrize(("text", "allowed"), [("5m", True), ("0", True), ("", True), ("soon", False), ("1.5h", False)])
+def test_how_long_before_its_limit_a_job_is_told_to_stop(text: str, allowed: bool) -> None:
+    verdict = ask(annotations={SIGNAL_BEFORE_ANNOTATION: text})
+    paths = [] if allowed else [f"metadata.annotations[{SIGNAL_BEFORE_ANNOTATION}]"]
+    assert (verdict.allowed, [fault.path for fault in verdict.errors]) == (allowed, paths)
 
 
 @pytest.mark.parametrize(
