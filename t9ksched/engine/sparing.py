@@ -32,11 +32,19 @@ def spare_alike(field: Field, contest: Contest, found: Cleared, must: Flags, met
     going = found.units & ~must
     while True:
         pods = np.flatnonzero((found.units & ~must)[field.unit])
+        if not len(pods):
+            break
         rows, unit = field.row[pods], field.unit[pods]
-        without = np.where(rooms[rows] > 0, one.pods, 0)
+        # What a unit frees on a node counts together: two of its pods may make room for one.
+        key = unit * free.shape[1] + rows
+        order = np.argsort(key, kind="stable")
+        starts = np.flatnonzero(np.diff(key[order], prepend=-1))
+        row_of, unit_of = rows[order[starts]], unit[order[starts]]
+        without = np.where(rooms[row_of] > 0, one.pods, 0)
         for at, amount in one.needs:
-            np.minimum(without, np.maximum(free[at][rows] - field.freed[at][pods], 0) // amount, out=without)
-        loss = np.bincount(unit, weights=rooms[rows] - without, minlength=len(going))
+            freed = np.add.reduceat(field.freed[at][pods[order]], starts)
+            np.minimum(without, np.maximum(free[at][row_of] - freed, 0) // amount, out=without)
+        loss = np.bincount(unit_of, weights=rooms[row_of] - without, minlength=len(going))
         meter.spent += 5 * len(pods)
         by_unit: dict[int, list[int]] = {int(at): [] for at in np.flatnonzero(found.units & ~must & (loss <= slack))}
         for pod, at in zip(pods.tolist(), unit.tolist(), strict=True):

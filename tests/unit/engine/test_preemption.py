@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 from msgspec import structs
 
+from t9ksched.engine import everyset
 from t9ksched.engine.plan import Plan, plan
 from t9ksched.engine.policy import Policy, Preemption
 from t9ksched.engine.preemption import eligible
@@ -249,6 +250,18 @@ def test_victims_that_turn_out_superfluous_are_spared() -> None:
     large = running("large", "low", ["n1"], gpu=8, cards=[255], created=1)
     found = decide(view(nodes, [gang("p", "top", gpu=8)], LOW_HIGH, running=[*small, large]))
     assert gone(found) == ["large-0"]
+
+
+def test_two_pods_that_make_room_for_one_together_are_spared_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where not every set of victims is looked at, what is not needed in the end is spared."""
+    monkeypatch.setattr(everyset, "_ALL_SETS", 0)
+    groups = [
+        running("halves", "low", ["n0", "n0"], cpu=4, created=2),
+        running("threes", "mid", ["n1", "n1", "n1"], cpu=8),
+    ]
+    queues = {"low": queue(priority=0), "mid": queue(priority=1), "high": queue(priority=2)}
+    given = view([node("n0", cpu=8), node("n1", cpu=24)], [gang("w", "high", 3, cpu=8)], queues, running=groups)
+    assert {one.gang for one in decide(given).evictions} == {"threes"}
 
 
 def test_room_is_held_until_the_victims_are_gone() -> None:
