@@ -1,4 +1,4 @@
-"""Deleting the objects of a job, and recording who did.
+"""Deleting the objects of a job, each as the user and by its UID, and recording who did.
 
 From the answer on nobody is told that the job runs: the leader has noticed by then, and what is on record says it too.
 """
@@ -10,12 +10,12 @@ from typing import Any, Final
 
 from api.auth import Caller
 from api.leader import LeaderAway
+from api.ownership import Kept, check_job, members_of, name_of, uid_of
 from api.problems import Problem, from_kube
 from api.services import Services
 from api.shapes import FINISHED, TERMINATING
-from t9ksched.kube.errors import ApiError, NotFound
+from t9ksched.kube.errors import ApiError, Conflict, NotFound
 from t9ksched.kube.resources import PODGROUPS, PODS, Resource
-from t9ksched.model.names import GROUP_LABEL
 from t9ksched.store import history
 from t9ksched.store.history import Event
 
@@ -24,23 +24,24 @@ _FIRST_PAUSE: Final = 0.005
 """Seconds before the second look at the leader; each pause after it is half as long again: 1.3 s in all."""
 
 
-async def delete_job(services: Services, caller: Caller, resource: Resource, job: Mapping[str, Any]) -> None:
-    """Delete the job's object (its dependents follow) and, of a PodGroup made by hand, the pods that name it.
+async def delete_job(services: Services, caller: Caller, resource: Resource, job: Mapping[str, Any]) -> list[Kept]:
+    """Delete the job's object (its dependents follow) and, of a PodGroup made by hand, those members that are the
+    caller's to delete; the pods that name the group and stay.
 
     Raises:
-        Problem: the cluster refused.
+        Problem: the job is not the caller's to delete, or the cluster refused.
     """
     namespace, name = job["namespace"], job["name"]
     members: list[dict[str, Any]] = []
+    kept: list[Kept] = []
     try:
+        await check_job(services, caller, resource, job)
         if resource == PODGROUPS:
-            found = await services.kube.list(PODS, namespace, label_selector=f"{GROUP_LABEL}={name}")
-            members = [pod for pod in found.items if not pod["metadata"].get("ownerReferences")]
+            members, kept = await members_of(services, caller, job)
         await services.kube.delete(resource, name, namespace, uid=job["uid"], propagation="Background")
         for pod in members:
-            meta = pod["metadata"]
-            with contextlib.suppress(NotFound):
-                await services.kube.delete(PODS, meta["name"], meta["namespace"], uid=meta["uid"])
+            with contextlib.suppress(NotFound, Conflict):  # it is gone, and its name may be another pod's by now
+                await services.kube.delete(PODS, name_of(pod), namespace, uid=uid_of(pod))
     except ApiError as error:
         raise from_kube(error, f"{resource.kind}/{name}") from error
     await services.store.history.append(
@@ -55,6 +56,7 @@ async def delete_job(services: Services, caller: Caller, resource: Resource, job
         )
     )
     await services.store.jobs.mark_terminating(job["uid"])
+    return kept
 
 
 def not_cancelled(job: Mapping[str, Any]) -> Problem:

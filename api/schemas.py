@@ -111,6 +111,12 @@ class WarningShape(Shape):
     nearest: str | None = None
 
 
+class Cancelled(Job):
+    """A job that was cancelled; `warnings` name the pods that stay, each with why and whom to ask."""
+
+    warnings: list[WarningShape] = []
+
+
 class Submitted(Shape):
     """The jobs of a submission, in the order of its documents but PodGroups first, and what is odd about them."""
 

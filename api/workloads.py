@@ -26,7 +26,7 @@ from api.permits import Eyes
 from api.problems import Problem, from_kube, invalid
 from api.queueshapes import stops_now
 from api.repeats import REPEATING, Key, checked, once
-from api.schemas import PHASES, Explanation, HistoryPage, Job, Jobs, Shape, Submitted
+from api.schemas import PHASES, Cancelled, Explanation, HistoryPage, Job, Jobs, Shape, Submitted
 from api.services import Given, Services
 from api.shapes import FINISHED, TERMINATING, from_event, from_object
 from api.submission import Item, Wish, prepare
@@ -221,7 +221,11 @@ async def events(
 
 
 @router.delete(
-    "/{namespace}/{kind}/{name}", summary="Cancel a job", responses=documented({200: Job}, 403, 404, 409, 503)
+    "/{namespace}/{kind}/{name}",
+    summary="Cancel a job",
+    description="Each object is deleted as the user: what he submitted, what the cluster lets him delete himself, and"
+    " with a role over the queue the job with its members. `warnings` say which pods stay, and whom to ask.",
+    responses=documented({200: Cancelled}, 403, 404, 409, 503),
 )
 async def cancel(namespace: str, kind: str, name: str, services: Given, caller: Actor) -> Response:
     resource = addressed(kind)
@@ -233,9 +237,10 @@ async def cancel(namespace: str, kind: str, name: str, services: Given, caller: 
         title = f"{job['kind']}/{job['name']}"
         message = f"{resource.kind}/{name} belongs to {title}, whose controller would make it again"
         raise Problem("Conflict", message, remedy=f"cancel {title}")
-    await delete_job(services, caller, resource, job)
+    kept = await delete_job(services, caller, resource, job)
     await until_noticed(services, resource, job)
-    return answer(job if job["phase"] in FINISHED else job | {"phase": TERMINATING})
+    shown = job if job["phase"] in FINISHED else job | {"phase": TERMINATING}
+    return answer(shown | {"warnings": [each.to_json() for each in kept]})
 
 
 def limit_text(text: str | None, path: str = "timeLimit") -> str | None:

@@ -9,7 +9,7 @@ import typer
 from t9ksched.cli.failure import BAD_USAGE, Failure
 from t9ksched.cli.kinds import Target, parse_target
 from t9ksched.cli.options import NamespaceOption, Service, with_service
-from t9ksched.cli.output import console
+from t9ksched.cli.output import console, print_warnings
 
 
 @with_service
@@ -28,8 +28,9 @@ def cancel(
         confirm(f"Delete {', '.join(map(str, wanted))} in namespace {namespace}, with everything they own?")
 
     def delete(target: Target) -> None:
-        client.delete(target.path)
+        answer = client.delete(target.path)
         console().print(f"{target} is being deleted")
+        print_warnings((answer or {}).get("warnings") or (), str(target))
 
     if kept := _refused(wanted, delete):
         raise _failed(f"{len(kept)} of {len(wanted)} jobs were not cancelled", kept, "")

@@ -11,7 +11,7 @@ import pytest
 from api import Services, create_app
 from api.leader import HttpLeader
 from api.server import Server, listen
-from t9ksched.kube.resources import DEPLOYMENTS, PODS, PYTORCHTRAININGJOBS
+from t9ksched.kube.resources import DEPLOYMENTS, PODGROUPS, PODS, PYTORCHTRAININGJOBS, ROLEBINDINGS, ROLES
 from t9ksched.kube.rights import API
 from t9ksched.store import history
 from t9ksched.store.store import Store
@@ -173,3 +173,43 @@ async def test_a_deployment_deleted_by_kubectl(
         async with held(world):
             await world.client.delete(DEPLOYMENTS, "net", world.namespace, propagation="Background")
             await until("Terminating")
+
+
+async def test_each_object_is_deleted_as_the_user(
+    world: World, start: Start, queue: str, store: Store, rest: Client
+) -> None:
+    """Pods of others and of other schedulers stay when a user cancels the group that they name."""
+    await world.play(1, 8)
+    rules = [
+        {"apiGroups": ["", PODGROUPS.group], "resources": ["pods", "podgroups"], "verbs": ["create"]},
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["delete"], "resourceNames": ["net-mine"]},
+    ]
+    await world.client.create(ROLES, {"metadata": {"name": "users"}, "rules": rules}, world.namespace)
+    reference = {"apiGroup": ROLES.group, "kind": "Role", "name": "users"}
+    subjects = [{"apiGroup": ROLES.group, "kind": "User", "name": name} for name in ("ann", "bob")]
+    binding = {"metadata": {"name": "users"}, "roleRef": reference, "subjects": subjects}
+    await world.client.create(ROLEBINDINGS, binding, world.namespace)
+    ann = Client(rest.url, rest.session, await store.tokens.create("ann", "user"))
+    bob = Client(rest.url, rest.session, await store.tokens.create("bob", "user"))
+    address = f"{JOBS}/{world.namespace}/PodGroup/net"
+    async with start():
+        for obj in of("PodGroup", world, queue):
+            assert (await ann("POST", JOBS, obj)).status == 201
+        assert (await bob("POST", JOBS, world.pod("net-bobs", 1, group="net"))).status == 201
+        for name in ("net-mine", "net-unknown"):
+            await world.create(world.pod(name, 1, group="net"))
+        foreign = world.pod("net-foreign", 0, group="net")
+        foreign["spec"]["schedulerName"] = "default-scheduler"
+        await world.create(foreign)
+        await shown(rest, address, lambda job: job["members"]["running"] == 5)
+        told = (await ann("DELETE", address)).body["warnings"]
+        assert sorted(warning["message"].split()[0] for warning in told) == [
+            "Pod/net-bobs",
+            "Pod/net-foreign",
+            "Pod/net-unknown",
+        ]
+        for name in ("net-0", "net-1", "net-mine"):
+            await world.gone(PODS, name)
+    left = await pods_of(world)
+    assert {pod["metadata"]["name"] for pod in left} == {"net-bobs", "net-foreign", "net-unknown"}
+    assert not any(pod["metadata"].get("deletionTimestamp") for pod in left)

@@ -1,0 +1,34 @@
+"""What the cluster lets a user do himself: SubjectAccessReviews, asked with the service's own right to ask them."""
+
+from api.auth import Caller
+from api.services import Services
+from t9ksched.kube.errors import NotFound
+from t9ksched.kube.resources import SUBJECTACCESSREVIEWS, Resource
+
+
+async def cluster_allows(
+    services: Services, caller: Caller, verb: str, resource: Resource, namespace: str, name: str = ""
+) -> bool:
+    """Whether the cluster lets the caller do this to the object of that name; without a name, to any of the namespace.
+
+    A cluster without authorisation lets everybody do everything.
+
+    Raises:
+        ApiError: the cluster did not answer.
+    """
+    attributes = {"namespace": namespace, "verb": verb, "group": resource.group, "resource": resource.plural}
+    review = {
+        "apiVersion": SUBJECTACCESSREVIEWS.api_version,
+        "kind": SUBJECTACCESSREVIEWS.kind,
+        "metadata": {},
+        "spec": {
+            "user": caller.user,
+            "groups": [*sorted(caller.groups), "system:authenticated"],
+            "resourceAttributes": attributes | ({"name": name} if name else {}),
+        },
+    }
+    try:
+        answer = await services.kube.create(SUBJECTACCESSREVIEWS, review)
+    except NotFound:
+        return True
+    return bool((answer.get("status") or {}).get("allowed"))
