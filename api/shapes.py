@@ -7,10 +7,12 @@ from typing import Any
 from api.answers import Json, at
 from t9ksched.model.names import SCHEDULER_NAME, TIME_LIMIT_ANNOTATION
 from t9ksched.model.podgroup import PodGroupSpec
+from t9ksched.model.reasons import Code
 from t9ksched.model.resources import is_card_resource
 from t9ksched.model.timelimit import TimeLimit, limit_seconds, shortest, time_limit
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.history import Event
+from t9ksched.workloads import taken
 from t9ksched.workloads.phase import ending
 from t9ksched.workloads.shape import Workload
 
@@ -65,7 +67,7 @@ def from_object(
         "startedAt": status.get("startTime"),
         "finishedAt": status.get("completionTime"),
         "position": None,
-        "reason": _why_failed(workload.kind, status) if phase == "Failed" else None,
+        "reason": _why_failed(workload.kind, status) if phase == "Failed" else _why_waiting(status, phase),
         "expectedStart": None,
         "timeLimit": _time_limit(obj, workload, acceptance).to_json(),
     }
@@ -96,6 +98,12 @@ def _why_failed(kind: str, status: Mapping[str, Any]) -> Json | None:
     conditions = [each for each in status.get("conditions") or () if each.get("type") == "Failed"]
     said = next((each for each in conditions if each.get("status") == "True"), None)
     return {"code": said.get("reason") or "PodFailed", "message": said.get("message") or ""} if said else None
+
+
+def _why_waiting(status: Mapping[str, Any], phase: str) -> Json | None:
+    """Why a job waits, as far as its own object says: a name that it needs is taken."""
+    message = taken.message_of(status) if phase == "Pending" else ""
+    return {"code": str(Code.NAME_TAKEN), "message": message} if message else None
 
 
 def _phase(kind: str, status: Mapping[str, Any]) -> str:

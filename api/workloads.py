@@ -373,5 +373,6 @@ def _unseen(job: Json, workload: Workload) -> Json:
         if workload.scheduler != SCHEDULER_NAME:
             message = f"its pods are placed by {workload.scheduler or 'another scheduler'}, which must be asked"
         code = "GangIncomplete" if workload.scheduler == SCHEDULER_NAME else "OtherScheduler"
-        reasons.append({"code": code, "message": message, "needs": None, "has": None, "nodes": None})
+        told = job["reason"] or {"code": code, "message": message}
+        reasons.append(told | {"needs": None, "has": None, "nodes": None})
     return {"job": job, "verdict": verdict, "reasons": reasons, "holders": [], "unblocks": [], "position": None}

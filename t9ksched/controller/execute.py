@@ -12,7 +12,8 @@ from t9ksched.controller.sshkeys import KeyPair
 from t9ksched.kube import resources
 from t9ksched.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound, Unprocessable
 from t9ksched.kube.port import ClusterPort, Object
-from t9ksched.workloads import mpi
+from t9ksched.model.reasons import Code
+from t9ksched.workloads import mpi, taken
 from t9ksched.workloads.actions import Actions, metadata, name_of, owned_by, uid_of
 from t9ksched.workloads.upkeep import follow
 
@@ -60,7 +61,7 @@ class Executor:
 
         Raises:
             Stale: the workload is not what was read.
-            NameTaken: an event has said so; try again later.
+            NameTaken: an event has said so, and the status is to; try again later.
             ApiError: the server refused or did not answer; try again later.
         """
         if actions.status is not None:
@@ -74,6 +75,15 @@ class Executor:
         await self._each([each for each in actions.create if each["kind"] == "Pod"], lambda p: self._create(obj, p))
         for event in actions.events:
             self._record(obj, event.reason, event.message, type=event.type)
+
+    async def tell(self, obj: Object, status: Object) -> None:
+        """Write a status by itself.
+
+        Raises:
+            Stale: the workload is not what was read.
+            ApiError: the server refused or did not answer.
+        """
+        await self._write_status(obj, status)
 
     async def _write_status(self, obj: Object, status: Object) -> None:
         try:
@@ -141,6 +151,6 @@ class Executor:
         elif metadata(there).get("deletionTimestamp"):
             raise Stale(f"{what} of before is still going") from error
         else:
-            message = f"{what} exists already and is not part of this {owner['kind']}: delete it, or rename this one"
-            self._record(owner, "NameTaken", message, type="Warning")
+            message = taken.sentence({**there, "kind": thing["kind"]}, owner["kind"])
+            self._record(owner, str(Code.NAME_TAKEN), message, type="Warning")
             raise NameTaken(message) from error

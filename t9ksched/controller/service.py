@@ -21,6 +21,7 @@ from t9ksched.kube.errors import ApiError, NotFound
 from t9ksched.kube.events import EventRecorder
 from t9ksched.kube.port import ClusterPort, Object
 from t9ksched.kube.reflector import Reflector
+from t9ksched.workloads import taken
 from t9ksched.workloads.actions import metadata, name_of, uid_of
 from t9ksched.workloads.parts import COMPONENT_LABEL
 from t9ksched.workloads.reconcile import reconcile
@@ -31,6 +32,8 @@ COMPONENT: Final = "t9ksched-controller"
 _REST_SHARE: Final = 5.0
 """A workload rests this many times as long as deciding took: one of a thousand pods changes often and takes long."""
 _LONGEST_REST: Final = 2.0
+_TAKEN_SECONDS: Final = 10.0
+"""The longest pause between two looks at a workload that waits for another's object to go: no watch tells of that."""
 _UNSEEN_SECONDS: Final = 10.0
 """How long the watch may take to bring what we created before we ask for it."""
 _KINDS: Final = (resources.PYTORCHTRAININGJOBS, resources.MPIJOBS, resources.NOTEBOOKS)
@@ -153,7 +156,10 @@ class Controllers:
         except Stale as reason:
             log.debug("changed meanwhile", kind=key.kind, namespace=key.namespace, name=key.name, why=str(reason))
             self.queue.add_failed(key)
-        except (ApiError, NameTaken) as error:
+        except NameTaken as error:
+            self.queue.add_failed(key, most=_TAKEN_SECONDS)
+            await self._tell_taken(key, str(error))
+        except ApiError as error:
             pause = self.queue.add_failed(key)
             log.warning(
                 "not done, tried again",
@@ -173,3 +179,15 @@ class Controllers:
             else:
                 self.queue.cancel_timer(key)
         return thought - began
+
+    async def _tell_taken(self, key: Key, message: str) -> None:
+        """Say in the workload's status that a name it needs is taken. Failing that, the next look says it."""
+        obj = self._workloads[key.kind].get(key)
+        status = None if obj is None else taken.told(obj, message, self._clock())
+        if obj is None or status is None:
+            return
+        log.warning("a name is taken", kind=key.kind, namespace=key.namespace, name=key.name, why=message)
+        try:
+            await self._executor.tell(obj, status)
+        except (Stale, ApiError) as error:
+            log.info("its status could not say so yet", kind=key.kind, name=key.name, error=str(error))

@@ -64,11 +64,11 @@ class WorkQueue(Generic[Key]):
         self.cancel_timer(key)
         self._timers[key] = self._later(max(0.0, seconds), lambda: self._ring(key))
 
-    def add_failed(self, key: Key) -> float:
-        """Look at this key again after a pause that doubles with each failure; returns the pause."""
+    def add_failed(self, key: Key, most: float | None = None) -> float:
+        """Look at this key again after a pause that doubles with each failure, to `most` seconds; returns the pause."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
-        pause = min(self._most, self._first * 2.0 ** min(failures, 30))
+        pause = min(self._most if most is None else most, self._first * 2.0 ** min(failures, 30))
         self.add_after(key, pause)
         return pause
 

@@ -28,6 +28,8 @@ class Code(StrEnum):
     SCHEDULING_GATED = "SchedulingGated"
     UNSUPPORTED_CLAIM = "UnsupportedClaim"
     NEVER_FITS = "NeverFits"
+    NAME_TAKEN = "NameTaken"
+    """An object that the job needs cannot be made: one of another owner has its name."""
     INVALID_POD = "InvalidPod"
     """A pod that could not be bound cleanly whatever room there is, such as a container name too long (OQ-42)."""
     SCHEDULING_STOPPED = "SchedulingStopped"

@@ -31,6 +31,7 @@ from t9ksched.scheduler.shapes import (
     job_shape,
     phase,
     quantities,
+    taken,
     why_ended,
     why_failed,
 )
@@ -84,6 +85,8 @@ async def explanation(view: JobView, state: ClusterState, pod: PodRecord | None 
         verdict = "Placed"
     if pod is None and verdict == "Waiting" and not reasons and (elsewhere := _elsewhere(view)) is not None:
         verdict, reasons = ("Placed", []) if now == "Running" else ("Waiting", [elsewhere])
+    if verdict == "Waiting" and pod is None and (name_taken := taken(view)) is not None:
+        reasons = [name_taken, *(reason for reason in reasons if reason.code != Code.GANG_INCOMPLETE)]
     if verdict == "Waiting" and not reasons and view.record is not None and view.record.fault and not view.pods:
         message = "its pods are not made: its spec cannot be followed"
         reasons = [Reason(Code.INVALID_POD, message, unblocks=("its spec is corrected",))]

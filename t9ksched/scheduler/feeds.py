@@ -40,6 +40,7 @@ from t9ksched.scheduler.projection import Projection
 from t9ksched.scheduler.records import FINISHED, JobObject, JobRecord, PodGroupObject, nanoseconds
 from t9ksched.scheduler.state import ClusterState
 from t9ksched.workloads.faulty import INITIALIZED, INVALID
+from t9ksched.workloads.taken import message_of
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -139,6 +140,7 @@ def job_record(job: JobObject, kind: Resource) -> JobRecord:
         code=str((conditions.get("Failed") or {}).get("reason") or ""),
         had=had(job, kind.kind, kind.api_version) if phase in FINISHED else None,
         fault=_fault(job.status) if phase not in FINISHED else "",
+        taken=message_of(job.status) if phase not in FINISHED else "",
     )
 
 

@@ -434,5 +434,7 @@ class JobRecord:
     """Why it failed, in a word, as its controller says."""
     had: Had | None = None
     """What it had, once it has ended and if its object tells."""
+    taken: str = ""
+    """Which object of another owner has the name of one that it needs, and whom to ask, as its controller says."""
     fault: str = ""
     """What is wrong with its spec, as its controller says: nothing is made of it before that is corrected."""

@@ -308,10 +308,19 @@ def _first_start(view: JobView, root: Root | None, state: ClusterState, *, ended
     return min((time for time in times if time), default=0)
 
 
+def taken(view: JobView) -> Reason | None:
+    """That a name the job needs is taken; None where its controller says nothing of that."""
+    if view.record is None or not view.record.taken:
+        return None
+    return Reason(Code.NAME_TAKEN, view.record.taken, unblocks=("the object of that name is deleted",))
+
+
 def _reason(view: JobView, now: str, waiting: GangRecord | None, limited: Reason | None) -> Json | None:
     """Why it waits, why a limit ended it, or why it failed."""
     if now == "Failed" and limited is None:
         return why_failed(view)
+    if now == "Pending" and (name_taken := taken(view)) is not None:
+        return {"code": str(name_taken.code), "message": name_taken.message}
     reason = waiting.reasons[0] if waiting is not None and now not in FINISHED else limited
     return {"code": str(reason.code), "message": reason.message} if reason is not None else None
 

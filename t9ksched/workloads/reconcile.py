@@ -10,7 +10,7 @@ from typing import Any
 
 from t9ksched.model.errors import Invalid
 from t9ksched.model.names import SCHEDULER_NAME
-from t9ksched.workloads import faulty, lifecycle, mpi, notebook, pytorch
+from t9ksched.workloads import faulty, lifecycle, mpi, notebook, pytorch, taken
 from t9ksched.workloads.actions import Actions, Children, Expansion
 from t9ksched.workloads.fields import Field
 from t9ksched.workloads.job import Job
@@ -42,8 +42,8 @@ def reconcile(obj: Mapping[str, Any], children: Children, now: datetime) -> Acti
     else:
         actions = lifecycle.reconcile(sound, _job(sound, owner), children, now)
     if sound is not obj and actions.status is None:
-        return replace(actions, status=dict(sound["status"]))
-    return actions
+        actions = replace(actions, status=dict(sound["status"]))
+    return taken.forgotten(sound, actions)
 
 
 def _owner(obj: Mapping[str, Any]) -> Owner:

@@ -1,0 +1,78 @@
+"""What a workload's status says while an object that it needs cannot be made: its name belongs to another object.
+
+The condition `Initialized` is False with the reason `NameTaken` and names that object. It goes with the first look that
+finds nothing left to make.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from t9ksched.model.names import SUBMITTED_BY_ANNOTATION
+from t9ksched.model.reasons import Code
+from t9ksched.workloads.actions import Actions, Object, metadata
+from t9ksched.workloads.conditions import Conditions
+from t9ksched.workloads.faulty import INITIALIZED, INVALID
+
+_MOST_SHOWN = 63
+"""Characters of a name that somebody else wrote."""
+
+
+def told(obj: Mapping[str, Any], message: str, now: datetime) -> Object | None:
+    """The workload's status with the condition; None if it says so already, or says what is wrong with the spec."""
+    old: Object = dict(obj.get("status") or {})
+    conditions = Conditions(old, now)
+    if conditions.reason(INITIALIZED) == INVALID:
+        return None  # what is wrong with its own spec is told first
+    conditions.set(INITIALIZED, False, str(Code.NAME_TAKEN), message)
+    status = {"phase": "Pending", **old, "conditions": conditions.as_list()}
+    return status if status != old else None
+
+
+def forgotten(obj: Mapping[str, Any], actions: Actions) -> Actions:
+    """The same actions, and the condition taken back when nothing is left to make."""
+    if actions.create:
+        return actions
+    status = obj.get("status") or {} if actions.status is None else actions.status
+    left = [each for each in status.get("conditions") or () if not _is_ours(each)]
+    if len(left) == len(status.get("conditions") or ()):
+        return actions
+    return replace(actions, status={**status, "conditions": left})
+
+
+def message_of(status: Mapping[str, Any]) -> str:
+    """What the condition says; empty if it is not there."""
+    return next((str(each.get("message") or "") for each in status.get("conditions") or () if _is_ours(each)), "")
+
+
+def sentence(there: Mapping[str, Any], kind: str) -> str:
+    """Who holds the name that a workload of that kind needs, and what to do. What the object says of itself, its owner
+    and its submitter, is told as that.
+    """
+    meta = metadata(there)
+    submitted_by = (meta.get("annotations") or {}).get(SUBMITTED_BY_ANNOTATION)
+    what = f"{there['kind']}/{meta.get('name')}"
+    owners = meta.get("ownerReferences") or ()
+    above = next((one for one in owners if one.get("controller")), next(iter(owners), None))
+    whose, ask = "", "ask who may delete it in this namespace"
+    if above is not None:
+        whose = f" It belongs to {_short(above.get('kind'))}/{_short(above.get('name'))}."
+        ask = f"ask whose {_short(above.get('kind'))}/{_short(above.get('name'))} that is"
+    elif submitted_by:
+        whose = f" It says that {_short(submitted_by)!r} submitted it."
+        ask = f"ask {_short(submitted_by)!r}"
+    command = f"kubectl delete {str(there['kind']).lower()}/{meta.get('name')} -n {meta.get('namespace')}"
+    return (
+        f"{what} exists already and is not part of this {kind}.{whose} It goes on when that object is gone:"
+        f" {ask}, or delete it if it is yours ({command}); or submit this {kind} by another name"
+    )
+
+
+def _short(text: object) -> str:
+    written = str(text)
+    return written if len(written) <= _MOST_SHOWN else f"{written[:_MOST_SHOWN]}…"
+
+
+def _is_ours(condition: Mapping[str, Any]) -> bool:
+    return (condition.get("type"), condition.get("reason")) == (INITIALIZED, str(Code.NAME_TAKEN))
