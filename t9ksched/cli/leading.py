@@ -15,8 +15,9 @@ from t9ksched.cli.failure import Failure
 from t9ksched.cli.foreign import first_cause
 from t9ksched.cli.health import Page, probed
 from t9ksched.kube.guarded import GuardedPort
-from t9ksched.kube.lease import LeaderElection, Timing
+from t9ksched.kube.lease import LeaderElection
 from t9ksched.kube.port import ClusterPort
+from t9ksched.model.leadership import Timing
 from t9ksched.model.names import SYSTEM_NAMESPACE
 
 log = structlog.get_logger(__name__)

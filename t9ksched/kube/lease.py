@@ -20,6 +20,7 @@ import structlog
 from t9ksched.kube.errors import ApiError, Conflict, NotFound
 from t9ksched.kube.port import ClusterPort, Object
 from t9ksched.kube.resources import LEASES
+from t9ksched.model.leadership import Timing
 
 log = structlog.get_logger(__name__)
 
@@ -31,21 +32,6 @@ def boot_time() -> float:
 
 def _utc_now() -> datetime:
     return datetime.now(UTC)
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """Seconds: others may take over `duration` after the last renewal they saw; we stop at `renew_deadline` after the
-    sending of our last successful one; between attempts lies `retry`. duration > renew_deadline > retry.
-    """
-
-    duration: int = 15
-    renew_deadline: float = 10.0
-    retry: float = 2.0
-
-    def __post_init__(self) -> None:
-        if not self.duration > self.renew_deadline > self.retry > 0:
-            raise ValueError("a lease needs duration > renew deadline > retry > 0")
 
 
 class Claim(Enum):

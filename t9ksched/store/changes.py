@@ -14,6 +14,7 @@ import psycopg
 from sqlalchemy import delete, func, insert, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from t9ksched.store import urls
 from t9ksched.store.database import Database
 from t9ksched.store.tables import change_log, revision_counter
 
@@ -128,11 +129,10 @@ class Changes:
     async def _notifications(self) -> None:
         """Wake on what other processes committed. A lost connection costs only promptness, never truth."""
         address = self._database.url.render_as_string(hide_password=False)
+        session = urls.session(self._database.url, self._database.timing)
         while True:
             with contextlib.suppress(psycopg.Error, OSError):
-                async with await psycopg.AsyncConnection.connect(
-                    address, autocommit=True, connect_timeout=5
-                ) as connection:
+                async with await psycopg.AsyncConnection.connect(address, autocommit=True, **session) as connection:
                     await connection.execute(f"LISTEN {_CHANNEL}")
                     self._wake()
                     async for _ in connection.notifies():

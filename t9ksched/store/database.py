@@ -22,6 +22,7 @@ from sqlalchemy.engine import URL, Connection, Dialect
 from sqlalchemy.exc import InvalidatePoolError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
+from t9ksched.model.leadership import SessionLimits, Timing
 from t9ksched.store import urls
 from t9ksched.store.bulk import Prepared
 from t9ksched.store.errors import translate
@@ -29,6 +30,7 @@ from t9ksched.store.errors import translate
 T = TypeVar("T")
 _BUSY_TIMEOUT_MS = 5000
 _PRAGMAS = ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON")
+COMMIT = Prepared("COMMIT", [{}])
 _TRUSTED_SECONDS = 1.0
 """A connection that was in use so recently is taken to be alive; asking each time costs a round trip."""
 
@@ -37,13 +39,15 @@ def _dump_json(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def engine_options(url: URL) -> dict[str, Any]:
-    """Options common to the asynchronous engine and the migrations' synchronous one."""
+def engine_options(url: URL, timing: Timing | None = None, limits: SessionLimits | None = None) -> dict[str, Any]:
+    """Options common to the asynchronous engine and the migrations' synchronous one. `timing` is that of leaders here;
+    `limits` are the sessions' own on PostgreSQL, where they are not the usual ones.
+    """
     options: dict[str, Any] = {"json_serializer": _dump_json, "json_deserializer": msgspec.json.decode}
     if urls.is_sqlite(url):
         options["connect_args"] = {"timeout": _BUSY_TIMEOUT_MS / 1000}
     else:
-        options |= {"connect_args": {"connect_timeout": 5, "application_name": "t9ksched"}}
+        options["connect_args"] = urls.session(url, timing or Timing(), limits)
     return options
 
 
@@ -82,14 +86,17 @@ def check_idle(engine: Any) -> None:
 
 
 class Database:
-    """Connections to one database; `await close()` when done."""
+    """Connections to one database; `await close()` when done. From `timing`, that of leaders here, follow the limits of
+    its sessions.
+    """
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, timing: Timing | None = None) -> None:
         self.url = urls.parse(address)
+        self.timing = timing or Timing()
         self.is_sqlite = urls.is_sqlite(self.url)
         urls.keep_private(self.url)
         pool = {} if self.is_sqlite else {"pool_size": 10, "max_overflow": 10, "pool_timeout": 5}
-        options = engine_options(self.url) | pool
+        options = engine_options(self.url, self.timing) | pool
         if self.is_sqlite:
             options["connect_args"]["factory"] = _Closing
         self._engine: AsyncEngine = create_async_engine(urls.for_async(self.url), **options)
@@ -182,7 +189,7 @@ class Database:
                     await _beside(partial(self._direct.run, steps))
             else:
                 async with self._reader.connect() as connection:
-                    await _at_once(connection, steps)
+                    await at_once(connection, steps)
         except (sqlite3.Error, psycopg.Error, SQLAlchemyError) as error:
             raise translate(error, self.shown_url) from error
         for listener in self._after_write:
@@ -200,9 +207,28 @@ class Database:
                     await connection.exec_driver_sql(text_, parameters)
             return
         try:
-            await _at_once(connection, [*steps, Prepared("COMMIT", [{}])])
+            await at_once(connection, [*steps, COMMIT])
         except psycopg.Error as error:
             raise translate(error, self.shown_url) from error
+
+    async def alone(self, statement: Executable, lock: int | None = None) -> Sequence[Any]:
+        """One statement that is a transaction of its own, and its rows. On PostgreSQL the server carries it out and
+        ends it by itself, whatever becomes of this process; `lock` is how many milliseconds it waits for locks there.
+
+        Raises:
+            StoreError: nothing was written, unless the connection was lost with the database's answer.
+        """
+        if self.is_sqlite:
+            async with self.write() as connection:
+                return (await connection.execute(statement)).all()
+        try:
+            async with self._reader.connect() as connection, _lock_timeout(connection, lock):
+                rows = (await connection.execute(statement)).all()
+        except SQLAlchemyError as error:
+            raise translate(error, self.shown_url) from error
+        for listener in self._after_write:
+            listener()
+        return rows
 
     async def transact(self, act: Callable[[Connection], T]) -> T:
         """One transaction, all of it done by `act` in one go: beside the event loop on SQLite.
@@ -243,7 +269,21 @@ class Database:
             self._direct.close()
 
 
-async def _at_once(connection: AsyncConnection, steps: Sequence[Prepared]) -> None:
+@asynccontextmanager
+async def _lock_timeout(connection: AsyncConnection, milliseconds: int | None) -> AsyncIterator[None]:
+    """Another limit of waiting for locks than the session's own; the next user of the connection finds that again."""
+    if milliseconds is None:
+        yield
+        return
+    await connection.execute(text(f"SET lock_timeout = {milliseconds}"))
+    try:
+        yield
+    finally:
+        with suppress(SQLAlchemyError):
+            await connection.execute(text("RESET lock_timeout"))
+
+
+async def at_once(connection: AsyncConnection, steps: Sequence[Prepared]) -> None:
     """All statements as one message; outside of a transaction PostgreSQL carries them out as one."""
     driver: Any = (await connection.get_raw_connection()).driver_connection
     cursor = psycopg.AsyncClientCursor(driver)

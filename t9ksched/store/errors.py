@@ -47,7 +47,8 @@ class RevisionChanged(StoreError):
         self.current = current
 
 
-_BUSY = ("database is locked", "database table is locked", "database schema is locked", "lock timeout")
+_BUSY = ("database is locked", "database table is locked", "database schema is locked")
+_TOO_LONG = ("due to lock timeout", "due to statement timeout")
 _NO_TABLE = ("no such table", "no such column", "undefinedtable", "undefinedcolumn", "does not exist")
 _GONE = (
     "unable to open database",
@@ -79,6 +80,10 @@ def translate(error: Exception, shown_url: str) -> StoreError:
         return DatabaseBusy(
             f"the database {shown_url} is locked by another process: SQLite serves one t9ksched at a time;"
             " stop the other one, or use PostgreSQL"
+        )
+    if any(text in low for text in _TOO_LONG):
+        return DatabaseBusy(
+            f"the database {shown_url} took too long ({first}): try again; pg_stat_activity shows what it is busy with"
         )
     lost = isinstance(error, DBAPIError) and error.connection_invalidated
     if any(text in low for text in _NO_TABLE) and 'database "' not in low and 'role "' not in low:

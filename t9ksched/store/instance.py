@@ -6,14 +6,39 @@ never writes over its successor's word.
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Final
 
-from sqlalchemy import delete, insert, select, update
+import structlog
+from sqlalchemy import TextClause, delete, select, text, update
 
 from t9ksched.store.database import Database
-from t9ksched.store.errors import StoreError
+from t9ksched.store.errors import DatabaseBusy, StoreError
+from t9ksched.store.rows import inserting
 from t9ksched.store.tables import scheduler_instance
 
+log = structlog.get_logger(__name__)
+
 _ROW = 1
+FENCED: Final = 0x7439_6B65
+"""First key of the advisory locks that mark transactions of leaders on PostgreSQL ("t9ke"); the second is the epoch.
+They are shared, so nobody waits for one.
+"""
+_END_FORMER: Final = text(
+    "SELECT pid, pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2"
+    " AND classid = :mark AND CAST(objid AS bigint) < :epoch AND granted AND pid <> pg_backend_pid()"
+    " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+)
+_END_HOLDERS: Final = text(
+    "SELECT pid, pg_terminate_backend(pid) FROM pg_locks WHERE relation = 'scheduler_instance'::regclass"
+    " AND mode IN ('RowShareLock', 'RowExclusiveLock') AND granted AND pid <> pg_backend_pid()"
+    " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+)
+"""Only leaders lock rows of that table: this release for the time of a message to the server, earlier ones for that of
+their transactions.
+"""
+_TRIES: Final = 3
+_PATIENCE_MS: Final = 1000
+"""For the row of the leadership, which leaders of this release hold for one message to the server."""
 
 
 class LeadershipLost(StoreError):
@@ -45,19 +70,45 @@ class Instances:
         return Instance(*found[0]) if found else None
 
     async def lead(self, address: str, identity: str) -> int:
-        """Take over as leader (the caller holds the lease); the epoch of this leadership."""
-        now = datetime.now(UTC)
-        row = {"id": _ROW, "address": address, "identity": identity, "started_at": now, "heartbeat_at": now}
-        async with self._database.write() as connection:
-            before = (
-                await connection.execute(select(scheduler_instance.c.epoch).with_for_update())
-            ).scalar_one_or_none()
-            epoch = (before or 0) + 1
-            if before is None:
-                await connection.execute(insert(scheduler_instance), row | {"epoch": epoch})
+        """Take over as leader (the caller holds the lease); the epoch of this leadership.
+
+        What former leaders have under way is ended: it would be refused anyway, and may hold rows that we write.
+
+        Raises:
+            StoreError: the database is away, or somebody holds the row of the leadership and cannot be ended.
+        """
+        for last in range(_TRIES - 1, -1, -1):
+            try:
+                epoch = await self._begin(address, identity)
+            except DatabaseBusy:
+                if self._database.is_sqlite or not last:
+                    raise
+                await self._end(_END_HOLDERS, {}, "holds the row of the leadership")
             else:
-                await connection.execute(update(scheduler_instance).values(row | {"epoch": epoch}))
+                break
+        if not self._database.is_sqlite:
+            await self._end(_END_FORMER, {"mark": FENCED, "epoch": epoch}, "writes for a former leader")
         return epoch
+
+    async def _begin(self, address: str, identity: str) -> int:
+        now = datetime.now(UTC)
+        row = {"address": address, "identity": identity, "started_at": now, "heartbeat_at": now}
+        statement = inserting(self._database, scheduler_instance).values(id=_ROW, epoch=1, **row)
+        statement = statement.on_conflict_do_update(
+            index_elements=[scheduler_instance.c.id], set_=row | {"epoch": scheduler_instance.c.epoch + 1}
+        ).returning(scheduler_instance.c.epoch)
+        return int((await self._database.alone(statement, lock=_PATIENCE_MS))[0][0])
+
+    async def _end(self, sessions: TextClause, values: dict[str, int], why: str) -> None:
+        """End sessions of our own role; those of others end by the limits of their sessions."""
+        try:
+            async with self._database.read() as connection:
+                ended = [row[0] for row in (await connection.execute(sessions, values)).all()]
+        except StoreError as error:
+            log.warning("sessions of a former leader could not be ended, they end by themselves", error=str(error))
+            return
+        if ended:
+            log.warning("sessions ended", why=why, pids=ended)
 
     async def beat(self, epoch: int) -> None:
         """Say that the leader of this epoch is alive.
@@ -65,17 +116,15 @@ class Instances:
         Raises:
             LeadershipLost: a later epoch has begun.
         """
-        mine = scheduler_instance.c.epoch == epoch
-        async with self._database.write() as connection:
-            beat = update(scheduler_instance).where(mine).values(heartbeat_at=datetime.now(UTC))
-            if not (await connection.execute(beat)).rowcount:
-                raise LeadershipLost(f"leadership {epoch} has ended: another scheduler leads now")
+        mine = update(scheduler_instance).where(scheduler_instance.c.epoch == epoch)
+        beat = mine.values(heartbeat_at=datetime.now(UTC)).returning(scheduler_instance.c.epoch)
+        if not await self._database.alone(beat):
+            raise LeadershipLost(f"leadership {epoch} has ended: another scheduler leads now")
 
     async def resign(self, epoch: int) -> None:
         """Leave in an orderly way: the address goes, the epoch stays counted."""
-        mine = scheduler_instance.c.epoch == epoch
-        async with self._database.write() as connection:
-            await connection.execute(update(scheduler_instance).where(mine).values(address=""))
+        mine = update(scheduler_instance).where(scheduler_instance.c.epoch == epoch)
+        await self._database.alone(mine.values(address="").returning(scheduler_instance.c.epoch))
 
     async def forget(self) -> None:
         """Remove the row, epoch and all; for a database copied from another cluster."""

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import psycopg
 
+from t9ksched.store import urls
 from t9ksched.store.controls import Controls, JobControl, Stop, Stops
 from t9ksched.store.database import Database
 from t9ksched.store.errors import DatabaseUnreachable, StoreError, translate
@@ -190,6 +191,7 @@ class _PostgresLog:
 
     def __init__(self, database: Database) -> None:
         self._address, self._shown = database.url.render_as_string(hide_password=False), database.shown_url
+        self._session = urls.session(database.url, database.timing)
         self._connection: psycopg.AsyncConnection[Any] | None = None
         self._text = _NEWS.format("%s", _MOST + 1).encode()
 
@@ -203,7 +205,7 @@ class _PostgresLog:
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS):
                 self._connection = await psycopg.AsyncConnection.connect(
-                    self._address, autocommit=True, connect_timeout=5, prepare_threshold=0, application_name="t9ksched"
+                    self._address, autocommit=True, prepare_threshold=0, **self._session
                 )
             return await self._ask(self._connection, revision)
         except (psycopg.Error, OSError) as error:

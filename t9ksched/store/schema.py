@@ -17,6 +17,7 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
+from t9ksched.model.leadership import SessionLimits
 from t9ksched.packaged import folder
 from t9ksched.store import urls
 from t9ksched.store.database import engine_options, prepare_sqlite
@@ -114,7 +115,9 @@ def _connect(address: str) -> Iterator[Connection]:
                 f"the folder {parent} of the database file does not exist: create it, or choose another file"
             )
     urls.keep_private(url)
-    engine = create_engine(urls.for_sync(url), poolclass=NullPool, **engine_options(url))
+    engine = create_engine(
+        urls.for_sync(url), poolclass=NullPool, **engine_options(url, limits=SessionLimits.migrating())
+    )
     if urls.is_sqlite(url):
         prepare_sqlite(engine)
     try:

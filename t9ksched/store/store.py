@@ -6,6 +6,7 @@ from typing import Final
 
 from sqlalchemy import Connection
 
+from t9ksched.model.leadership import Timing
 from t9ksched.store import schema
 from t9ksched.store.acceptances import Acceptance, Acceptances
 from t9ksched.store.bindings import Bindings
@@ -55,8 +56,9 @@ class Store:
         self.mirror = Mirror(database, self.queues, self.tokens, self.controls, self.stops)
 
     @classmethod
-    async def open(cls, address: str, *, migrate: bool = True) -> "Store":
-        """Connect, and bring the tables up to date (or, without `migrate`, insist that they are).
+    async def open(cls, address: str, *, migrate: bool = True, timing: Timing | None = None) -> "Store":
+        """Connect, and bring the tables up to date (or, without `migrate`, insist that they are). `timing` is that of
+        leaders here.
 
         Raises:
             StoreError: the database is out of reach, locked, or of a version this program cannot serve.
@@ -70,7 +72,7 @@ class Store:
                     f"the database is at revision {found or 'none'}, this program needs {schema.newest()}:"
                     " run `t9ksched db upgrade` first"
                 )
-        store = cls(Database(address))
+        store = cls(Database(address, timing))
         await store.queues.ensure_default()
         return store
 

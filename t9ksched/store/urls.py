@@ -7,11 +7,15 @@ same address serves the asynchronous engine and the synchronous migrations.
 import os
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
+from t9ksched.model.leadership import Keepalive, SessionLimits, Timing
 from t9ksched.store.errors import StoreError
+
+_CONNECT_SECONDS = 5
 
 
 def parse(address: str) -> URL:
@@ -49,6 +53,36 @@ def for_async(url: URL) -> URL:
 def for_sync(url: URL) -> URL:
     """The address for the synchronous engine of the migrations."""
     return url.set(drivername="sqlite+pysqlite" if is_sqlite(url) else "postgresql+psycopg")
+
+
+def session(url: URL, timing: Timing, limits: SessionLimits | None = None) -> dict[str, Any]:
+    """Keywords for every PostgreSQL connection of ours, so that neither end waits for one that is gone: limits of the
+    session (those for any session without `limits`), probes and time limits of TCP at both ends. What the address says
+    wins.
+    """
+    limits, tcp = limits or SessionLimits.usual(timing), Keepalive.of(timing)
+    server = {
+        "statement_timeout": limits.statement,
+        "lock_timeout": limits.lock,
+        "idle_in_transaction_session_timeout": limits.silent,
+        "tcp_keepalives_idle": tcp.idle,
+        "tcp_keepalives_interval": tcp.interval,
+        "tcp_keepalives_count": tcp.count,
+        "tcp_user_timeout": tcp.unacknowledged,
+    }
+    given = url.query.get("options", "")
+    texts = [f"-c {name}={value}" for name, value in server.items()]
+    ours = {
+        "connect_timeout": _CONNECT_SECONDS,
+        "application_name": "t9ksched",
+        "keepalives": 1,
+        "keepalives_idle": tcp.idle,
+        "keepalives_interval": tcp.interval,
+        "keepalives_count": tcp.count,
+        "tcp_user_timeout": tcp.unacknowledged,
+    }
+    chosen = {name: value for name, value in ours.items() if name not in url.query}
+    return chosen | {"options": " ".join([*texts, *([given] if isinstance(given, str) else given)]).strip()}
 
 
 def is_sqlite(url: URL) -> bool:

@@ -10,7 +10,7 @@ import pytest
 from api.server import PortInUse
 from t9ksched.cli import leading, roles
 from t9ksched.cli.health import probed
-from t9ksched.kube.lease import Timing
+from t9ksched.model.leadership import Timing
 from t9ksched.scheduler.families import OPENMETRICS, TEXT
 from t9ksched.scheduler.metrics import standby
 from t9ksched.settings import Settings

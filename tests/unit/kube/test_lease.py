@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from t9ksched.kube.errors import Conflict, ServerError
-from t9ksched.kube.lease import Claim, LeaderElection, Sighting, Timing, judge
+from t9ksched.kube.lease import Claim, LeaderElection, Sighting, judge
 from t9ksched.kube.resources import LEASES
+from t9ksched.model.leadership import Timing
 from tests.unit.kube.memory import MemoryPort
 
 

@@ -1,0 +1,88 @@
+"""The times of a leadership: how long a lease lasts, and every limit that must end before it does.
+
+All of them follow from the duration of the lease, so that a shorter lease shortens them too. Clocks of different
+machines are never compared; `SKEW` is for clocks that run at different speeds and for what a timer is late.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+DURATION: Final = 15
+"""Seconds of a lease, if nothing else is configured."""
+LEAST: Final = 4
+SKEW: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Seconds: others may take over `duration` after the last renewal they saw; we stop at `renew_deadline` after the
+    sending of our last successful one; between attempts lies `retry`. duration > renew_deadline > retry.
+    """
+
+    duration: int = DURATION
+    renew_deadline: float = DURATION * 2 / 3
+    retry: float = DURATION / 7.5
+
+    def __post_init__(self) -> None:
+        if not self.duration > self.renew_deadline > self.retry > 0:
+            raise ValueError("a lease needs duration > renew deadline > retry > 0")
+
+    @classmethod
+    def of(cls, duration: int) -> Timing:
+        """The usual times of a lease of so many seconds, at least `LEAST`."""
+        return cls(duration, duration * 2 / 3, duration / 7.5)
+
+    @property
+    def write_seconds(self) -> float:
+        """What a write may take that begins at the last moment at which we hold the lease."""
+        return max(SKEW, self.duration - self.renew_deadline - SKEW)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLimits:
+    """Milliseconds after which a PostgreSQL server ends, in one session: a statement, a wait for a lock, and a
+    transaction whose client is silent. 0 is no limit.
+    """
+
+    statement: int
+    lock: int
+    silent: int
+
+    @classmethod
+    def usual(cls, timing: Timing) -> SessionLimits:
+        """For any session: a statement is no longer waited for than five leases, a lock or a client than one."""
+        return cls(5000 * timing.duration, 1000 * timing.duration, 1000 * timing.duration)
+
+    @classmethod
+    def leading(cls, timing: Timing) -> SessionLimits:
+        """For a write of a leader. Its last statement and the silence after it end before the lease can pass on:
+        `statement + silent` is less than the duration without `SKEW`.
+        """
+        return cls(500 * timing.duration, 500 * timing.duration, 1000 * timing.duration // 3)
+
+    @classmethod
+    def migrating(cls) -> SessionLimits:
+        """For changes of the tables: a statement may rewrite millions of rows, and processes that start together wait
+        for the first of them.
+        """
+        return cls(0, 300_000, 60_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Keepalive:
+    """How a dead peer is noticed on a TCP connection: seconds of silence before the first probe, between probes, how
+    many may stay unanswered; milliseconds that data sent may stay unacknowledged.
+    """
+
+    idle: int
+    interval: int
+    count: int
+    unacknowledged: int
+
+    @classmethod
+    def of(cls, timing: Timing) -> Keepalive:
+        """Within a lease: a third of it without a word, then three probes."""
+        third = max(1, timing.duration // 3)
+        return cls(third, max(1, third // 2), 3, 1000 * timing.duration)
