@@ -1,4 +1,4 @@
-"""Whether the database can be written, asked seldom enough that strangers who ask often cost nothing."""
+"""Whether the database answers and can be written, asked in such a way that many questions at once cost no more than one."""
 
 import asyncio
 import time
@@ -7,27 +7,41 @@ from typing import Final
 
 from t9ksched.store import Store
 
-GOOD_SECONDS: Final = 5.0
-"""How long an answer counts."""
+WRITE_SECONDS: Final = 5.0
+"""How long a write that succeeded counts. That the database answers at all is asked anew each time."""
 
 
 class Probe:
-    """Writes a little to the database, at most every `GOOD_SECONDS` while it can. `clock` gives seconds."""
+    """Reads from the database, and writes a little every `WRITE_SECONDS`. `clock` gives seconds."""
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
         self._clock = clock
         self._one = asyncio.Lock()
-        self._good_until: float | None = None
+        self._begun = 0
+        self._good = 0
+        """The latest question that the database answered well."""
+        self._written: float | None = None
 
     async def look(self) -> None:
         """See that the database answers and can be written.
 
+        Questions are numbered as they are put to the database. Who waits for another's question that was put after it
+        came needs none of its own.
+
         Raises:
             StoreError: it does not, or cannot.
         """
+        before = self._begun
         async with self._one:
-            if self._good_until is None or self._clock() >= self._good_until:
-                self._good_until = None
+            if self._good > before:
+                return
+            self._begun += 1
+            begun = self._begun
+            if self._written is None or self._clock() >= self._written + WRITE_SECONDS:
+                self._written = None
                 await self._store.check_writable()
-                self._good_until = self._clock() + GOOD_SECONDS
+                self._written = self._clock()
+            else:
+                await self._store.ping()
+            self._good = begun

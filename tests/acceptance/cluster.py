@@ -2,7 +2,8 @@
 
 It is a dev cluster, or the server of `T9KSCHED_TEST_KUBECONFIG` with the demo's nodes and their kubelets played there,
 and the usual controllers too where it has none. The kubeconfigs are the administrator's and those of the service
-accounts of deploy/rbac.yaml. It ends when its input does, and takes its nodes away.
+accounts of deploy/rbac.yaml. It ends when its input does, and takes its nodes, jobs and queues away: the next one, with a
+database of its own, finds the server as this one did.
 """
 
 import asyncio
@@ -23,10 +24,12 @@ from t9ksched.kube.resources import (
     PODGROUPS,
     PODS,
     PYTORCHTRAININGJOBS,
+    QUEUES,
     SERVICEACCOUNTS,
     Resource,
 )
 from t9ksched.kube.rights import ROLES
+from t9ksched.model.names import SYSTEM_NAMESPACE
 from tests.integration.accounts import EVERYTHING
 from tests.integration.collector import collect
 from tests.integration.world import PATIENCE, World, new_world
@@ -52,8 +55,12 @@ async def demo_nodes(world: World) -> AsyncIterator[Agents]:
                 await world.client.create(SERVICEACCOUNTS, {"metadata": {"name": "default"}}, "default")
             stack.callback(asyncio.create_task(collect(world.client, "default")).cancel)
         before = await jobs(world)
+        queues = await queue_names(world) if world.real else set()
         yield agents
         if world.real:
+            for name in await queue_names(world) - queues:
+                with suppress(NotFound):
+                    await world.client.delete(QUEUES, name, SYSTEM_NAMESPACE)
             for name, res in (await jobs(world)).items():
                 if name not in before:
                     with suppress(NotFound):
@@ -70,6 +77,11 @@ async def jobs(world: World) -> dict[tuple[str, str], Resource]:
         for item in (await world.client.list(res, "default")).items:
             found[res.kind, item["metadata"]["name"]] = res
     return found
+
+
+async def queue_names(world: World) -> set[str]:
+    """The queues that the server has."""
+    return {queue["metadata"]["name"] for queue in (await world.client.list(QUEUES, SYSTEM_NAMESPACE)).items}
 
 
 async def main(folder: Path) -> None:

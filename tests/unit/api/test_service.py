@@ -13,7 +13,7 @@ import pytest
 import structlog
 from sqlalchemy import text
 
-from api.probe import GOOD_SECONDS, Probe
+from api.probe import WRITE_SECONDS, Probe
 from api.server import PortInUse, listen
 from t9ksched.kube.errors import Unreachable
 from t9ksched.store import Store
@@ -80,21 +80,56 @@ async def test_not_ready_while_nothing_can_be_written(world: World) -> None:
     assert (await world.nobody("GET", "/readyz")).status == 200
 
 
-async def test_writing_is_tried_seldom() -> None:
-    tried, now = 0, 0.0
+class _Counted:
+    """A database that counts what it is asked, and answers while it is not away."""
 
-    class Writes:
-        async def check_writable(self) -> None:
-            nonlocal tried
-            tried += 1
-            await asyncio.sleep(0)
+    def __init__(self) -> None:
+        self.writes = self.reads = 0
+        self.away = False
+        self.answers = asyncio.Event()
+        self.answers.set()
 
-    probe = Probe(cast(Store, Writes()), lambda: now)
-    await asyncio.gather(*(probe.look() for _ in range(20)))
-    assert tried == 1
-    now = GOOD_SECONDS
+    async def check_writable(self) -> None:
+        self.writes += 1
+        await self._answer()
+
+    async def ping(self) -> None:
+        self.reads += 1
+        await self._answer()
+
+    async def _answer(self) -> None:
+        await self.answers.wait()
+        if self.away:
+            raise DatabaseUnreachable("refused")
+
+
+async def test_writing_is_tried_seldom_and_reading_each_time() -> None:
+    database, now = _Counted(), 0.0
+    probe = Probe(cast(Store, database), lambda: now)
     await probe.look()
-    assert tried == 2
+    await probe.look()
+    assert (database.writes, database.reads) == (1, 1)
+    database.away = True
+    with pytest.raises(DatabaseUnreachable):
+        await probe.look()
+    database.away, now = False, WRITE_SECONDS
+    await probe.look()
+    assert (database.writes, database.reads) == (2, 2)
+
+
+async def test_who_comes_while_another_asks_asks_once_more_for_all() -> None:
+    database = _Counted()
+    probe = Probe(cast(Store, database), lambda: 0.0)
+    database.answers.clear()
+    asked = [asyncio.create_task(probe.look())]
+    async with asyncio.timeout(5):
+        while not database.writes:
+            await asyncio.sleep(0)
+    asked += [asyncio.create_task(probe.look()) for _ in range(20)]
+    await asyncio.sleep(0)  # all of them wait
+    database.answers.set()
+    await asyncio.gather(*asked)
+    assert (database.writes, database.reads) == (1, 1)
 
 
 async def test_an_outage_tells_strangers_nothing_of_the_database(
