@@ -2,10 +2,11 @@
 
 Every write has a precondition: status and updates the version they were computed from, a deletion the UID, a creation
 the name. A name that is taken by our own object is as good as created; one of another owner is told to the user.
+Secrets are created and never read: whose one is that is there already is known otherwise (see `workloads.mpi`).
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from t9ksched.controller.sshkeys import KeyPair
@@ -70,8 +71,12 @@ class Executor:
             await self._update(obj, each)
         await self._each(actions.delete, self._delete)
         companions = [each for each in actions.create if each["kind"] != "Pod"]
+        fresh: dict[tuple[str, str], Object] = {}
         for each in companions:
-            await self._create(obj, each)
+            if each["kind"] == "Secret":
+                await self._create_keys(obj, each, fresh)
+            elif (made := await self._create(obj, each)) is not None:
+                fresh[made["kind"], name_of(made)] = made
         await self._each([each for each in actions.create if each["kind"] == "Pod"], lambda p: self._create(obj, p))
         for event in actions.events:
             self._record(obj, event.reason, event.message, type=event.type)
@@ -123,18 +128,44 @@ class Executor:
         except (NotFound, Conflict):
             return  # it is gone, or a successor has its name: either way not ours to delete any more
 
-    async def _create(self, owner: Object, thing: Object) -> None:
-        res, namespace = resources.of(thing), metadata(thing)["namespace"]
-        if thing["kind"] == "Secret" and not thing.get("data") and not thing.get("stringData"):
-            keys = self._new_keys(f"{name_of(owner)}.{namespace}")
-            thing = mpi.with_keys(thing, keys.private, keys.public)
+    async def _create(self, owner: Object, thing: Object) -> Object | None:
+        """The object as created; None if it was there already and is ours."""
         try:
-            self._made(await self._client.create(res, thing, namespace))
+            made = await self._client.create(resources.of(thing), thing, metadata(thing)["namespace"])
         except AlreadyExists as error:
             await self._check_ours(owner, thing, error)
+            return None
         except (Forbidden, Unprocessable) as error:
             self._record(owner, "FailedCreate", f"{thing['kind']} {name_of(thing)}: {error.message}", type="Warning")
             raise
+        self._made(made)
+        return made
+
+    async def _create_keys(self, owner: Object, secret: Object, fresh: Mapping[tuple[str, str], Object]) -> None:
+        """Create the Secret of a job's keys as the property of the ConfigMap that was created just now, and write its
+        name on that one.
+        """
+        holder = metadata(secret)["ownerReferences"][0]
+        config = fresh.get((holder["kind"], holder["name"]))
+        if config is None:
+            raise Stale(f"{holder['kind']} {holder['name']} was made by an earlier try")
+        keys = self._new_keys(f"{name_of(owner)}.{metadata(owner)['namespace']}")
+        what = f"Secret {name_of(secret)}"
+        try:
+            thing = mpi.with_keys(secret, config, keys.private, keys.public)
+            await self._client.create(resources.SECRETS, thing, metadata(secret)["namespace"])
+        except AlreadyExists as error:
+            message = (
+                f"{what} exists already and was not made for this {owner['kind']}. It goes on when that object is gone:"
+                f" one of an earlier try goes by itself; delete any other (kubectl delete secret/{name_of(secret)} -n"
+                f" {metadata(secret)['namespace']}), or submit this {owner['kind']} again"
+            )
+            self._record(owner, str(Code.NAME_TAKEN), message, type="Warning")
+            raise NameTaken(message) from error
+        except (Forbidden, Unprocessable) as error:
+            self._record(owner, "FailedCreate", f"{what}: {error.message}", type="Warning")
+            raise
+        await self._update(owner, mpi.on_record(config, secret))
 
     async def _check_ours(self, owner: Object, thing: Object, error: ApiError) -> None:
         what = f"{thing['kind']} {name_of(thing)}"

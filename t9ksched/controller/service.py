@@ -42,7 +42,6 @@ _CHILDREN: Final = (
     resources.PODGROUPS,
     resources.SERVICES,
     resources.CONFIGMAPS,
-    resources.SECRETS,
 )
 
 

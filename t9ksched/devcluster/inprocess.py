@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from t9ksched.devcluster import eviction, render
-from t9ksched.devcluster.api import Api
+from t9ksched.devcluster import eviction, render, scale
+from t9ksched.devcluster.api import Api, apply_patch
 from t9ksched.devcluster.binding import bind
 from t9ksched.devcluster.kinds import Kind
 from t9ksched.devcluster.options import DeleteOptions, ListOptions, WatchOptions, WriteOptions
@@ -104,9 +104,13 @@ class InProcessPort:
         content_type: str = "application/merge-patch+json",
         subresource: str = "",
     ) -> Object:
-        """Change an object, or its status, by a patch."""
+        """Change an object, its status or its scale by a patch."""
         with _translated():
             kind = self._kind(res)
+            if subresource == "scale":
+                entry = self._api.get(kind, namespace, name)
+                changed = apply_patch(None, scale.show(kind, entry.object), body, content_type)
+                return scale.write(self._api, kind, entry, changed)
             entry = self._api.patch(kind, namespace, name, body, content_type, WriteOptions(), subresource)
             return self._copy(kind, entry)
 

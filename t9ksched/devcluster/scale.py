@@ -67,7 +67,11 @@ def write(api: Api, kind: Kind, entry: Entry, scale: Object, dry_run: bool = Fal
     if not isinstance(replicas, int) or isinstance(replicas, bool) or replicas < 0:
         cause = bad_value("spec.replicas", replicas, "must be greater than or equal to 0")
         raise invalid("Scale", "autoscaling", name, [cause])
-    version = (scale.get("metadata") or {}).get("resourceVersion")
+    meta, mine = scale.get("metadata") or {}, entry.object["metadata"]["uid"]
+    if meta.get("uid", mine) != mine:
+        text = f"Precondition failed: UID in precondition: {meta['uid']}, UID in object meta: {mine}"
+        raise conflict(kind.plural, kind.group, name, text)
+    version = meta.get("resourceVersion")
     if version and version != str(entry.version):
         raise conflict(kind.plural, kind.group, name)
 

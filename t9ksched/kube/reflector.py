@@ -137,7 +137,7 @@ class Reflector(Generic[T]):
         self.error: ApiError | None = None
         self._client = client
         self._handler = handler
-        self._namespace = namespace
+        self.namespace = namespace
         self._decode = decode or cast("Callable[[Payload], T]", lambda payload: named(res, payload))
         self._selectors = {"label_selector": label_selector, "field_selector": field_selector}
         self._selected = bool(label_selector or field_selector)
@@ -238,7 +238,7 @@ class Reflector(Generic[T]):
     # Reading everything
 
     async def _read_pages(self) -> None:
-        pages = pages_of(self._client, self.res, self._namespace, limit=self._limit, **self._selectors)
+        pages = pages_of(self._client, self.res, self.namespace, limit=self._limit, **self._selectors)
         async with contextlib.aclosing(_ahead(pages)) as ahead:
             async for page in ahead:
                 await self._take_items(page.items)
@@ -300,7 +300,7 @@ class Reflector(Generic[T]):
     async def _stream(self) -> None:
         """The present objects as the beginning of a watch, which then goes on."""
         assert isinstance(self._client, InitialEventsPort)
-        stream = self._client.watch_list(self.res, self._namespace, timeout=self._duration(), **self._selectors)
+        stream = self._client.watch_list(self.res, self.namespace, timeout=self._duration(), **self._selectors)
         async with _closing(stream):
             try:
                 ended = not await self._initial(stream)
@@ -358,7 +358,7 @@ class Reflector(Generic[T]):
     async def _follow(self) -> None:
         """One watch, from the last version to the stream's end."""
         stream = self._client.watch(
-            self.res, self._namespace, resource_version=self._version, timeout=self._duration(), **self._selectors
+            self.res, self.namespace, resource_version=self._version, timeout=self._duration(), **self._selectors
         )
         async with _closing(stream):
             heard = await self._listen(stream)

@@ -25,6 +25,7 @@ _BATCH_KINDS: Final = (
 )
 _PLATFORM_KINDS: Final = ("mlservices", "notebooks", "simplemlservices", "tensorboards")
 _APPS: Final = ("deployments", "replicasets", "statefulsets")
+_APPS_SCALE: Final = tuple(f"{kind}/scale" for kind in _APPS)
 
 
 @dataclass(frozen=True)
@@ -71,8 +72,8 @@ ROLES: Final[dict[str, tuple[Rule, ...]]] = {
         Rule("storage.k8s.io", ("storageclasses",), ("get", *_FOLLOW), "sees where volumes can be made"),
         Rule("storage.k8s.io", ("csinodes",), _FOLLOW, "sees how many volumes a node can attach"),
         Rule("batch", ("jobs",), ("get", *_FOLLOW, "patch"), "lists them, suspends one over its time"),
-        Rule("apps", _APPS, _FOLLOW, "sees what pods belong to"),
-        Rule("apps", _APPS, ("get", "patch"), "scales one over its time to nothing"),
+        Rule("apps", _APPS, ("get", *_FOLLOW), "sees what pods belong to"),
+        Rule("apps", _APPS_SCALE, ("patch",), "scales one over its time to nothing"),
         Rule(BATCH_GROUP, ("mpijobs", "pytorchtrainingjobs"), _FOLLOW, "lists them with their state"),
         Rule(PLATFORM_GROUP, ("notebooks",), _FOLLOW, "lists them with their state"),
         Rule(BATCH_GROUP, _BATCH_KINDS, ("get", "patch"), "pauses one over its time"),
@@ -83,16 +84,18 @@ ROLES: Final[dict[str, tuple[Rule, ...]]] = {
         Rule("", ("pods/status",), ("patch",), "says on a pod why it is evicted"),
         Rule("policy", ("poddisruptionbudgets",), _FOLLOW, "sees whom it should rather not evict"),
         Rule(SCHEDULER_GROUP, ("podgroups",), _FOLLOW, "sees the gangs"),
-        Rule(SCHEDULER_GROUP, ("podgroups/status", "queues/status"), ("patch",), "says how gangs and queues stand"),
+        Rule(SCHEDULER_GROUP, ("podgroups/status",), ("patch",), "says how gangs stand"),
+        Rule("", ("events",), ("create", "patch"), "tells why something waits"),
+        _LEASE,
+        _CONFIG,
         Rule(
             SCHEDULER_GROUP,
             ("queues",),
             (*_FOLLOW, "create", "update", "delete"),
             "keeps Queue objects equal to the database",
+            SYSTEM_NAMESPACE,
         ),
-        Rule("", ("events",), ("create", "patch"), "tells why something waits"),
-        _LEASE,
-        _CONFIG,
+        Rule(SCHEDULER_GROUP, ("queues/status",), ("patch",), "says how queues stand", SYSTEM_NAMESPACE),
     ),
     CONTROLLER: (
         Rule(BATCH_GROUP, ("mpijobs", "pytorchtrainingjobs"), _FOLLOW, "sees the jobs"),
@@ -108,10 +111,11 @@ ROLES: Final[dict[str, tuple[Rule, ...]]] = {
         Rule(PLATFORM_GROUP, ("notebooks/finalizers",), ("update",), "makes objects that block their owner's deletion"),
         Rule(
             "",
-            ("configmaps", "pods", "secrets", "services"),
+            ("configmaps", "pods", "services"),
             ("get", *_FOLLOW, "create"),
             "makes what a job consists of",
         ),
+        Rule("", ("secrets",), ("create",), "makes the SSH keys of an MPI job, and never reads any"),
         Rule("", ("pods",), ("delete",), "makes failed pods anew, and stops paused jobs"),
         Rule(
             "",

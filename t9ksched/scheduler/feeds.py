@@ -277,7 +277,9 @@ class Feeds:
         known = []
         for reflector in self._reflectors:
             try:
-                await self._client.list(reflector.res, field_selector="metadata.name=t9ksched-is-it-served", limit=1)
+                await self._client.list(
+                    reflector.res, reflector.namespace, field_selector="metadata.name=t9ksched-is-it-served", limit=1
+                )
             except NotFound:
                 log.info("the cluster does not know this kind, it is left out", kind=str(reflector.res))
                 continue

@@ -1,7 +1,7 @@
 """Ending a job through its owner: the highest object above a pod that can be told to stop.
 
-A Deployment is scaled to 0, a Job suspended, a training job paused; what has no such owner is deleted, with a grace
-period of its own that is not longer than the policy allows.
+A Deployment is scaled to 0 through its subresource, which can write nothing else of it, a Job suspended, a training job
+paused; what has no such owner is deleted, with a grace period of its own that is not longer than the policy allows.
 """
 
 from collections.abc import Callable
@@ -15,11 +15,12 @@ from t9ksched.kube.resources import PODS, Resource, by_kind
 from t9ksched.model.names import BATCH_GROUP, PLATFORM_GROUP
 from t9ksched.scheduler.records import PodRecord
 
+_TO_NOTHING: Final = {"spec": {"replicas": 0}}
 _PAUSED: Final = {"spec": {"runMode": {"pause": {"enabled": True}}}}
 STOPS: Final[dict[tuple[str, str], Any]] = {
-    ("apps", "Deployment"): {"spec": {"replicas": 0}},
-    ("apps", "StatefulSet"): {"spec": {"replicas": 0}},
-    ("apps", "ReplicaSet"): {"spec": {"replicas": 0}},
+    ("apps", "Deployment"): _TO_NOTHING,
+    ("apps", "StatefulSet"): _TO_NOTHING,
+    ("apps", "ReplicaSet"): _TO_NOTHING,
     ("batch", "Job"): {"spec": {"suspend": True}},
     (BATCH_GROUP, "MPIJob"): _PAUSED,
     (BATCH_GROUP, "ColossalAIJob"): _PAUSED,
@@ -31,9 +32,11 @@ STOPS: Final[dict[tuple[str, str], Any]] = {
     (PLATFORM_GROUP, "Notebook"): {"spec": {"suspend": True}},
     (PLATFORM_GROUP, "TensorBoard"): {"spec": {"suspend": True}},
     (PLATFORM_GROUP, "MLService"): {"spec": {"runMode": "paused"}},
-    (PLATFORM_GROUP, "SimpleMLService"): {"spec": {"replicas": 0}},
+    (PLATFORM_GROUP, "SimpleMLService"): _TO_NOTHING,
 }
 """By group and kind: the merge patch that makes its pods go away and stay away."""
+_SCALED: Final = "apps"
+"""The group whose kinds have the subresource `scale`."""
 _DEEPEST: Final = 8
 
 
@@ -62,8 +65,9 @@ class Stopper:
             if isinstance(result, NotEvicted | TryLater):
                 raise ApiError(getattr(result, "status", 0), "NotEvicted", result.message)
             return
-        patch = STOPS[resource.group, resource.kind]
-        await self._client.patch(resource, meta["name"], meta["namespace"], {"metadata": {"uid": meta["uid"]}} | patch)
+        patch = {"metadata": {"uid": meta["uid"]}} | STOPS[resource.group, resource.kind]
+        part = "scale" if resource.group == _SCALED else ""
+        await self._client.patch(resource, meta["name"], meta["namespace"], patch, subresource=part)
 
     async def annotation(self, pod: PodRecord, key: str) -> str:
         """An annotation of the object that would be told to stop for a pod, else of that pod as its template has it;

@@ -7,7 +7,7 @@ has been counted: a crash after any step leads, on the next look, to the same en
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 Object = dict[str, Any]
 
@@ -40,6 +40,9 @@ class Children:
     def podgroup(self) -> Object | None:
         """The workload's PodGroup, if it exists."""
         return next((each for each in self.companions if each["kind"] == "PodGroup"), None)
+
+
+NO_CHILDREN: Final = Children()
 
 
 @dataclass(frozen=True, slots=True)

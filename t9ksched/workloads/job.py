@@ -38,6 +38,7 @@ class Job:
         min_member: pods that must run for the job to run.
         all_matter: a replica that may not be restarted fails the job, whichever it is; else only the leader does.
         revision: changes with what the pods are made from (see `revision`).
+        anew: companions that are there, and are deleted and made anew before any pod.
     """
 
     owner: Owner
@@ -50,6 +51,7 @@ class Job:
     min_member: int
     all_matter: bool = False
     revision: str = ""
+    anew: tuple[Object, ...] = ()
 
     def replicas(self) -> Iterator[tuple[ReplicaType, int, str]]:
         """Every replica: its type, its index in the type, its pod's name."""

@@ -145,7 +145,8 @@ def _upkeep(job: Job, children: Children) -> Upkeep:
         held = sum(phase.is_scheduled(pod) and not phase.is_terminating(pod) for pod in children.pods)
         if known < wanted["spec"]["minMember"] and 0 < held < wanted["spec"]["minMember"]:
             companions = tuple(each for each in companions if each is not wanted)
-    return upkeep(companions, children.companions)
+    kept = upkeep(companions, tuple(each for each in children.companions if each not in job.anew))
+    return replace(kept, delete=(*job.anew, *kept.delete))
 
 
 def _surplus(children: Children, names: set[str]) -> list[Object]:

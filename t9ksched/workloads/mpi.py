@@ -4,7 +4,12 @@ First generation: `spec.worker` with the command in `worker.cmd`; the launcher i
 Second: `spec.replicaSpecs` with types launcher and worker, the command in `mpiConfig.script`. The launcher is a member
 of the gang (OQ-41); its init container waits until every worker answers, so that a gang placed whole starts whole.
 Hostfile and ssh settings stand in the ConfigMap `<job>-mpi`, mounted at /etc/mpi (OQ-23); the key pair in the Secret
-`<job>-ssh`, which the controller fills when it creates it.
+`<job>-<uid>-ssh`. Controllers may create Secrets and not read them, so the ConfigMap says whether the Secret is theirs:
+they make it right after the ConfigMap, as its property, and write its name on it (`KEYS_ANNOTATION`) before any pod. A
+ConfigMap without that name is of a try that did not end: it is deleted, the garbage collector takes what belonged to
+it, and both are made anew. A Secret that is there although its ConfigMap is new is not ours.
+
+Jobs that run since a release that called the Secret `<job>-ssh` keep it as long as a pod of theirs mounts it.
 """
 
 import posixpath
@@ -15,8 +20,10 @@ from typing import Any, Final
 
 import msgspec
 
+from t9ksched.model.names import BATCH_GROUP
 from t9ksched.model.pod import container_cards, decode_pod_spec, effective_requests
-from t9ksched.workloads.actions import Expansion, Object
+from t9ksched.workloads import phase
+from t9ksched.workloads.actions import NO_CHILDREN, Children, Expansion, Object, metadata, name_of
 from t9ksched.workloads.fields import Field
 from t9ksched.workloads.job import Job, has_been_paused, revision
 from t9ksched.workloads.jobspec import (
@@ -48,6 +55,8 @@ from t9ksched.workloads.shape import Template
 SSH_PORT: Final = 22
 CONFIG_PATH: Final = "/etc/mpi"
 PRIVATE_KEY: Final = "id_ed25519"
+KEYS_ANNOTATION: Final = f"{BATCH_GROUP}/ssh-secret"
+"""On a job's ConfigMap: the Secret that was made for it."""
 _CONTAINERS: Final = {LAUNCHER: ("launcher", "mpi-launcher"), WORKER: ("worker", "mpi-worker")}
 _ROOT_MAY_RUN: Final = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
@@ -148,16 +157,17 @@ def _launcher_like(worker: Template) -> Template:
     return replace(worker, role=LAUNCHER, replicas=1, min_replicas=1, spec=spec, requests=requests)
 
 
-def job(obj: Mapping[str, Any], spec: MPISpec, owner: Owner) -> Job:
-    """The job with everything it consists of."""
+def job(obj: Mapping[str, Any], spec: MPISpec, owner: Owner, children: Children = NO_CHILDREN) -> Job:
+    """The job with everything it consists of; `children` say how far its keys are made."""
     resume = spec.run_mode.resume if has_been_paused(obj) else {}
     types = (spec.launcher, spec.workers)
     members = 1 + spec.workers.replicas
+    config, keys = _config(owner, spec), _keys(owner, children)
 
     def build(kind: ReplicaType, index: int) -> Object:
         if kind is spec.launcher:
-            return _launcher_pod(owner, spec, resume.get(LAUNCHER))
-        return _worker_pod(owner, spec, index, resume.get(WORKER))
+            return _launcher_pod(owner, spec, keys.secret, resume.get(LAUNCHER))
+        return _worker_pod(owner, spec, keys.secret, index, resume.get(WORKER))
 
     return Job(
         owner=owner,
@@ -167,10 +177,11 @@ def job(obj: Mapping[str, Any], spec: MPISpec, owner: Owner) -> Job:
         around=Expansion(
             podgroup=pod_group(owner, types, members),
             services=(headless_service(owner, owner.name, {"ssh": SSH_PORT}),),
-            configmaps=(_config(owner, spec),),
-            secrets=(_secret(owner),),
+            configmaps=(config,),
+            secrets=() if keys.made else (_secret(owner, keys.secret),),
         ),
         build=build,
+        anew=keys.unfinished,
         leader=pod_name(owner, spec.launcher, 0),
         min_member=members,
         all_matter=True,
@@ -183,10 +194,39 @@ def slots(workers: ReplicaType) -> int:
     return max(1, sum(cards.count for cards in container_cards(decode_pod_spec(workers.template.spec))))
 
 
-def _launcher_pod(owner: Owner, spec: MPISpec, resume: Override | None) -> Object:
+@dataclass(frozen=True, slots=True)
+class _Keys:
+    """The Secret of a job's keys, whether it is on record as made, and ConfigMaps of tries that did not end."""
+
+    secret: str
+    made: bool
+    unfinished: tuple[Object, ...] = ()
+
+
+def _keys(owner: Owner, children: Children) -> _Keys:
+    secret, before = f"{owner.name}-{owner.uid}-ssh", f"{owner.name}-ssh"
+    if any(_mounts(pod, before) for pod in children.pods if _lives(pod)):
+        return _Keys(before, made=True)
+    name = f"{owner.name}-mpi"
+    files = [each for each in children.companions if (each["kind"], name_of(each)) == ("ConfigMap", name)]
+    if any((metadata(each).get("annotations") or {}).get(KEYS_ANNOTATION) == secret for each in files):
+        return _Keys(secret, made=True)
+    return _Keys(secret, made=False, unfinished=tuple(files))
+
+
+def _lives(pod: Object) -> bool:
+    return not phase.is_terminating(pod) and phase.phase(pod) not in ("Succeeded", "Failed")
+
+
+def _mounts(pod: Object, secret: str) -> bool:
+    volumes = (pod.get("spec") or {}).get("volumes") or ()
+    return any((volume.get("secret") or {}).get("secretName") == secret for volume in volumes)
+
+
+def _launcher_pod(owner: Owner, spec: MPISpec, secret: str, resume: Override | None) -> Object:
     pod = job_pod(owner, spec.launcher, 0, {"mpi-job": owner.name})
     container = training_container(pod["spec"], *_CONTAINERS[LAUNCHER])
-    _mount(pod["spec"], container, owner, spec)
+    _mount(pod["spec"], container, owner, spec, secret)
     mpirun = posixpath.join(spec.home, "bin", "mpirun") if spec.home else "mpirun"
     container["command"] = [mpirun, *_mpirun_options(spec), *spec.extra, *spec.command]
     container.pop("args", None)
@@ -201,10 +241,10 @@ def _launcher_pod(owner: Owner, spec: MPISpec, resume: Override | None) -> Objec
     return pod
 
 
-def _worker_pod(owner: Owner, spec: MPISpec, index: int, resume: Override | None) -> Object:
+def _worker_pod(owner: Owner, spec: MPISpec, secret: str, index: int, resume: Override | None) -> Object:
     pod = job_pod(owner, spec.workers, index, {"mpi-job": owner.name})
     container = training_container(pod["spec"], *_CONTAINERS[WORKER])
-    _mount(pod["spec"], container, owner, spec)
+    _mount(pod["spec"], container, owner, spec, secret)
     container["command"] = ["/bin/sh", "-c", f"mkdir -p /run/sshd && exec {_sshd(spec)}"]
     container.pop("args", None)
     if resume is not None:
@@ -257,18 +297,18 @@ def _wait_for_workers(launcher: Object) -> Object:
     }
 
 
-def _mount(spec_of_pod: Object, container: Object, owner: Owner, spec: MPISpec) -> None:
+def _mount(spec_of_pod: Object, container: Object, owner: Owner, spec: MPISpec, secret: str) -> None:
     """Mount the hostfile and the keys."""
     keys = [("ssh-privatekey", PRIVATE_KEY), ("ssh-publickey", "authorized_keys")]
-    secret = {
-        "secretName": f"{owner.name}-ssh",
+    volume = {
+        "secretName": secret,
         "defaultMode": 0o600,
         "items": [{"key": key, "path": path} for key, path in keys],
     }
     spec_of_pod["volumes"] = [
         *(spec_of_pod.get("volumes") or ()),
         {"name": "mpi-config", "configMap": {"name": f"{owner.name}-mpi"}},
-        {"name": "mpi-ssh", "secret": secret},
+        {"name": "mpi-ssh", "secret": volume},
     ]
     container["volumeMounts"] = [
         *(container.get("volumeMounts") or ()),
@@ -296,16 +336,24 @@ def _config(owner: Owner, spec: MPISpec) -> Object:
     }
 
 
-def _secret(owner: Owner) -> Object:
-    """Without its keys: they are random, so whoever creates it puts them in (`with_keys`)."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "type": "kubernetes.io/ssh-auth",
-        "metadata": owner.metadata(f"{owner.name}-ssh"),
-    }
+def _secret(owner: Owner, name: str) -> Object:
+    """Without its keys, which are random, and without the UID of the ConfigMap that it belongs to: whoever creates both
+    puts them in (`with_keys`).
+    """
+    meta = owner.metadata(name)
+    meta["ownerReferences"] = [{"apiVersion": "v1", "kind": "ConfigMap", "name": f"{owner.name}-mpi"}]
+    return {"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/ssh-auth", "immutable": True, "metadata": meta}
 
 
-def with_keys(secret: Object, private: str, public: str) -> Object:
-    """The Secret filled with a key pair in OpenSSH's text formats."""
-    return {**secret, "stringData": {"ssh-privatekey": private, "ssh-publickey": public}}
+def with_keys(secret: Object, config: Object, private: str, public: str) -> Object:
+    """The Secret as the property of its ConfigMap, filled with a key pair in OpenSSH's text formats."""
+    references = [{**each, "uid": metadata(config)["uid"]} for each in metadata(secret)["ownerReferences"]]
+    meta = {**secret["metadata"], "ownerReferences": references}
+    return {**secret, "metadata": meta, "stringData": {"ssh-privatekey": private, "ssh-publickey": public}}
+
+
+def on_record(config: Object, secret: Object) -> Object:
+    """The ConfigMap with the name of the Secret that was made for it."""
+    meta = config["metadata"]
+    annotations = {**(meta.get("annotations") or {}), KEYS_ANNOTATION: name_of(secret)}
+    return {**config, "metadata": {**meta, "annotations": annotations}}

@@ -11,7 +11,7 @@ from typing import Any
 from t9ksched.model.errors import Invalid
 from t9ksched.model.names import SCHEDULER_NAME
 from t9ksched.workloads import faulty, lifecycle, mpi, notebook, pytorch, taken
-from t9ksched.workloads.actions import Actions, Children, Expansion
+from t9ksched.workloads.actions import NO_CHILDREN, Actions, Children, Expansion
 from t9ksched.workloads.fields import Field
 from t9ksched.workloads.job import Job
 from t9ksched.workloads.parts import Owner
@@ -40,7 +40,7 @@ def reconcile(obj: Mapping[str, Any], children: Children, now: datetime) -> Acti
     if sound["kind"] == "Notebook":
         actions = notebook.reconcile(sound, notebook.read_spec(Field(sound)), owner, children, now)
     else:
-        actions = lifecycle.reconcile(sound, _job(sound, owner), children, now)
+        actions = lifecycle.reconcile(sound, _job(sound, owner, children), children, now)
     if sound is not obj and actions.status is None:
         actions = replace(actions, status=dict(sound["status"]))
     return taken.forgotten(sound, actions)
@@ -52,10 +52,10 @@ def _owner(obj: Mapping[str, Any]) -> Owner:
     return Owner.of(obj, queue, workload.priority)
 
 
-def _job(obj: Mapping[str, Any], owner: Owner) -> Job:
+def _job(obj: Mapping[str, Any], owner: Owner, children: Children = NO_CHILDREN) -> Job:
     match obj["kind"]:
         case "PyTorchTrainingJob":
             return pytorch.job(obj, pytorch.read_spec(Field(obj)), owner)
         case "MPIJob":
-            return mpi.job(obj, mpi.read_spec(Field(obj)), owner)
+            return mpi.job(obj, mpi.read_spec(Field(obj)), owner, children)
     raise Invalid.at("kind", f"{obj['kind']} has no controller here: its pods are made by others")

@@ -1,8 +1,7 @@
 """Keeping what a workload owns besides its pods equal to what its spec says: what to create, to change and to delete.
 
 Only the fields that a controller decides are compared (`_FIELDS`); what the API server, other controllers or users
-keep in the same object stays. An object of ours that the workload no longer needs is deleted. The key pair of a Secret
-is random and therefore never compared.
+keep in the same object stays. An object of ours that the workload no longer needs is deleted. Secrets are never read.
 """
 
 import copy
@@ -20,7 +19,7 @@ _FIELDS: Final[Mapping[str, tuple[tuple[str, ...], ...]]] = {
     "ConfigMap": (("data",),),
 }
 _DELETED: Final = frozenset({"Service", "ConfigMap"})
-"""Kinds that a workload may cease to need; a PodGroup and a key pair stay as long as it does."""
+"""Kinds that a workload may cease to need; a PodGroup stays as long as it does."""
 _DEFAULTS: Final[Mapping[tuple[str, ...], Any]] = {("spec", "type"): "ClusterIP", ("spec", "priority"): 0}
 _WITH_NODE_PORTS: Final = ("NodePort", "LoadBalancer")
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
@@ -134,7 +134,13 @@ async def account(world: World) -> Client:
 @pytest.fixture
 async def controllers(account: Client) -> AsyncIterator[Controllers]:
     """Running controllers."""
-    service = Controllers(account)
+    async with running(Controllers(account)) as service:
+        yield service
+
+
+@asynccontextmanager
+async def running(service: Controllers) -> AsyncIterator[Controllers]:
+    """Controllers that have seen everything, until the block is left."""
     task = asyncio.create_task(service.run())
     await service.ready.wait()
     yield service

@@ -1,7 +1,6 @@
 """Jobs over HTTP, from their YAML to their end: pods that run on simulated nodes, statuses that come back."""
 
 import asyncio
-import base64
 from contextlib import suppress
 from typing import Any
 
@@ -67,17 +66,6 @@ async def test_deleting_a_job_deletes_what_it_owns(cluster: Cluster, controllers
     await cluster.client.delete(_res(job), "walk", cluster.namespace)
     for res in (PODS, PODGROUPS, SERVICES, SECRETS, CONFIGMAPS):
         await cluster.until_gone(res)
-
-
-@pytest.mark.cluster
-async def test_an_mpi_job_has_its_hosts_and_keys(cluster: Cluster, controllers: Controllers) -> None:
-    job = await cluster.submit(mpi_v1(replicas=2))
-    await cluster.phase(job, "Running")
-    secret = await cluster.client.get(SECRETS, "walk-ssh", cluster.namespace)
-    assert base64.b64decode(secret["data"]["ssh-privatekey"]).startswith(b"-----BEGIN OPENSSH PRIVATE KEY-----")
-    assert base64.b64decode(secret["data"]["ssh-publickey"]).startswith(b"ssh-ed25519 ")
-    config = await cluster.client.get(CONFIGMAPS, "walk-mpi", cluster.namespace)
-    assert config["data"]["hostfile"] == "walk-worker-0.walk slots=1\nwalk-worker-1.walk slots=1\n"
 
 
 @pytest.mark.cluster

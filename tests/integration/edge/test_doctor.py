@@ -72,7 +72,7 @@ async def test_who_has_no_rights_is_told_each_with_its_remedy(cluster: DevCluste
     code, output = await doctor(tmp_path / SCHEDULER, "--role", SCHEDULER, "-o", "json")
     blocking = [item["message"] for item in json.loads(output) if item["level"] == "blocks"]
     assert code == 1
-    assert len(blocking) == 3, "the binding, and in t9k-system the lease and the configuration"
+    assert len(blocking) == 5, "the binding, and in t9k-system the lease, the configuration, queues and their status"
     assert any(message.startswith("may not create pods/binding;") for message in blocking)
 
 

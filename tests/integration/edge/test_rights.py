@@ -34,7 +34,6 @@ from t9ksched.kube.resources import (
     PODS,
     PVCS,
     QUEUES,
-    SECRETS,
     SERVICES,
     STORAGECLASSES,
     of,
@@ -78,6 +77,20 @@ def test_the_manifest_grants_what_the_list_says() -> None:
         assert [rule.to_dict() for rule in ROLES[role] if rule.namespace] == [
             rule for name in mine for rule in local[name]
         ]
+
+
+def test_nothing_is_granted_wholesale() -> None:
+    """No wildcard, nothing that reads or changes Secrets, nothing that gives rights, or runs in a pod or as another."""
+    for role in ROLES:
+        for right, _ in rights(role):
+            assert "*" not in (right.group, right.resource, right.verb), right
+            assert right.resource != "secrets" or right.verb == "create", right
+            assert right.group != "rbac.authorization.k8s.io", right
+            assert right.verb not in ("impersonate", "escalate", "bind", "deletecollection", "approve"), right
+            assert right.resource not in ("pods/exec", "pods/attach", "pods/portforward", "serviceaccounts/token"), (
+                right
+            )
+            assert right.group != "apps" or right.verb in ("get", "list", "watch") or "/scale" in right.resource, right
 
 
 @dataclass
@@ -288,7 +301,7 @@ async def jobs(stage: Stage, queue: str) -> None:
             for item in (await world.client.list(kind, "default")).items
             if any(owner["name"] == "walk" for owner in item["metadata"].get("ownerReferences") or ())
         ]
-        for kind in (PODGROUPS, PODS, SERVICES, SECRETS, CONFIGMAPS)
+        for kind in (PODGROUPS, PODS, SERVICES, CONFIGMAPS)
     }
     for kind, found in owned.items():
         name = f"w-{kind.kind.lower()}"

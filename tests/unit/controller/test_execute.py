@@ -154,9 +154,46 @@ async def test_one_failure_does_not_keep_the_others() -> None:
     assert script.notes == []  # type: ignore[attr-defined]
 
 
-async def test_a_secret_gets_its_keys_when_it_is_made() -> None:
-    job = mpi_v1()
-    (secret,) = expand(job).secrets
-    script = Script()
-    await carry_out(script, Actions(create=(secret,)), job)
-    assert script.sent[0]["stringData"] == {"ssh-privatekey": "PRIVATE", "ssh-publickey": "PUBLIC"}
+MPI = mpi_v1()
+CONFIG = {**expand(MPI).configmaps[0], "kind": "ConfigMap"}
+MADE_CONFIG = {**CONFIG, "metadata": {**CONFIG["metadata"], "uid": "c1", "resourceVersion": "7"}}
+KEYS = expand(MPI).secrets[0]
+WORKER = expand(MPI).pods[1]
+
+
+async def test_keys_are_made_with_their_configmap_and_put_on_record_before_any_pod() -> None:
+    script = Script(create=[MADE_CONFIG])
+    await carry_out(script, Actions(create=(CONFIG, KEYS, WORKER)), MPI)
+    assert script.asked == [
+        ("create", "walk-mpi"),
+        ("create", "walk-uid-walk-ssh"),
+        ("replace", "walk-mpi"),
+        ("create", "walk-worker-0"),
+    ], "nothing is read"
+    secret, record = script.sent[1:3]
+    assert secret["metadata"]["ownerReferences"][0]["uid"] == "c1"
+    assert secret["stringData"] == {"ssh-privatekey": "PRIVATE", "ssh-publickey": "PUBLIC"}
+    assert record["metadata"]["annotations"] == {"batch.tensorstack.dev/ssh-secret": "walk-uid-walk-ssh"}
+    assert record["metadata"]["resourceVersion"] == "7"
+
+
+async def test_a_strangers_secret_is_told_without_reading_it() -> None:
+    script = Script(create=[MADE_CONFIG, AlreadyExists(409)])
+    with pytest.raises(NameTaken, match="Secret walk-uid-walk-ssh exists already"):
+        await carry_out(script, Actions(create=(CONFIG, KEYS, WORKER)), MPI)
+    assert script.notes == ["NameTaken"]  # type: ignore[attr-defined]
+    assert [verb for verb, _ in script.asked] == ["create", "create"], "no pod"
+
+
+async def test_keys_are_not_made_for_a_configmap_of_an_earlier_try() -> None:
+    script = Script(create=[AlreadyExists(409)], get=[MADE_CONFIG])
+    with pytest.raises(Stale, match="walk-mpi was made by an earlier try"):
+        await carry_out(script, Actions(create=(CONFIG, KEYS, WORKER)), MPI)
+    assert ("create", "walk-uid-walk-ssh") not in script.asked
+
+
+async def test_a_refused_secret_is_told() -> None:
+    script = Script(create=[MADE_CONFIG, Forbidden(403, message="quota")])
+    with pytest.raises(Forbidden):
+        await carry_out(script, Actions(create=(CONFIG, KEYS, WORKER)), MPI)
+    assert script.notes == ["FailedCreate"]  # type: ignore[attr-defined]

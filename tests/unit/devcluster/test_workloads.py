@@ -3,6 +3,9 @@
 import asyncio
 from typing import Any
 
+import pytest
+
+from t9ksched.kube.errors import Conflict
 from t9ksched.kube.resources import DEPLOYMENTS, PODS, PVCS, REPLICASETS, STATEFULSETS, STORAGECLASSES, Resource
 from tests.unit.devcluster.virtualtime import on_virtual_time
 from tests.unit.devcluster.world import World, container, world
@@ -28,6 +31,21 @@ def workload(res: Resource, replicas: int = 3, image: str = "example/image:1", *
 async def scale(w: World, res: Resource, replicas: int) -> None:
     await w.port.patch(res, "w", "default", {"spec": {"replicas": replicas}})
     await asyncio.sleep(2)
+
+
+@on_virtual_time
+async def test_a_scale_is_for_the_very_object_and_nothing_else_of_it() -> None:
+    async with world() as w:
+        made = await w.create(DEPLOYMENTS, workload(DEPLOYMENTS))
+        stranger = {"metadata": {"uid": "of-another"}, "spec": {"replicas": 0}}
+        with pytest.raises(Conflict, match="Precondition failed: UID in precondition: of-another"):
+            await w.port.patch(DEPLOYMENTS, "w", "default", stranger, subresource="scale")
+        asked = {"metadata": {"uid": made["metadata"]["uid"]}, "spec": {"replicas": 0, "paused": True}}
+        answer = await w.port.patch(DEPLOYMENTS, "w", "default", asked, subresource="scale")
+        assert (answer["kind"], answer["spec"]["replicas"]) == ("Scale", 0)
+        there = await w.get("w", DEPLOYMENTS)
+        assert there["spec"]["replicas"] == 0
+        assert "paused" not in there["spec"]
 
 
 @on_virtual_time

@@ -78,7 +78,7 @@ class World:
     def children(self) -> Any:
         from t9ksched.workloads.actions import Children
 
-        found = [copy.deepcopy(each) for _, each in sorted(self.objects.items())]
+        found = [copy.deepcopy(each) for _, each in sorted(self.objects.items()) if each["kind"] != "Secret"]
         return Children(
             tuple(each for each in found if each["kind"] == "Pod"),
             tuple(each for each in found if each["kind"] != "Pod"),
@@ -97,8 +97,12 @@ class World:
             *status,
             *updates,
             *(("delete", each) for each in actions.delete),
-            *(("create", each) for each in actions.create),
+            *(step for each in actions.create for step in self._creation(each)),
         ]
+
+    def _creation(self, thing: dict[str, Any]) -> list[tuple[str, Any]]:
+        """The keys of a job are made, and then it is put on record that they are."""
+        return [("create", thing), *([("record", thing)] if thing["kind"] == "Secret" else [])]
 
     def carry_out(self, actions: Any, most: int | None = None) -> None:
         """Do the actions, or only the first few as if the controller died then."""
@@ -110,8 +114,11 @@ class World:
                 self.objects[thing["kind"], thing["metadata"]["name"]] = copy.deepcopy(thing)
             elif what == "delete":
                 self._delete(thing)
-            else:
-                self._create(thing)
+            elif what == "record":
+                self._record(thing)
+            elif not self._create(thing):
+                self.events.append(thing["metadata"]["name"] + " is taken")
+                return
         if most is None or most >= len(steps):
             self.events += actions.events
 
@@ -129,17 +136,38 @@ class World:
         there = self.objects.get(key)
         if there is not None and there["metadata"]["uid"] == thing["metadata"]["uid"]:
             del self.objects[key]
+            self.collect()
 
-    def _create(self, thing: dict[str, Any]) -> None:
+    def collect(self) -> None:
+        """The garbage collector: a Secret goes with the object that it belongs to."""
+        known = {each["metadata"]["uid"] for each in self.objects.values()}
+        for key, each in list(self.objects.items()):
+            owners = {owner["uid"] for owner in each["metadata"].get("ownerReferences", ())}
+            if each["kind"] == "Secret" and owners and not owners & known:
+                del self.objects[key]
+
+    def _record(self, secret: dict[str, Any]) -> None:
+        from t9ksched.workloads.mpi import on_record
+
+        (holder,) = secret["metadata"]["ownerReferences"]
+        key = holder["kind"], holder["name"]
+        self.objects[key] = on_record(self.objects[key], secret)
+
+    def _create(self, thing: dict[str, Any]) -> bool:
+        """Whether it is there now and is ours."""
         key = thing["kind"], thing["metadata"]["name"]
         if key in self.objects:
-            return  # the API server answers AlreadyExists, and it is ours
+            return thing["kind"] != "Secret"  # the API server answers AlreadyExists; a Secret cannot be looked at
         fresh = copy.deepcopy(thing)
+        if thing["kind"] == "Secret":
+            (holder,) = fresh["metadata"]["ownerReferences"]
+            holder["uid"] = self.objects[holder["kind"], holder["name"]]["metadata"]["uid"]
         fresh["metadata"]["uid"] = f"made-{next(self._uids)}"
         fresh["metadata"]["creationTimestamp"] = self.now.isoformat()
         self.objects[key] = fresh
         if thing["kind"] == "Pod":
             self.created.append(thing["metadata"]["name"])
+        return True
 
     # What a test makes of pods.
 

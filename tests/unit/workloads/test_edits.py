@@ -153,7 +153,6 @@ def test_a_minimum_is_not_raised_above_what_a_running_gang_has() -> None:
         ("Service", "walk", None),
         ("PodGroup", "walk", None),
         ("ConfigMap", "walk-mpi", None),
-        ("Secret", "walk-ssh", None),
     ],
 )
 def test_what_is_edited_or_deleted_by_hand_is_brought_back(kind: str, name: str, break_it: Any) -> None:

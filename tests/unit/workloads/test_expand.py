@@ -38,6 +38,8 @@ def two_types(**spec: Any) -> dict[str, Any]:
 def test_everything_belongs_to_the_workload(job: dict[str, Any]) -> None:
     for each in everything(expand(job)):
         assert each["metadata"]["namespace"] == "lab"
+        if each["kind"] == "Secret":
+            continue  # it belongs to the job's ConfigMap
         assert each["metadata"]["ownerReferences"] == [
             {"apiVersion": job["apiVersion"], "kind": job["kind"], "name": job["metadata"]["name"],
              "uid": job["metadata"]["uid"], **OWNER}
@@ -280,7 +282,11 @@ def test_mpi_workers_run_sshd_with_the_jobs_keys() -> None:
     assert "AuthorizedKeysFile=/keys/authorized_keys" in command
     (secret,) = expansion.secrets
     assert "data" not in secret, "keys are random, so they are not made here"
-    assert with_keys(secret, "PRIVATE", "PUBLIC")["stringData"]["ssh-privatekey"] == "PRIVATE"
+    assert secret["metadata"]["name"] == "walk-uid-walk-ssh", "nobody can know the name before the job exists"
+    filled = with_keys(secret, {"metadata": {"uid": "u9"}}, "PRIVATE", "PUBLIC")
+    assert filled["stringData"]["ssh-privatekey"] == "PRIVATE"
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "walk-mpi", "uid": "u9"}
+    assert filled["metadata"]["ownerReferences"] == [owner]
     mounted = next(each for each in worker["volumes"] if each["name"] == "mpi-ssh")
     assert mounted["secret"]["secretName"] == secret["metadata"]["name"]
 

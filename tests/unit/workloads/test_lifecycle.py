@@ -415,11 +415,86 @@ def test_a_faulty_job_makes_nothing_and_says_why() -> None:
 
 def test_lost_companions_are_made_again() -> None:
     world = started(mpi_v1())
-    for kind in ("PodGroup", "Service", "ConfigMap", "Secret"):
+    keys = ("Secret", "walk-uid-walk-ssh")
+    for kind in ("PodGroup", "Service", "ConfigMap"):
         gone = next(key for key in world.objects if key[0] == kind)
+        before = world.objects[keys]
         del world.objects[gone]
+        world.collect()
         world.settle()
-        assert gone in world.objects
+        assert {gone, keys} <= set(world.objects)
+        assert (world.objects[keys] is before) == (kind != "ConfigMap"), "keys belong to their ConfigMap"
+
+
+def test_no_pod_is_made_before_the_jobs_keys_are_on_record() -> None:
+    """Wherever the controller dies, pods that exist mount a Secret that was made for the ConfigMap there is now."""
+    for most in range(len(World(mpi_v1()).steps(World(mpi_v1()).plan())) + 1):
+        world = World(mpi_v1())
+        world.carry_out(world.plan(), most)
+        if world.pods():
+            assert world.objects["ConfigMap", "walk-mpi"]["metadata"]["annotations"] == {
+                "batch.tensorstack.dev/ssh-secret": "walk-uid-walk-ssh"
+            }
+        world.settle()
+        config, secret = world.objects["ConfigMap", "walk-mpi"], world.objects["Secret", "walk-uid-walk-ssh"]
+        assert secret["metadata"]["ownerReferences"][0]["uid"] == config["metadata"]["uid"]
+        assert world.pods() == ["walk-launcher-0", "walk-worker-0", "walk-worker-1", "walk-worker-2"]
+
+
+def test_a_strangers_secret_keeps_the_job_waiting_until_it_goes() -> None:
+    world = World(mpi_v1())
+    taken = ("Secret", "walk-uid-walk-ssh")
+    world.objects[taken] = {"kind": "Secret", "metadata": {"name": taken[1], "uid": "theirs"}}
+    for _ in range(5):
+        world.carry_out(world.plan())
+        assert world.pods() == []
+    assert world.condition("Initialized") == "False"
+    assert "walk-uid-walk-ssh is taken" in world.events
+    del world.objects[taken]
+    world.settle()
+    assert len(world.pods()) == 4
+
+
+def of_an_older_release() -> World:
+    """A job that runs with the Secret of the name of before."""
+    world = started(mpi_v2(worker={"restartPolicy": {"policy": "OnFailure", "limit": 3}}))
+    secret = world.objects.pop(("Secret", "walk-uid-walk-ssh"))
+    secret["metadata"] |= {"name": "walk-ssh", "ownerReferences": [{"uid": "uid-walk"}]}
+    world.objects["Secret", "walk-ssh"] = secret
+    del world.objects["ConfigMap", "walk-mpi"]["metadata"]["annotations"]
+    for name in world.pods():
+        for volume in world.pod(name)["spec"]["volumes"]:
+            if "secret" in volume:
+                volume["secret"]["secretName"] = "walk-ssh"
+    return world
+
+
+def mounted(world: World) -> set[str]:
+    volumes = [volume for name in world.pods() for volume in world.pod(name)["spec"]["volumes"]]
+    return {volume["secret"]["secretName"] for volume in volumes if "secret" in volume}
+
+
+def test_a_job_of_an_older_release_goes_on_with_its_keys() -> None:
+    world = of_an_older_release()
+    uids = {name: world.pod(name)["metadata"]["uid"] for name in world.pods()}
+    world.settle()
+    assert {name: world.pod(name)["metadata"]["uid"] for name in world.pods()} == uids, "no pod is made anew"
+    world.set_phase("walk-worker-0", "Failed", 1)
+    world.later(600)
+    world.settle()
+    assert world.pod("walk-worker-0")["metadata"]["uid"] != uids["walk-worker-0"]
+    assert mounted(world) == {"walk-ssh"}, "all pods of a job have the same keys"
+    assert ("Secret", "walk-uid-walk-ssh") not in world.objects
+
+
+def test_a_job_of_an_older_release_gets_new_keys_with_new_pods() -> None:
+    world = of_an_older_release()
+    world.obj["spec"]["runMode"] = {"pause": {"enabled": True}}
+    world.settle()
+    world.obj["spec"]["runMode"] = {"pause": {"enabled": False}}
+    world.settle()
+    assert mounted(world) == {"walk-uid-walk-ssh"}
+    assert ("Secret", "walk-uid-walk-ssh") in world.objects
 
 
 # MPIJob

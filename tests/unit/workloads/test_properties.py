@@ -65,9 +65,10 @@ def happen(world: World, what: str, which: int) -> None:
                 world.obj["spec"]["runMode"] = {"pause": {"enabled": what == "pause"}}
             return None
         case "lose":
-            others = sorted(key for key in world.objects if key[0] != "Pod")
+            others = sorted(key for key in world.objects if key[0] not in ("Pod", "Secret"))
             if others:
                 del world.objects[others[which % len(others)]]
+                world.collect()
             return None
     pods = world.pods()
     if not pods:
