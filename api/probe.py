@@ -1,4 +1,4 @@
-"""Whether the database answers and can be written, asked in such a way that many questions at once cost no more than one."""
+"""Whether the database answers and can be written, asked so that many questions at once cost no more than one."""
 
 import asyncio
 import time

@@ -2,8 +2,8 @@
 
 It is a dev cluster, or the server of `T9KSCHED_TEST_KUBECONFIG` with the demo's nodes and their kubelets played there,
 and the usual controllers too where it has none. The kubeconfigs are the administrator's and those of the service
-accounts of deploy/rbac.yaml. It ends when its input does, and takes its nodes, jobs and queues away: the next one, with a
-database of its own, finds the server as this one did.
+accounts of deploy/rbac.yaml. It ends when its input does, and takes its nodes, jobs and queues away: the next one, with
+a database of its own, finds the server as this one did.
 """
 
 import asyncio

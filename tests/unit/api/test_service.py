@@ -123,7 +123,7 @@ async def test_who_comes_while_another_asks_asks_once_more_for_all() -> None:
     database.answers.clear()
     asked = [asyncio.create_task(probe.look())]
     async with asyncio.timeout(5):
-        while not database.writes:
+        while not database.writes:  # noqa: ASYNC110
             await asyncio.sleep(0)
     asked += [asyncio.create_task(probe.look()) for _ in range(20)]
     await asyncio.sleep(0)  # all of them wait
