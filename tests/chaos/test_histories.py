@@ -15,9 +15,9 @@ from tests.chaos.history import play
 from tests.chaos.mutants import MUTANTS, broken
 
 FIRST = int(os.environ.get("T9KSCHED_CHAOS_FIRST", "0"))
-HISTORIES = int(os.environ.get("T9KSCHED_CHAOS_HISTORIES", "100"))
+HISTORIES = int(os.environ.get("T9KSCHED_CHAOS_HISTORIES", "60"))
 SOAK = int(os.environ.get("T9KSCHED_CHAOS_SOAK", "3000"))
-CHUNK = 50
+CHUNK = 30
 
 
 @pytest.fixture(scope="module")

@@ -95,7 +95,7 @@ class Life:
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(3, 30))])
 def test_a_service_that_is_killed_keeps_what_it_promised(tmp_path: Path, seed: int) -> None:
     life = Life(seed, tmp_path)
     for number in range(2):

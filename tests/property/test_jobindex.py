@@ -105,5 +105,5 @@ class Jobs(Cluster):
         return found
 
 
-Jobs.TestCase.settings = settings(max_examples=300, stateful_step_count=30, deadline=None)
+Jobs.TestCase.settings = settings(max_examples=120, stateful_step_count=30, deadline=None)
 TestJobs = Jobs.TestCase
