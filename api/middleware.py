@@ -17,10 +17,10 @@ import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.problems import Problem
+from t9ksched.serving import EXEMPT_PATHS, answering
 
 log = structlog.get_logger("api")
 
-_QUIET = ("/healthz", "/readyz", "/metrics")
 _POLICY: Final = b"content-security-policy"
 _GUARDS: Final = (
     (b"x-content-type-options", b"nosniff"),
@@ -28,10 +28,13 @@ _GUARDS: Final = (
     (b"referrer-policy", b"no-referrer"),
 )
 """Headers of every answer: browsers take it for what it says it is, and show it in nobody's frame."""
+_CLOSE: Final = (b"connection", b"close")
 _LONGEST_PATH: Final = 300
-_MOST_THROWN_AWAY: Final = 64 * 1024 * 1024
+_MOST_THROWN_AWAY: Final = 16 * 1024 * 1024
 """Bytes; a client that sends more finds the connection reset."""
-_LONGEST_SECONDS: Final = 10.0
+_LONGEST_SECONDS: Final = 5.0
+MOST_AT_ONCE: Final = 4
+"""Bodies that are thrown away at the same time; others find the connection reset."""
 
 
 class _Body:
@@ -51,6 +54,11 @@ class _Body:
         self._left = self._left and message["type"] == "http.request" and bool(message.get("more_body"))
         return message
 
+    @property
+    def left(self) -> bool:
+        """Whether some of it was not read."""
+        return self._left
+
     async def throw_away(self) -> None:
         """Read what is left, within bounds."""
         size = 0
@@ -60,6 +68,23 @@ class _Body:
                     size += len((await self.read()).get("body", b""))
         except TimeoutError:
             pass
+
+
+class _Bin:
+    """Throws away what is left of bodies, of few at a time: strangers send them too."""
+
+    def __init__(self) -> None:
+        self._at_work = 0
+
+    async def take(self, body: _Body) -> bool:
+        """Whether nothing is left."""
+        if body.left and self._at_work < MOST_AT_ONCE:
+            self._at_work += 1
+            try:
+                await body.throw_away()
+            finally:
+                self._at_work -= 1
+        return not body.left
 
 
 def printable(text: str) -> str:
@@ -73,11 +98,16 @@ class Envelope:
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
+        self._bin = _Bin()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        with answering() as connection:
+            await self._answer(scope, receive, send, reserved=connection is not None and connection.reserved)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send, *, reserved: bool) -> None:
         request_id, started, status = uuid.uuid4().hex[:12], time.monotonic(), 0
         method, path = scope["method"], printable(scope["path"])
         if method == "HEAD":
@@ -88,9 +118,11 @@ class Envelope:
         async def watched(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
-                await body.throw_away()
+                whole = await self._bin.take(body)
                 status = message["status"]
                 message["headers"] = [*message["headers"], *_GUARDS, (b"x-request-id", request_id.encode())]
+                if not whole and _CLOSE not in message["headers"]:
+                    message["headers"].append(_CLOSE)
                 if not any(name == _POLICY for name, _ in message["headers"]):
                     message["headers"].append((_POLICY, b"default-src 'none'; frame-ancestors 'none'"))
             elif method == "HEAD" and message["type"] == "http.response.body":
@@ -102,6 +134,8 @@ class Envelope:
                 if "\x00" in scope["path"] or b"%00" in scope["query_string"]:
                     problem = Problem("Malformed", "the address holds a NUL character")
                     await problem.response()(scope, receive, watched)
+                elif reserved and scope["path"] not in EXEMPT_PATHS:
+                    await _too_many().response()(scope, receive, watched)
                 else:
                     await self._app(scope, body.read, watched)
             except Exception:
@@ -111,6 +145,15 @@ class Envelope:
                 detail = f"the service made a mistake; its log tells more under {request_id}"
                 await Problem("Internal", detail, id=request_id).response()(scope, receive, watched)
             finally:
-                report = log.debug if scope["path"] in _QUIET else log.info
+                report = log.debug if scope["path"] in EXEMPT_PATHS else log.info
                 took = round((time.monotonic() - started) * 1000, 1)
                 report("request", method=method, path=path, status=status, ms=took)
+
+
+def _too_many() -> Problem:
+    return Problem(
+        "Unavailable",
+        "the service has as many connections as it may",
+        remedy="repeat it a little later",
+        headers={"Retry-After": "1", "Connection": "close"},
+    )

@@ -2,43 +2,46 @@
 
 import asyncio
 import contextlib
-import errno
 import socket
+from collections.abc import Sequence
+from typing import cast
 
 import uvicorn
 from fastapi import FastAPI
 
+from t9ksched.serving import Acceptor, ConnectionLimits
+from t9ksched.serving import PortInUse as PortInUse
+from t9ksched.serving import listen as listen
 
-class PortInUse(OSError):
-    """Nothing can listen there; the message says why and what to do."""
 
+class _Uvicorn(uvicorn.Server):
+    """Uvicorn behind our own acceptor."""
 
-def listen(host: str, port: int) -> socket.socket:
-    """A socket bound to the address; port 0 takes a free one.
+    def __init__(self, config: uvicorn.Config, limits: ConnectionLimits) -> None:
+        super().__init__(config)
+        self._limits = limits
+        self.acceptor: Acceptor | None = None
 
-    Raises:
-        PortInUse: the port is taken or may not be used.
-    """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # Named as TCP, so that asyncio switches Nagle's algorithm off: it would hold answers back for 40 ms.
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((host, port))
-        listener.listen(256)
-    except OSError as error:
-        listener.close()
-        if error.errno == errno.EADDRINUSE:
-            raise PortInUse(f"port {port} on {host} is in use by another program: choose another with --port") from None
-        raise PortInUse(f"cannot listen on {host}:{port} ({error.strerror}): choose another with --port") from None
-    listener.setblocking(False)
-    return listener
+    async def startup(self, sockets: Sequence[socket.socket] | None = None) -> None:
+        """Begin to accept on the socket."""
+        await self.lifespan.startup()
+        make, config = self.config.http_protocol_class, self.config
+
+        def protocol() -> asyncio.BaseProtocol:
+            made = make(config=config, server_state=self.server_state, app_state=self.lifespan.state)  # type: ignore[call-arg]
+            return cast(asyncio.BaseProtocol, made)
+
+        (listener,) = sockets or ()
+        self.acceptor = Acceptor(listener, protocol, self._limits, "REST")
+        self.acceptor.open()
+        self.servers = [cast(asyncio.base_events.Server, self.acceptor)]
+        self.started = True
 
 
 class Server:
     """The app behind a socket. `url` is known from the start; use as an async context manager."""
 
-    def __init__(self, app: FastAPI, listener: socket.socket) -> None:
+    def __init__(self, app: FastAPI, listener: socket.socket, limits: ConnectionLimits | None = None) -> None:
         self._listener = listener
         host, port = listener.getsockname()[:2]
         self.url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
@@ -50,8 +53,13 @@ class Server:
             lifespan="off",
             timeout_graceful_shutdown=5,
         )
-        self._server = uvicorn.Server(config)
+        self._server = _Uvicorn(config, limits or ConnectionLimits())
         self._task: asyncio.Task[None] | None = None
+
+    @property
+    def acceptor(self) -> Acceptor | None:
+        """What accepts connections, once it does."""
+        return self._server.acceptor
 
     async def __aenter__(self) -> "Server":
         # `_serve` leaves signals to whoever owns the process.

@@ -56,6 +56,10 @@ class Settings(BaseSettings):
     """How many days the history of jobs, and jobs that are gone, are kept."""
     max_body_bytes: int = Field(default=4 * 1024 * 1024, ge=1024)
     """The largest body of a request that REST reads, in bytes."""
+    max_connections: int = Field(default=2000, ge=16)
+    """Connections to one server of the process at the same time; beyond, only questions after health are answered."""
+    max_connections_per_address: int = Field(default=1000, ge=4)
+    """Connections of one address to one server at the same time; behind a proxy that is the proxy's address."""
     card_resources: Annotated[tuple[str, ...], NoDecode] = ()
     """Names of further resources whose units are whole cards, separated by commas."""
     scheduler_conf: Path | None = None

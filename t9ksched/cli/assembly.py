@@ -4,6 +4,7 @@ from datetime import timedelta
 
 from t9ksched.kube.port import ClusterPort
 from t9ksched.scheduler.service import SchedulerService
+from t9ksched.serving import ConnectionLimits
 from t9ksched.settings import Settings
 from t9ksched.store import Store
 
@@ -22,3 +23,8 @@ def scheduler_of(
         scheduler_conf=settings.scheduler_conf,
         observe=observe,
     )
+
+
+def limits_of(settings: Settings) -> ConnectionLimits:
+    """The limits of connections to each server of the process."""
+    return ConnectionLimits(settings.max_connections, settings.max_connections_per_address)

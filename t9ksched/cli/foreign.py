@@ -10,12 +10,12 @@ from t9ksched.cli.failure import BAD_USAGE, Failure
 @contextmanager
 def failures() -> Iterator[None]:
     """Turn what the settings, the store, the cluster's API and readers of files raise into a Failure."""
-    from api.server import PortInUse
     from t9ksched.devcluster.journal import CorruptJournal, DirectoryInUse
     from t9ksched.kube.config import ConfigError
     from t9ksched.kube.crds import NotEstablished
     from t9ksched.kube.errors import ApiError
     from t9ksched.model.errors import Invalid
+    from t9ksched.serving import PortInUse
     from t9ksched.settings import SettingsError
     from t9ksched.store.errors import StoreError
 
@@ -29,7 +29,14 @@ def failures() -> Iterator[None]:
         raise Failure(f"What was given has {count}:", details=lines) from error
     except SettingsError as error:
         raise Failure(_sentence(str(error)), code=BAD_USAGE) from error
-    except (StoreError, ConfigError, NotEstablished, PortInUse, CorruptJournal, DirectoryInUse) as error:
+    except (
+        StoreError,
+        ConfigError,
+        NotEstablished,
+        PortInUse,
+        CorruptJournal,
+        DirectoryInUse,
+    ) as error:
         raise Failure(_sentence(str(error))) from error
     except ApiError as error:
         raise Failure(

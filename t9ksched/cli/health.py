@@ -7,12 +7,16 @@ Neither says who leads. The scheduler answers `/metrics` too. None of them needs
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Final
 
 from aiohttp import web
 
-from api.server import listen
 from t9ksched.scheduler.families import OPENMETRICS, TEXT, negotiated
+from t9ksched.serving import ConnectionLimits, listen
+from t9ksched.serving.aiohttp_site import AcceptingSite, accounted
 
+_LIMITS: Final = ConnectionLimits(connections=64, per_address=64)
+"""A kubelet and a few that read metrics."""
 Page = Callable[[bool], Awaitable[bytes]]
 """Makes the metrics page, as OpenMetrics or in the text format of Prometheus."""
 
@@ -45,7 +49,7 @@ async def probed(
             body=await page(openmetrics), headers={"Content-Type": OPENMETRICS if openmetrics else TEXT}
         )
 
-    app = web.Application()
+    app = web.Application(middlewares=[accounted])
     app.add_routes([web.get("/healthz", healthz), web.get("/readyz", readyz)])
     if page is not None:
         app.add_routes([web.get("/metrics", metrics)])
@@ -53,7 +57,7 @@ async def probed(
     await runner.setup()
     listener = listen(host, port)
     try:
-        await web.SockSite(runner, listener).start()
+        await AcceptingSite(runner, listener, _LIMITS, "probes").start()
         bound = listener.getsockname()
         yield f"http://{bound[0]}:{bound[1]}"
     finally:

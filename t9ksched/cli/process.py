@@ -5,11 +5,22 @@ import signal
 from collections.abc import Coroutine
 from typing import Any
 
+from t9ksched.cli.failure import Failure
 from t9ksched.scheduler import paced
+from t9ksched.serving import descriptors
 
 
 def run_until_stopped(main: Coroutine[Any, Any, int]) -> int:
-    """Run `main`; its exit code, or 0 when a signal ended it and it stopped cleanly."""
+    """Run `main`; its exit code, or 0 when a signal ended it and it stopped cleanly.
+
+    Raises:
+        Failure: the process may not open enough files to do its work.
+    """
+    try:
+        descriptors.ensure()
+    except descriptors.TooFewDescriptors as error:
+        main.close()
+        raise Failure(f"The start failed: {error.message}.", remedy=error.remedy) from None
 
     async def guarded() -> int:
         loop = asyncio.get_running_loop()

@@ -14,7 +14,7 @@ from api.app import create_app
 from api.leader import HttpLeader
 from api.server import Server, listen
 from api.services import Services
-from t9ksched.cli.assembly import scheduler_of
+from t9ksched.cli.assembly import limits_of, scheduler_of
 from t9ksched.cli.failure import Failure
 from t9ksched.cli.health import probed
 from t9ksched.cli.leading import CONTROLLER_LEASE, SCHEDULER_LEASE, WRITE_SECONDS, leading
@@ -68,7 +68,7 @@ async def api(settings: Settings) -> int:
     ):
         await _see_an_admin(store, settings.admin_token)
         app = create_app(Services(store, client, leader, settings.max_body_bytes))
-        async with Server(app, listen(settings.host, settings.port)) as server:
+        async with Server(app, listen(settings.host, settings.port), limits_of(settings)) as server:
             log.info("serving", url=server.url)
             await asyncio.Event().wait()
     return 0

@@ -18,7 +18,7 @@ from api.app import create_app
 from api.leader import HttpLeader
 from api.server import Server, listen
 from api.services import Services
-from t9ksched.cli.assembly import scheduler_of
+from t9ksched.cli.assembly import limits_of, scheduler_of
 from t9ksched.cli.datadir import ClientFile, database_url, lock
 from t9ksched.cli.failure import BAD_USAGE, Failure
 from t9ksched.cli.foreign import failures, first_cause
@@ -132,7 +132,7 @@ async def _start(plan: Plan, stack: AsyncExitStack) -> Running:
     kubeconfig, dev = plan.kubeconfig, None
     if kubeconfig is None:
         kubeconfig = plan.data_dir / "kubeconfig"
-        dev = DevCluster(plan.data_dir / "cluster", nodes)
+        dev = DevCluster(plan.data_dir / "cluster", nodes, limits=limits_of(settings))
         await dev.start()
         stack.push_async_callback(dev.stop)
         dev.write_kubeconfig(kubeconfig)
@@ -162,7 +162,7 @@ async def _start(plan: Plan, stack: AsyncExitStack) -> Running:
         stack.push_async_callback(_stop, parts.create_task(controllers.run(), name="controllers"))
     leader = await stack.enter_async_context(HttpLeader(store.instances, secret))
     app = create_app(Services(store, client, leader, settings.max_body_bytes))
-    await stack.enter_async_context(Server(app, listener))
+    await stack.enter_async_context(Server(app, listener, limits_of(settings)))
 
     server = f"http://{_reachable(settings.host)}:{listener.getsockname()[1]}"
     await scheduler.ready.wait()

@@ -30,15 +30,13 @@ from t9ksched.devcluster.storage import Storage
 from t9ksched.devcluster.tokens import AccountTokens
 from t9ksched.model.names import SYSTEM_NAMESPACE
 from t9ksched.model.text import read_all
+from t9ksched.serving import ConnectionLimits, listen
+from t9ksched.serving.aiohttp_site import AcceptingSite
 
 Object = dict[str, Any]
 _HOST: Final = "127.0.0.1"
 _TOKEN_FILE: Final = "cluster.token"
 _NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease", SYSTEM_NAMESPACE)
-
-
-class PortInUse(OSError):
-    """The port that was asked for belongs to another program."""
 
 
 class DevCluster:
@@ -51,6 +49,7 @@ class DevCluster:
         token: the administrator's bearer token; None makes one, and keeps it in the data directory.
         users: further users by their tokens, with the rights that stored roles give them.
         controllers: whether the garbage collector and the namespace controller run.
+        limits: of its connections.
     """
 
     def __init__(
@@ -62,6 +61,7 @@ class DevCluster:
         *,
         users: dict[str, User] | None = None,
         controllers: bool = True,
+        limits: ConnectionLimits | None = None,
     ) -> None:
         self._data_dir = data_dir
         self._nodes = nodes
@@ -69,6 +69,7 @@ class DevCluster:
         self._token = token
         self._users = dict(users or {})
         self._controllers = controllers
+        self._limits = limits or ConnectionLimits()
         self.faults = Faults()
         self._journal: Journal | None = None
         self._runner: web.ServerRunner | None = None
@@ -96,17 +97,7 @@ class DevCluster:
             raise
 
     def _listen(self) -> socket.socket:
-        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind((_HOST, self._wanted_port))
-        except OSError as error:
-            listener.close()
-            raise PortInUse(
-                error.errno,
-                f"port {self._wanted_port} on {_HOST} cannot be used ({error.strerror}): choose another port,"
-                " or 0 for a free one",
-            ) from None
+        listener = listen(_HOST, self._wanted_port)
         self._port = listener.getsockname()[1]
         return listener
 
@@ -147,7 +138,7 @@ class DevCluster:
         )
         self._runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=1)
         await self._runner.setup()
-        await web.SockSite(self._runner, listener, backlog=1024).start()
+        await AcceptingSite(self._runner, listener, self._limits, "dev cluster").start()
 
     async def stop(self) -> None:
         """Stop listening and let go of the data directory; safe to call twice."""

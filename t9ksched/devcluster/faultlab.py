@@ -14,6 +14,7 @@ from aiohttp import web
 from t9ksched.devcluster import render
 from t9ksched.devcluster.api import Api
 from t9ksched.devcluster.faults import NOTHING, Faults, Rule, Settings, told_unreachable
+from t9ksched.devcluster.intake import body_of
 from t9ksched.devcluster.options import WriteOptions
 from t9ksched.devcluster.paths import method_not_allowed, parse, verb_of
 from t9ksched.devcluster.status import StatusError
@@ -35,7 +36,7 @@ class FaultLab:
         """`GET` shows the state, `POST` sets what its body gives, `DELETE` clears everything."""
         if request.method == "POST":
             try:
-                settings = msgspec.json.decode(await request.read() or b"{}", type=Settings)
+                settings = msgspec.json.decode(await body_of(request) or b"{}", type=Settings)
             except msgspec.DecodeError as error:
                 text = f"{PATH}: {error}; see Settings and Rule of t9ksched.devcluster.faults for what is known"
                 raise StatusError(400, "BadRequest", text, {}) from None

@@ -22,6 +22,7 @@ from t9ksched.devcluster.discovery import VERSION, Discovery
 from t9ksched.devcluster.faultlab import PATH as FAULTS_PATH
 from t9ksched.devcluster.faultlab import FaultLab, dropped
 from t9ksched.devcluster.faults import SWAP_SECONDS, Faults, Stream
+from t9ksched.devcluster.intake import RESERVED, body_of, check_reserve
 from t9ksched.devcluster.kinds import Kind
 from t9ksched.devcluster.media import Form
 from t9ksched.devcluster.openapi import OpenApi
@@ -31,6 +32,7 @@ from t9ksched.devcluster.storage import Entry
 from t9ksched.devcluster.tokens import ACCOUNT, ACCOUNTS, AccountTokens
 from t9ksched.devcluster.watch import Event, Watcher
 from t9ksched.model.text import write
+from t9ksched.serving import answering
 
 Object = dict[str, Any]
 _log = logging.getLogger(__name__)
@@ -76,9 +78,11 @@ class Frontend:
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """One request, whatever it is."""
-        if self.middleware is not None:
-            return await self.middleware(request, self.answer)
-        return await self.lab.meet(request, self.answer)
+        with answering() as connection:
+            request[RESERVED] = connection is not None and connection.reserved
+            if self.middleware is not None:
+                return await self.middleware(request, self.answer)
+            return await self.lab.meet(request, self.answer)
 
     async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
         """One request, past the middleware; refusals become Status objects."""
@@ -96,6 +100,7 @@ class Frontend:
 
     async def _route(self, request: web.BaseRequest) -> web.StreamResponse:
         path, user = self._identify(request)
+        check_reserve(request, path, user)
         if not path.startswith(("/api/", "/apis/")) or path.count("/") < 3:
             return await self._plain(request, path, user)
         target = parse(path)
@@ -191,7 +196,7 @@ class Frontend:
         if target.resource in REVIEWS.get(target.group, {}):
             if verb != "create":
                 raise method_not_allowed()
-            body = media.read_object(await request.read(), request.headers.get("Content-Type"), target.resource)
+            body = media.read_object(await body_of(request), request.headers.get("Content-Type"), target.resource)
             return _json(self._reviews.answer(target.group, target.resource, body, user), 201)
         if target.resource == "bindings" and not target.group:
             if verb != "create":
@@ -296,7 +301,7 @@ class Frontend:
         return _warned(self._show(kind, entry, form, request.query.get("includeObject", ""), 201), opts)
 
     async def _read(self, request: web.BaseRequest, kind: Kind, opts: options.WriteOptions) -> Object:
-        raw = await request.read()
+        raw = await body_of(request)
         strict = opts.validation == "Strict"
         body: Object = media.read_object(raw, request.headers.get("Content-Type"), kind.kind, strict=strict)
         return body
@@ -314,7 +319,7 @@ class Frontend:
         self, request: web.BaseRequest, kind: Kind, target: Target, subresource: str = ""
     ) -> web.StreamResponse:
         form = media.negotiate(request.headers.get("Accept"))
-        language, body = media.read_patch(await request.read(), request.headers.get("Content-Type"))
+        language, body = media.read_patch(await body_of(request), request.headers.get("Content-Type"))
         opts = options.write_options(request.query, "PatchOptions")
         name = target.name or ""
         created = False
@@ -326,14 +331,14 @@ class Frontend:
 
     async def _delete(self, request: web.BaseRequest, kind: Kind, target: Target) -> web.StreamResponse:
         form = media.negotiate(request.headers.get("Accept"))
-        body = media.read_options(await request.read(), request.headers.get("Content-Type"))
+        body = media.read_options(await body_of(request), request.headers.get("Content-Type"))
         opts = options.delete_options(request.query, body)
         answer, _ = self.api.delete(kind, target.namespace, target.name or "", opts)
         return _body(render.encode(answer), 200, form)
 
     async def _delete_collection(self, request: web.BaseRequest, kind: Kind, target: Target) -> web.StreamResponse:
         form = media.negotiate(request.headers.get("Accept"))
-        body = media.read_options(await request.read(), request.headers.get("Content-Type"))
+        body = media.read_options(await body_of(request), request.headers.get("Content-Type"))
         which = options.list_options(request.query)
         deleted = self.api.delete_collection(kind, target.namespace, which, options.delete_options(request.query, body))
         return _body(render.listing(kind, deleted, form, ""), 200, form)
@@ -365,7 +370,7 @@ class Frontend:
         if verb != "create" or self._accounts is None:
             raise method_not_allowed()
         account = self.api.get(kind, target.namespace, target.name or "")
-        body = media.read_object(await request.read(), request.headers.get("Content-Type"), "TokenRequest")
+        body = media.read_object(await body_of(request), request.headers.get("Content-Type"), "TokenRequest")
         return _json(self._accounts.answer(account.object, body), 201)
 
     async def _pod_subresource(
@@ -380,13 +385,13 @@ class Frontend:
             raise method_not_allowed()
         if target.subresource == "binding":
             return await self._bind(request, target, legacy=False)
-        body = media.read_object(await request.read(), request.headers.get("Content-Type"), "Eviction")
+        body = media.read_object(await body_of(request), request.headers.get("Content-Type"), "Eviction")
         opts = options.write_options(request.query, "CreateOptions")
         eviction.evict(self.api, kind, target.namespace or "", target.name or "", body, opts.dry_run)
         return _json(_CREATED, 201)
 
     async def _bind(self, request: web.BaseRequest, target: Target, *, legacy: bool) -> web.StreamResponse:
-        body = media.read_object(await request.read(), request.headers.get("Content-Type"), "Binding")
+        body = media.read_object(await body_of(request), request.headers.get("Content-Type"), "Binding")
         opts = options.write_options(request.query, "CreateOptions")
         name = (body.get("metadata") or {}).get("name", "") if legacy else target.name or ""
         pods = self.api.kind("", "v1", "pods")
@@ -398,10 +403,10 @@ class Frontend:
         if verb == "get":
             return _json(scale.show(kind, entry.object))
         if verb == "update":
-            body = media.read_object(await request.read(), request.headers.get("Content-Type"), "Scale")
+            body = media.read_object(await body_of(request), request.headers.get("Content-Type"), "Scale")
             opts = options.write_options(request.query, "UpdateOptions")
         elif verb == "patch":
-            language, patch = media.read_patch(await request.read(), request.headers.get("Content-Type"))
+            language, patch = media.read_patch(await body_of(request), request.headers.get("Content-Type"))
             opts = options.write_options(request.query, "PatchOptions")
             body = apply_patch(None, scale.show(kind, entry.object), patch, language)
         else:

@@ -22,6 +22,8 @@ from t9ksched.scheduler.records import PodRecord
 from t9ksched.scheduler.shapes import JobView, Json, identity, job_shape, job_view, node_shape
 from t9ksched.scheduler.state import ClusterState
 from t9ksched.scheduler.vocabulary import Names
+from t9ksched.serving import ConnectionLimits, listen
+from t9ksched.serving.aiohttp_site import AcceptingSite, accounted
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _OPEN = ("/metrics", "/healthz")
@@ -60,9 +62,9 @@ class InternalServer:
         """Begin to serve.
 
         Raises:
-            OSError: the address is in use or not ours.
+            PortInUse: the address is in use or not ours.
         """
-        app = web.Application(middlewares=[self._authenticate])
+        app = web.Application(middlewares=[accounted, self._authenticate])
         app.add_routes(
             [
                 web.get("/internal/v1/jobs", self._jobs),
@@ -80,9 +82,7 @@ class InternalServer:
         )
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
         await self._runner.setup()
-        host, port = self._listen
-        site = web.TCPSite(self._runner, host, port)
-        await site.start()
+        await AcceptingSite(self._runner, listen(*self._listen), ConnectionLimits(), "/internal/v1").start()
         bound = self._runner.addresses[0]
         self.address = f"http://{bound[0]}:{bound[1]}"
 

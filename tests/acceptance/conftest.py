@@ -120,12 +120,17 @@ class Cluster:
 class Up:
     """A running `t9ksched up`."""
 
-    def __init__(self, data_dir: Path, *options: str, admin: Path | None = None) -> None:
-        """`admin` is the kubeconfig with which `kube` speaks to the cluster; usually what `up` told."""
+    def __init__(self, data_dir: Path, *options: str, admin: Path | None = None, files: int | None = None) -> None:
+        """`admin` is the kubeconfig with which `kube` speaks to the cluster; usually what `up` told.
+
+        `files` is how many descriptors the process may have.
+        """
+        limited = ["bash", "-c", f'ulimit -n {files}; exec "$0" "$@"'] if files else []
         self.data_dir = data_dir
         self._log = (data_dir.parent / f"{data_dir.name}.log").open("a")
         self.process = subprocess.Popen(
             [
+                *limited,
                 sys.executable,
                 "-m",
                 "t9ksched",
@@ -149,7 +154,7 @@ class Up:
         told = json.loads(line)
         self.server, self.token = told["server"], told["token"]
         assert told["dataDir"] == str(data_dir)
-        self._admin = admin or Path(told["kubeconfig"])
+        self.kubeconfig = admin or Path(told["kubeconfig"])
 
     def cli(self, *arguments: str, stdin: str = "") -> Done:
         """A client command that finds this service by its data directory."""
@@ -167,7 +172,7 @@ class Up:
 
     def kube(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         """A request to the Kubernetes API, as its administrator."""
-        return asyncio.run(_kube(self._admin, method, path, body))
+        return asyncio.run(_kube(self.kubeconfig, method, path, body))
 
     def pods(self, namespace: str = "default") -> list[Json]:
         """The pods of a namespace, as Kubernetes has them."""

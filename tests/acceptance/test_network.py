@@ -1,0 +1,54 @@
+"""A process with few descriptors under connections that send half a head, and one that has too few to start."""
+
+import json
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.acceptance.conftest import Up, environment
+
+HALF = b"GET /apis/v1/queues HTTP/1.1\r\nHost: t\r\nX-A: "
+FILES = 256
+
+
+def test_half_sent_heads_stop_nobody(tmp_path: Path) -> None:
+    """As many on REST and on the dev cluster as the process may have files."""
+    up = Up(tmp_path / "data", "--nodes", "small", files=FILES)
+    lines: list[socket.socket] = []
+    try:
+        cluster = json.loads(up.kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
+        for url in (up.server, cluster):
+            host, _, port = url.removeprefix("http://").partition("/")[0].partition(":")
+            for _ in range(FILES):
+                line = socket.create_connection((host, int(port)), timeout=20)
+                lines.append(line)
+                line.sendall(HALF)
+        for _ in range(5):
+            assert up.rest("GET", "/healthz")[0] == 200
+            assert up.rest("GET", "/readyz")[0] == 200
+            assert up.rest("GET", "/apis/v1/queues")[0] == 200
+            assert up.kube("GET", "/api/v1/nodes")[0] == 200
+        assert up.process.poll() is None
+    finally:
+        for line in lines:
+            line.close()
+        assert up.stop() == 0
+    assert "Traceback" not in up.log
+    assert len(up.log) < 20_000, up.log[-2000:]
+
+
+def test_too_few_descriptors_are_told(tmp_path: Path) -> None:
+    command = ["bash", "-c", 'ulimit -n 64; exec "$0" "$@"', sys.executable, "-m", "t9ksched", "up", "--port", "0"]
+    done = subprocess.run(
+        [*command, "--data-dir", str(tmp_path / "data")],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False)
+    assert "64 files" in done.stderr
+    assert "ulimit -n" in done.stderr
+    assert "did not foresee" not in done.stderr
