@@ -8,7 +8,7 @@ from t9ksched.devcluster.auth import MASTERS, User
 from t9ksched.devcluster.status import StatusError
 from t9ksched.serving import EXEMPT_PATHS, aiohttp_site
 
-RESERVED: Final = "reserved"
+RESERVED: Final = web.RequestKey("reserved", bool)
 """Set in a request whose connection was accepted beyond the limit."""
 
 

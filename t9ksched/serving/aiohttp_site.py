@@ -11,7 +11,8 @@ from t9ksched.serving.acceptor import Acceptor
 from t9ksched.serving.connection import answering
 from t9ksched.serving.limits import EXEMPT_PATHS, ConnectionLimits
 
-_BODY_SECONDS = ConnectionLimits().body_seconds
+BODY_SECONDS = 30.0
+"""How long the body of a request may take to arrive."""
 
 
 class AcceptingSite(web.BaseSite):
@@ -53,7 +54,7 @@ async def accounted(
         return await handler(request)
 
 
-async def read_body(request: web.BaseRequest, seconds: float = _BODY_SECONDS) -> bytes:
+async def read_body(request: web.BaseRequest) -> bytes:
     """The whole body.
 
     Raises:
@@ -61,7 +62,7 @@ async def read_body(request: web.BaseRequest, seconds: float = _BODY_SECONDS) ->
         HTTPRequestEntityTooLarge: it is larger than the server reads.
     """
     try:
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(BODY_SECONDS):
             return await request.read()
     except TimeoutError:
-        raise web.HTTPRequestTimeout(text=f"the body did not arrive within {seconds:g} seconds\n") from None
+        raise web.HTTPRequestTimeout(text=f"the body did not arrive within {BODY_SECONDS:g} seconds\n") from None

@@ -26,5 +26,3 @@ class ConnectionLimits:
     head_seconds: float = 10.0
     idle_seconds: float = 75.0
     write_seconds: float = 30.0
-    body_seconds: float = 30.0
-    """How long the body of a request may take to arrive."""
