@@ -1,39 +1,42 @@
 """Creating the objects of a submission: all or none.
 
-Several objects are first tried on the API server without effect. Then they are created one after the other; when one is
-refused, those created before are deleted again, each by its UID. A creation whose answer was lost is looked up: a mark
-of this submission on the object tells whether it happened.
+Several objects are first tried on the API server without effect. Then the intent is written into the outbox, and the
+objects are created one after the other; when one is refused, those created before are deleted again, each by its UID.
+A creation whose answer was lost is looked up: the mark of this submission on the object tells whether it happened.
 
-A request that may be repeated has the same mark in each attempt. By it an attempt finds what an earlier one, lost with
-its process, had created, and goes on from there.
+A process that is lost in between leaves the entry in the outbox behind. A repeat of the request with its
+`Idempotency-Key` goes on from there, else any replica settles it (`api/recovery.py`).
 """
 
-import uuid
-from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
-from typing import Any
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
+from typing import Final
 
 import structlog
 
+from api.answers import Json
 from api.auth import Caller
 from api.clusterrights import cluster_allows
+from api.findings import carries, find, remove
 from api.problems import Problem, from_kube
+from api.recording import answered, intents, records
 from api.services import Services
-from api.shapes import from_object
 from api.submission import Item, Object
 from t9ksched.kube.errors import AlreadyExists, ApiError, NotFound
 from t9ksched.kube.resources import Resource
 from t9ksched.model.names import SUBMISSION_ANNOTATION, SUBMITTED_BY_ANNOTATION
-from t9ksched.model.resources import is_card_resource
-from t9ksched.model.timelimit import limit_seconds, shortest
-from t9ksched.store import history
-from t9ksched.store.acceptances import Acceptance
+from t9ksched.store import outbox
 from t9ksched.store.errors import StoreError
-from t9ksched.store.history import Event
-from t9ksched.store.jobs import JobRecord
-from t9ksched.store.repeats import Attempt
+from t9ksched.store.outbox import Entry
+from t9ksched.store.repeats import Attempt, Busy
 
 log = structlog.get_logger(__name__)
+
+_NOTED_EACH: Final = 32
+"""Objects after which the UIDs of those that are there are written down."""
+_LATER: Final = "what is there is completed or removed by itself within a minute: look with GET before you repeat"
 
 
 async def try_out(services: Services, items: Sequence[Item]) -> list[Object]:
@@ -51,76 +54,260 @@ async def try_out(services: Services, items: Sequence[Item]) -> list[Object]:
     return tried
 
 
-async def left_of(services: Services, items: Sequence[Item], attempt: Attempt | None) -> list[Object | None]:
-    """What an earlier attempt at this request created, in the order of `items`; None for what is not there.
+class Creation:
+    """The work on one submission. `left` are objects that an earlier attempt created, in the order of `items`."""
 
-    Raises:
-        Problem: the cluster does not answer.
-    """
-    if attempt is None or not attempt.resumed:
-        return [None] * len(items)
-    found: list[Object | None] = []
-    for item in items:
+    def __init__(self, services: Services, caller: Caller, items: Sequence[Item], attempt: Attempt | None) -> None:
+        self._services = services
+        self._caller = caller
+        self._items = items
+        self._attempt = attempt
+        self._entry: Entry | None = None
+        self._made: list[Object | None] = [None] * len(items)
+        self._certain = True
+        self._lost = False
+        self._until = 0.0
+
+    @property
+    def left(self) -> list[Object | None]:
+        """What is there already."""
+        return list(self._made)
+
+    async def resume(self) -> None:
+        """Find what an earlier attempt at this request created, and keep every other replica from settling it.
+
+        Raises:
+            Problem: the cluster does not answer, or another replica settles it just now.
+            StoreError: nothing is known of it.
+        """
+        attempt = self._attempt
+        if attempt is None or not attempt.resumed:
+            return
+        found = await self._services.store.outbox.resume(attempt.owner, attempt.key, datetime.now(UTC))
+        if isinstance(found, Busy):
+            raise _in_other_hands(found)
         try:
-            found.append(await _ours(services, item, attempt.mark))
+            if found is None:
+                self._made = [await self._earlier(item, attempt.mark) for item in self._items]
+            elif [(one.kind, one.namespace, one.name) for one in found.objects] == [
+                (item.workload.kind, item.workload.namespace, item.workload.name) for item in self._items
+            ]:
+                self._entry, self._made = found, await find(self._services, found)
         except ApiError as error:
+            raise from_kube(error, "what an earlier attempt created") from error
+
+    async def undo(self, problem: Problem) -> Problem:
+        """Delete what is there; the problem, telling what could not be deleted."""
+        if self._entry is None:
+            if not any(self._made):
+                return problem
+            await self._begin()
+        return await self._undone(problem)
+
+    async def run(self, warnings: list[Json]) -> str:
+        """Create the objects and record their acceptance; what the user is told.
+
+        With an attempt that is stored as its answer (status 201), and what is left of an earlier one is not made again.
+
+        Raises:
+            Problem: something was refused or failed; nothing of this request is left, or the problem says what is.
+            StoreError: nothing was created.
+        """
+        if len(self._items) > 1:
+            missing = [item for item, obj in zip(self._items, self._made, strict=True) if obj is None]
+            try:
+                await try_out(self._services, missing)
+            except Problem as problem:
+                raise await self.undo(problem) from problem
+        if self._entry is None:
+            await self._begin()
+        assert self._entry is not None
+        for place, item in enumerate(self._items):
+            notes = {
+                SUBMITTED_BY_ANNOTATION: self._caller.user,
+                SUBMISSION_ANNOTATION: self._entry.mark(place),
+            }
+            item.obj["metadata"]["annotations"] = {**(item.obj["metadata"].get("annotations") or {}), **notes}
+        try:
+            async with self._alive():
+                for place, item in enumerate(self._items):
+                    if self._made[place] is None:
+                        self._see_that_it_is_mine()
+                        self._made[place] = await self._create_one(item, self._entry.mark(place))
+                        if place % _NOTED_EACH == _NOTED_EACH - 1:
+                            await self._note()
+            self._see_that_it_is_mine()
+        except Problem as problem:
+            raise await self._undone(problem) from problem
+        return await self._record(warnings)
+
+    async def _begin(self) -> None:
+        now, attempt = datetime.now(UTC), self._attempt
+        groups = sorted(self._caller.groups)
+        objects = intents(self._items, self._caller, now)
+        entry = outbox.new_entry(self._caller.user, groups, objects, now, attempt.key if attempt else None)
+        for place, obj in enumerate(self._made):
+            entry.uids[place] = obj["metadata"]["uid"] if obj else None
+        await self._services.store.outbox.begin(entry)
+        self._entry = entry
+
+    async def _record(self, warnings: list[Json]) -> str:
+        services, entry = self._services, self._entry
+        assert entry is not None
+        made = [obj for obj in self._made if obj is not None]
+        workloads = [item.workload for item in self._items]
+        told = answered(entry, made, workloads, warnings)
+        answer = [services.store.repeats.answering(self._attempt, 201, told)] if self._attempt else []
+        closing = services.store.outbox.closing(entry, datetime.now(UTC))
+        try:
+            await services.store.submissions.put(*records(entry, made, workloads), answer, closing)
+        except StoreError as error:
+            log.warning("a submission could not be recorded", error=str(error))
+            if await self._is_recorded():
+                return told
+            raise await self._removed(
+                Problem("Unavailable", f"the submission was not recorded: {error.public}")
+            ) from error
+        return told
+
+    async def _is_recorded(self) -> bool:
+        """Whether the submission was recorded though the database did not say so; if not, it never will be by this
+        attempt, and its objects are this attempt's to remove.
+
+        Raises:
+            Problem: that is not known, or another replica settles it.
+        """
+        store, entry = self._services.store.outbox, self._entry
+        assert entry is not None
+        try:
+            turned = await store.turn(entry, outbox.REMOVING, datetime.now(UTC) + outbox.LEASE)
+            if turned is not None:
+                self._entry = turned
+                return False
+            if (state := await store.state(entry)) in (None, outbox.RECORDED):
+                return True
+        except StoreError as error:
+            text = f"the objects were created, and it is not known whether the submission was recorded: {error.public}"
+            raise _half_done(text) from error
+        if state == outbox.REMOVED:
+            raise await self._removed(Problem("Unavailable", "the submission took too long and was given up"))
+        raise _half_done("the submission took too long, and another replica settles it")
+
+    async def _undone(self, problem: Problem) -> Problem:
+        """Say that all of it is removed, then remove it."""
+        entry = self._entry
+        assert entry is not None
+        try:
+            turned = await self._services.store.outbox.turn(entry, outbox.REMOVING, datetime.now(UTC) + outbox.LEASE)
+            if turned is None:
+                if await self._services.store.outbox.state(entry) != outbox.REMOVED:
+                    return _left_to_others(problem)
+                turned = entry
+        except StoreError:
+            return _left_to_others(problem)
+        self._entry = turned
+        return await self._removed(problem)
+
+    async def _removed(self, problem: Problem) -> Problem:
+        """Remove what is there, and the entry with it; what cannot be removed now stays with any replica."""
+        entry, store = self._entry, self._services.store.outbox
+        assert entry is not None
+        left = await remove(self._services, entry, self._made)
+        with suppress(StoreError):  # its lease ends, and a replica looks again
+            if left or not self._certain:
+                await store.turn(entry, outbox.REMOVING, datetime.now(UTC))
+            else:
+                await store.drop(entry)
+        if left:
+            problem.half_done = True
+            names = ", ".join(left)
+            problem.detail += f"; {names} was created before and could not be deleted again: that is tried until it is"
+        return problem
+
+    async def _create_one(self, item: Item, mark: str) -> Object:
+        try:
+            return await self._services.kube.create(item.resource, item.obj, item.workload.namespace)
+        except ApiError as error:
+            if error.unknown or isinstance(error, AlreadyExists):
+                try:
+                    found = await self._earlier(item, mark)
+                except ApiError:
+                    self._certain = False
+                    text = f"the cluster stopped answering: {item.what} may have been created or not"
+                    raise _half_done(text, "it is removed if it was: look before you repeat") from error
+                if found is not None:
+                    return found
             raise from_kube(error, item.what, item.prefix) from error
-    return found
+
+    async def _earlier(self, item: Item, mark: str) -> Object | None:
+        """The object of that name if it carries that mark and nobody is deleting it."""
+        try:
+            found = await self._services.kube.get(item.resource, item.workload.name, item.workload.namespace)
+        except NotFound:
+            return None
+        return found if carries(found, mark) else None
+
+    @asynccontextmanager
+    async def _alive(self) -> AsyncIterator[None]:
+        """Renew the claim while objects are created."""
+        self._renewed()
+
+        async def renew() -> None:
+            while True:
+                await asyncio.sleep(outbox.LEASE.total_seconds() / 3)
+                await self._note()
+
+        renewing = asyncio.create_task(renew(), name="outbox-lease")
+        try:
+            yield
+        finally:
+            renewing.cancel()
+            with suppress(asyncio.CancelledError):
+                await renewing
+
+    async def _note(self) -> None:
+        """Renew the claim, and write down which objects are there."""
+        assert self._entry is not None
+        uids = [obj["metadata"]["uid"] if obj else None for obj in self._made]
+        try:
+            if await self._services.store.outbox.renew(self._entry, datetime.now(UTC) + outbox.LEASE, uids):
+                self._renewed()
+            else:
+                self._lost = True
+        except StoreError as error:
+            log.warning("the claim of a submission could not be renewed", error=error.public)
+
+    def _renewed(self) -> None:
+        self._until = asyncio.get_running_loop().time() + outbox.LEASE.total_seconds()
+
+    def _see_that_it_is_mine(self) -> None:
+        """By this process's own clock: one that stood still is too late even before it asks."""
+        if self._lost or asyncio.get_running_loop().time() > self._until:
+            raise Problem("Unavailable", "the submission took too long and was given up", headers={"Retry-After": "5"})
 
 
-async def create(
-    services: Services,
-    caller: Caller,
-    items: Sequence[Item],
-    tell: Callable[[list[Object]], str],
-    attempt: Attempt | None = None,
-    left: Sequence[Object | None] = (),
-) -> str:
-    """Create the objects and record their acceptance; what `tell` makes of them, in the order of `items`.
-
-    With an `attempt` that is stored as its answer (status 201), and what is `left` of an earlier one is not made again.
-
-    Raises:
-        Problem: something was refused or failed; nothing of this request is left, or the problem names what is.
-    """
-    mark = attempt.mark if attempt else uuid.uuid4().hex
-    left = left or [None] * len(items)
-    for item in items:
-        notes = {SUBMITTED_BY_ANNOTATION: caller.user, SUBMISSION_ANNOTATION: mark}
-        item.obj["metadata"]["annotations"] = {**(item.obj["metadata"].get("annotations") or {}), **notes}
-    made: list[Object | None] = list(left)
-    try:
-        if len(items) > 1:
-            await try_out(services, [item for item, obj in zip(items, left, strict=True) if obj is None])
-        for place, item in enumerate(items):
-            made[place] = made[place] or await _create_one(services, item, mark)
-        whole = [obj for obj in made if obj is not None]
-        told = tell(whole)
-        await _record(services, caller, items, whole, attempt, told)
-    except Problem as problem:
-        raise await undone(services, items, made, problem) from problem
-    except StoreError as error:
-        lost = Problem("Unavailable", f"the submission could not be recorded: {error}")
-        if attempt is not None and await _is_answered(services, attempt):
-            return told
-        raise await undone(services, items, made, lost) from error
-    return told
+def _half_done(text: str, remedy: str = _LATER) -> Problem:
+    problem = Problem("Unavailable", text, remedy=remedy, headers={"Retry-After": "5"})
+    problem.half_done = True
+    return problem
 
 
-async def _is_answered(services: Services, attempt: Attempt) -> bool:
-    """Whether the answer was stored though the database did not say so; if not, it never will be.
+def _left_to_others(problem: Problem) -> Problem:
+    problem.half_done = True
+    problem.detail += f"; {_LATER}"
+    return problem
 
-    Raises:
-        Problem: the database cannot be asked; what was created stays for a repeat, which finishes it.
-    """
-    try:
-        return not await services.store.repeats.stop_answer(attempt, datetime.now(UTC))
-    except StoreError as error:
-        text = f"the objects were created, and it is not known whether the submission was recorded: {error}"
-        remedy = "repeat the request with the same Idempotency-Key"
-        unknown = Problem("Unavailable", text, remedy=remedy, headers={"Retry-After": "5"})
-        unknown.half_done = True
-        raise unknown from error
+
+def _in_other_hands(busy: Busy) -> Problem:
+    seconds = str(max(1, min(round(busy.remaining.total_seconds()), 5)))
+    problem = Problem(
+        "Conflict",
+        "the first attempt at this request was lost, and what it created is being looked at",
+        remedy="repeat it after the seconds that Retry-After says",
+        headers={"Retry-After": seconds},
+    )
+    problem.half_done = True
+    return problem
 
 
 async def may_create(services: Services, caller: Caller, resource: Resource, namespace: str) -> None:
@@ -137,109 +324,3 @@ async def may_create(services: Services, caller: Caller, resource: Resource, nam
             f"the user {caller.user!r} may not create {resource} in the namespace {namespace!r}",
             remedy="use a namespace of yours, or ask its owner for the right",
         )
-
-
-async def _create_one(services: Services, item: Item, mark: str) -> Object:
-    namespace = item.workload.namespace
-    try:
-        return await services.kube.create(item.resource, item.obj, namespace)
-    except ApiError as error:
-        if error.unknown or isinstance(error, AlreadyExists):
-            try:
-                found = await _ours(services, item, mark)
-            except ApiError:
-                text = f"the cluster stopped answering: {item.what} may have been created or not; look before repeating"
-                unknown = Problem("Unavailable", text)
-                unknown.half_done = True
-                raise unknown from error
-            if found is not None:
-                return found
-        raise from_kube(error, item.what, item.prefix) from error
-
-
-async def _ours(services: Services, item: Item, mark: str) -> Object | None:
-    """The object of that name if this submission created it and nobody is deleting it."""
-    try:
-        found = await services.kube.get(item.resource, item.workload.name, item.workload.namespace)
-    except NotFound:
-        return None
-    meta = found["metadata"]
-    ours = (meta.get("annotations") or {}).get(SUBMISSION_ANNOTATION) == mark
-    return found if ours and not meta.get("deletionTimestamp") else None
-
-
-async def undone(services: Services, items: Sequence[Item], made: Sequence[Object | None], problem: Problem) -> Problem:
-    """Delete what was created; the problem, telling what could not be deleted."""
-    left = []
-    for item, obj in reversed(list(zip(items, made, strict=True))):
-        if obj is None:
-            continue
-        meta = obj["metadata"]
-        try:
-            await services.kube.delete(
-                item.resource, meta["name"], meta["namespace"], uid=meta["uid"], propagation="Background"
-            )
-        except NotFound:
-            continue
-        except ApiError as error:
-            log.warning("a half-made submission could not be undone", what=item.what, error=str(error))
-            left.append(item.what)
-    if left:
-        problem.half_done = True
-        problem.detail += f"; {', '.join(left)} was created before and could not be deleted again: delete it yourself"
-    return problem
-
-
-async def _record(
-    services: Services,
-    caller: Caller,
-    items: Sequence[Item],
-    made: Sequence[Object],
-    attempt: Attempt | None,
-    told: str,
-) -> None:
-    accepted, jobs, events = [], [], []
-    for item, obj in zip(items, made, strict=True):
-        acceptance = _acceptance(item, obj, caller)
-        about: dict[str, Any] = {
-            "at": acceptance.accepted_at,
-            "kind": acceptance.kind,
-            "namespace": acceptance.namespace,
-            "name": acceptance.name,
-            "uid": acceptance.uid,
-            "queue": acceptance.queue,
-            "actor": caller.user,
-        }
-        events.append(Event(event=history.SUBMITTED, **about))
-        if not item.ours:
-            continue
-        accepted.append(acceptance)
-        if item.is_job:
-            shape = from_object(obj, item.workload, acceptance, [member.workload for member in item.members])
-            events.append(Event(event=history.ACCEPTED, detail={"gpus": shape["gpus"]}, **about))
-            row = {key: about[key] for key in ("kind", "namespace", "name", "uid", "queue")}
-            jobs.append(JobRecord(**row, submitted_at=acceptance.accepted_at, shape=shape))
-    answer = [services.store.repeats.answering(attempt, 201, told)] if attempt else []
-    await services.store.submissions.put(accepted, jobs, events, answer)
-
-
-def _acceptance(item: Item, obj: Object, caller: Caller) -> Acceptance:
-    meta, payer = obj["metadata"], item.group or item
-    totals = item.totals
-    limit = shortest(map(limit_seconds, item.limits))
-    return Acceptance(
-        uid=meta["uid"],
-        kind=item.workload.kind,
-        namespace=meta["namespace"],
-        name=meta["name"],
-        group_name=item.workload.group or (meta["name"] if item.resource.kind == "PodGroup" else None),
-        submitter=caller.user,
-        groups=sorted(caller.groups),
-        permitted_by=item.permitted_by,
-        queue=payer.workload.queue or None,
-        priority=payer.workload.priority,
-        time_limit=None if limit is None else timedelta(seconds=limit),
-        cards={name: amount for name, amount in totals.items() if is_card_resource(name)},
-        requests={name: amount for name, amount in totals.items() if not is_card_resource(name)},
-        replicas=sum(part.workload.replicas for part in item.members or (item,)),
-    )

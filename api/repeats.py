@@ -38,12 +38,12 @@ _PATH: Final = f"header.{HEADER}"
 
 REPEATING: Final = f"""\
 A request that carries an `{HEADER}` may be sent again when its answer was lost: for 24 hours the same user gets the \
-same answer, with the header `{REPLAYED}: true`, from any replica, also when the jobs are gone by then, and nothing is \
-created twice. What a crash left half-made is finished by the repeat. The same key with another body, query or content \
-type is refused (422 `InvalidField`); while the first request is in progress, a repeat is told to come later (409 \
-`Conflict` with `Retry-After`). Only successes are kept: after a refusal or an error a repeat is judged anew. With a \
-key a request has at most {MAX_OBJECTS} objects. A dry run ignores the key. Of each user the newest answers are kept, \
-up to {MAX_STORED // 1024**2} MiB."""
+same answer, with the header `{REPLAYED}: true`, from any replica, also when the jobs are gone by then, and nothing \
+is created twice. What a crash left half-made is finished by the repeat, or before it by any replica. The same key \
+with another body, query or content type is refused (422 `InvalidField`); while the first request is in progress, a \
+repeat is told to come later (409 `Conflict` with `Retry-After`). Only successes are kept: after a refusal or an \
+error a repeat is judged anew. With a key a request has at most {MAX_OBJECTS} objects. A dry run ignores the key. Of \
+each user the newest answers are kept, up to {MAX_STORED // 1024**2} MiB."""
 """What the reference says of the header."""
 
 Key = Annotated[

@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Annotated, Any
 
-import msgspec
 from fastapi import Query, Request
 from starlette.responses import Response
 
@@ -17,7 +16,7 @@ from api.advice import about_jobs
 from api.answers import BODY, Json, answer, at, body_of, documented
 from api.auth import Actor, Caller, User, guarded
 from api.cancelling import delete_job, not_cancelled, until_noticed
-from api.creation import create, left_of, try_out, undone
+from api.creation import Creation, try_out
 from api.hiding import Others, name_others
 from api.judging import judge, usable_names
 from api.kinds import ACCEPTED, addressed, owner_of
@@ -88,19 +87,16 @@ async def submit(
 
 async def _submit(services: Services, caller: Caller, items: list[Item], attempt: Attempt | None = None) -> Response:
     """Judge and create; goes on from what an earlier attempt left."""
+    creation = Creation(services, caller, items, attempt)
     try:
-        left = await left_of(services, items, attempt)
+        await creation.resume()
         try:
             await judge(services, caller, items)
         except Problem as problem:
             # What was created whole was accepted before it was created; only its record was lost.
-            if not all(left):
-                raise problem if problem.status >= 500 else await undone(services, items, left, problem) from None
-        warnings = await about_jobs(services, caller, items)
-        tell = partial(_submission, caller, items, warnings)
-        told = await create(
-            services, caller, items, lambda made: msgspec.json.encode(tell(made)).decode(), attempt, left
-        )
+            if not all(creation.left):
+                raise problem if problem.status >= 500 else await creation.undo(problem) from None
+        told = await creation.run(await about_jobs(services, caller, items))
     except Problem as problem:
         await _note_refusal(services, caller, items, problem)
         raise

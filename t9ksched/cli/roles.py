@@ -12,6 +12,7 @@ from pydantic import SecretStr
 
 from api.app import create_app
 from api.leader import HttpLeader
+from api.recovery import recovering
 from api.server import Server, listen
 from api.services import Services
 from t9ksched.cli.assembly import limits_of, scheduler_of
@@ -67,8 +68,9 @@ async def api(settings: Settings) -> int:
         HttpLeader(store.instances, secret) as leader,
     ):
         await _see_an_admin(store, settings.admin_token)
-        app = create_app(Services(store, client, leader, settings.max_body_bytes))
-        async with Server(app, listen(settings.host, settings.port), limits_of(settings)) as server:
+        services = Services(store, client, leader, settings.max_body_bytes)
+        listener = listen(settings.host, settings.port)
+        async with recovering(services), Server(create_app(services), listener, limits_of(settings)) as server:
             log.info("serving", url=server.url)
             await asyncio.Event().wait()
     return 0

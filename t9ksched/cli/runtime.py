@@ -16,6 +16,7 @@ import aiohttp
 
 from api.app import create_app
 from api.leader import HttpLeader
+from api.recovery import recovering
 from api.server import Server, listen
 from api.services import Services
 from t9ksched.cli.assembly import limits_of, scheduler_of
@@ -161,8 +162,10 @@ async def _start(plan: Plan, stack: AsyncExitStack) -> Running:
     if controllers is not None:
         stack.push_async_callback(_stop, parts.create_task(controllers.run(), name="controllers"))
     leader = await stack.enter_async_context(HttpLeader(store.instances, secret))
-    app = create_app(Services(store, client, leader, settings.max_body_bytes))
-    await stack.enter_async_context(Server(app, listener, limits_of(settings)))
+    services = Services(store, client, leader, settings.max_body_bytes)
+    if not plan.observe:
+        await stack.enter_async_context(recovering(services))
+    await stack.enter_async_context(Server(create_app(services), listener, limits_of(settings)))
 
     server = f"http://{_reachable(settings.host)}:{listener.getsockname()[1]}"
     await scheduler.ready.wait()

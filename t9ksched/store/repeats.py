@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 import msgspec
-from sqlalchemy import Integer, String, Text, bindparam, delete, func, select, tuple_, update
+from sqlalchemy import Integer, String, Text, bindparam, delete, func, select, true, tuple_, update
 
 from t9ksched.store.bulk import Prepared, Speaker, Statement
 from t9ksched.store.database import Database
@@ -118,20 +118,14 @@ class Repeats:
         async with self._database.write() as connection:
             await connection.execute(delete(idempotency_key).where(_mine(attempt)))
 
-    async def stop_answer(self, attempt: Attempt, now: datetime) -> bool:
-        """End the attempt, so that an answer which may still be on its way to the database is not stored; False if it
-        is stored already. The key stays: a repeat goes on with what is there.
-        """
-        unanswered = _mine(attempt) & _row.status.is_(None)
-        ended = {"claim": uuid.uuid4().hex, "until": now}
-        async with self._database.write() as connection:
-            done = await connection.execute(update(idempotency_key).where(unanswered).values(ended))
-        return bool(done.rowcount)
-
     def answering(self, attempt: Attempt, status: int, answer: str) -> Prepared:
         """The statement that stores an answer, for the transaction that records what it tells."""
         parameters = {"of": attempt.owner, "with": attempt.key, "by": attempt.claim, "code": status, "text": answer}
         return _ANSWER.prepared(self._database, [parameters])
+
+    def answering_lost(self, owner: str, key: str, status: int, answer: str) -> Prepared:
+        """The same for a request whose attempts were lost: another replica finished it."""
+        return _ANSWER_LOST.prepared(self._database, [{"of": owner, "with": key, "code": status, "text": answer}])
 
     async def purge(self, now: datetime) -> int:
         """Drop keys past `RETENTION`, and of each user the oldest answers beyond `MAX_STORED`; how many.
@@ -162,12 +156,21 @@ def _mine(attempt: Attempt) -> Any:
 
 
 def _answer(_: Speaker) -> Any:
-    mine = (_row.owner == bindparam("of")) & (_row.key == bindparam("with")) & (_row.claim == bindparam("by"))
+    return _answering(_row.claim == bindparam("by"))
+
+
+def _answer_lost(_: Speaker) -> Any:
+    return _answering(true())
+
+
+def _answering(claimed: Any) -> Any:
+    open_ = (_row.owner == bindparam("of")) & (_row.key == bindparam("with")) & _row.status.is_(None)
     values: dict[str, Any] = {"status": bindparam("code"), "answer": bindparam("text")}
-    return update(idempotency_key).where(mine & _row.status.is_(None)).values(values)
+    return update(idempotency_key).where(open_ & claimed).values(values)
 
 
 _ANSWER = Statement(
     {"of": String(), "with": String(), "by": String(), "code": Integer(), "text": Text()},
     _answer,
 )
+_ANSWER_LOST = Statement({"of": String(), "with": String(), "code": Integer(), "text": Text()}, _answer_lost)

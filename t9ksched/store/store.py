@@ -20,6 +20,7 @@ from t9ksched.store.instance import Instances
 from t9ksched.store.jobs import JobRecord, Jobs
 from t9ksched.store.meta import Meta
 from t9ksched.store.mirror import Mirror
+from t9ksched.store.outbox import Outbox
 from t9ksched.store.promises import Promises
 from t9ksched.store.queues import Queues
 from t9ksched.store.repeats import Repeats
@@ -49,6 +50,7 @@ class Store:
         self.bindings = Bindings(database)
         self.runs = Runs(database)
         self.repeats = Repeats(database)
+        self.outbox = Outbox(database)
         self.changes = Changes(database)
         self.instances = Instances(database)
         self.meta = Meta(database)

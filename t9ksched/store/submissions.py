@@ -33,14 +33,17 @@ class Submissions:
         new: Sequence[JobRecord],
         events: Sequence[Event],
         answer: Sequence[Prepared] = (),
+        closing: Sequence[Prepared] = (),
     ) -> None:
-        """Write all of it or nothing. `answer` stores what the user is told, where he may ask again.
+        """Write all of it or nothing. `answer` stores what the user is told, where he may ask again; `closing` is of
+        the outbox, and makes all of it fail if the submission is in other hands by now.
 
         Raises:
             StoreError: nothing was written, unless the connection was lost with the database's answer.
         """
         named = [{"of": event.uid, "by": by} for event in events if event.uid and (by := submitter_of(event))]
         steps = [
+            *closing,
             _NAME_JOB.prepared(self._database, named),
             _NAME_SPANS.prepared(self._database, named),
             jobs.MISSING.prepared(self._database, new),

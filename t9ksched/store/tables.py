@@ -293,6 +293,28 @@ idempotency_key = Table(
 """Requests that users may repeat: SHA-256 of the key and of what was asked, and the answer once there is one. Until
 then the attempt `claim` works on it, which is taken for lost after `until`."""
 
+outbox = Table(
+    "outbox",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("owner", String(253), nullable=False),
+    Column("key", String(64)),
+    Column("groups", JSON, nullable=False),
+    Column("at", Moment, nullable=False),
+    Column("latest", Moment, nullable=False),
+    Column("state", String(20), nullable=False),
+    Column("claim", String(32), nullable=False),
+    Column("replica", String(253), nullable=False),
+    Column("until", Moment, nullable=False, index=True),
+    Column("objects", JSON, nullable=False),
+    Column("uids", JSON, nullable=False),
+    Index(None, "owner", "key"),
+)
+"""Submissions whose objects are being created or removed: written before the first object, gone once all is recorded.
+
+`claim` of `replica` works on it until `until`, and created objects until `latest` at the last. `state` has to be there:
+a statement that writes none in place of it makes its transaction fail."""
+
 change_log = Table(
     "change_log",
     metadata,

@@ -5,7 +5,9 @@ must be there after it, no card may be held twice, no gang may be left in part.
 """
 
 import json
+import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -121,5 +123,52 @@ def test_a_service_that_is_killed_keeps_what_it_promised(tmp_path: Path, seed: i
         )
         assert used <= 12
         assert used == up.held()
+    finally:
+        assert up.stop() == 0
+
+
+def lone(name: str) -> Json:
+    """A pod that is a job of its own."""
+    made = pod(name, "", 1)
+    return made | {"metadata": {"name": name, "labels": {f"{SCHEDULER}/queue": "q"}}}
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("there", [1, 7])
+def test_a_submission_that_is_killed_is_there_whole_or_not_at_all(tmp_path: Path, there: int) -> None:
+    """When so many of ten objects exist the process is killed; the next one leaves none of them nobody's."""
+    life = Life(0, tmp_path)
+    names = [f"p{number}" for number in range(10)]
+    asked = {"apiVersion": "v1", "kind": "List", "items": [lone(name) for name in names]}
+    up = life.start()
+    try:
+        assert up.rest("POST", "/apis/v1/admin/queues", queue("q", 12, "X"))[0] == 201
+        rule = {"verb": "create", "resource": "pods", "latency": 0.1}
+        assert up.kube("POST", "/_faults", {"rules": [rule]})[0] < 300
+
+        def submit() -> None:
+            with suppress(OSError):
+                up.rest("POST", "/apis/v1/workloads", asked)
+
+        submitting = threading.Thread(target=submit)
+        submitting.start()
+        until(lambda: len(up.pods()) >= there, "some objects")
+    finally:
+        up.kill()
+    submitting.join()
+    up = life.start()
+    try:
+
+        def settled() -> bool:
+            left = {each["metadata"]["name"] for each in up.pods()}
+            if left and left != set(names):
+                return False
+            jobs = [up.rest("GET", f"/apis/v1/workloads/default/Pod/{name}") for name in sorted(left)]
+            return all(status == 200 and job["submitter"] == "admin" for status, job in jobs)
+
+        until(settled, "rest")
+        expected = 409 if up.pods() else 201
+        status, answer = up.rest("POST", "/apis/v1/workloads", asked)
+        assert (status, len(up.pods())) == (expected, 10), answer
     finally:
         assert up.stop() == 0

@@ -20,6 +20,7 @@ from t9ksched.store.controls import SCHEDULING, Stop
 from t9ksched.store.errors import RevisionChanged, StoreError
 from t9ksched.store.history import Event
 from t9ksched.store.jobs import JobRecord
+from t9ksched.store.outbox import Intent, new_entry
 from t9ksched.store.runs import Run
 from t9ksched.store.tables import metadata
 from tests.acceptance.conftest import run
@@ -72,6 +73,8 @@ async def furnish(store: Store) -> dict[str, str]:
     await store.bindings.put([cards])
     await store.runs.put([Run(uid="u1", bound_at=10**18, ran_at=10**18, limit=60)])
     await store.repeats.begin("ann", "key", "request", datetime.now(UTC))
+    intent = Intent(kind="Pod", namespace="default", name="r", acceptance=accepted)
+    await store.outbox.begin(new_entry("ann", ["g"], [intent], NOW, "key"))
     await store.instances.lead("http://10.0.0.1:1", "first")
     await store.meta.set("key", {"z": 1, "a": [True, None]})
     return secrets

@@ -65,16 +65,6 @@ async def test_a_key_given_up_is_free(store: Store) -> None:
     assert (await begin(store, request="another")).mark != first.mark
 
 
-async def test_an_answer_that_was_stopped_is_never_stored(store: Store) -> None:
-    first = await begin(store)
-    assert await store.repeats.stop_answer(first, NOW)
-    await answer(store, first)
-    again = await begin(store)
-    assert (again.resumed, again.mark) == (True, first.mark)
-    await answer(store, again)
-    assert not await store.repeats.stop_answer(again, NOW)
-
-
 async def test_a_day_later_a_key_is_new(store: Store) -> None:
     first = await begin(store)
     await answer(store, first)
