@@ -64,6 +64,7 @@ class LastGate:
         agreed = record.queue or "" if record is not None and record.kind not in ENDLESS_KINDS else ""
         if gang.agreed != agreed:
             gang.agreed, gang.stale = agreed, True
+            self._state.membership.sort(gang)
 
     def agreed(self, gang: GangRecord) -> Acceptance | None:
         """What was agreed with the group's root owner."""
@@ -124,8 +125,8 @@ class LastGate:
         if any(not _inside(pod) for pod in waiting):
             waiting.sort(key=lambda pod: natural(pod.name))
         for pod in waiting:
-            reason = self._state.permissions.stranger(pod, gang, queue)
-            if reason is None and not _inside(pod):
+            reason: Reason | None = None
+            if not _inside(pod):
                 if not self._covers(record, root, held, pod):
                     by_itself = pod.uid in self._state.acceptances  # submitted into the group, and judged then
                     reason = None if by_itself else self._more(gang, root, queue, held, pod, now)

@@ -285,7 +285,8 @@ class Narrator:
             self._later.pop(uid, None)
             if before is not None:
                 del self._written[uid]
-                self._job_event(history.DELETED, uid, before, at)
+                if uid not in self._state.pods:  # else it joined the group that it names, and is part of that job now
+                    self._job_event(history.DELETED, uid, before, at)
             self._journal.gone(uid, at)  # REST may have written down what came and went before it was told here
             return
         self._later.pop(uid, None)

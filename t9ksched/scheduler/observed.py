@@ -31,6 +31,7 @@ from t9ksched.scheduler.claims import claim_names
 from t9ksched.scheduler.clocks import Clocks
 from t9ksched.scheduler.counts import Counts
 from t9ksched.scheduler.gates import gates
+from t9ksched.scheduler.membership import Membership
 from t9ksched.scheduler.namespaces import Namespaces
 from t9ksched.scheduler.neighbours import Neighbourhood
 from t9ksched.scheduler.owners import Owners
@@ -82,6 +83,7 @@ class Observed:
         self.new_acceptances: list[Acceptance] = []
         self.owners = Owners(self._owner_changed)
         self.permissions = Permissions(self.namespaces, self.acceptances, self.owners)
+        self.membership = Membership(self)
         self.holds: dict[str, Hold] = {}
         self.refills = Refills(
             self.nodes, self.node_objects, self.charges, self.jobs, self.holds, self.owners, self._gang_changed
@@ -167,6 +169,7 @@ class Observed:
             self.unindexed.add(uid)
         for gang in gangs:
             gang.changes += 1
+        self.membership.doubt_strangers()
         if gangs:
             self._on_change()
 
@@ -226,6 +229,8 @@ class Observed:
                 log.warning("bound elsewhere", pod=record.key, assumed=record.assumed, bound=record.node)
             record.assumed = ""
             self.holds.pop(uid, None)
+            if record.outside is not None:
+                self.membership.doubt(record.outside)
         if record.finished and record.ours:
             record.ended = nanoseconds(pod.status.ended_at)
         if record.phase == "Failed" and was[0] != "Failed" and record.ours:
@@ -285,6 +290,7 @@ class Observed:
         self.holds.pop(uid, None)
         gang = record.gang
         self._departed(record)
+        self.membership.left(record)
         if gang is not None:
             del gang.members[uid]
             self._gang_changed(gang)
@@ -332,7 +338,7 @@ class Observed:
         except (QuantityError, Invalid) as error:
             record.unbound += (Reason(Code.INVALID_POD, f"pod {record.key} cannot be read: {error}"),)
         if ours:
-            self._join(record)
+            self._join(record, placed=bool(pod.spec.node_name))
         return record
 
     def _recharge(self, record: PodRecord, annotations: Mapping[str, str]) -> bool:
@@ -404,6 +410,7 @@ class Observed:
         except Invalid as error:
             gang.spec_faults = str(error)
         if gang.terms() != before:  # else it is our own word about it, which lets nothing start
+            self.membership.doubt(gang)
             self._gang_changed(gang)
             self._settle_bill(gang)
             self._on_change()
@@ -419,6 +426,7 @@ class Observed:
         self._job_changed(gang)
         gang.uid, gang.acceptance = "", None
         self._gang_changed(gang)
+        self.membership.sort(gang)  # nobody is a stranger to a group that is not there
         if not gang.members:
             self._forget_gang(gang)
 
@@ -436,7 +444,7 @@ class Observed:
             gang.spec = replace(gang.spec, queue=queue)
             self._settle_bill(gang)
 
-    def _join(self, record: PodRecord) -> None:
+    def _join(self, record: PodRecord, *, placed: bool) -> None:
         group = record.labels.get(names.GROUP_LABEL, "")
         agreed = self.acceptances.get(record.uid)
         if agreed is not None and agreed.kind == "Pod":
@@ -446,20 +454,51 @@ class Observed:
             gang = self.gangs.get(key)
             if gang is None:
                 gang = self.gangs[key] = GangRecord(record.namespace, group)
+            self.membership.join(record, gang, placed=placed)
+            if gang.owner is not None:
+                self._by_owner[gang.owner.uid][gang] = None
         else:
-            job = self.jobs.get(record.owner.uid) if record.owner else None
-            spec = alone(record.labels.get(names.QUEUE_LABEL, ""), job.priority if job else 0)
-            gang = GangRecord(
-                record.namespace, record.name, record.uid, True, spec, created=record.created, owner=record.owner
-            )
-            gang.acceptance = self.acceptances.get(record.uid)
-            self.gangs["", record.uid] = gang
-            self.gangs_by_uid[record.uid] = gang
+            self.join_none(record)
+        self._on_change()
+
+    def join_none(self, record: PodRecord) -> GangRecord:
+        """The virtual group of a pod that names no PodGroup, or one that it may not join."""
+        job = self.jobs.get(record.owner.uid) if record.owner else None
+        spec = alone(record.labels.get(names.QUEUE_LABEL, ""), job.priority if job else 0)
+        gang = GangRecord(
+            record.namespace, record.name, record.uid, True, spec, created=record.created, owner=record.owner
+        )
+        gang.acceptance = self.acceptances.get(record.uid)
+        self.gangs["", record.uid] = gang
+        self.gangs_by_uid[record.uid] = gang
         gang.members[record.uid] = record
         record.gang = gang
         if gang.owner is not None:
             self._by_owner[gang.owner.uid][gang] = None
+        self.member_changed(record, gang)
+        return gang
+
+    def leave_none(self, record: PodRecord) -> None:
+        """The pod joins the group that it names: its virtual group is no more."""
+        gang, record.gang = record.gang, None
+        if gang is not None:
+            gang.members.clear()
+            self._forget_gang(gang)
+
+    def member_changed(self, record: PodRecord, gang: GangRecord) -> None:
+        """The pod joined the group, or left it without having gone."""
+        if record.gang is None:
+            self.counts.pod_gone(record)
+            self.holds.pop(record.uid, None)
+        else:
+            self.counts.pod(record)
+            self.charges.pay(record.uid, record.gang.queue)
+        self._gang_changed(gang)
         self._on_change()
+
+    def waiting_groups(self) -> Iterable[GangRecord]:
+        """PodGroups with members that waited for a place when that was looked at last."""
+        return [gang for gang in self._pending if not gang.virtual]
 
     def _forget_gang(self, gang: GangRecord) -> None:
         self.gangs.pop(("", gang.uid) if gang.virtual else (gang.namespace, gang.name), None)
@@ -514,6 +553,7 @@ class Observed:
 
     def settle(self) -> None:
         """Look once at every group that changed: does it run, does it wait. A thousand events cost one look."""
+        self.membership.settle()
         changed, self._unsettled = self._unsettled, OrderedSet()
         if self.clocks.followed:
             self.clocks.changed.update(changed)

@@ -26,6 +26,8 @@ REPLICATED: Final[tuple[Resource, ...]] = (DEPLOYMENTS, REPLICASETS, STATEFULSET
 _REPLICATED: Final = frozenset(kind.kind for kind in REPLICATED)
 _MOST_GONE: Final = 4096
 """So many owners that are gone are remembered: their last pods are seen for a while."""
+_MOST_LEVELS: Final = 8
+"""Owners above one another that are looked at: references are what a user wrote, and may go round in a circle."""
 _BETWEEN: Final = "ReplicaSet"
 """The kind that another owner may stand above."""
 _FOLLOWED: Final = frozenset(
@@ -176,6 +178,17 @@ class Owners:
         if owner is not None and owner.kind == _BETWEEN and owner.above is not None:
             return owner.above.uid
         return reference.uid
+
+    def leads_to(self, reference: OwnerReference, uid: str) -> bool:
+        """Whether the object of that UID is the owner that is referred to, or stands above it."""
+        for _ in range(_MOST_LEVELS):
+            if reference.uid == uid:
+                return True
+            owner = self._known.get(reference.uid)
+            if owner is None or owner.above is None:
+                return False
+            reference = owner.above
+        return False
 
     def root(self, gang: GangRecord) -> Root:
         """The root owner of a group; the group itself where nobody owns it."""

@@ -14,7 +14,7 @@ from t9ksched.model.podrules import namespace_labels
 from t9ksched.model.queue import Queue
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.namespaces import Namespaces
-from t9ksched.scheduler.owners import Owners
+from t9ksched.scheduler.owners import Owners, is_followed
 from t9ksched.scheduler.records import GangRecord, PodRecord
 from t9ksched.store.acceptances import Acceptance
 
@@ -70,16 +70,35 @@ class Permissions:
         """Whether the group may use the queue, by which rule and up to which priority."""
         return self._ask(queue, gang.namespace, self._submission(gang.owner, gang.uid))
 
-    def stranger(self, pod: PodRecord, gang: GangRecord, queue: Queue) -> Reason | None:
-        """Why a pod may not join a group that it did not come with (OQ-45); None when it may, or came with it."""
+    def stranger(self, pod: PodRecord, gang: GangRecord, queue: Queue | None) -> Reason | None:
+        """Why a pod may not join a group that it did not come with (OQ-45); None when it may, or came with it.
+
+        It came with it if it belongs to the job that owns the group, or if one user submitted both. Of whom nobody
+        knows: a pod without a submitter came with a group without one, but to the group of a job only if an owner that
+        is not followed may lie between them. Another pod may join a group made by hand if it may use the group's queue
+        itself, and never the group of a job.
+        """
         mine, owner = pod.owner, gang.owner
-        if gang.virtual or (mine is not None and owner is not None and mine.uid == owner.uid):
+        if gang.virtual or (mine is not None and owner is not None and self._owners.leads_to(mine, owner.uid)):
             return None
-        access = self._ask(queue, pod.namespace, self._submission(mine, pod.uid))
+        own, theirs = self._submission(mine, pod.uid), self._submission(owner, gang.uid)
+        whose = _submitter(own, pod.namespace)
+        if whose == _submitter(theirs, gang.namespace) and (
+            whose is not None or owner is None or (mine is not None and not is_followed(mine))
+        ):
+            return None
+        if owner is not None:
+            code = Code.SUBMITTER_UNKNOWN if whose is None else Code.NOT_PERMITTED
+            title = f"{owner.kind}/{owner.name}"
+            why = f"that is the group of {title}, which the pod does not belong to and its submitter did not submit"
+            return _kept_out(gang, code, why, f"the pods of {title} are made by its controller: leave the label out")
+        if queue is None:
+            return None
+        access = self._ask(queue, pod.namespace, own)
         if access.allowed:
             return None
         code = Code.SUBMITTER_UNKNOWN if access.code == SUBMITTER_UNKNOWN else Code.NOT_PERMITTED
-        return Reason(code, access.message, unblocks=(access.remedy,) if access.remedy else ())
+        return _kept_out(gang, code, access.message, access.remedy)
 
     def _submission(self, owner: OwnerReference | None, uid: str) -> Acceptance | None:
         """What is known of who submitted something: its root owner's record, else its own."""
@@ -116,3 +135,13 @@ class Permissions:
                 role=role,
             )
         return known
+
+
+def _submitter(record: Acceptance | None, space: str) -> str | None:
+    """Whom a record names; a record of another namespace names nobody."""
+    return record.submitter if record is not None and record.namespace == space else None
+
+
+def _kept_out(gang: GangRecord, code: Code, why: str, helps: str) -> Reason:
+    message = f"it names the PodGroup {gang.key} and may not join it: {why}"
+    return Reason(code, message, unblocks=(helps,) if helps else ())

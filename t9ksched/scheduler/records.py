@@ -122,13 +122,16 @@ class PodRecord(msgspec.Struct, eq=False):
     """Claims whose volumes are bound once a node was chosen, before the pod is; each with the resource by which free
     volumes are counted for it, empty where they are not."""
     unpermitted: tuple[Reason, ...] = ()
-    """Why it may not join the group that it names."""
+    """Why it may not join the group that it names, or why that group gets no more members."""
     labels: dict[str, str] = msgspec.field(default_factory=dict)
     template: Template | None = None
     """What the rules of admission read of it."""
     accepted: bool = False
     """It is one of the pods that were accepted with its owner."""
     gang: "GangRecord | None" = None
+    """The group it is a member of; None for another scheduler's pod, and for a stranger that is not shown yet."""
+    outside: "GangRecord | None" = None
+    """The group that it names and may not join."""
     limit_text: str = ""
     """Its annotation `time-limit`."""
     active_deadline: int | None = None
@@ -197,6 +200,10 @@ class GangRecord(msgspec.Struct, eq=False):
     control: JobControl | None = None
     status: dict[str, Any] = msgspec.field(default_factory=dict)
     members: dict[str, PodRecord] = msgspec.field(default_factory=dict)
+    strangers: dict[str, PodRecord] = msgspec.field(default_factory=dict)
+    """Pods that name it and may not join, by UID: they count in nothing."""
+    kept_out: Reason | None = None
+    """Why its pod may not join the group that it names, if it waits by itself for that."""
     ran: bool = False
     scheduled: bool = False
     """Whether it ever had its whole place; unlike `ran` an eviction takes it not back."""

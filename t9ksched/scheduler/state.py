@@ -60,6 +60,7 @@ class ClusterState(Observed):
         """When groups that did not start in time may be placed again."""
         self._said: list[GangRecord] = []
         self.outage = Outage(on_change)
+        self.membership.unread = lambda: self.outage.unread
         self.stops: tuple[Stop, ...] = ()
         """What administrators stopped for now."""
         self.controls: dict[str, JobControl] = {}
@@ -75,7 +76,8 @@ class ClusterState(Observed):
         self.gate.begin()
         self.avoided.forget(now)
         self.patience.forget(now)
-        self._naming_ends = []
+        self.settle()
+        self._naming_ends = self.membership.show(now)
         self._rest_ends = []
         self._start_again = []
         self._resting = OrderedSet(pod for pod in self._resting if pod.waiting and pod.retry_at > now)
@@ -290,8 +292,11 @@ class ClusterState(Observed):
         gang, pod = self.gangs_by_uid.get(uid), self.pods.get(uid)
         if gang is not None and (gang.acceptance is None or gang.acceptance.submitter is None):
             gang.acceptance = acceptance
+        self.membership.doubt_strangers()
         for concerned in dict.fromkeys((gang, pod.gang if pod else None, *self.gangs_of_owner(uid))):
             if concerned is not None:
+                if not concerned.virtual:
+                    self.membership.doubt(concerned)
                 self._gang_changed(concerned)
                 self._settle_bill(concerned)
                 self._on_change()
@@ -492,6 +497,8 @@ def _by_owner(holds: Iterable[Hold]) -> dict[str, tuple[Hold, ...]]:
 
 def _unfit(gang: GangRecord) -> Reason | None:
     """Why a group cannot be judged at all; None when it can."""
+    if gang.kept_out is not None:
+        return gang.kept_out
     if not gang.uid:
         message = f"its pods name the PodGroup {gang.key}, which does not exist"
         return Reason(Code.GANG_INCOMPLETE, message, unblocks=(f"create the PodGroup {gang.key}",))
