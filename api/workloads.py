@@ -353,6 +353,13 @@ async def from_cluster(services: Services, resource: Resource, namespace: str, n
 def _unseen(job: Json, workload: Workload) -> Json:
     """The explanation of a job that the leader does not know."""
     reasons: list[Json] = []
+    warnings: list[Json] = []
+    node = next((str(at) for part in workload.templates if (at := part.spec.get("nodeName"))), "")
+    if node and workload.kind == "Pod" and workload.scheduler == SCHEDULER_NAME:
+        text = (
+            f"its creator put it on node {node}: the scheduler was not asked, and counts it to no queue and to no group"
+        )
+        warnings.append({"path": "spec.nodeName", "message": f"{text}; leave spec.nodeName out", "nearest": None})
     if job["phase"] in FINISHED:
         verdict = "Finished"
         if job["reason"]:
@@ -366,9 +373,13 @@ def _unseen(job: Json, workload: Workload) -> Json:
     else:
         verdict = "Waiting"
         message = "the scheduler has not seen it yet: ask again in a moment"
-        if workload.scheduler != SCHEDULER_NAME:
+        if warnings:
+            message = warnings[0]["message"]
+        elif workload.scheduler != SCHEDULER_NAME:
             message = f"its pods are placed by {workload.scheduler or 'another scheduler'}, which must be asked"
-        code = "GangIncomplete" if workload.scheduler == SCHEDULER_NAME else "OtherScheduler"
+        ours = workload.scheduler == SCHEDULER_NAME and not warnings
+        code = "GangIncomplete" if ours else "OtherScheduler"
         told = job["reason"] or {"code": code, "message": message}
         reasons.append(told | {"needs": None, "has": None, "nodes": None})
-    return {"job": job, "verdict": verdict, "reasons": reasons, "holders": [], "unblocks": [], "position": None}
+    told = {"job": job, "verdict": verdict, "reasons": reasons, "warnings": warnings}
+    return told | {"holders": [], "unblocks": [], "position": None}

@@ -28,6 +28,8 @@ class Code(StrEnum):
     SCHEDULING_GATED = "SchedulingGated"
     UNSUPPORTED_CLAIM = "UnsupportedClaim"
     NEVER_FITS = "NeverFits"
+    OTHER_SCHEDULER = "OtherScheduler"
+    """Its pods get their nodes without this scheduler, which counts them to no queue."""
     NAME_TAKEN = "NameTaken"
     """An object that the job needs cannot be made: one of another owner has its name."""
     INVALID_POD = "InvalidPod"

@@ -39,6 +39,8 @@ from t9ksched.scheduler.state import ClusterState
 
 _MOST_HOLDERS: Final = 20
 _MOST_WARNED: Final = 20
+_FEW: Final = 3
+"""Nodes that a sentence names."""
 _FOR_ROOM: Final = frozenset(
     {
         Code.QUOTA_EXCEEDED,
@@ -83,7 +85,7 @@ async def explanation(view: JobView, state: ClusterState, pod: PodRecord | None 
         verdict = "Waiting"
     else:
         verdict = "Placed"
-    if pod is None and verdict == "Waiting" and not reasons and (elsewhere := _elsewhere(view)) is not None:
+    if pod is None and verdict == "Waiting" and not reasons and (elsewhere := _elsewhere(view, state)) is not None:
         verdict, reasons = ("Placed", []) if now == "Running" else ("Waiting", [elsewhere])
     if verdict == "Waiting" and pod is None and (name_taken := taken(view)) is not None:
         reasons = [name_taken, *(reason for reason in reasons if reason.code != Code.GANG_INCOMPLETE)]
@@ -138,7 +140,7 @@ def _warnings(view: JobView, state: ClusterState) -> list[Json]:
     limit = child("metadata.annotations", TIME_LIMIT_ANNOTATION)
     found = [(limit, limit_warning(state, gang)) for gang in view.gangs]
     found += [("", text) for gang in view.gangs[:_MOST_WARNED] for text in ignored(gang)]
-    if (elsewhere := _elsewhere(view)) is not None:
+    if (elsewhere := _elsewhere(view, state)) is not None:
         found.append(("spec", elsewhere.message))
     if view.record is not None and view.record.fault:
         found.append(("spec", f"its spec is not followed until it is corrected: {view.record.fault}"))
@@ -148,8 +150,17 @@ def _warnings(view: JobView, state: ClusterState) -> list[Json]:
     return [{"path": path, "message": text, "nearest": None} for path, text in dict.fromkeys(found) if text]
 
 
-def _elsewhere(view: JobView) -> Reason | None:
-    """That the job's pods are not placed here, because it does not ask for that; None where they are."""
+def _elsewhere(view: JobView, state: ClusterState) -> Reason | None:
+    """That the job's pods are not placed here, because it does not ask for that or they name their nodes themselves;
+    None where they are.
+    """
+    if there := state.put_there.get(view.uid):
+        nodes = ", ".join(sorted(set(there.values()))[:_FEW])
+        message = (
+            f"{len(there)} of its pods name their nodes themselves ({nodes}): the scheduler was not asked, and counts"
+            " them to no queue and to no group"
+        )
+        return Reason(Code.OTHER_SCHEDULER, message, unblocks=("the template names no node: leave spec.nodeName out",))
     if view.gangs or view.record is None or view.record.queue is not None or view.record.phase in FINISHED:
         return None
     message = "it does not ask for this scheduler: another one places its pods, and they are not counted here"

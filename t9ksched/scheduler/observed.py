@@ -101,6 +101,8 @@ class Observed:
         """Groups and names of bound pods whose cards came free."""
         self.bypassing: list[tuple[str, str, str, str]] = []
         """Pods of our name that their creators put on nodes: namespace, name, uid, node; until somebody told it."""
+        self.put_there: dict[str, dict[str, str]] = {}
+        """The nodes of such pods by UID, by UID of their owner."""
         self.departures: dict[str, int] = {}
         """How many pods have gone of owners that ask for more than was accepted, by UID of the root."""
         self.unknown_queues: set[str] = set()
@@ -291,6 +293,10 @@ class Observed:
         gang = record.gang
         self._departed(record)
         self.membership.left(record)
+        if record.owner is not None and (there := self.put_there.get(record.owner.uid)) is not None:
+            there.pop(uid, None)
+            if not there:
+                del self.put_there[record.owner.uid]
         if gang is not None:
             del gang.members[uid]
             self._gang_changed(gang)
@@ -312,6 +318,8 @@ class Observed:
             ours = False  # it bypasses us: it takes room like any other scheduler's, and is no member of its group
             if pod.status.phase not in FINISHED:
                 self.bypassing.append((meta.namespace, meta.name, meta.uid, pod.spec.node_name))
+            if meta.controller is not None:
+                self.put_there.setdefault(meta.controller.uid, {})[meta.uid] = pod.spec.node_name
         record = PodRecord(
             uid=meta.uid,
             namespace=intern(meta.namespace),
