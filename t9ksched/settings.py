@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from t9ksched.model.leadership import DURATION, LEAST, Timing
+
 PREFIX = "T9KSCHED_"
 
 
@@ -46,6 +48,8 @@ class Settings(BaseSettings):
     """Where scheduler and controllers answer a kubelet's probes."""
     health_port: int | None = Field(default=None, ge=0, le=65535)
     """Where scheduler and controllers answer a kubelet's probes, and the scheduler `/metrics`; by default nowhere."""
+    lease_seconds: int = Field(default=DURATION, ge=LEAST, le=120)
+    """How long a leader's lease lasts without renewal, in seconds; limits of sessions on PostgreSQL follow from it."""
     leader_elect: bool = True
     """Whether a scheduler waits for the lease; without it, it works at once and must be the only one."""
     internal_secret: SecretStr | None = None
@@ -68,6 +72,11 @@ class Settings(BaseSettings):
     """Which messages are logged: these and worse ones."""
     log_format: Literal["console", "json"] = "console"
     """How messages are logged: lines for people, or one JSON object a line."""
+
+    @property
+    def timing(self) -> Timing:
+        """The times of a leadership."""
+        return Timing.of(self.lease_seconds)
 
     @field_validator("card_resources", mode="before")
     @classmethod

@@ -5,7 +5,7 @@ Scheduler and controllers lead by a Lease each: replicas wait, and one works.
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 
 import structlog
 from pydantic import SecretStr
@@ -18,16 +18,20 @@ from api.services import Services
 from t9ksched.cli.assembly import limits_of, scheduler_of
 from t9ksched.cli.failure import Failure
 from t9ksched.cli.health import probed
-from t9ksched.cli.leading import CONTROLLER_LEASE, SCHEDULER_LEASE, WRITE_SECONDS, leading
+from t9ksched.cli.leading import CONTROLLER_LEASE, SCHEDULER_LEASE, leading, standing
 from t9ksched.controller.service import Controllers
+from t9ksched.kube.client import Client
 from t9ksched.kube.config import connect
-from t9ksched.kube.port import ClusterPort
+from t9ksched.scheduler.leadership import HEARTBEAT_SECONDS
 from t9ksched.scheduler.metrics import standby
 from t9ksched.scheduler.service import SchedulerService
 from t9ksched.settings import Settings
 from t9ksched.store import Store
+from t9ksched.store.errors import StoreError
 
 log = structlog.get_logger(__name__)
+
+_PING_SECONDS = 2.0
 
 
 async def scheduler(settings: Settings) -> int:
@@ -36,24 +40,59 @@ async def scheduler(settings: Settings) -> int:
     probes = (settings.health_host, settings.health_port)
     async with (
         _store(settings) as store,
-        connect(settings.kubeconfig, write_timeout=WRITE_SECONDS) as client,
-        AsyncExitStack() as stack,
+        connect(settings.kubeconfig, write_timeout=settings.timing.write_seconds) as client,
     ):
-        port: ClusterPort = client
-        if settings.leader_elect:
-            port = await stack.enter_async_context(leading(client, SCHEDULER_LEASE, probes, metrics.page))
-        else:
-            await stack.enter_async_context(probed(*probes, lambda: True, metrics.page))
-        metrics.of = scheduler_of(settings, port, store, secret)
-        await metrics.of.run()
+        if not settings.leader_elect:
+            async with probed(*probes, lambda: True, metrics.page):
+                metrics.of = scheduler_of(settings, client, store, secret)
+                await metrics.of.run()
+            return 0
+        async with standing(
+            client,
+            SCHEDULER_LEASE,
+            probes,
+            metrics.page,
+            timing=settings.timing,
+            renew=_renewing(settings),
+            able=lambda: _answers(store),
+        ) as candidate:
+            service = scheduler_of(settings, candidate.port, store, secret)
+
+            async def turn() -> None:
+                await candidate.won()
+                metrics.of = service
+                candidate.work.answers = lambda: (service.leadership.answered, HEARTBEAT_SECONDS)
+
+            await service.run(turn)
     return 0
+
+
+def _renewing(settings: Settings) -> Client:
+    """A client for nothing but the lease."""
+    return connect(settings.kubeconfig, connections=2, timeout=settings.timing.renew_deadline)
+
+
+async def _answers(store: Store) -> bool:
+    """Whether the database does."""
+    try:
+        async with asyncio.timeout(_PING_SECONDS):
+            await store.ping()
+    except (StoreError, TimeoutError):
+        return False
+    return True
 
 
 async def controller(settings: Settings) -> int:
     """Turn jobs into pods while this process leads."""
     async with (
-        connect(settings.kubeconfig, write_timeout=WRITE_SECONDS) as client,
-        leading(client, CONTROLLER_LEASE, (settings.health_host, settings.health_port)) as port,
+        connect(settings.kubeconfig, write_timeout=settings.timing.write_seconds) as client,
+        leading(
+            client,
+            CONTROLLER_LEASE,
+            (settings.health_host, settings.health_port),
+            timing=settings.timing,
+            renew=_renewing(settings),
+        ) as port,
     ):
         await Controllers(port).run()
     return 0
@@ -94,7 +133,7 @@ async def _store(settings: Settings) -> AsyncIterator[Store]:
             "Roles in processes of their own need a PostgreSQL database that they share.",
             remedy="Set T9KSCHED_DB or pass --db postgresql://…; `t9ksched up` runs all roles in one process instead.",
         )
-    async with await Store.open(settings.db) as store:
+    async with await Store.open(settings.db, timing=settings.timing) as store:
         yield store
 
 

@@ -23,7 +23,7 @@ from t9ksched.cli.assembly import limits_of, scheduler_of
 from t9ksched.cli.datadir import ClientFile, database_url, lock
 from t9ksched.cli.failure import BAD_USAGE, Failure
 from t9ksched.cli.foreign import failures, first_cause
-from t9ksched.cli.leading import SCHEDULER_LEASE, WRITE_SECONDS, leading
+from t9ksched.cli.leading import SCHEDULER_LEASE, leading
 from t9ksched.controller.service import Controllers
 from t9ksched.devcluster.agents import Agents
 from t9ksched.devcluster.cluster import DevCluster
@@ -101,15 +101,17 @@ async def running(plan: Plan) -> AsyncIterator[Running]:
             yield up
 
 
-async def _lead(client: ClusterPort, stack: AsyncExitStack) -> ClusterPort:
+async def _lead(plan: Plan, client: ClusterPort, stack: AsyncExitStack) -> ClusterPort:
     """A port of the leader, once we are it.
 
     Raises:
         Failure: somebody else leads.
     """
+    timing = plan.settings.timing
+    renew = connect(plan.kubeconfig, connections=2, timeout=timing.renew_deadline)
     try:
         async with asyncio.timeout(LEAD_SECONDS):
-            return await stack.enter_async_context(leading(client, SCHEDULER_LEASE))
+            return await stack.enter_async_context(leading(client, SCHEDULER_LEASE, timing=timing, renew=renew))
     except TimeoutError:
         lease = await client.get(LEASES, SCHEDULER_LEASE, SYSTEM_NAMESPACE)
         raise Failure(
@@ -127,7 +129,9 @@ async def _start(plan: Plan, stack: AsyncExitStack) -> Running:
     nodes = [] if plan.kubeconfig else load_nodes(plan.nodes)
     stack.enter_context(lock(plan.data_dir))
     listener = stack.enter_context(listen(settings.host, plan.port))
-    store = await stack.enter_async_context(await Store.open(settings.db or database_url(plan.data_dir)))
+    store = await stack.enter_async_context(
+        await Store.open(settings.db or database_url(plan.data_dir), timing=settings.timing)
+    )
     token = await _admin_token(plan, store)
 
     kubeconfig, dev = plan.kubeconfig, None
@@ -138,14 +142,14 @@ async def _start(plan: Plan, stack: AsyncExitStack) -> Running:
         stack.push_async_callback(dev.stop)
         dev.write_kubeconfig(kubeconfig)
     client: ClusterPort = await stack.enter_async_context(
-        connect(kubeconfig, write_timeout=None if dev else WRITE_SECONDS)
+        connect(kubeconfig, write_timeout=None if dev else settings.timing.write_seconds)
     )
     if plan.observe:
         client = read_only(client)
     elif dev is None:
         await ensure_namespace(client)
         # Others may be at work on a real cluster; a dev cluster is ours alone.
-        client = await _lead(client, stack)
+        client = await _lead(plan, client, stack)
     if not plan.observe:
         await ensure(client, read(folder("crds")))
 

@@ -13,7 +13,7 @@ import asyncio
 import builtins
 import re
 import socket
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
@@ -69,7 +69,7 @@ class Client:
     """Speaks to one API server as one user. Open it with `async with`, or with `open` and `close`.
 
     `connections` is the most requests in flight, `timeout` the seconds one may take, `write_timeout` the same for
-    writes: a leader's must be shorter than its lease's slack (duration less renew deadline).
+    writes: a leader's end before its lease does (`limit_writes`).
     """
 
     def __init__(
@@ -83,6 +83,7 @@ class Client:
         self._credentials = credentials
         self._timeout = timeout
         self._write_timeout = write_timeout or timeout
+        self._write_limit: Callable[[], float] | None = None
         self.watch_silence = _WATCH_SILENCE
         """Seconds without a byte after which a watch's connection is taken for dead."""
         self._slots = asyncio.Semaphore(connections)
@@ -150,6 +151,13 @@ class Client:
     def server(self) -> str:
         """The server's URL, known once open."""
         return self._base
+
+    def limit_writes(self, seconds: Callable[[], float]) -> None:
+        """Ask `seconds()` from now on, as each write begins, how long it may take."""
+        self._write_limit = seconds
+
+    def _write_seconds(self) -> float:
+        return self._write_timeout if self._write_limit is None else self._write_limit()
 
     # Verbs ------------------------------------------------------------------------------------------------------
 
@@ -330,7 +338,7 @@ class Client:
         timeout: float | None = None,
     ) -> bytes:
         """Send one request and return the answer's body; `path` starts with `/`. Raises ApiError."""
-        allowed = timeout or (self._timeout if method == "GET" else self._write_timeout)
+        allowed = timeout or (self._timeout if method == "GET" else self._write_seconds())
         target = f"{path}?{urlencode(query)}" if query else path
         if self._lane is None or not _plain_target(target):
             return await self._long(method, path, query, body, content_type, allowed)

@@ -20,9 +20,12 @@ import structlog
 from t9ksched.kube.errors import ApiError, Conflict, NotFound
 from t9ksched.kube.port import ClusterPort, Object
 from t9ksched.kube.resources import LEASES
-from t9ksched.model.leadership import Timing
+from t9ksched.model.leadership import SKEW, Timing
 
 log = structlog.get_logger(__name__)
+
+
+_LEAST_SECONDS = 0.05
 
 
 def boot_time() -> float:
@@ -92,6 +95,11 @@ class LeaderElection:
         self._random = random or Random()
         self._until: float | None = None
         self._sighting = Sighting("", clock())
+        self._sent: float | None = None
+        """When our last successful renewal was sent."""
+        self._lapses: float | None = None
+        """When the lease of the one that holds it lapses, if it is not renewed."""
+        self._resigned = False
         self._leading = False
         self._heard: float | None = None
 
@@ -103,20 +111,35 @@ class LeaderElection:
         """Whether we lead at this very moment."""
         return self._until is not None and self._clock() < self._until
 
+    def left(self) -> float:
+        """Seconds that a write may take which begins now, so that it ends before anybody else may lead."""
+        if self._sent is None or not self.holds():
+            return self._timing.write_seconds
+        return max(_LEAST_SECONDS, self._sent + self._timing.duration - SKEW - self._clock())
+
     async def run(self) -> None:
         """Acquire, renew, lose and acquire again; gives the lease back when cancelled."""
         try:
             while True:
                 await self.attempt()
-                pause = self._timing.retry
-                if not self._leading:  # so that candidates do not ask in step
-                    pause *= 1 + 0.2 * self._random.random()
-                await self._sleep(pause)
+                await self._sleep(self._pause())
         finally:
             await asyncio.shield(self.release())
 
+    def _pause(self) -> float:
+        """Until the next attempt: sooner if the other one's lease lapses before."""
+        pause = self._timing.retry
+        if self._leading:
+            return pause
+        pause *= 1 + 0.2 * self._random.random()  # so that candidates do not ask in step
+        if self._lapses is not None and (left := self._lapses - self._clock()) > 0:
+            pause = min(pause, left + _LEAST_SECONDS * (1 + self._random.random()))
+        return pause
+
     async def attempt(self) -> bool:
         """One try to acquire or renew; returns whether we lead."""
+        if self._resigned:
+            return False
         started = self._clock()
         try:
             async with asyncio.timeout(self._timing.renew_deadline / 2):
@@ -128,6 +151,7 @@ class LeaderElection:
             renewed = False
             log.warning("lease request failed", lease=self._name, error=str(error))
         if renewed:
+            self._sent = started
             self._until = started + self._timing.renew_deadline
         self._tell()
         return self._leading
@@ -137,8 +161,19 @@ class LeaderElection:
         held = self.holds()
         self._until = None
         self._tell()
-        if not held:
-            return
+        if held:
+            await self._free()
+
+    async def give_back(self) -> None:
+        """Stop leading for good; the lease is free as soon as no write of ours can be under way."""
+        left = self.left()
+        self._resigned = True
+        self._until = None
+        self._tell()
+        await self._sleep(left)
+        await self._free()
+
+    async def _free(self) -> None:
         try:
             async with asyncio.timeout(self._timing.retry):
                 lease = await self._port.get(LEASES, self._name, self._namespace)
@@ -158,7 +193,9 @@ class LeaderElection:
             self._sighting = Sighting(version, self._clock())
         self.holder = str((lease.get("spec") or {}).get("holderIdentity") or "")
         claim = judge(lease, self.identity, self._sighting, started)
+        self._lapses = None
         if claim is Claim.WAIT:
+            self._lapses = self._sighting.at + float((lease.get("spec") or {}).get("leaseDurationSeconds") or 0)
             # Somebody else holds it: whatever we believed, we do not lead.
             self._until = None
             return False

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-DURATION: Final = 15
+DURATION: Final = 6
 """Seconds of a lease, if nothing else is configured."""
 LEAST: Final = 4
 SKEW: Final = 0.5
@@ -22,8 +22,8 @@ class Timing:
     """
 
     duration: int = DURATION
-    renew_deadline: float = DURATION * 2 / 3
-    retry: float = DURATION / 7.5
+    renew_deadline: float = DURATION * 3 / 4
+    retry: float = DURATION / 6
 
     def __post_init__(self) -> None:
         if not self.duration > self.renew_deadline > self.retry > 0:
@@ -32,7 +32,7 @@ class Timing:
     @classmethod
     def of(cls, duration: int) -> Timing:
         """The usual times of a lease of so many seconds, at least `LEAST`."""
-        return cls(duration, duration * 2 / 3, duration / 7.5)
+        return cls(duration, duration * 3 / 4, duration / 6)
 
     @property
     def write_seconds(self) -> float:

@@ -31,6 +31,7 @@ from t9ksched.kube.resources import (
 from t9ksched.model import names
 from t9ksched.model.node import decode_node
 from t9ksched.model.pod import decode_pod
+from t9ksched.scheduler.ahead import Gate, LeanGate
 from t9ksched.scheduler.budgets import DisruptionBudget
 from t9ksched.scheduler.claims import Claim, CsiNode, PersistentVolume, StorageClass
 from t9ksched.scheduler.ended import had
@@ -85,14 +86,6 @@ class Feed:
         """Gone."""
         self._remove(obj)
         self._after()
-
-
-class LeanFeed(Feed):
-    """For kinds of which there are many: hears only the identity of what is gone, so that no objects are kept."""
-
-    def on_gone(self, identity: Identity) -> None:
-        """Gone."""
-        self.on_delete(identity)
 
 
 def decoder(kind: type[T]) -> Callable[[Payload], T]:
@@ -185,6 +178,12 @@ class Feeds:
         self._client = client
         self._owners = state.owners
         self._reflectors: list[Reflector[Any]] = []
+        self._gates: dict[Reflector[Any], Gate] = {}
+        self._ahead: dict[Reflector[Any], asyncio.Task[None]] = {}
+
+        def keep(reflector: Reflector[Any], gate: Gate) -> None:
+            self._reflectors.append(reflector)
+            self._gates[reflector] = gate
 
         def follow(
             kind: Resource,
@@ -193,8 +192,8 @@ class Feeds:
             remove: Callable[[Any], None],
             namespace: str | None = None,
         ) -> None:
-            feed = Feed(upsert, remove, after, state.settle)
-            self._reflectors.append(Reflector(client, kind, feed, namespace, decode=decode))
+            gate = Gate(Feed(upsert, remove, after, state.settle))
+            keep(Reflector(client, kind, gate, namespace, decode=decode), gate)
 
         def follow_many(
             kind: Resource,
@@ -202,8 +201,8 @@ class Feeds:
             upsert: Callable[[Any], None],
             remove: Callable[[Identity], None],
         ) -> None:
-            feed = LeanFeed(upsert, remove, after, state.settle)
-            self._reflectors.append(Reflector(client, kind, feed, decode=decode, initial_events=True))
+            gate = LeanGate(Feed(upsert, remove, after, state.settle))
+            keep(Reflector(client, kind, gate, decode=decode, initial_events=True), gate)
 
         storage = state.storage
         follow(NAMESPACES, decoder(NamespaceObject), state.namespaces.upsert, state.namespaces.remove)
@@ -232,12 +231,32 @@ class Feeds:
         """In the order in which they should be read first: pods last, when everything they point at is known."""
         return tuple(self._reflectors)
 
+    def follow_ahead(self) -> None:
+        """Follow everything before the turn to lead; what comes is kept until `read_first`."""
+        for reflector in self._reflectors:
+            self._gates[reflector].close()
+            self._ahead[reflector] = asyncio.create_task(reflector.run())
+
+    async def run(self, reflector: Reflector[Any]) -> None:
+        """Follow one kind until cancelled, from where `follow_ahead` is."""
+        await (self._ahead.get(reflector) or reflector.run())
+
+    async def stop(self) -> None:
+        """End what was begun ahead."""
+        for task in self._ahead.values():
+            task.cancel()
+        await asyncio.gather(*self._ahead.values(), return_exceptions=True)
+
     async def read_first(self, reflector: Reflector[Any]) -> None:
-        """Wait for the first list of a running reflector.
+        """Wait for the first list of a running reflector, and for all of it to be handed on.
 
         Only what pods belong to is done without if it may not be read, as after an upgrade without its new rights: then
         pods are judged by what is known, until the first list comes.
         """
+        await self._first(reflector)
+        await self._gates[reflector].open(complete=reflector.synced.is_set())
+
+    async def _first(self, reflector: Reflector[Any]) -> None:
         kind = reflector.res
         if kind not in REPLICATED:
             await reflector.synced.wait()

@@ -6,9 +6,8 @@ once. So a start on a cluster in use finds every running pod charged before it p
 
 import asyncio
 import contextlib
-import socket
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -34,6 +33,7 @@ from t9ksched.scheduler.integrity import GANG_BIND_TIMEOUT_SECONDS, Integrity
 from t9ksched.scheduler.internal import InternalServer
 from t9ksched.scheduler.jobindex import JobIndex
 from t9ksched.scheduler.journal import Journal
+from t9ksched.scheduler.leadership import Leadership
 from t9ksched.scheduler.loop import Loop
 from t9ksched.scheduler.narrator import Narrator
 from t9ksched.scheduler.notices import Notices
@@ -55,7 +55,6 @@ from t9ksched.store.store import Store
 
 log = structlog.get_logger(__name__)
 
-HEARTBEAT_SECONDS = 5.0
 VOLUMES_SHARE = 0.75
 """Of the time that a gang's binding may take, what its volumes may take."""
 _DATABASE_PAUSE = 2.0
@@ -88,9 +87,8 @@ class SchedulerService:
     ) -> None:
         client = read_only(client) if observe else client
         self._observe = observe
-        self._instances = store.instances
-        self._epoch = 0
-        self._store = store = store.fenced(lambda: self._epoch)
+        self.leadership = leadership = Leadership(store.instances)
+        self._store = store = store.fenced(lambda: leadership.epoch)
         self._clock = clock
         self._public_address = public_address
         self.state = ClusterState(self._changed)
@@ -184,13 +182,15 @@ class SchedulerService:
             internal_secret,
             listen,
         )
-        self._leadership = asyncio.Lock()
         self.ready = asyncio.Event()
 
     @property
     def address(self) -> str:
         """Base URL of `/internal/v1`, once it is served."""
         return self._internal.address
+
+    def _address(self) -> str:
+        return self._public_address or self.address
 
     def _most_grace(self) -> int:
         """The longest time, in seconds, that an evicted pod gets to end, as the policy has it now."""
@@ -216,8 +216,9 @@ class SchedulerService:
     def _now(self) -> str:
         return datetime.fromtimestamp(self._clock() / 1e9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
-    async def run(self) -> None:
-        """Schedule until cancelled.
+    async def run(self, turn: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Schedule until cancelled; with `turn`, once that returns. Until then the cluster is followed, so that the
+        state is built from memory, and nothing is served, decided or written.
 
         Raises:
             OSError: the internal address is in use.
@@ -226,8 +227,11 @@ class SchedulerService:
         """
         if self._file is not None:
             await self._file.begin()
-        await self._internal.start()
         try:
+            if turn is not None:
+                self._feeds.follow_ahead()
+                await turn()
+            await self._internal.start()
             async with asyncio.TaskGroup() as tasks:
                 if self._observe:
                     await self._feeds.leave_out_unknown()
@@ -238,7 +242,7 @@ class SchedulerService:
                 revision = await self._restore()
                 with reading(lambda: len(self.state.pods)):
                     for reflector in self._feeds.reflectors():
-                        tasks.create_task(reflector.run())
+                        tasks.create_task(self._feeds.run(reflector))
                         await self._feeds.read_first(reflector)
                 await self._configured()
                 if revision is not None:
@@ -250,7 +254,7 @@ class SchedulerService:
                 await recall_losses(self.state, self._store.history)
                 tasks.create_task(self._follow_changes(revision))
                 tasks.create_task(self._feeds.read_late())
-                tasks.create_task(self._heartbeat())
+                tasks.create_task(self.leadership.keep(self._address, self.journal))
                 tasks.create_task(self._accept_running())
                 tasks.create_task(self._status.run())
                 tasks.create_task(self._narrator.run())
@@ -268,6 +272,7 @@ class SchedulerService:
             await self.executor.stop()
             await self._cards.stop()
             await self._internal.stop()
+            await self._feeds.stop()
 
     async def _configured(self) -> None:
         """Wait for the configuration, but not for long: without the right to read it the policy given holds."""
@@ -287,7 +292,7 @@ class SchedulerService:
     async def _restore(self) -> int | None:
         """Read what was promised and written before; the revision read, None while the database is away."""
         try:
-            await self._lead()
+            await self.leadership.begin(self._address())
             revision = await self._store.changes.head()
             async for accepted in self._store.acceptances.pieces():
                 for acceptance in accepted:
@@ -360,26 +365,6 @@ class SchedulerService:
         except StoreError as error:
             log.warning("database is away: scheduling goes on with the queues known last", error=str(error))
             self.journal.lost()
-
-    async def _lead(self) -> None:
-        """Begin a leadership in SQL: from now on nobody before us writes there."""
-        async with self._leadership:
-            if not self._epoch:
-                address = self._public_address or self.address
-                self._epoch = await self._instances.lead(address, socket.gethostname())
-
-    async def _heartbeat(self) -> None:
-        """Say in SQL where the leader is and that it is alive."""
-        while True:
-            try:
-                await self._lead()
-                await self._instances.beat(self._epoch)
-            except LeadershipLost:
-                raise
-            except StoreError as error:
-                log.warning("heartbeat waits for the database", error=str(error))
-                self.journal.lost()
-            await asyncio.sleep(HEARTBEAT_SECONDS)
 
 
 @contextlib.asynccontextmanager

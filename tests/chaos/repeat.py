@@ -251,7 +251,7 @@ def repeatable(seed: int) -> Iterator[None]:
         "t9ksched.scheduler.service.InternalServer": _Deaf,
         "t9ksched.store.changes.POLL_SECONDS": 20.0,
         "t9ksched.scheduler.journal._PAUSE": 1.0,
-        "t9ksched.scheduler.service.HEARTBEAT_SECONDS": 30.0,
+        "t9ksched.scheduler.leadership.HEARTBEAT_SECONDS": 30.0,
         "t9ksched.devcluster.metadata.new_uid": lambda: f"{next(count):08x}-0000-4000-8000-000000000000",
         "t9ksched.devcluster.metadata.generated_name": lambda prefix: f"{prefix[:58]}{next(count):05d}",
         "t9ksched.controller.sshkeys.secrets": _Secrets(dice),

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from t9ksched.cli.failure import Failure
-from t9ksched.cli.leading import SCHEDULER_LEASE, leading
+from t9ksched.cli.leading import SCHEDULER_LEASE, standing
 from t9ksched.controller.service import Controllers
 from t9ksched.devcluster.agents import Agents
 from t9ksched.devcluster.api import Api
@@ -36,6 +36,7 @@ from tests.chaos.witness import GPU, LAG, Witness
 from tests.chaos.written import read_queues, read_row
 
 Object = dict[str, Any]
+Turn = Callable[[], Awaitable[None]]
 BIND_TIMEOUT = 20
 _EVERYBODY = {"everyone": True}
 
@@ -150,13 +151,12 @@ class World:
             if not self.elected:
                 await self._serve(life, life.port, store, skew)
                 return
-            async with leading(life.port, SCHEDULER_LEASE) as port:  # type: ignore[arg-type]
-                self.scheduler = life
-                await self._serve(life, port, store, skew)
+            async with standing(life.port, SCHEDULER_LEASE) as candidate:  # type: ignore[arg-type]
+                await self._serve(life, candidate.port, store, skew, candidate.won)
         finally:
             await store.close()
 
-    async def _serve(self, life: Life, port: Any, store: Store, skew: float) -> None:
+    async def _serve(self, life: Life, port: Any, store: Store, skew: float, won: Turn | None = None) -> None:
         service = SchedulerService(
             port,
             store,
@@ -166,10 +166,16 @@ class World:
             policy=self.policy,
             clock=lambda: int((self.now() + skew) * 1e9),
         )
-        if life.alive:
-            self.service = service
-        self.heirs.serve(life, service)
-        await service.run()
+
+        async def turn() -> None:
+            if won is not None:
+                await won()
+                self.scheduler = life
+            if life.alive:
+                self.service = service
+            self.heirs.serve(life, service)
+
+        await service.run(turn)
 
     def _on_write(self, life: Life, method: str, args: tuple[Any, ...], options: dict[str, Any]) -> None:
         """A scheduler writes: may it?"""

@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 
 from api.server import PortInUse
-from t9ksched.cli import leading, roles
+from t9ksched.cli import roles
 from t9ksched.cli.health import probed
 from t9ksched.model.leadership import Timing
 from t9ksched.scheduler.families import OPENMETRICS, TEXT
@@ -63,7 +63,8 @@ async def test_a_leaders_writes_end_before_its_lease(
         given.update(options)
         raise Enough
 
-    async def opened(_: str) -> Any:
+    async def opened(_: str, **options: Any) -> Any:
+        assert options == {"timing": Timing()}
         return NoStore()
 
     class NoStore:
@@ -75,7 +76,7 @@ async def test_a_leaders_writes_end_before_its_lease(
     with pytest.raises(Enough):
         await role(Settings.load(db="postgresql://nowhere/x", internal_secret="s" * 16))
     timing = Timing()
-    assert given["write_timeout"] == leading.WRITE_SECONDS < timing.duration - timing.renew_deadline
+    assert given["write_timeout"] == timing.write_seconds < timing.duration - timing.renew_deadline
 
 
 async def test_the_metrics_page_is_served_where_there_is_one() -> None:

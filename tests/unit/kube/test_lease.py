@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 from typing import Any
 
@@ -37,6 +38,7 @@ def candidate(port: MemoryPort, identity: str, clock: Clock, told: list[bool] | 
         clock=clock,
         now=lambda: datetime(2026, 1, 1, tzinfo=UTC),
         sleep=no_sleep,
+        timing=Timing.of(6),
         on_change=told.append if told is not None else None,
     )
 
@@ -68,11 +70,11 @@ async def test_the_first_takes_it_and_the_second_waits_until_it_lapses() -> None
     assert await first.attempt()
     assert not await second.attempt()
     assert (first.epoch, second.holder) == (1, "a")
-    clock.seconds += 9.9
+    clock.seconds += 4.4
     assert first.holds()
     clock.seconds += 0.2
     assert not first.holds(), "it stops before another may start"
-    clock.seconds += 4.8
+    clock.seconds += 1.3
     assert not await second.attempt()
     clock.seconds += 0.2
     assert await second.attempt()
@@ -88,7 +90,7 @@ async def test_renewing_keeps_it_and_changes_no_epoch() -> None:
     for _ in range(20):
         assert await first.attempt()
         assert not await second.attempt()
-        clock.seconds += 2
+        clock.seconds += 1
     assert first.epoch == 1
 
 
@@ -118,9 +120,9 @@ async def test_failing_requests_let_it_end_by_the_clock(verb: str, failure: Exce
     first = candidate(port, "a", clock)
     await first.attempt()
     port.fail[verb] = [failure] * 99  # type: ignore[list-item]
-    clock.seconds += 5
+    clock.seconds += 2.5
     assert await first.attempt(), "one failure does not end it"
-    clock.seconds += 5
+    clock.seconds += 2.5
     assert not await first.attempt()
 
 
@@ -143,6 +145,58 @@ async def test_a_losing_creation_is_no_leadership() -> None:
     port, clock = MemoryPort(), Clock()
     port.fail["create"] = [Conflict(409)]
     assert not await candidate(port, "a", clock).attempt()
+
+
+async def test_a_write_ends_before_the_lease_may_pass_on() -> None:
+    port, clock = MemoryPort(), Clock()
+    first, second = candidate(port, "a", clock), candidate(port, "b", clock)
+    assert first.left() == Timing.of(6).write_seconds, "before it leads, as at the last moment of a lease"
+    await first.attempt()
+    await second.attempt()
+    while first.holds():
+        assert clock.seconds + first.left() < second._sighting.at + 6
+        clock.seconds += 0.3
+
+
+async def test_who_waits_asks_at_the_moment_at_which_the_lease_lapses() -> None:
+    port, clock = MemoryPort(), Clock()
+    await candidate(port, "a", clock).attempt()
+    waits: list[float] = []
+
+    async def wait(seconds: float) -> None:
+        waits.append(seconds)
+        clock.seconds += seconds
+        if second.holds():
+            raise asyncio.CancelledError
+
+    second = candidate(port, "b", clock)
+    second._sleep = wait
+    began = clock.seconds
+    with pytest.raises(asyncio.CancelledError):
+        await second.run()
+    assert 6 <= sum(waits[:-1]) < 6.2
+    assert clock.seconds - began == pytest.approx(sum(waits))
+
+
+async def test_a_lease_given_back_is_not_taken_again_and_free_only_when_writes_have_ended() -> None:
+    port, clock = MemoryPort(), Clock()
+    told: list[bool] = []
+    first, second = candidate(port, "a", clock, told), candidate(port, "b", clock)
+    await first.attempt()
+    held: list[str] = []
+
+    async def wait(seconds: float) -> None:
+        held.append(lease(port)["holderIdentity"])
+        assert not first.holds()
+        assert seconds == pytest.approx(5.5)
+        clock.seconds += seconds
+
+    first._sleep = wait
+    await first.give_back()
+    assert held == ["a"]
+    assert not await first.attempt()
+    assert await second.attempt()
+    assert told == [True, False]
 
 
 @pytest.mark.parametrize("timing", [(15, 15.0, 2.0), (15, 2.0, 2.0), (15, 10.0, 0.0)])
