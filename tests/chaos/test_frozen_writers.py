@@ -18,6 +18,7 @@ from sqlalchemy import text
 
 from t9ksched.model.leadership import DURATION
 from t9ksched.store import Store
+from t9ksched.store.errors import DatabaseBusy
 from t9ksched.store.instance import _END_FORMER, FENCED, Instances, LeadershipLost
 from tests.chaos.frozen import BEFORE, BETWEEN, COMMIT, POINTS
 
@@ -122,3 +123,37 @@ async def test_others_are_not_ended(postgres: str) -> None:
         assert await store.meta.get("mine") == 1
         with pytest.raises(LeadershipLost):
             await store.fenced(lambda: first).meta.set("stale", 1)
+
+
+@pytest.mark.parametrize("point", [BETWEEN, COMMIT])
+async def test_the_fence_alone_refuses(postgres: str, monkeypatch: pytest.MonkeyPatch, point: str) -> None:
+    """With limits of an hour, and without ending anything: leading does not wait, and the commit is refused."""
+
+    async def may_not(*_: object) -> None:
+        """Nothing is ended."""
+
+    monkeypatch.setattr(Instances, "_end", may_not)
+    epoch = await first_leader(postgres)
+    async with await Store.open(postgres, migrate=False) as store:
+        with frozen(postgres, epoch, "write", point, 3600) as former:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                later = await store.instances.lead("http://two", "two")
+                await store.instances.beat(later)
+                await store.fenced(lambda: later).meta.set("another", "fresh")
+            assert thaw(former) == ["LeadershipLost", "LeadershipLost"]
+        assert [await store.meta.get(key) for key in ("one", "two", "another")] == [None, None, "fresh"]
+
+
+async def test_on_sqlite_others_are_told_that_the_file_is_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One machine, one file: a writer that is frozen keeps it, and nobody else is a leader meanwhile."""
+    monkeypatch.setattr("t9ksched.store.database._BUSY_TIMEOUT_MS", 100)
+    address = f"sqlite:///{tmp_path / 'store.db'}"
+    epoch = await first_leader(address)
+    async with await Store.open(address, migrate=False) as store:
+        with frozen(address, epoch, "write", BETWEEN, DURATION) as former:
+            with pytest.raises(DatabaseBusy, match="locked by another process"):
+                await store.instances.lead("http://two", "two")
+            assert thaw(former) == ["written", "written"]
+        assert await store.instances.lead("http://two", "two") == epoch + 1
