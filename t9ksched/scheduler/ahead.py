@@ -82,7 +82,9 @@ class Gate:
         if self._kept is None:
             return True
         self._kept.pop(uid, None)
-        return uid in self._given
+        known = uid in self._given
+        self._given.discard(uid)
+        return known
 
 
 class LeanGate(Gate):
