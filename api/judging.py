@@ -4,17 +4,18 @@ from dataclasses import replace
 
 from api.auth import Caller
 from api.creation import may_create
+from api.kinds import owner_reference
 from api.leader import LeaderAway
 from api.permits import Place, may_caller_use, rules_of, usable
-from api.problems import refused
+from api.problems import Problem, refused
 from api.services import Services
 from api.submission import Item, check
 from t9ksched.admission import Verdict
 from t9ksched.admission.access import within_maximum
 from t9ksched.kube.errors import NotFound
 from t9ksched.kube.resources import PODGROUPS
-from t9ksched.model.errors import FieldError
-from t9ksched.model.names import DEFAULT_QUEUE
+from t9ksched.model.errors import FieldError, child
+from t9ksched.model.names import DEFAULT_QUEUE, GROUP_LABEL
 from t9ksched.model.quantity import to_units
 from t9ksched.store.queues import QueueRecord
 
@@ -27,7 +28,7 @@ async def judge(services: Services, caller: Caller, items: list[Item]) -> None:
     """
     for resource, namespace in {(item.resource, item.workload.namespace) for item in items}:
         await may_create(services, caller, resource, namespace)
-    await _join_existing_groups(services, items)
+    await _join_existing_groups(services, caller, items)
     named = {item.workload.queue for item in items if item.ours}
     records = {name: caller.decided.queues[name] for name in named if name in caller.decided.queues}
     for item in items:
@@ -52,8 +53,13 @@ async def _permit(services: Services, caller: Caller, item: Item, record: QueueR
         part.permitted_by = access.rule
 
 
-async def _join_existing_groups(services: Services, items: list[Item]) -> None:
-    """A pod that joins a PodGroup of the cluster is paid by that group's queue (OQ-19)."""
+async def _join_existing_groups(services: Services, caller: Caller, items: list[Item]) -> None:
+    """A pod that joins a PodGroup of the cluster is paid by that group's queue (OQ-19). Into the group of a job no user
+    submits pods but the job's own, whom the last gate lets in.
+
+    Raises:
+        Problem: the group is that of somebody else's job.
+    """
     for item in items:
         if item.workload.group is None or item.group is not None or not item.ours:
             continue
@@ -61,6 +67,14 @@ async def _join_existing_groups(services: Services, items: list[Item]) -> None:
             group = await services.kube.get(PODGROUPS, item.workload.group, item.workload.namespace)
         except NotFound:
             continue  # it waits until the group appears
+        if (above := owner_reference(group)) is not None:
+            record = await services.store.acceptances.get(str(above.get("uid")))
+            if record is None or record.submitter != caller.user:
+                title = f"{above.get('kind')}/{above.get('name')}"
+                text = f"PodGroup/{item.workload.group} is that of {title}, whose controller makes its pods"
+                path = child(f"{item.prefix}metadata.labels", GROUP_LABEL)
+                remedy = "leave the label out, or name a PodGroup of your own"
+                raise Problem("Forbidden", text, [FieldError(path, text)], remedy=remedy)
         queue = (group.get("spec") or {}).get("queue") or DEFAULT_QUEUE
         item.workload = replace(item.workload, queue=queue)
 

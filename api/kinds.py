@@ -58,6 +58,12 @@ def addressed(kind: str) -> Resource:
     return _ADDRESSED[name]
 
 
+def owner_reference(obj: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The controlling owner reference of an object, of whatever kind; None where it has none."""
+    owners = obj["metadata"].get("ownerReferences") or ()
+    return next((one for one in owners if one.get("controller")), None)
+
+
 def owner_of(obj: Mapping[str, Any]) -> tuple[Resource, str] | None:
     """Resource and name of the job that owns an object, as its controlling owner reference says."""
     for reference in obj["metadata"].get("ownerReferences") or ():

@@ -65,8 +65,10 @@ async def members_of(services: Services, caller: Caller, job: Mapping[str, Any])
         ApiError: the cluster does not answer.
     """
     found = await services.kube.list(PODS, job["namespace"], label_selector=f"{GROUP_LABEL}={job['name']}")
-    kept = [Kept(name_of(pod), why) for pod in found.items if (why := _no_member(pod))]
-    pods = [pod for pod in found.items if not _no_member(pod)]
+    # Those that name the group itself as an owner go with it by the garbage collector's hand.
+    named = [pod for pod in found.items if job["uid"] not in _owners(pod)]
+    kept = [Kept(name_of(pod), why) for pod in named if (why := _no_member(pod))]
+    pods = [pod for pod in named if not _no_member(pod)]
     records = await services.store.acceptances.of(uid_of(pod) for pod in pods)
     mine = [pod for pod in pods if _submitter(records, pod) == caller.user]
     others = [pod for pod in pods if _submitter(records, pod) != caller.user]
@@ -119,6 +121,11 @@ async def _by_the_cluster(
         known = f"it was submitted by {whose!r}: ask {whose!r}, or" if whose else "it is not known who submitted it:"
         kept.append(Kept(name, f"{known} {_by_hand(job, name)}"))
     return [pod for pod, yes in zip(pods, answers, strict=True) if yes], kept
+
+
+def _owners(pod: Object) -> set[str]:
+    """UIDs of its owners."""
+    return {str(one.get("uid")) for one in pod["metadata"].get("ownerReferences") or ()}
 
 
 def _no_member(pod: Object) -> str:

@@ -25,7 +25,8 @@ class Membership:
     def __init__(self, state: "Observed") -> None:
         self._state = state
         self._doubtful: OrderedSet[GangRecord] = OrderedSet()
-        self._with_strangers: OrderedSet[GangRecord] = OrderedSet()
+        self._strangers: dict[GangRecord, dict[str, PodRecord]] = {}
+        """Pods that name a group and may not join it, by UID; groups without any are left out."""
         self._as_of = (0, False)
         self._nameless: dict[str, int] = {}
         """Since when it has not been known who submitted a stranger, by UID, while that is not said yet."""
@@ -45,9 +46,13 @@ class Membership:
         gang, pod.outside = pod.outside, None
         self._nameless.pop(pod.uid, None)
         if gang is not None:
-            del gang.strangers[pod.uid]
-            if not gang.strangers:
-                self._with_strangers.discard(gang)
+            del self._strangers[gang][pod.uid]
+            if not self._strangers[gang]:
+                del self._strangers[gang]
+
+    def strangers(self, gang: GangRecord) -> list[PodRecord]:
+        """The pods that name the group and may not join it."""
+        return list(self._strangers.get(gang, {}).values())
 
     def doubt(self, gang: GangRecord) -> None:
         """Something changed that decides who may join the group."""
@@ -55,7 +60,7 @@ class Membership:
 
     def doubt_strangers(self) -> None:
         """Something changed that may let a stranger join."""
-        self._doubtful.update(self._with_strangers)
+        self._doubtful.update(self._strangers)
 
     def settle(self) -> None:
         """Look again at the groups for which something changed."""
@@ -73,7 +78,7 @@ class Membership:
         for pod in list(gang.members.values()):
             if pod.waiting and (reason := self._refusal(pod, gang)) is not None:
                 self._keep_out(pod, gang, reason)
-        for pod in list(gang.strangers.values()):
+        for pod in self.strangers(gang):
             reason = None if pod.node else self._refusal(pod, gang)
             if reason is None:
                 self._take_in(pod, gang)
@@ -86,8 +91,8 @@ class Membership:
         Whose a pod is may be recorded a moment after it is seen: that it is not known is not said at once.
         """
         again = []
-        for gang in self._with_strangers:
-            for pod in gang.strangers.values():
+        for those in self._strangers.values():
+            for pod in those.values():
                 if pod.gang is not None or not pod.waiting:
                     continue
                 (reason,) = pod.unpermitted
@@ -118,8 +123,7 @@ class Membership:
         if gang.members.pop(pod.uid, None) is not None:
             pod.gang = None
         pod.outside, pod.unpermitted = gang, (reason,)
-        gang.strangers[pod.uid] = pod
-        self._with_strangers.add(gang)
+        self._strangers.setdefault(gang, {})[pod.uid] = pod
         if pod.gang is not None:
             pod.gang.kept_out = reason
         self._state.member_changed(pod, gang)

@@ -14,7 +14,7 @@ from t9ksched.model.podrules import namespace_labels
 from t9ksched.model.queue import Queue
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.namespaces import Namespaces
-from t9ksched.scheduler.owners import Owners, is_followed
+from t9ksched.scheduler.owners import Owners
 from t9ksched.scheduler.records import GangRecord, PodRecord
 from t9ksched.store.acceptances import Acceptance
 
@@ -84,7 +84,7 @@ class Permissions:
         own, theirs = self._submission(mine, pod.uid), self._submission(owner, gang.uid)
         whose = _submitter(own, pod.namespace)
         if whose == _submitter(theirs, gang.namespace) and (
-            whose is not None or owner is None or (mine is not None and not is_followed(mine))
+            whose is not None or owner is None or (mine is not None and not self._owners.shows(mine))
         ):
             return None
         if owner is not None:

@@ -200,8 +200,6 @@ class GangRecord(msgspec.Struct, eq=False):
     control: JobControl | None = None
     status: dict[str, Any] = msgspec.field(default_factory=dict)
     members: dict[str, PodRecord] = msgspec.field(default_factory=dict)
-    strangers: dict[str, PodRecord] = msgspec.field(default_factory=dict)
-    """Pods that name it and may not join, by UID: they count in nothing."""
     kept_out: Reason | None = None
     """Why its pod may not join the group that it names, if it waits by itself for that."""
     ran: bool = False

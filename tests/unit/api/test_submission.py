@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import text
 
 from t9ksched.kube.errors import ServerError, TimedOut, Unprocessable, Unreachable
+from t9ksched.kube.resources import PODGROUPS
 from tests.unit.api.world import Json, World, documents, pod, pod_group, pytorch
 
 WORKLOADS = "/apis/v1/workloads"
@@ -311,6 +312,20 @@ class TestRefused:
         await world.user("POST", WORKLOADS, pod_group("g", queue="a100"))
         refused = await world.user("POST", WORKLOADS, pod("p", group="g", queue="a40", gpus=17))
         assert refused.body["code"] == "OverQuota"
+
+    async def test_nobody_submits_pods_into_the_group_of_anothers_job(self, world: World) -> None:
+        """The scheduler would keep them out; the user hears of it at once."""
+        for submitter, client in (("ann", world.user), ("admin", world.admin)):
+            job = (await client("POST", WORKLOADS, pytorch(f"of-{submitter}"))).job
+            group = pod_group(f"of-{submitter}")
+            reference = {"apiVersion": job["apiVersion"], "kind": job["kind"], "name": job["name"], "uid": job["uid"]}
+            group["metadata"] |= {"namespace": "default", "ownerReferences": [reference | {"controller": True}]}
+            await world.kube.create(PODGROUPS, group, "default")
+        refused = await world.user("POST", WORKLOADS, pod("p", group="of-admin"))
+        assert (refused.status, refused.body["code"]) == (403, "Forbidden")
+        assert refused.paths == ["metadata.labels[scheduler.tensorstack.dev/group-name]"]
+        assert "PodGroup/of-admin is that of PyTorchTrainingJob/of-admin" in refused.body["detail"]
+        assert (await world.user("POST", WORKLOADS, pod("p", group="of-ann"))).status == 201
 
     async def test_the_cluster_decides_where_a_user_may_create(self, world: World) -> None:
         world.kube.answers["SubjectAccessReview"] = {"status": {"allowed": False}}

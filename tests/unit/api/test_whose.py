@@ -63,9 +63,15 @@ async def test_pods_of_others_stay_in_a_group_that_is_cancelled(world: World) ->
     owned["metadata"]["ownerReferences"] = [{"kind": "ReplicaSet", "name": "web", "controller": True, "uid": "1"}]
     await by_kubectl(world, owned)
 
+    group = await world.kube.get(PODGROUPS, "g", "default")
+    dependent = pod("dependent", group="g")
+    dependent["metadata"]["ownerReferences"] = [{"kind": "PodGroup", "name": "g", "uid": group["metadata"]["uid"]}]
+    await by_kubectl(world, dependent)
+
     told = kept(await world.user("DELETE", GROUP))
-    assert world.kube.names() == {"Pod/of-bob", "Pod/unknown", "Pod/elsewhere", "Pod/placed", "Pod/owned"}
-    assert told.keys() == world.kube.names()
+    left = {"Pod/of-bob", "Pod/unknown", "Pod/elsewhere", "Pod/placed", "Pod/owned"}
+    assert told.keys() == left
+    assert world.kube.names() == left | {"Pod/dependent"}, "the cluster's garbage collector deletes that one"
     assert "submitted by 'bob'" in told["Pod/of-bob"]
     assert "kubectl delete pod/unknown -n default" in told["Pod/unknown"]
     assert "default-scheduler" in told["Pod/elsewhere"]

@@ -184,7 +184,7 @@ def test_strangers_and_groups_come_and_go() -> None:
     state.view(LATER)
     state.remove_pod("pod-p")
     state.settle()
-    assert not state.gangs["ns", "g"].strangers
+    assert not state.membership.strangers(state.gangs["ns", "g"])
     assert job_view(state, "pod-p") is None
     assert not state.counts.pods["q"]["Pending"]
 
