@@ -11,6 +11,7 @@ from functools import lru_cache
 import yaml
 
 from api.answers import Json
+from api.aside import FEW
 from api.auth import Caller
 from api.leader import LeaderAway
 from api.permits import rules_of
@@ -37,7 +38,9 @@ async def about_jobs(services: Services, caller: Caller, items: Iterable[Item]) 
         named = {name for record in caller.decided.queues.values() for name in rules_of(record)[0].spec.quota}
         known = known.and_quotas(sorted(named))
     found: list[FieldWarning] = []
-    for item in items:
+    for place, item in enumerate(items):
+        if place % FEW == FEW - 1:
+            await asyncio.sleep(0)
         schema = await asyncio.to_thread(_schema, item.resource)  # the first look at a kind reads a file
         found += (replace(one, path=f"{item.prefix}{one.path}") for one in _misspelt(item, schema))
         if known is not None:

@@ -30,13 +30,13 @@ BODY: Final = (408, 413, 415, 429)
 def documented(ok: dict[int, type[BaseModel] | None], *problems: int) -> dict[int | str, dict[str, Any]]:
     """The `responses` of an endpoint: its shapes of success, and the statuses of its problems.
 
-    400, 401 and 422 are always among them.
+    400, 401, 422 and 429 are always among them.
     """
     shapes: dict[int | str, dict[str, Any]] = {}
     for status, model in ok.items():
         shapes[status] = {"model": model} if model else {"description": "Done"}
     schema = {"$ref": f"#/components/schemas/{ProblemShape.__name__}"}
-    for status in dict.fromkeys((400, 401, 422, *problems)):
+    for status in dict.fromkeys((400, 401, 422, 429, *problems)):
         shapes[status] = {"description": "Problem", "content": {MEDIA_TYPE: {"schema": schema}}}
     return shapes
 

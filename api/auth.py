@@ -84,7 +84,7 @@ async def authenticate(
     """Whose token came with the request.
 
     Raises:
-        Problem: none, or none that is known.
+        Problem: none, or none that is known; or its owner asks too often.
     """
     if credentials is None:
         raise _unauthenticated("this address needs a token", "")
@@ -95,6 +95,7 @@ async def authenticate(
         record = await services.store.tokens.used(decided.tokens.get(tokens.digest(secret)))
     if record is None:
         raise _unauthenticated("the token is unknown or was revoked, or its time is over", ', error="invalid_token"')
+    services.allowances.request(record.owner)
     return Caller(record.owner, record.role, record.name, decided, frozenset(record.groups), frozenset(record.queues))
 
 

@@ -36,7 +36,8 @@ class Bodies:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self._at_work: Counter[str] = Counter()
-        self._worker = CapacityLimiter(1)
+        self.worker = CapacityLimiter(1)
+        """Threads for what takes long and is no work of the event loop: one."""
 
     async def documents(self, request: Request, user: str) -> tuple[bytes, list[tuple[str, Any]]]:
         """The body, and its documents, each with the prefix of its fields' paths.
@@ -63,7 +64,7 @@ class Bodies:
         if len(body) <= SMALL:
             return body, parse(body, is_json=is_json)
         async with self._turn(user):
-            return body, await to_thread.run_sync(partial(parse, body, is_json=is_json), limiter=self._worker)
+            return body, await to_thread.run_sync(partial(parse, body, is_json=is_json), limiter=self.worker)
 
     @asynccontextmanager
     async def _turn(self, user: str) -> AsyncIterator[None]:

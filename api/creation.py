@@ -17,11 +17,12 @@ from typing import Final
 import structlog
 
 from api.answers import Json
+from api.aside import aside
 from api.auth import Caller
 from api.clusterrights import cluster_allows
 from api.findings import carries, find, remove
 from api.problems import Problem, from_kube
-from api.recording import answered, intents, records
+from api.recording import Records, answered, intents, records
 from api.services import Services
 from api.submission import Item, Object
 from t9ksched.kube.errors import AlreadyExists, ApiError, NotFound
@@ -31,6 +32,7 @@ from t9ksched.store import outbox
 from t9ksched.store.errors import StoreError
 from t9ksched.store.outbox import Entry
 from t9ksched.store.repeats import Attempt, Busy
+from t9ksched.workloads.shape import Workload
 
 log = structlog.get_logger(__name__)
 
@@ -144,7 +146,7 @@ class Creation:
     async def _begin(self) -> None:
         now, attempt = datetime.now(UTC), self._attempt
         groups = sorted(self._caller.groups)
-        objects = intents(self._items, self._caller, now)
+        objects = await aside(self._services, len(self._items), intents, self._items, self._caller, now)
         entry = outbox.new_entry(self._caller.user, groups, objects, now, attempt.key if attempt else None)
         for place, obj in enumerate(self._made):
             entry.uids[place] = obj["metadata"]["uid"] if obj else None
@@ -156,11 +158,11 @@ class Creation:
         assert entry is not None
         made = [obj for obj in self._made if obj is not None]
         workloads = [item.workload for item in self._items]
-        told = answered(entry, made, workloads, warnings)
+        told, recorded = await aside(self._services, len(made), _written, entry, made, workloads, warnings)
         answer = [services.store.repeats.answering(self._attempt, 201, told)] if self._attempt else []
         closing = services.store.outbox.closing(entry, datetime.now(UTC))
         try:
-            await services.store.submissions.put(*records(entry, made, workloads), answer, closing)
+            await services.store.submissions.put(*recorded, answer, closing)
         except StoreError as error:
             log.warning("a submission could not be recorded", error=str(error))
             if await self._is_recorded():
@@ -284,6 +286,12 @@ class Creation:
         """By this process's own clock: one that stood still is too late even before it asks."""
         if self._lost or asyncio.get_running_loop().time() > self._until:
             raise Problem("Unavailable", "the submission took too long and was given up", headers={"Retry-After": "5"})
+
+
+def _written(
+    entry: Entry, made: Sequence[Object], workloads: Sequence[Workload], warnings: list[Json]
+) -> tuple[str, Records]:
+    return answered(entry, made, workloads, warnings), records(entry, made, workloads)
 
 
 def _half_done(text: str, remedy: str = _LATER) -> Problem:

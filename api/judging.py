@@ -1,7 +1,9 @@
 """The judgement of a submission: everything that speaks against it, before anything is created."""
 
+from collections import Counter
 from dataclasses import replace
 
+from api.aside import aside
 from api.auth import Caller
 from api.creation import may_create
 from api.kinds import owner_reference
@@ -26,6 +28,9 @@ async def judge(services: Services, caller: Caller, items: list[Item]) -> None:
     Raises:
         Problem: something does.
     """
+    await services.allowances.waiting(
+        caller.user, Counter(item.workload.queue for item in items if item.is_job and item.workload.queue)
+    )
     for resource, namespace in {(item.resource, item.workload.namespace) for item in items}:
         await may_create(services, caller, resource, namespace)
     await _join_existing_groups(services, caller, items)
@@ -37,7 +42,15 @@ async def judge(services: Services, caller: Caller, items: list[Item]) -> None:
     queues = {name: rules_of(record)[0] for name, record in records.items()}
     wanted = [queues[item.workload.queue] for item in items if item.workload.queue in queues]
     held = await _held(services) if any(queue.spec.over_quota == "Reject" for queue in wanted) else None
-    check(items, queues, held, () if named <= records.keys() else await usable_names(services, caller))
+    await aside(
+        services,
+        len(items),
+        check,
+        items,
+        queues,
+        held,
+        () if named <= records.keys() else await usable_names(services, caller),
+    )
 
 
 async def _permit(services: Services, caller: Caller, item: Item, record: QueueRecord) -> None:

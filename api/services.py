@@ -6,6 +6,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from api.allowances import NO_LIMITS, Allowances, Limits
 from api.bodies import Bodies
 from api.leader import Leader
 from api.namespaces import Namespaces
@@ -16,17 +17,23 @@ from t9ksched.store import Store
 
 @dataclass(frozen=True)
 class Services:
-    """The store, the cluster, the leader, and the largest request body in bytes."""
+    """The store, the cluster, the leader, the largest request body in bytes, and how much a user may ask for."""
 
     store: Store
     kube: ClusterPort
     leader: Leader
     max_body_bytes: int = 4 * 1024 * 1024
+    limits: Limits = NO_LIMITS
 
     @cached_property
     def bodies(self) -> Bodies:
         """Reads the bodies of requests."""
         return Bodies(self.max_body_bytes)
+
+    @cached_property
+    def allowances(self) -> Allowances:
+        """Counts what users ask for."""
+        return Allowances(self.limits, self.store.jobs)
 
     @cached_property
     def database(self) -> Probe:

@@ -5,6 +5,7 @@ is the leader's word; while it is away, lists come from what was last recorded, 
 that the leader does not know (yet, or because another scheduler places it) is shown from its own object.
 """
 
+import hashlib
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Annotated, Any
@@ -14,6 +15,7 @@ from starlette.responses import Response
 
 from api.advice import about_jobs
 from api.answers import BODY, Json, answer, at, body_of, documented
+from api.aside import aside
 from api.auth import Actor, Caller, User, guarded
 from api.cancelling import delete_job, not_cancelled, until_noticed
 from api.creation import Creation, try_out
@@ -76,16 +78,19 @@ async def submit(
     key = checked(request)
     wish = Wish(namespace, queue, priority, limit_text(time_limit))
     body, documents = await services.bodies.documents(request, caller.user)
-    items = prepare(documents, wish)
+    services.allowances.objects(len(documents))
+    items = await aside(services, len(documents), prepare, documents, wish)
     if dry_run:
         await judge(services, caller, items)
         warnings = await about_jobs(services, caller, items)
         return answer(_submission(caller, items, warnings, await try_out(services, items)))
-    act = partial(_submit, services, caller, items)
+    act = partial(_submit, services, caller, items, hashlib.sha256(body).hexdigest())
     return await (act() if key is None else once(services, caller, request, key, body, len(items), act))
 
 
-async def _submit(services: Services, caller: Caller, items: list[Item], attempt: Attempt | None = None) -> Response:
+async def _submit(
+    services: Services, caller: Caller, items: list[Item], digest: str, attempt: Attempt | None = None
+) -> Response:
     """Judge and create; goes on from what an earlier attempt left."""
     creation = Creation(services, caller, items, attempt)
     try:
@@ -98,7 +103,7 @@ async def _submit(services: Services, caller: Caller, items: list[Item], attempt
                 raise problem if problem.status >= 500 else await creation.undo(problem) from None
         told = await creation.run(await about_jobs(services, caller, items))
     except Problem as problem:
-        await _note_refusal(services, caller, items, problem)
+        await _note_refusal(services, caller, items, digest, problem)
         raise
     return Response(told, 201, media_type="application/json")
 
@@ -276,12 +281,18 @@ async def _no_queue(services: Services, caller: Caller, name: str) -> Problem:
     return Problem("QueueNotFound", message, [FieldError("queue", message)], status=422, remedy=remedy)
 
 
-async def _note_refusal(services: Services, caller: Caller, items: list[Item], problem: Problem) -> None:
-    """Refusals of rules are history; trouble of the service is not."""
-    if problem.status >= 500:
+async def _note_refusal(services: Services, caller: Caller, items: list[Item], digest: str, problem: Problem) -> None:
+    """Refusals of rules are history, one row each however much was asked for; trouble of the service is not, nor is a
+    user who asks too often.
+    """
+    if problem.status >= 500 or problem.code == "RateLimited":
         return
-    detail = {"code": problem.code, "message": problem.detail}
-    events = [
+    at_fault = problem.errors[0].path if problem.errors else ""
+    item = next((one for one in items if one.prefix and at_fault.startswith(one.prefix)), items[0])
+    detail: Json = {"code": problem.code, "message": problem.detail}
+    if len(items) > 1:
+        detail |= {"objects": len(items), "sha256": digest}
+    await services.store.history.append(
         Event(
             event=history.REFUSED,
             kind=item.workload.kind,
@@ -291,9 +302,7 @@ async def _note_refusal(services: Services, caller: Caller, items: list[Item], p
             actor=caller.user,
             detail=detail,
         )
-        for item in items
-    ]
-    await services.store.history.append_many(events)
+    )
 
 
 def _submitted(item: Item, obj: _Object, caller: Caller) -> Json:

@@ -2,6 +2,9 @@
 
 from datetime import timedelta
 
+from api.allowances import Limits
+from api.leader import HttpLeader
+from api.services import Services
 from t9ksched.kube.port import ClusterPort
 from t9ksched.scheduler.service import SchedulerService
 from t9ksched.serving import ConnectionLimits
@@ -23,6 +26,17 @@ def scheduler_of(
         scheduler_conf=settings.scheduler_conf,
         observe=observe,
     )
+
+
+def services_of(settings: Settings, store: Store, client: ClusterPort, leader: HttpLeader) -> Services:
+    """What REST works with."""
+    limits = Limits(
+        settings.max_objects_per_request,
+        settings.max_requests_per_minute,
+        settings.max_waiting_jobs_per_user,
+        settings.max_waiting_jobs_per_queue,
+    )
+    return Services(store, client, leader, settings.max_body_bytes, limits)
 
 
 def limits_of(settings: Settings) -> ConnectionLimits:

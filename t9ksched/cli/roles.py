@@ -14,8 +14,7 @@ from api.app import create_app
 from api.leader import HttpLeader
 from api.recovery import recovering
 from api.server import Server, listen
-from api.services import Services
-from t9ksched.cli.assembly import limits_of, scheduler_of
+from t9ksched.cli.assembly import limits_of, scheduler_of, services_of
 from t9ksched.cli.failure import Failure
 from t9ksched.cli.health import probed
 from t9ksched.cli.leading import CONTROLLER_LEASE, SCHEDULER_LEASE, leading, standing
@@ -107,7 +106,7 @@ async def api(settings: Settings) -> int:
         HttpLeader(store.instances, secret) as leader,
     ):
         await _see_an_admin(store, settings.admin_token)
-        services = Services(store, client, leader, settings.max_body_bytes)
+        services = services_of(settings, store, client, leader)
         listener = listen(settings.host, settings.port)
         async with recovering(services), Server(create_app(services), listener, limits_of(settings)) as server:
             log.info("serving", url=server.url)

@@ -18,8 +18,7 @@ from api.app import create_app
 from api.leader import HttpLeader
 from api.recovery import recovering
 from api.server import Server, listen
-from api.services import Services
-from t9ksched.cli.assembly import limits_of, scheduler_of
+from t9ksched.cli.assembly import limits_of, scheduler_of, services_of
 from t9ksched.cli.datadir import ClientFile, database_url, lock
 from t9ksched.cli.failure import BAD_USAGE, Failure
 from t9ksched.cli.foreign import failures, first_cause
@@ -166,7 +165,7 @@ async def _start(plan: Plan, stack: AsyncExitStack) -> Running:
     if controllers is not None:
         stack.push_async_callback(_stop, parts.create_task(controllers.run(), name="controllers"))
     leader = await stack.enter_async_context(HttpLeader(store.instances, secret))
-    services = Services(store, client, leader, settings.max_body_bytes)
+    services = services_of(settings, store, client, leader)
     if not plan.observe:
         await stack.enter_async_context(recovering(services))
     await stack.enter_async_context(Server(create_app(services), listener, limits_of(settings)))

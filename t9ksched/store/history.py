@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 import msgspec
+from msgspec import structs
 from sqlalchemy import ColumnElement, Connection, and_, delete, exists, insert, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -67,6 +68,8 @@ AUDITED: Final = frozenset(
     }
 )
 """Events that are administrative changes."""
+TEXT: Final = 2000
+"""Characters of one text in an event that is no administrative change."""
 AUDIT_RETENTION: Final = timedelta(days=730)
 """Administrative changes are kept at least this long, however short the retention of the rest is."""
 
@@ -139,7 +142,7 @@ class History:
         """Write events within the caller's transaction."""
         if self._before is not None:
             self._before(connection, events)
-        APPEND.write(connection, events)
+        APPEND.write(connection, [_bounded(event) for event in events])
 
     async def append(self, event: Event) -> None:
         """Write one event."""
@@ -207,6 +210,19 @@ class History:
             dropped += count
             if count < BATCH:
                 return dropped
+
+
+def _bounded(event: Event) -> Event:
+    """An event without texts of any length, which users may have written; what was decided about is kept whole."""
+    if event.event in AUDITED or not any(
+        isinstance(value, str) and len(value) > TEXT for value in event.detail.values()
+    ):
+        return event
+    cut = {
+        key: f"{value[:TEXT]}… ({len(value)} characters)" if isinstance(value, str) and len(value) > TEXT else value
+        for key, value in event.detail.items()
+    }
+    return structs.replace(event, detail=cut)
 
 
 _WRITTEN: Final = tuple(name for name in Event.__struct_fields__ if name != "id")

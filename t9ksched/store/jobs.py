@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Select, Text, and_, cast, delete, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Select, Text, and_, cast, delete, func, or_, select, update
 
 from t9ksched.store.bulk import Bulk
 from t9ksched.store.database import Database
@@ -20,6 +20,8 @@ from t9ksched.store.tables import job
 
 PENDING = "Pending"
 TERMINATING = "Terminating"
+WAITING: Final = (PENDING, "Waiting")
+"""Phases of jobs that have not started."""
 _ENDED: Final = ("Succeeded", "Failed")
 
 
@@ -37,6 +39,11 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     finished_at: datetime | None = None
     deleted_at: datetime | None = None
     shape: dict[str, Any]
+
+    @property
+    def submitter(self) -> str | None:
+        """Whose it is."""
+        return self.shape.get("submitter")
 
 
 class Written(NamedTuple):
@@ -125,6 +132,13 @@ class Jobs:
             yield piece
             last = piece[-1].uid
 
+    async def waiting(self, what: str, name: str, most: int) -> int:
+        """How many jobs wait of a submitter or in a queue, as `what` says; no more than `most` are counted."""
+        mine = job.c[what] == name
+        rows = select(job.c.uid).where(mine, job.c.phase.in_(WAITING), job.c.deleted_at.is_(None)).limit(most)
+        found = await self._database.fetch(select(func.count()).select_from(rows.subquery()))
+        return int(found[0][0])
+
     async def purge(self, before: datetime) -> int:
         """Drop jobs whose objects were gone before that time; how many."""
         async with self._database.write() as connection:
@@ -132,9 +146,10 @@ class Jobs:
 
 
 _NAMES: Final = tuple(JobRecord.__struct_fields__)
-_CUT: Final = lengths(job, "kind", "namespace", "name", "queue", "phase")
-_PUT: Final[Bulk[JobRecord]] = upserting(job, _NAMES, keep=["submitted_at"], cut=_CUT)
-MISSING: Final[Bulk[JobRecord]] = inserting_missing(job, _NAMES, _CUT)
+_STORED: Final = (*_NAMES, "submitter")
+_CUT: Final = lengths(job, "kind", "namespace", "name", "queue", "phase", "submitter")
+_PUT: Final[Bulk[JobRecord]] = upserting(job, _STORED, keep=["submitted_at"], cut=_CUT)
+MISSING: Final[Bulk[JobRecord]] = inserting_missing(job, _STORED, _CUT)
 """Puts down jobs that are not there yet."""
 _COLUMNS = tuple(job.c[name] for name in _NAMES)
 

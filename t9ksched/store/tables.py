@@ -136,6 +136,8 @@ job = Table(
     Column("finished_at", Moment),
     Column("deleted_at", Moment),
     Column("shape", JSON, nullable=False),
+    Column("submitter", String(253)),
+    Index(None, "submitter", "phase"),
     Index(None, "namespace", "kind", "name"),
     Index(None, "queue", "phase"),
     Index(None, "submitted_at", "uid"),

@@ -1,11 +1,13 @@
 """What a scheduler reads when it starts: everything, however much, piece by piece, the shapes as they were written."""
 
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 import pytest
+from msgspec import structs
 
-from t9ksched.store import acceptances, jobs
+from t9ksched.store import acceptances, jobs, schema
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.jobs import JobRecord, Written
 from t9ksched.store.store import Store
@@ -51,3 +53,25 @@ async def test_acceptances_come_in_pieces(store: Store, monkeypatch: pytest.Monk
     pieces = [piece async for piece in store.acceptances.pieces()]
     assert [len(piece) for piece in pieces] == [2, 2, 1]
     assert [one for piece in pieces for one in piece] == made == await store.acceptances.all()
+
+
+async def test_submitters_of_jobs_come_and_go_with_their_column(address: str) -> None:
+    """The column is filled from what was written of each job before the upgrade."""
+    schema.upgrade(address)
+    before = schema.revisions()[schema.revisions().index("0011") - 1]
+    async with await Store.open(address) as store:
+        shape = {"submitter": "ann"}
+        about: dict[str, Any] = {"kind": "Pod", "namespace": "default", "queue": "q", "submitted_at": datetime.now(UTC)}
+        one = JobRecord(uid="u1", name="a", shape=shape, **about)
+        await store.jobs.put_many([one, JobRecord(uid="u2", name="b", shape={}, **about)])
+    schema.downgrade(address, before)
+    schema.upgrade(address)
+    async with await Store.open(address) as store:
+        assert await store.jobs.waiting("submitter", "ann", 10) == 1
+        assert await store.jobs.waiting("queue", "q", 10) == 2
+        assert await store.jobs.waiting("queue", "q", 1) == 1
+        assert await store.jobs.waiting("submitter", "bob", 10) == 0
+        for changed in ({"phase": "Running"}, {"deleted_at": datetime.now(UTC)}):
+            await store.jobs.put_many([structs.replace(one, **changed)])
+            assert await store.jobs.waiting("submitter", "ann", 10) == 0
+        assert sorted(job.uid for job in await store.jobs.list(deleted=True)) == ["u1", "u2"]
