@@ -27,6 +27,8 @@ class Membership:
         self._doubtful: OrderedSet[GangRecord] = OrderedSet()
         self._strangers: dict[GangRecord, dict[str, PodRecord]] = {}
         """Pods that name a group and may not join it, by UID; groups without any are left out."""
+        self._guests: OrderedSet[GangRecord] = OrderedSet()
+        """Groups that pods may have joined because they may use the queue, or before it was known whose they are."""
         self._as_of = (0, False)
         self._nameless: dict[str, int] = {}
         """Since when it has not been known who submitted a stranger, by UID, while that is not said yet."""
@@ -68,7 +70,8 @@ class Membership:
         if as_of != self._as_of:
             self._as_of = as_of
             self.doubt_strangers()
-            self._doubtful.update(self._state.waiting_groups())
+            self._guests = OrderedSet(gang for gang in self._guests if gang.members)
+            self._doubtful.update(self._guests)
         doubtful, self._doubtful = self._doubtful, OrderedSet()
         for gang in doubtful:
             self.sort(gang)
@@ -107,8 +110,14 @@ class Membership:
 
     def _refusal(self, pod: PodRecord, gang: GangRecord) -> Reason | None:
         """Why the pod may not join the group; None when it may, or it cannot be said."""
-        if not gang.uid or self.unread():
+        if not gang.uid:
             return None
+        if self.unread():
+            self._guests.add(gang)
+            return None
+        if self._state.permissions.came_with(pod, gang):
+            return None
+        self._guests.add(gang)
         return self._state.permissions.stranger(pod, gang, self._state.queues.get(gang.queue))
 
     def _take_in(self, pod: PodRecord, gang: GangRecord) -> None:

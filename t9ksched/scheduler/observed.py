@@ -504,10 +504,6 @@ class Observed:
         self._gang_changed(gang)
         self._on_change()
 
-    def waiting_groups(self) -> Iterable[GangRecord]:
-        """PodGroups with members that waited for a place when that was looked at last."""
-        return [gang for gang in self._pending if not gang.virtual]
-
     def _forget_gang(self, gang: GangRecord) -> None:
         self.gangs.pop(("", gang.uid) if gang.virtual else (gang.namespace, gang.name), None)
         self.gangs_by_uid.pop(gang.uid, None)

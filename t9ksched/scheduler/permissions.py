@@ -70,24 +70,29 @@ class Permissions:
         """Whether the group may use the queue, by which rule and up to which priority."""
         return self._ask(queue, gang.namespace, self._submission(gang.owner, gang.uid))
 
-    def stranger(self, pod: PodRecord, gang: GangRecord, queue: Queue | None) -> Reason | None:
-        """Why a pod may not join a group that it did not come with (OQ-45); None when it may, or came with it.
+    def came_with(self, pod: PodRecord, gang: GangRecord) -> bool:
+        """Whether a pod is a member of the group that it names whoever may use the queue.
 
-        It came with it if it belongs to the job that owns the group, or if one user submitted both. Of whom nobody
-        knows: a pod without a submitter came with a group without one, but to the group of a job only if an owner that
-        is not followed may lie between them. Another pod may join a group made by hand if it may use the group's queue
-        itself, and never the group of a job.
+        It is if it belongs to the job that owns the group, or if one user submitted both. A pod without a known
+        submitter came with a group without one, but with the group of a job only if an owner that is not followed may
+        lie between them.
         """
         mine, owner = pod.owner, gang.owner
         if gang.virtual or (mine is not None and owner is not None and self._owners.leads_to(mine, owner.uid)):
-            return None
-        own, theirs = self._submission(mine, pod.uid), self._submission(owner, gang.uid)
-        whose = _submitter(own, pod.namespace)
-        if whose == _submitter(theirs, gang.namespace) and (
-            whose is not None or owner is None or (mine is not None and not self._owners.shows(mine))
-        ):
-            return None
+            return True
+        whose = _submitter(self._submission(mine, pod.uid), pod.namespace)
+        if whose != _submitter(self._submission(owner, gang.uid), gang.namespace):
+            return False
+        return whose is not None or owner is None or (mine is not None and not self._owners.shows(mine))
+
+    def stranger(self, pod: PodRecord, gang: GangRecord, queue: Queue | None) -> Reason | None:
+        """Why a pod may not join a group that it did not come with (OQ-45); None when it may.
+
+        It may join a group made by hand if it may use the group's queue itself, and never the group of a job.
+        """
+        owner, own = gang.owner, self._submission(pod.owner, pod.uid)
         if owner is not None:
+            whose = _submitter(own, pod.namespace)
             code = Code.SUBMITTER_UNKNOWN if whose is None else Code.NOT_PERMITTED
             title = f"{owner.kind}/{owner.name}"
             why = f"that is the group of {title}, which the pod does not belong to and its submitter did not submit"
