@@ -11,6 +11,7 @@ from typing import Any, Final
 from t9ksched.devcluster import admission, deletion, metadata, options, ownership, patch, selectors, strategic
 from t9ksched.devcluster.kinds import Kind, Registry
 from t9ksched.devcluster.options import DeleteOptions, ListOptions, WriteOptions, section
+from t9ksched.devcluster.policies import Policies
 from t9ksched.devcluster.schema import WrongType
 from t9ksched.devcluster.selectors import Matches
 from t9ksched.devcluster.status import (
@@ -58,6 +59,7 @@ class Api:
         self.storage = storage
         self.registry = registry
         self.context = admission.StorageContext(storage)
+        self.policies = Policies(storage)
         self.observers: list[Callable[[Kind, Entry, bool], None]] = []
         """Called after each write with the kind, the entry and whether it was a removal."""
 
@@ -152,6 +154,7 @@ class Api:
         causes = check_metadata(strategy, obj) + strategy.validate(obj)
         if causes:
             raise self._invalid(kind, meta.get("name", ""), causes)
+        self.policies.check("CREATE", kind.path, "", obj, None)
         if kind.to_stored is not None:
             obj = kind.to_stored(obj)
         key = kind.key(namespace, meta["name"])
@@ -267,6 +270,7 @@ class Api:
             raise self._invalid(kind, before["metadata"]["name"], causes)
         if not subresource and (refused := strategy.admit_update(obj, self.context)) is not None:
             raise refused
+        self.policies.check("UPDATE", kind.path, subresource, obj, before)
         if "managedFields" in meta and not opts.applies:
             ownership.steal(meta, before, obj, ownership.shape_of(kind))
         if kind.to_stored is not None:
@@ -327,6 +331,7 @@ class Api:
     def delete_entry(self, kind: Kind, entry: Entry, opts: DeleteOptions) -> tuple[Entry, bool]:
         """Delete an object that was just read; its last state, and whether it is gone."""
         deletion.check_preconditions(kind, entry, opts)
+        self.policies.check("DELETE", kind.path, "", None, entry.object)
         step = deletion.plan(kind, entry, opts)
         if opts.dry_run:
             return Entry(entry.key, step.obj or entry.object, entry.version), step.remove

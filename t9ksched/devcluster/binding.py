@@ -30,6 +30,8 @@ def bind(api: Api, pods: Kind, namespace: str, name: str, binding: Object, dry_r
     if not target.get("name") or not isinstance(target["name"], str):
         raise internal(f"target.name: {required('').message}", "")
     entry = api.get(pods, namespace, name)
+    named = {**binding, "metadata": {**meta, "name": name, "namespace": namespace}}
+    api.policies.check("CREATE", pods.path, "binding", named, None)
     pod = entry.object
     _check_preconditions(meta, entry, name)
     refused = _refusal(pod, name)

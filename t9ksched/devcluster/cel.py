@@ -1,7 +1,7 @@
 """The part of the Common Expression Language that validation rules of custom resources use in practice.
 
-Literals, field access, indexing, `has`, comparison, arithmetic, logic, the conditional, `in`, `size`, the text methods
-`startsWith`, `endsWith`, `contains`, `matches`, and the list macros `all`, `exists`, `exists_one`, `filter`, `map`.
+Literals, field access, indexing, `has`, `dyn`, comparison, arithmetic, logic, the conditional, `in`, `size`, the text
+methods `startsWith`, `endsWith`, `contains`, `matches`, and the macros `all`, `exists`, `exists_one`, `filter`, `map`.
 `parse` turns a rule into a program once; whatever it does not know is a `SyntaxFault`, never a wrong answer.
 """
 
@@ -181,6 +181,8 @@ class _Parser:
                     self.take(",")
                 items.append(self.conditional())
             return lambda scope: [item(scope) for item in items]
+        if token == "{":
+            return self.mapping()
         if token[0].isdigit():
             number: float = float(token) if "." in token else int(token.rstrip("u"))
             return lambda scope: number
@@ -197,6 +199,16 @@ class _Parser:
         self.names.add(token)
         return _variable(token)
 
+    def mapping(self) -> Node:
+        pairs: list[tuple[Node, Node]] = []
+        while not self.accept("}"):
+            if pairs:
+                self.take(",")
+            key = self.conditional()
+            self.take(":")
+            pairs.append((key, self.conditional()))
+        return lambda scope: {key(scope): value(scope) for key, value in pairs}
+
     def function(self, name: str) -> Node:
         arguments = self.arguments()
         if len(arguments) != 1:
@@ -206,6 +218,8 @@ class _Parser:
             return lambda scope: _exists(inner, scope)
         if name == "size":
             return lambda scope: _size(inner(scope))
+        if name == "dyn":
+            return inner
         if name in ("int", "double", "string"):
             convert = {"int": int, "double": float, "string": str}[name]
             return lambda scope: _convert(convert, inner(scope))
@@ -312,6 +326,12 @@ def _and(left: Node, right: Node) -> Node:
     return test
 
 
+def _several(value: Any) -> Any:
+    if not isinstance(value, list | dict):
+        raise EvaluationError("no such overload")
+    return value
+
+
 def _divide(left: Any, right: Any) -> Any:
     if right == 0:
         raise EvaluationError("division by zero")
@@ -328,7 +348,7 @@ _OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "*": lambda left, right: left * right,
     "/": _divide,
     "%": lambda left, right: left - right * _divide(left, right),
-    "in": lambda left, right: left in right,
+    "in": lambda left, right: left in _several(right),
 }
 _TEXT: Final[dict[str, Callable[[str, str], bool]]] = {
     "startsWith": str.startswith,
@@ -359,12 +379,27 @@ def _macro(name: str, target: Node, variable: str, body: Node) -> Node:
         values = target(scope)
         if not isinstance(values, list | dict):
             raise EvaluationError("no such overload")
+        if name in ("all", "exists"):
+            return _decided(values, lambda value: body({**scope, variable: value}), until=name == "exists")
         results = [(value, body({**scope, variable: value})) for value in values]
         if name == "map":
             return [result for _, result in results]
         if name == "filter":
             return [value for value, result in results if _truth(result)]
-        count = sum(_truth(result) for _, result in results)
-        return {"all": count == len(results), "exists": count > 0, "exists_one": count == 1}[name]
+        return sum(_truth(result) for _, result in results) == 1
 
     return run
+
+
+def _decided(values: Any, test: Callable[[Any], Any], *, until: bool) -> bool:
+    """What the first test that gives `until` decides, else the opposite; an error counts only if none decides."""
+    failed: EvaluationError | None = None
+    for value in values:
+        try:
+            if _truth(test(value)) is until:
+                return until
+        except EvaluationError as error:
+            failed = failed or error
+    if failed is not None:
+        raise failed
+    return not until

@@ -27,6 +27,7 @@ from t9ksched.devcluster.kinds import Kind
 from t9ksched.devcluster.media import Form
 from t9ksched.devcluster.openapi import OpenApi
 from t9ksched.devcluster.paths import Target, method_not_allowed, parse, verb_of
+from t9ksched.devcluster.policies import ACTING
 from t9ksched.devcluster.status import Cause, PlainNotFound, StatusError, internal, not_found, unknown_path
 from t9ksched.devcluster.storage import Entry
 from t9ksched.devcluster.tokens import ACCOUNT, ACCOUNTS, AccountTokens
@@ -113,7 +114,11 @@ class Frontend:
                 verb, target.group, target.resource, target.subresource, target.namespace or "", target.name or ""
             ),
         )
-        return await self._resource(request, target, verb, user)
+        acting = ACTING.set(user)
+        try:
+            return await self._resource(request, target, verb, user)
+        finally:
+            ACTING.reset(acting)
 
     def _identify(self, request: web.BaseRequest) -> tuple[str, User]:
         """The path and the user of a request.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from t9ksched.devcluster import batchkinds, corekinds, events
+from t9ksched.devcluster import batchkinds, corekinds, events, policies
 from t9ksched.devcluster.pods import PodStrategy
 from t9ksched.devcluster.schema import decoder
 from t9ksched.devcluster.strategy import StatusStrategy, Strategy
@@ -69,6 +69,11 @@ class Kind:
     def qualified(self) -> str:
         """`jobs.batch`; `pods` in the core group."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
+    def path(self) -> tuple[str, str, str]:
+        """Group, version and plural."""
+        return self.group, self.version, self.plural
 
     @property
     def head(self) -> bytes:
@@ -246,6 +251,19 @@ def _builtin() -> Iterator[Kind]:
             namespaced=namespaced,
             model=f"V1{kind}",
             strategy=corekinds.RbacStrategy(),
+        )
+    for plural, kind in (
+        ("validatingadmissionpolicies", "ValidatingAdmissionPolicy"),
+        ("validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding"),
+    ):
+        yield Kind(
+            policies.GROUP,
+            "v1",
+            plural,
+            kind,
+            namespaced=False,
+            model=f"V1{kind}",
+            strategy=policies.PolicyStrategy(),
         )
 
 

@@ -75,6 +75,9 @@ def write(api: Api, kind: Kind, entry: Entry, scale: Object, dry_run: bool = Fal
     if version and version != str(entry.version):
         raise conflict(kind.plural, kind.group, name)
 
+    before = show(kind, entry.object)
+    after = {**before, "spec": {"replicas": replicas} if replicas else {}}  # a scale to 0 comes without the number
+    api.policies.check("UPDATE", kind.path, "scale", after, before)
     obj = dict(entry.object)
     obj["metadata"] = dict(obj["metadata"])
     holder = obj

@@ -1,7 +1,8 @@
 """The service accounts of deploy/rbac.yaml on a test's cluster: what is being tested works with their rights, no more.
 
-`install` applies the manifest, `token_file` asks the server for a token of one account (TokenRequest) and writes a
-kubeconfig for it. A user who may do neither is taken at his word: the manifest is there, and he has its rights himself.
+`install` applies the manifest and the policies of deploy/admission.yaml, `token_file` asks the server for a token of an
+account (TokenRequest) and writes a kubeconfig for it. A user who may do neither is taken at his word: the manifest is
+there, and he has its rights himself.
 """
 
 import json
@@ -19,6 +20,7 @@ from t9ksched.kube.rights import ROLES
 from t9ksched.model.names import SYSTEM_NAMESPACE
 
 MANIFEST: Final = Path(__file__).parents[2] / "deploy" / "rbac.yaml"
+POLICIES: Final = MANIFEST.with_name("admission.yaml")
 EVERYTHING: Final = "t9ksched-test"
 """An account with all roles at once, for what runs everything in one process."""
 _SECONDS: Final = 24 * 3600
@@ -29,6 +31,11 @@ Object = dict[str, Any]
 def documents() -> list[Object]:
     """The objects of the manifest, in its order."""
     return [item for item in yaml.safe_load_all(MANIFEST.read_text()) if item]
+
+
+def policies() -> list[Object]:
+    """What keeps the accounts from fields and namespaces, in its order."""
+    return [item for item in yaml.safe_load_all(POLICIES.read_text()) if item]
 
 
 def _everything() -> list[Object]:
@@ -50,7 +57,7 @@ def _everything() -> list[Object]:
 
 async def install(client: Client) -> None:
     """Bring the manifest and the account with all its roles into the cluster, as this checkout has them."""
-    for item in (*documents(), *_everything()):
+    for item in (*documents(), *_everything(), *policies()):
         try:
             await client.create(of(item), item)
         except AlreadyExists:

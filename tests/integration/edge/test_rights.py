@@ -23,6 +23,7 @@ from t9ksched.devcluster.agents import Agents
 from t9ksched.devcluster.auth import Attributes, Authorizer, User
 from t9ksched.devcluster.cluster import DevCluster
 from t9ksched.devcluster.nodefile import nodes_from
+from t9ksched.devcluster.status import StatusError
 from t9ksched.kube.client import Client
 from t9ksched.kube.config import connect
 from t9ksched.kube.resources import (
@@ -47,7 +48,7 @@ from t9ksched.scheduler.projection import PROJECTED_ANNOTATION, fingerprint
 from t9ksched.scheduler.service import SchedulerService, running
 from t9ksched.scheduler.stopping import STOPS
 from t9ksched.store.store import Store
-from tests.integration.accounts import documents
+from tests.integration.accounts import documents, policies
 from tests.integration.edge.test_volumes import claim, local_volume, storage_class, using
 from tests.integration.world import GPU, PATIENCE, RUN_LABEL, World
 from tests.unit.api.world import Client as Rest
@@ -100,6 +101,8 @@ class Book(Authorizer):
     inner: Authorizer
     used: dict[str, set[Right]] = field(default_factory=dict)
     refused: list[str] = field(default_factory=list)
+    denied: list[str] = field(default_factory=list)
+    """What policies said of requests that the roles allow."""
 
     def allows(self, user: User, wanted: Attributes) -> bool:
         allowed = self.inner.allows(user, wanted)
@@ -138,7 +141,7 @@ async def _older(request: web.BaseRequest, answer: Callable[..., Any]) -> web.St
 
 
 @pytest.fixture
-async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
+async def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stage]:
     groups = ("system:serviceaccounts",)
     users = {role: User(f"system:serviceaccount:{names.SYSTEM_NAMESPACE}:{role}", groups) for role in ROLES}
     allocatable = {"cpu": "64", "memory": "256Gi", "pods": "110", GPU: "8"}
@@ -148,6 +151,16 @@ async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
     book = Book(cluster.frontend._authorizer)
     cluster.frontend._authorizer = book
     cluster.frontend.middleware = _older
+    check = cluster.frontend.api.policies.check
+
+    def written_down(*asked: Any) -> None:
+        try:
+            check(*asked)
+        except StatusError as error:
+            book.denied.append(error.message)
+            raise
+
+    monkeypatch.setattr(cluster.frontend.api.policies, "check", written_down)
     cluster.write_kubeconfig(tmp_path / "admin")
     as_user(cluster, API, tmp_path)
     async with (
@@ -156,7 +169,7 @@ async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
         connect(as_user(cluster, CONTROLLER, tmp_path)) as controller,
         await Store.open(f"sqlite:///{tmp_path}/store.db") as store,
     ):
-        for item in documents():
+        for item in (*documents(), *policies()):
             await admin.create(of(item), item)
         world = World(admin, tmp_path / "admin", "t", cluster=cluster, folder=tmp_path)
         world.nodes, world.namespace = ["n"], "default"
@@ -366,7 +379,7 @@ async def test_every_right_is_used_and_none_is_missing(stage: Stage) -> None:
         await service.ready.wait()
         await asyncio.gather(*(play(stage, queue) for play in (gangs, volumes, queues, durations, jobs, edits)))
         task.cancel()
-    assert stage.book.refused == []
+    assert stage.book.refused == stage.book.denied == []
     for role in (SCHEDULER, CONTROLLER):
         granted = {right for right, _ in rights(role)} - ANNOUNCED
         unused = sorted(map(str, granted - stage.book.used[role]))
@@ -420,6 +433,6 @@ async def test_every_right_of_the_rest_service_is_used(stage: Stage, tmp_path: P
             assert (await admin("GET", "/readyz")).body is not None
     granted = {right for right, _ in rights(API)}
     used = stage.book.used[API]
-    assert stage.book.refused == []
+    assert stage.book.refused == stage.book.denied == []
     assert sorted(map(str, granted - used)) == [], "granted and never needed"
     assert sorted(map(str, used - granted)) == [], "used and not granted"
