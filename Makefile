@@ -10,7 +10,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Tests start hundreds of short processes: they must not compile the program anew each time.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo up test check soak reference clean
+.PHONY: help demo up test check soak reference audit sbom clean
 .DEFAULT_GOAL := help
 
 help:  ## show these targets
@@ -40,6 +40,15 @@ reference: $(READY)  ## write docs/reference/ anew: commands, REST and metrics f
 	@$(BIN)/python -m t9ksched.cli.settingsreference > docs/reference/settings.md
 	@$(BIN)/python -m api.reference > docs/reference/rest.md
 	@$(BIN)/python -m t9ksched.scheduler.families > docs/reference/metrics.md
+
+audit: $(READY)  ## ask the OSV database about every package that uv.lock names (needs a network)
+	@$(UV) audit --frozen --preview-features audit
+
+SBOM ?= dist/sbom.cdx.json
+sbom: $(READY)  ## write a bill of materials (CycloneDX) of what is shipped, from uv.lock
+	@mkdir -p $(dir $(SBOM))
+	@$(UV) export --frozen --quiet --no-dev --format cyclonedx1.5 --preview-features sbom-export --output-file $(SBOM) >/dev/null
+	@echo "$(SBOM)"
 
 clean:  ## remove the environment and every cache
 	@rm -rf .venv dist build .mypy_cache .ruff_cache .import_linter_cache .hypothesis
