@@ -60,8 +60,14 @@ class Recovery:
             StoreError, ApiError: database or cluster does not answer; what is left is looked at when its lease ends.
         """
         lost = await self._services.store.outbox.lost(self._clock(), begun_before)
+        failed: Exception | None = None
         for entry in lost:
-            await self._settle(entry)
+            try:
+                await self._settle(entry)
+            except (StoreError, ApiError) as error:
+                failed = failed or error  # the others are settled all the same
+        if failed is not None:
+            raise failed
         return len(lost)
 
     async def _settle(self, entry: Entry) -> None:

@@ -316,6 +316,15 @@ async def test_an_object_that_reached_the_cluster_late_is_removed_too(world: Wor
     assert (world.kube.objects, await rows(world)) == ({}, [])
 
 
+async def test_one_that_cannot_be_settled_keeps_no_other(world: World) -> None:
+    for names in ("ab", "cd"):
+        await end_after(world, 1, documents(*map(pytorch, names)))
+    world.kube.faults = lambda verb, _, name: ServerError(500, "InternalError", "broken") if name in "ab" else None
+    with pytest.raises(ServerError):
+        await recovery(world).sweep()
+    assert world.kube.names() == {"PyTorchTrainingJob/a"}
+
+
 async def test_without_the_cluster_it_waits(world: World) -> None:
     await end_after(world, 1, documents(pytorch("a"), pytorch("b")))
     world.kube.faults = lambda *_: ServerError(500, "InternalError", "broken")
