@@ -254,7 +254,10 @@ def test_every_policy_denies_something_is_bound_and_fails_closed() -> None:
         each["spec"]["policyName"]: each["spec"]["validationActions"] for each in DOCUMENTS if each not in POLICIES
     }
     assert bound == {name: ["Deny"] for name in denied}
+    said = {judged(*case[:5]) for case in DENIED}
     for policy in POLICIES:
+        name = policy["metadata"]["name"]
+        assert {f"{name}: {rule['message']}" for rule in policy["spec"]["validations"]} <= said, "a rule denies nothing"
         assert policy["spec"]["failurePolicy"] == "Fail"
         assert PolicyStrategy().validate(policy) == []
         for rule in policy["spec"]["validations"]:
