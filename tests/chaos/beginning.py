@@ -50,7 +50,7 @@ def _watched(world: World) -> Any:
 
     def telling(original: Any) -> Any:
         async def evict(port: Any, victim: Any, **options: Any) -> Any:
-            world.witness.to_go.add(victim.uid)
+            world.witness.sets_out(victim.uid)
             return await original(port, victim, **options)
 
         return evict

@@ -48,7 +48,7 @@ async def _forge(world: World, dice: Random, dies: float | None) -> None:
             with contextlib.suppress(ApiError):  # it has changed just now: perhaps it is bound
                 await world.port.patch(PODS, meta["name"], meta["namespace"], body)
     if dies is not None:
-        world.also(_end(world, dies))
+        world.also(end_scheduler(world, dies))
 
 
 def _may_be_edited(pod: Object) -> bool:
@@ -63,7 +63,8 @@ def _text(dice: Random, cards: int) -> str | None:
     return dice.choice((others, others, others, "7", "62", "zero", "", None))
 
 
-async def _end(world: World, seconds: float) -> None:
+async def end_scheduler(world: World, seconds: float) -> None:
+    """The scheduler dies after so many seconds, if the history goes on for so long."""
     await asyncio.sleep(seconds)
     life = world.scheduler
     if life is not None and not world.calm:

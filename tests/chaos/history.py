@@ -16,6 +16,7 @@ import structlog
 from tests.chaos.audit import audit_at_rest
 from tests.chaos.beginning import new_world
 from tests.chaos.closures import closures
+from tests.chaos.forgeries import Forger
 from tests.chaos.forgery import forgeries
 from tests.chaos.lives import stepping
 from tests.chaos.quiet import quiet_scene
@@ -70,13 +71,15 @@ async def _live(world: World, seed: int) -> None:
     script = Script(world)
     await script.set_up()
     world.begin()
-    events = [*script.draw(), *forgeries(world, seed), *closures(world, seed)]
+    forger = Forger(world, seed)
+    events = [*script.draw(), *forgeries(world, seed), *closures(world, seed), *forger.draw()]
     for at, text, act in sorted(events, key=lambda event: event[0]):
         await asyncio.sleep(max(0.0, at - loop.time()))
         world.note(text)
         await act()
     await asyncio.sleep(1)
     world.note("faults end")
+    await forger.write_back()
     if not await world.calm_down():
         world.witness.say("the cluster did not come to rest within an hour")
     await audit_at_rest(world)

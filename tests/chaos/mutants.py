@@ -39,6 +39,7 @@ _recharge, _upsert_pod = Observed._recharge, Observed.upsert_pod
 _charge, _body, _post, _view = Charges.charge, Binding.body, protocol.post, ClusterState.view
 _gang_key, _hold, _price = order.gang_key, Held.__init__, contest.price
 _build = GangRecord._build
+_overdue, _integrity = Integrity.overdue, Integrity.__init__
 _note, _set_queues, _start_again = CardKeeper.note, ClusterState.set_queues, ClusterState.start_again
 
 
@@ -143,6 +144,17 @@ def _nothing_kept(self: Held, holds: Any, trial: Any, now: int) -> None:
     _hold(self, [hold for hold in holds if hold.why != REFILL], trial, now)
 
 
+def _late(self: Integrity, *args: Any, timeout: int = 60, **more: Any) -> None:
+    _integrity(self, *args, timeout=20 * timeout, **more)
+
+
+def _others_too(self: Integrity) -> Any:
+    """Whoever takes a gang back takes all that run in its queue."""
+    found = _overdue(self)
+    queues = {gang.queue for gang in found}
+    return [*found, *(gang for gang in self._state.gangs.values() if gang.ran and gang.queue in queues)]
+
+
 def _blind(part: int) -> Any:
     """The price of a set of victims, blind for one part of a level."""
 
@@ -196,6 +208,9 @@ MUTANTS: dict[str, tuple[tuple[Any, str, Any], ...]] = {
     "victims' PodGroup priority is not looked at": ((contest, "price", _blind(3)),),
     "closed queues take new work": ((ClusterState, "set_queues", _seen_open),),
     "each replacement in a closed queue is new work": ((LastGate, "_covers", lambda *_: False),),
+    "gangs in part are taken back late": ((Integrity, "__init__", _late),),
+    "edits of queues count": ((GangRecord, "queue", property(lambda self: self.agreed or self.spec.queue)),),
+    "who is taken back takes others along": ((Integrity, "overdue", _others_too),),
     "a former leader writes to SQL": (
         (Fence, "write", lambda self: self._database.write()),
         (Fence, "transact", lambda self, act: self._database.transact(act)),

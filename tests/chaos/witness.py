@@ -87,6 +87,12 @@ class Witness:
         """Uids of pods of ours whose creator put them on a node himself."""
         self.on_bound: list[tuple[int, Callable[[str], None]]] = []
         """Called with the node once so many pods were bound."""
+        self.loose: set[str] = set()
+        """Keys of groups whose least number of members is forged for now: what a part of them is, their users say."""
+        self.whole: Callable[[Object], bool] = lambda pod: False
+        """Whether nothing gives a reason to evict a pod; asked when somebody sets out to."""
+        self._agreed: dict[str, Object] = {}
+        """By uid, labels and fields of a spec that were agreed before they were forged."""
         self._apps: dict[str, tuple[str, float]] = {}
         """By uid, a pod's label `app` and since when it has it."""
         self.ledger = CardLedger(self.say)
@@ -110,6 +116,7 @@ class Witness:
             self.keep.append(line)
         if obj is not None:
             self.born.setdefault(obj["metadata"]["uid"], self.now())
+            obj = self._as_agreed(obj)
         resource = collection.rpartition("/")[2].partition(".")[0]
         if resource == "pods":
             self._pod(key, obj)
@@ -130,6 +137,30 @@ class Witness:
                 self.ran.discard(key)
             else:
                 self.groups[key] = obj
+
+    def agree(self, obj: Object) -> None:
+        """What an object says of its job counts from now on as it is, whatever is written into it later."""
+        meta, spec = obj["metadata"], obj.get("spec") or {}
+        labels = {key: (meta.get("labels") or {}).get(key) for key in (GROUP, QUEUE)}
+        spec = {key: spec.get(key) for key in ("queue", "priority") if obj.get("kind") == "PodGroup"}
+        self._agreed.setdefault(meta["uid"], {"labels": labels, "spec": spec})
+
+    def _as_agreed(self, obj: Object) -> Object:
+        agreed = self._agreed.get(obj["metadata"]["uid"])
+        if agreed is None:
+            return obj
+        labels = {
+            key: value for key, value in ((obj["metadata"].get("labels") or {}) | agreed["labels"]).items() if value
+        }
+        more = {"spec": obj["spec"] | agreed["spec"]} if agreed["spec"] else {}
+        return obj | {"metadata": obj["metadata"] | {"labels": labels}} | more
+
+    def sets_out(self, uid: str) -> None:
+        """The scheduler is about to evict a pod."""
+        self.to_go.add(uid)
+        pod = next((pod for pod in self.pods.values() if pod["metadata"]["uid"] == uid), None)
+        if pod is not None and self.whole(pod):
+            self.say(f"{pod['metadata']['name']} is evicted, and nobody needs its room or lacks members")
 
     def _node(self, name: str, obj: Object | None) -> None:
         if obj is None:
@@ -295,7 +326,8 @@ class Witness:
         """Gangs that never ran and have a part of their minimum bound now."""
         living = [pod for pod in self._members() if placed(pod) and self.holds(pod)]
         found, _ = partial_gangs(living, self.groups.values(), self.ran)
-        return [f"{gang.group}: {gang.placed} of {gang.minimum} bound" for gang in found if gang.group not in self.ran]
+        done = self.ran | self.loose
+        return [f"{gang.group}: {gang.placed} of {gang.minimum} bound" for gang in found if gang.group not in done]
 
     def half_bound(self) -> set[str]:
         """The gangs of `partial`, each with the pods that are bound."""

@@ -19,6 +19,12 @@ def read_row(database: Path, uid: str) -> tuple[str, frozenset[int]] | None:
     return row[0], frozenset(index for _, _, indices in msgspec.json.decode(row[1]) for index in indices)
 
 
+def is_accepted(database: Path, uid: str) -> bool:
+    """Whether a group stands among those that were accepted."""
+    with closing(sqlite3.connect(database)) as connection:
+        return connection.execute("SELECT 1 FROM acceptance WHERE uid = ?", (uid,)).fetchone() is not None
+
+
 def read_queues(database: Path, known: dict[str, QueueFacts], now: float) -> None:
     """The queues as SQL has them from `now` on, in seconds since the epoch; of those that have just been closed, what
     was accepted before.

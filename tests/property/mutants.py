@@ -60,6 +60,21 @@ def _nothing_kept(self: Any, holds: Any, trial: Any, now: int) -> None:
     _hold(self, [hold for hold in holds if hold.why != REFILL], trial, now)
 
 
+def _one_place_of_each(self: Any, holds: Any, trial: Any, now: int) -> None:
+    _hold(self, list({(hold.owner, hold.why): hold for hold in holds}.values()), trial, now)
+
+
+def _without_their_cards(self: Any, holds: Any, trial: Any, now: int) -> None:
+    _hold(self, [replace(hold, cards=()) for hold in holds], trial, now)
+
+
+def _rounded_up(self: Any, queue: str, request: Any, wanted: int) -> int:
+    for resource, nominal in self._nominal[queue].items():
+        if amount := request.get(resource, 0):
+            wanted = min(wanted, -(-max(0, nominal - self._used[queue].get(resource, 0)) // amount))
+    return wanted
+
+
 def _once_ran_always_first(gang: Any) -> Any:
     return (not (gang.ran or gang.placed), *_gang_key(gang)[1:])
 
@@ -94,6 +109,10 @@ MUTANTS: dict[str, Mutant] = {
     "room that is held is free": Mutant("6", ((Held, "__init__", _nothing_held),)),
     "held room is nobody's": Mutant("6", ((Trial, "release", lambda self, placement: None),)),
     "promises are forgotten": Mutant("6", ((Planner, "_kept", lambda self, promise, ask: False),)),
+    "of a promise of several places one is held": Mutant("6", ((Held, "__init__", _one_place_of_each),)),
+    "kept places are held without their cards": Mutant("3", ((Held, "__init__", _without_their_cards),)),
+    "quota for surplus is rounded up": Mutant("2", ((Ledger, "most", _rounded_up),)),
+    "surplus is not held to the quota": Mutant("2", ((Ledger, "most", lambda self, queue, request, wanted: wanted),)),
     "one victim too few goes": Mutant("6", ((Preemption, "_chosen", _one_too_few),)),
     "strict queues let everybody pass": Mutant("8", ((Ask, "competes", lambda self, ahead: False),)),
     "failures are remembered too long": Mutant("10", ((Failures, "begin", _never_moved),)),

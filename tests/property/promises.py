@@ -157,6 +157,10 @@ class _Rooms:
         mask = dict(one.line.masks).get(GPU, 0)
         if mask.bit_count() != shape.gpu or mask >= 1 << node.gpu:
             raise Broken("1 as many cards as asked for", f"{one.pod.uid} gets mask {mask:b} of {node.gpu} cards")
+        for hold in self._kept:
+            theirs = dict(hold.cards).get(GPU, 0) if hold.node == name else 0
+            if mask & theirs:
+                raise Broken("3 room is kept for lost members", f"{one.pod.uid} gets cards {theirs:b} of {hold.owner}")
         if any(mask & other for other in self._cards[name]):
             raise Broken("1 no card is given twice", f"{one.pod.uid} gets {mask:b} on {name}")
         self._cards[name].append(mask)

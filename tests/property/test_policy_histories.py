@@ -36,7 +36,9 @@ COMMON = ["card", "pair", "four", "cpu", "web"]
 SHAPE = st.one_of(st.sampled_from(COMMON), st.sampled_from(list(SHAPES)))
 RARELY = st.sampled_from([False, False, False, False, False, True])
 EDITS = st.one_of(
-    st.fixed_dictionaries({"quota": st.sampled_from([{}, {GPU: 4}, {"cpu": 6000}, {GPU: 2, "cpu": 12000}, {GPU: 0}])}),
+    st.fixed_dictionaries(
+        {"quota": st.sampled_from([{}, {GPU: 4}, {"cpu": 6000}, {GPU: 2, "cpu": 12000}, {GPU: 0}, {GPU: 3}])}
+    ),
     st.fixed_dictionaries({"priority": st.sampled_from([0, 1, 5])}),
     st.fixed_dictionaries({"ordering": st.sampled_from(["Strict", "BestEffort"])}),
     st.fixed_dictionaries({"zone": st.sampled_from(["", "a"])}),

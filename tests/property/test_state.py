@@ -181,13 +181,23 @@ class Cluster(RuleBasedStateMachine):
             self.pods[uid]["spec"]["nodeName"] = data.draw(st.sampled_from(NODES))
             self._send(uid)
 
-    @rule(data=st.data(), seconds=st.integers(0, 90))
-    def cycle(self, data: st.DataObject, seconds: int) -> None:
+    def _something_is_faster(self, pods: list[str]) -> None:
+        """Before a decision is taken up, one of its pods is gone."""
+        uid = pods[-1]
+        del self.pods[uid]
+        self.state.remove_pod(uid)
+
+    @rule(data=st.data(), seconds=st.integers(0, 90), late=st.booleans())
+    def cycle(self, data: st.DataObject, seconds: int, late: bool) -> None:
         self.now += seconds * SECOND
         self.state.sweep_holds(self.now)
         decided = plan(self.state.view(self.now), Policy(), self.now)
         for gang in dict.fromkeys(assignment.gang for assignment in decided.assignments):
             mine = [assignment for assignment in decided.assignments if assignment.gang == gang]
+            if late and len(mine) > 1:
+                self._something_is_faster([assignment.pod for assignment in mine])
+                assert self.state.assume(gang, mine, self.now) == [], "a decision of which a part holds is taken up"
+                continue
             for assignment in mine:
                 self._stands_there(assignment.pod, assignment.node)
             for assignment in self.state.assume(gang, mine, self.now):

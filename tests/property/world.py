@@ -370,11 +370,18 @@ class World:
                 until=loss.since + RECOVERY,
                 why=REFILL,
                 queue=group.queue,
+                cards=self._cards(loss, self._place(group, loss)),
             )
             for group in self.groups.values()
             if group.uid not in promised
             for loss in group.lacking()
         ]
+
+    def _cards(self, loss: Loss, place: str) -> tuple[tuple[str, int], ...]:
+        """The cards that a lost member had, while it may come back to them."""
+        theirs = loss.pod.cards
+        free = place == loss.node and not any(pod.cards & theirs for pod in self.on(place))
+        return ((GPU, theirs),) if theirs and free else ()
 
     def _place(self, group: Group, loss: Loss) -> str:
         for name in (loss.node, loss.found):
