@@ -25,7 +25,8 @@ _TURNED_AWAY: Final = re.compile(r"OutOf\w.*|UnexpectedAdmissionError|NodeAffini
 _ACCELERATOR: Final = re.compile(
     r".+/(\w*gpu|npu|mlu|dcu\w*|gcu|xpu|tpu|ipu|hpu|gaudi|neuron|accelerator|Ascend\w+|i915|xe)"
 )
-_AMOUNT: Final = re.compile(r"([+-]?[0-9.]+)(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]+))?")
+_AMOUNT: Final = re.compile(r"([+-]?[0-9.]+)(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]{1,3}))?")
+_MOST: Final = Fraction(2**63 - 1)
 _SCALE: Final = {
     **{suffix: Fraction(1, 1000**power) for power, suffix in enumerate("mun", 1)},
     **{suffix: Fraction(1000**power) for power, suffix in enumerate("kMGTPE", 1)},
@@ -99,8 +100,12 @@ def _amount(text: str) -> Fraction:
     if match is None:
         return Fraction(0)
     number, suffix, exponent = match.groups()
+    whole, _, part = number.partition(".")
+    if len(whole.lstrip("+-0")) > 64:
+        return _MOST
+    number = f"{whole[:1] if whole.startswith(('+', '-')) else ''}{whole.lstrip('+-0') or '0'}.{part[:64] or '0'}"
     scale = Fraction(10) ** int(exponent) if exponent else _SCALE.get(suffix, Fraction(1))
-    return Fraction(number) * scale
+    return min(_MOST, Fraction(number) * scale)
 
 
 def _asks(container: Object) -> dict[str, Fraction]:
@@ -197,7 +202,7 @@ def _read(pod: Object, honours: bool) -> _Pod:
             continue
         asked = _accelerators(_asks(container))
         parts = [part.strip() for part in text.split(",")] if text.strip() else []
-        if not all(re.fullmatch("[0-9]+", part) for part in parts):
+        if not all(re.fullmatch("[0-9]{1,19}", part) for part in parts):
             read.faults.append(("CardsUnreadable", f"{read.name}: {container['name']} has the card indices {text!r}"))
             continue
         indices = [int(part) for part in parts]

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from t9ksched.model.names import CARDS_GIVEN_PREFIX, GPU_INDEX_PREFIX
 from t9ksched.model.podclass import ContainerCards
+from t9ksched.model.whole import whole_number
 
 Given = dict[str, dict[str, tuple[int, ...]]]
 """Cards by container, then by resource."""
@@ -39,9 +40,10 @@ def parse_indices(text: str) -> tuple[int, ...]:
         CardsRefused: it cannot be read, or names a card twice.
     """
     parts = [part.strip() for part in text.split(",")]
-    if not all(part.isascii() and part.isdigit() for part in parts):
+    numbers = [whole_number(part) for part in parts]
+    indices = tuple(number for number in numbers if number is not None)
+    if len(indices) != len(parts):
         raise CardsRefused(f"{text!r} is not a list of card indices such as '0,3'")
-    indices = tuple(int(part) for part in parts)
     if len(set(indices)) != len(indices):
         raise CardsRefused(f"{text!r} names a card twice")
     return indices

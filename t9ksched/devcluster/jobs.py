@@ -24,6 +24,7 @@ from t9ksched.devcluster.timers import Timers, to_seconds, to_text
 from t9ksched.kube.errors import Conflict, NotFound
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.resources import JOBS, PODS
+from t9ksched.model.whole import whole_number
 
 Object = dict[str, Any]
 
@@ -249,7 +250,9 @@ def _ended(pod: Object) -> float:
 
 
 def _index(pod: Object) -> int:
-    return int((pod["metadata"].get("annotations") or {}).get(INDEX, -1))
+    """Of an indexed Job; -1 for a pod that tells none, or one that somebody wrote over."""
+    index = whole_number((pod["metadata"].get("annotations") or {}).get(INDEX, ""))
+    return -1 if index is None else index
 
 
 def _stamp(pod: Object, job: Object, index: int) -> None:

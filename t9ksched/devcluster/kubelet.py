@@ -22,6 +22,7 @@ from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.resources import NODES, PODS
 from t9ksched.model.names import EXIT_CODE_ANNOTATION, RUN_SECONDS_ANNOTATION, STOP_SECONDS_ANNOTATION
 from t9ksched.model.ordered import OrderedSet
+from t9ksched.model.whole import whole_number
 
 Object = dict[str, Any]
 
@@ -319,6 +320,7 @@ def _timing(pod: Object) -> tuple[float | None, int]:
         length = -1.0
     if length is not None and not 0 <= length < 1e9:
         raise _BadAnnotation(f"annotation {RUN_SECONDS_ANNOTATION}: {seconds!r} is not a number of seconds")
-    if not (code.isascii() and code.isdigit() and int(code) <= 255):
+    number = whole_number(code)
+    if number is None or number > 255:
         raise _BadAnnotation(f"annotation {EXIT_CODE_ANNOTATION}: {code!r} is not an exit code from 0 to 255")
-    return length, int(code)
+    return length, number

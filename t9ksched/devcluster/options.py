@@ -22,6 +22,7 @@ from t9ksched.devcluster.status import (
 from t9ksched.model.whole import whole_number
 
 META_GROUP: Final = "meta.k8s.io"
+_LARGEST: Final = str(2**63 - 1)
 _VALIDATION: Final = ("", "Ignore", "Strict", "Warn")
 _POLICIES: Final = ("Foreground", "Background", "Orphan", "nil")
 
@@ -140,9 +141,12 @@ def integer(query: Mapping[str, str], name: str) -> int | None:
     text = query.get(name, "")
     if not text:
         return None
-    if not re.fullmatch(r"[+-]?\d+", text):
+    if not re.fullmatch(r"[+-]?[0-9]+", text):
         raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
-    return int(text)
+    digits = text.lstrip("+-").lstrip("0")
+    if len(digits) > len(_LARGEST) or (len(digits) == len(_LARGEST) and digits > _LARGEST):
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": value out of range')
+    return -int(digits or "0") if text.startswith("-") else int(digits or "0")
 
 
 def list_options(query: Mapping[str, str]) -> ListOptions:

@@ -90,16 +90,16 @@ def _requirement(tokens: _Tokens) -> Callable[[dict[str, str]], bool]:
         return lambda found: found.get(key) != value
     if operator in ("=", "=="):
         return lambda found: found.get(key) == value
-    if not re.fullmatch(r"[+-]?\d+", value):
+    bound = _integer(value)
+    if bound is None:
         raise _fault(f"values[0]: Invalid value: \"{value}\": for 'Gt', 'Lt' operators, the value must be an integer")
-    bound = int(value)
     if operator == ">":
         return lambda found: (number := _integer(found.get(key))) is not None and number > bound
     return lambda found: (number := _integer(found.get(key))) is not None and number < bound
 
 
 def _integer(value: str | None) -> int | None:
-    return int(value) if value is not None and re.fullmatch(r"[+-]?\d+", value) else None
+    return int(value) if value is not None and re.fullmatch(r"[+-]?[0-9]{1,19}", value) else None
 
 
 def _value(tokens: _Tokens) -> str:

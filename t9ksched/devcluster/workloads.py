@@ -26,6 +26,7 @@ from t9ksched.devcluster.timers import Timers, to_text
 from t9ksched.kube.errors import AlreadyExists, Conflict, NotFound
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.resources import DEPLOYMENTS, PODS, PVCS, REPLICASETS, STATEFULSETS, Resource
+from t9ksched.model.whole import whole_number
 
 Object = dict[str, Any]
 
@@ -194,6 +195,12 @@ def _replica_set(owner: Object, name: str, digest: str, replicas: int) -> Object
     }
 
 
+def _ordinal(name: str) -> int:
+    """The number at the end of a pod's name; -1 for a pod that somebody else made a StatefulSet's."""
+    number = whole_number(name.rpartition("-")[2])
+    return -1 if number is None else number
+
+
 class StatefulSetController(_PodOwner):
     """Pods `name-0`, `name-1` …, each with its own claims."""
 
@@ -207,7 +214,7 @@ class StatefulSetController(_PodOwner):
         replicas = int(owner["spec"].get("replicas", 1))
         pods = {pod["metadata"]["name"]: pod for pod in self._owned.of(owner)}
         wanted = [f"{owner['metadata']['name']}-{number}" for number in range(replicas)]
-        for name in sorted(pods.keys() - set(wanted), key=lambda name: int(name.rpartition("-")[2]), reverse=True):
+        for name in sorted(pods.keys() - set(wanted), key=_ordinal, reverse=True):
             if not is_deleting(pods[name]):
                 await self._delete(pods[name])
         if not pods.keys() >= set(wanted) and not await still_wanted(self._port, self.res, owner):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from t9ksched.model.resources import is_card_resource
+from t9ksched.model.whole import whole_number
 
 WHOLE: Final = "Whole"
 NOT_READY: Final = "NotReady"
@@ -38,7 +39,7 @@ Test = Callable[[Texts, Texts, Amounts], bool]
 
 
 def _number(text: str | None) -> int:
-    return int(text) if text and text.isascii() and text.isdigit() else 0
+    return whole_number(text or "") or 0
 
 
 def _mixed(labels: Texts, annotations: Texts, has: Amounts) -> bool:

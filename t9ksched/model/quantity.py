@@ -1,7 +1,8 @@
 """Kubernetes quantities as whole numbers.
 
 CPU is counted in millicores, memory and storage in bytes, everything else in its own unit; a fraction of a unit is
-rounded up, as Kubernetes does for requests. Arithmetic is exact: no quantity ever passes through a float.
+rounded up, as Kubernetes does for requests. Arithmetic is exact: no quantity ever passes through a float. As in
+Kubernetes, what is written with a binary unit or with more than 18 digits counts as 2^63-1 at most.
 """
 
 import re
@@ -19,6 +20,12 @@ _DECIMAL: Final = {
     **{unit: Fraction(1000) ** power for power, unit in enumerate("kMGTPE", start=1)},
 }
 _SUFFIXES: Final = _DECIMAL | _BINARY
+_MOST: Final = Fraction(2**63 - 1)
+_FEW_DIGITS: Final = 18
+_MOST_DIGITS: Final = 64
+"""Before the point or after it. More before it are beyond `_MOST`; those after it are below any unit."""
+_BEYOND: Final = Fraction(10) ** 1100
+"""More than `_MOST` whatever the exponent, which has three digits at the most."""
 _BYTES: Final = frozenset({"memory", "ephemeral-storage", "storage"})
 
 
@@ -31,12 +38,30 @@ def _parse_text(text: str) -> Fraction:
     match = _PATTERN.fullmatch(text)
     if match is None:
         raise QuantityError(
-            f"{text!r} is not a quantity: write a number with an optional unit, such as 4, 500m, 1.5, 16Gi or 1e3"
+            f"{_shown(text)} is not a quantity: write a number with an optional unit, such as 4, 500m, 1.5, 16Gi or 1e3"
         )
     number, suffix, exponent = match.groups()
-    if exponent is not None:
-        return Fraction(number) * Fraction(10) ** int(exponent)
-    return Fraction(number) * _SUFFIXES[suffix or ""]
+    scale = _SUFFIXES[suffix or ""] if exponent is None else Fraction(10) ** int(exponent)
+    value = _number(number) * scale
+    if len(number) <= _FEW_DIGITS and suffix not in _BINARY:
+        return value
+    return max(-_MOST, min(_MOST, value))
+
+
+def _number(text: str) -> Fraction:
+    """A decimal number. Python reads no more than some thousands of digits, and slowly."""
+    whole, _, part = text.lstrip("+-").partition(".")
+    whole = whole.lstrip("0")
+    value = _BEYOND if len(whole) > _MOST_DIGITS else Fraction(int(whole or "0"))
+    if part := part.rstrip("0"):
+        kept = part[:_MOST_DIGITS]
+        value += Fraction(int(kept) + (len(part) > len(kept)), 10 ** len(kept))
+    return -value if text.startswith("-") else value
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _MOST_DIGITS else f"{text[:_MOST_DIGITS]}…"
 
 
 def parse(value: object) -> Fraction:
@@ -48,7 +73,9 @@ def parse(value: object) -> Fraction:
     if isinstance(value, str):
         return _parse_text(value.strip())
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise QuantityError(f"{value!r} is not a quantity: write a number or a text such as 500m or 16Gi")
+        raise QuantityError(f"{_shown(value)} is not a quantity: write a number or a text such as 500m or 16Gi")
+    if isinstance(value, int):
+        return max(-_MOST, min(_MOST, Fraction(value)))
     return _parse_text(repr(value))
 
 

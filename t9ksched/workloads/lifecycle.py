@@ -12,6 +12,7 @@ from typing import Any
 
 from t9ksched.model.names import QUEUE_LABEL
 from t9ksched.model.reasons import Code
+from t9ksched.model.whole import whole_number
 from t9ksched.workloads import phase
 from t9ksched.workloads.actions import Actions, Children, Event, Object, metadata, name_of
 from t9ksched.workloads.conditions import Conditions
@@ -152,7 +153,9 @@ def _upkeep(job: Job, children: Children) -> Upkeep:
 def _surplus(children: Children, names: set[str]) -> list[Object]:
     """Pods that the job no longer wants, the highest index of each replica type first."""
     found = [pod for pod in children.pods if name_of(pod) not in names and not phase.is_terminating(pod)]
-    return sorted(found, key=lambda pod: -int((metadata(pod).get("labels") or {}).get("replica-index") or 0))
+    return sorted(
+        found, key=lambda pod: -(whole_number((metadata(pod).get("labels") or {}).get("replica-index") or "") or 0)
+    )
 
 
 def _judge_all(old: Mapping[str, Any], job: Job, replicas: list[_Replica], now: datetime) -> list[Fate]:

@@ -27,6 +27,17 @@ from t9ksched.model.quantity import QuantityError, from_units, is_extended, pars
         ("nvidia.com/gpu", "8", 8),
         ("nvidia.com/gpu", "1500m", 2),
         ("cpu", "-1", -1000),
+        ("memory", "9" * 5000, 2**63 - 1),
+        ("memory", "-" + "9" * 5000, 1 - 2**63),
+        ("memory", "1e30", 10**30),
+        ("memory", "16E", 16 * 10**18),
+        ("memory", "16Ei", 2**63 - 1),
+        ("memory", 10**30, 2**63 - 1),
+        ("memory", "9" * 5000 + "e-999", 2**63 - 1),
+        ("memory", "1." + "9" * 5000, 2),
+        ("memory", "0." + "9" * 5000 + "Mi", 2**20),
+        ("memory", "0." + "0" * 5000 + "1", 1),
+        ("memory", "0" * 5000 + "4." + "0" * 5000, 4),
     ],
 )
 def test_to_units(resource: str, text: object, units: int) -> None:
@@ -34,7 +45,8 @@ def test_to_units(resource: str, text: object, units: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "abc", "1 Gi", "1GiB", "--1", "1e", "0x10", "1.2.3", "Gi", "1ki", True, None, [], "١"]
+    "text",
+    ["", "abc", "1 Gi", "1GiB", "--1", "1e", "0x10", "1.2.3", "Gi", "1ki", True, None, [], "١", "9" * 5000 + "x"],
 )
 def test_what_is_no_quantity(text: object) -> None:
     with pytest.raises(QuantityError):
