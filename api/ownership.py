@@ -2,7 +2,8 @@
 
 Deleted is what the caller submitted, as the record of its UID says, and what the cluster lets him delete himself.
 Besides, an administrator deletes any job, and a manager those of his queues, with their members. What is no member of
-a group stays whoever asks: pods of other schedulers, pods that were put on their nodes, pods that may not join it.
+a group stays whoever asks: pods of other schedulers, pods that were put on their nodes, pods that the scheduler lists
+as jobs of their own because they came without the group or may not join it.
 """
 
 import asyncio
@@ -70,32 +71,32 @@ async def members_of(services: Services, caller: Caller, job: Mapping[str, Any])
     kept = [Kept(name_of(pod), why) for pod in named if (why := _no_member(pod))]
     pods = [pod for pod in named if not _no_member(pod)]
     records = await services.store.acceptances.of(uid_of(pod) for pod in pods)
-    mine = [pod for pod in pods if _submitter(records, pod) == caller.user]
-    others = [pod for pod in pods if _submitter(records, pod) != caller.user]
-    if others and caller.rules(job.get("queue")):
-        members, strangers = await _of_the_group(services, job, others, records)
-    else:
-        members, strangers = await _by_the_cluster(services, caller, job, others, records)
-    return mine + members, kept + strangers
-
-
-async def _of_the_group(
-    services: Services, job: Mapping[str, Any], pods: Sequence[Object], records: Mapping[str, Acceptance]
-) -> tuple[list[Object], list[Kept]]:
-    """What a role over the queue deletes: the group's members. A pod that the leader lists as a job is none."""
     try:
         seen = await services.leader.jobs(Sight("", namespaces=frozenset({job["namespace"]})))
     except LeaderAway:
-        members = [pod for pod in pods if job.get("submitter") and _submitter(records, pod) == job["submitter"]]
-        why = "no scheduler can be asked now whether it is a member"
-        left = (name_of(pod) for pod in pods if pod not in members)
-        return members, [Kept(name, f"{why}: {_by_hand(job, name)}") for name in left]
+        members, strangers = _submitted_together(caller, job, pods, records)
+        return members, kept + strangers
     alone = {one["name"] for one in seen if one["kind"] == "Pod" and one["namespace"] == job["namespace"]}
-    why = "it may not join the group and is no member of it: delete it by itself"
-    return (
-        [pod for pod in pods if name_of(pod) not in alone],
-        [Kept(name_of(pod), why) for pod in pods if name_of(pod) in alone],
-    )
+    why = "it is a job of its own and no member of the group: delete it by itself"
+    kept += [Kept(name_of(pod), why) for pod in pods if name_of(pod) in alone]
+    members = [pod for pod in pods if name_of(pod) not in alone]
+    if caller.rules(job.get("queue")):
+        return members, kept
+    mine = [pod for pod in members if _submitter(records, pod) == caller.user]
+    others = [pod for pod in members if _submitter(records, pod) != caller.user]
+    allowed, refused = await _by_the_cluster(services, caller, job, others, records)
+    return mine + allowed, kept + refused
+
+
+def _submitted_together(
+    caller: Caller, job: Mapping[str, Any], pods: Sequence[Object], records: Mapping[str, Acceptance]
+) -> tuple[list[Object], list[Kept]]:
+    """What can be told without a scheduler: the caller's pods, and for a role over the queue those of the submitter."""
+    whose = {caller.user} | ({job["submitter"]} if job.get("submitter") and caller.rules(job.get("queue")) else set())
+    members = [pod for pod in pods if _submitter(records, pod) in whose]
+    why = "no scheduler can be asked now whether it is a member"
+    left = (name_of(pod) for pod in pods if pod not in members)
+    return members, [Kept(name, f"{why}: {_by_hand(job, name)}") for name in left]
 
 
 async def _by_the_cluster(

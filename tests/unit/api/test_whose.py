@@ -102,6 +102,17 @@ async def test_who_may_delete_all_pods_of_a_namespace_is_asked_about_once(world:
     assert [one.get("name") for one in asked if one["verb"] == "delete"] == [None]
 
 
+async def test_a_stranger_stays_though_the_cluster_lets_the_user_delete_it(world: World) -> None:
+    reviews(world, ("ann", "create", ""), ("ann", "delete", ""))
+    await world.user("POST", WORKLOADS, documents(pod_group("g"), pod("p-0", group="g")))
+    await by_kubectl(world, pod("member", group="g"))
+    await by_kubectl(world, pod("stranger", group="g"))
+    world.leader.job_list = [live("stranger", kind="Pod", queue="default")]
+    told = kept(await world.user("DELETE", GROUP))
+    assert told.keys() == world.kube.names() == {"Pod/stranger"}
+    assert "no member" in told["Pod/stranger"]
+
+
 @pytest.mark.parametrize("role", ["admin", "manager"])
 async def test_a_role_deletes_members_and_no_strangers(world: World, role: str) -> None:
     reviews(world, ("ann", "create", ""))
