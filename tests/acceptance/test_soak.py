@@ -40,6 +40,8 @@ class Processes:
     cluster: int
     kubeconfigs: dict[str, Path]
     folder: Path
+    level: str = "debug"
+    """Of what is logged."""
     running: list[subprocess.Popen[bytes]] = field(default_factory=list)
     logs: list[Path] = field(default_factory=list)
 
@@ -52,7 +54,7 @@ class Processes:
             "T9KSCHED_INTERNAL_SECRET": INTERNAL,
             "T9KSCHED_ADMIN_TOKEN": ADMIN_TOKEN,
             "T9KSCHED_LOG_FORMAT": "json",
-            "T9KSCHED_LOG_LEVEL": "debug",
+            "T9KSCHED_LOG_LEVEL": self.level,
         }
         with log.open("w") as lines:
             process = subprocess.Popen(
