@@ -50,6 +50,8 @@ class Configuration:
         self._apply = apply
         self._plugins = plugins
         self._version = ""
+        self._good = False
+        """Whether any document could be used since the start."""
         self._about: dict[str, Any] = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
@@ -99,18 +101,17 @@ class Configuration:
         self._put(policy)
 
     def refuse(self, why: str, source: str = "") -> None:
-        """The document cannot be used: the last good one stays."""
+        """The document cannot be used: the last good one stays, at the start the defaults."""
         why = f"{source}: {why}" if source else why
         if why == self.refused:
             return
         self.refused = why
-        log.error("configuration refused, the last good one stays", error=why)
-        self._notices.event(
-            self._about, EVENT_REFUSED, f"refused, the last good one stays in force: {why}", warning=True
-        )
+        kept = "the last good one stays in force" if self._good else "the defaults are in force"
+        log.error(f"configuration refused, {kept}", error=why)
+        self._notices.event(self._about, EVENT_REFUSED, f"refused, {kept}: {why}", warning=True)
 
     def _put(self, policy: Policy) -> None:
-        self.refused = ""
+        self.refused, self._good = "", True
         if policy != self.policy:
             self.policy = policy
             log.info("configuration in force", actions=policy.actions, queue_order=policy.queue_order)

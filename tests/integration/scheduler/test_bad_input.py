@@ -1,6 +1,9 @@
 """What can never be: through the API server, each job is told why, and the one behind it starts all the same."""
 
-from t9ksched.kube.resources import PODS
+import pytest
+
+from t9ksched.kube.resources import NODES, PODS, QUEUES
+from t9ksched.model.names import SYSTEM_NAMESPACE
 from tests.integration.scheduler.conftest import Start
 from tests.integration.world import World
 
@@ -39,3 +42,23 @@ async def test_what_can_never_start_is_told_why_and_stops_nobody(world: World, s
         await world.client.delete(PODS, "fine", world.namespace)
         await world.create(world.pod("again", 4, queue=queue))
         await world.running("again")
+
+
+@pytest.mark.parametrize("digits", ["9" * 5000, "1." + "9" * 5000])
+async def test_numbers_of_thousands_of_digits_stop_nobody(world: World, start: Start, queue: str, digits: str) -> None:
+    """Python itself refuses to read them."""
+    await world.play(1, 4)
+    quota = {"spec": {"quota": {"requests": {"nvidia.com/gpu": digits}}}}
+    marks = dict.fromkeys((f"scheduler.tensorstack.dev/{name}" for name in ("cordoned-cards", "gpu-links")), digits)
+    async with start():
+        await world.until(QUEUES, queue, lambda q: q["metadata"].get("annotations"), SYSTEM_NAMESPACE)
+        await world.client.patch(QUEUES, queue, SYSTEM_NAMESPACE, quota)
+        await world.client.patch(NODES, f"{world.run}-n-0", None, {"metadata": {"annotations": marks}})
+        large = world.pod("large", 1, queue=queue)
+        large["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "9" * 5000}}
+        await world.create(large)
+        await world.event("Waiting", "large")
+    async with start():
+        await world.client.patch(NODES, f"{world.run}-n-0", None, {"metadata": {"annotations": dict.fromkeys(marks)}})
+        await world.create(world.pod("fine", 1, queue=queue))
+        await world.running("fine")

@@ -47,6 +47,7 @@ async def test_a_configuration_applies_while_running(world: World, start: Start,
         event = await world.event(EVENT_REFUSED, CONFIG_MAP, system)
         assert "line 1" in event["message"]
         assert "dance" in event["message"]
+        assert "the defaults are in force" in event["message"]
         assert service.loop.policy.actions == ("allocate",)
         assert service.configuration.refused
         await world.client.patch(CONFIGMAPS, CONFIG_MAP, system, {"data": {KEY: GOOD}})
