@@ -148,11 +148,8 @@ def _late(self: Integrity, *args: Any, timeout: int = 60, **more: Any) -> None:
     _integrity(self, *args, timeout=20 * timeout, **more)
 
 
-def _others_too(self: Integrity) -> Any:
-    """Whoever takes a gang back takes all that run in its queue."""
-    found = _overdue(self)
-    queues = {gang.queue for gang in found}
-    return [*found, *(gang for gang in self._state.gangs.values() if gang.ran and gang.queue in queues)]
+def _all_that_ran(self: Integrity) -> Any:
+    return [*_overdue(self), *(gang for gang in self._state.gangs.values() if gang.ran)]
 
 
 def _blind(part: int) -> Any:
@@ -210,7 +207,7 @@ MUTANTS: dict[str, tuple[tuple[Any, str, Any], ...]] = {
     "each replacement in a closed queue is new work": ((LastGate, "_covers", lambda *_: False),),
     "gangs in part are taken back late": ((Integrity, "__init__", _late),),
     "edits of queues count": ((GangRecord, "queue", property(lambda self: self.agreed or self.spec.queue)),),
-    "who is taken back takes others along": ((Integrity, "overdue", _others_too),),
+    "gangs that are whole are taken back": ((Integrity, "overdue", _all_that_ran),),
     "a former leader writes to SQL": (
         (Fence, "write", lambda self: self._database.write()),
         (Fence, "transact", lambda self, act: self._database.transact(act)),
