@@ -18,6 +18,7 @@ from api import (
     workloads,
 )
 from api.middleware import Envelope
+from api.overload import Overload
 from api.schemas import (
     AccessQuestion,
     MembersBody,
@@ -78,7 +79,8 @@ def create_app(services: Services) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.services = services
-    app.add_middleware(Envelope)
+    app.add_middleware(Overload)
+    app.add_middleware(Envelope)  # around the other
     problems.install(app)
     for router in _ROUTERS:
         # As routes of the app itself they are found in one pass; those of included routers are searched three times.

@@ -16,6 +16,7 @@ from typing import Final
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from api.overload import REFUSED
 from api.problems import Problem
 from t9ksched.serving import EXEMPT_PATHS, answering
 
@@ -145,7 +146,7 @@ class Envelope:
                 detail = f"the service made a mistake; its log tells more under {request_id}"
                 await Problem("Internal", detail, id=request_id).response()(scope, receive, watched)
             finally:
-                report = log.debug if scope["path"] in EXEMPT_PATHS else log.info
+                report = log.debug if scope["path"] in EXEMPT_PATHS or REFUSED in scope else log.info
                 took = round((time.monotonic() - started) * 1000, 1)
                 report("request", method=method, path=path, status=status, ms=took)
 

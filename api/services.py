@@ -12,18 +12,27 @@ from api.leader import Leader
 from api.namespaces import Namespaces
 from api.probe import Probe
 from t9ksched.kube.port import ClusterPort
+from t9ksched.serving.overload import ConcurrencyLimiter
 from t9ksched.store import Store
 
 
 @dataclass(frozen=True)
 class Services:
-    """The store, the cluster, the leader, the largest request body in bytes, and how much a user may ask for."""
+    """The store, the cluster, the leader, the largest request body in bytes, how much a user may ask for, and how many
+    requests are worked on at the same time.
+    """
 
     store: Store
     kube: ClusterPort
     leader: Leader
     max_body_bytes: int = 4 * 1024 * 1024
     limits: Limits = NO_LIMITS
+    max_requests_at_once: int = 64
+
+    @cached_property
+    def limiter(self) -> ConcurrencyLimiter:
+        """Says which requests are worked on."""
+        return ConcurrencyLimiter(self.max_requests_at_once)
 
     @cached_property
     def bodies(self) -> Bodies:

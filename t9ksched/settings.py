@@ -72,6 +72,8 @@ class Settings(BaseSettings):
     """Connections to one server of the process at the same time; beyond, only questions after health are answered."""
     max_connections_per_address: int = Field(default=1000, ge=4)
     """Connections of one address to one server at the same time; behind a proxy that is the proxy's address."""
+    max_requests_at_once: int = Field(default=64, ge=4)
+    """Requests that REST works on at the same time; as many may wait for a moment. While it is slow they are fewer."""
     card_resources: Annotated[tuple[str, ...], NoDecode] = ()
     """Names of further resources whose units are whole cards, separated by commas."""
     scheduler_conf: Path | None = None

@@ -103,6 +103,11 @@ class Mirror:
                 raise self._failed or DatabaseUnreachable("the database could not be read")
             return self._known
 
+    def owner(self, digest: str) -> str | None:
+        """Whose token that was when it was last looked; a hint for fairness, never a permission."""
+        record = self._known.tokens.get(digest) if self._known is not None else None
+        return None if record is None else record.owner
+
     async def close(self) -> None:
         """Close the connection."""
         await self._log.close()

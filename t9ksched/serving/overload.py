@@ -1,0 +1,189 @@
+"""How many requests are worked on at the same time, and whose: a pure decision, with time passed in.
+
+As many run as can be answered in time; few wait, and only for a moment; the rest is refused at once, because an answer
+that comes too late helps nobody. The limit follows the answers: it falls by a fifth when they become slow (more than
+three times the quickest of their kind, and more than a quarter of a second) and rises by about one a round while they
+are not.
+
+Callers are served in turn. The next to run is the first waiting request of the caller who has the fewest running, and
+one caller runs three quarters of the limit at most. When the queue is full, a newcomer takes the place of the newest
+request of the caller with the longest queue, unless that is the newcomer's own: a flood crowds out itself alone.
+"""
+
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from math import ceil
+from typing import Final
+
+TARGET_SECONDS: Final = 0.25
+"""Answers quicker than this are never slow."""
+WAIT_SECONDS: Final = 0.3
+"""How long a request waits for its turn."""
+_SLOWER: Final = 3.0
+_FALL: Final = 0.8
+_DRIFT: Final = 1.02
+"""What was the quickest answer is forgotten by so much with each answer, so that a slow day does not count for ever."""
+_SHARE: Final = 0.75
+_QUIET_SECONDS: Final = 60.0
+_MOST_KINDS: Final = 200
+"""Addresses that nobody serves are kinds too, and callers invent them."""
+
+
+class State(Enum):
+    """Of a request; the last three are refusals."""
+
+    RUNNING = "running"
+    WAITING = "waiting"
+    SHARE = "share"
+    """Its caller has more in work than its part."""
+    FULL = "full"
+    LATE = "late"
+    """Its turn did not come in time."""
+
+
+@dataclass(eq=False, slots=True)
+class Ticket:
+    """A request; `changed` is called when it does not wait any longer."""
+
+    caller: str
+    kind: str
+    changed: Callable[[], None]
+    state: State = State.WAITING
+    begun: float = 0.0
+
+
+@dataclass(slots=True)
+class _Caller:
+    running: int = 0
+    waiting: deque[Ticket] = field(default_factory=deque)
+
+
+class ConcurrencyLimiter:
+    """Admits requests; whoever asks calls `arrive`, and `leave` in any case at the end.
+
+    Args:
+        most: the highest limit; it is the first one too.
+        least: the lowest.
+    """
+
+    def __init__(self, most: int = 64, least: int = 4) -> None:
+        self.limit = float(most)
+        self.refused: Counter[State] = Counter()
+        """Refusals by their state."""
+        self._most, self._least = max(most, least), least
+        self._callers: dict[str, _Caller] = {}
+        """Those who have requests here, in the order in which their turn comes."""
+        self._quickest: dict[str, float] = {}
+        self._fell_at = self._told_at = float("-inf")
+        self._told = 0
+        self.running = self.waiting = 0
+
+    def arrive(self, caller: str, kind: str, now: float, changed: Callable[[], None] = lambda: None) -> Ticket:
+        """A request of a caller; `kind` is what answers of about the same length have in common."""
+        ticket, mine = Ticket(caller, kind, changed), self._callers.setdefault(caller, _Caller())
+        if not mine.waiting and self._may_run(mine):
+            self._run(ticket, mine, now)
+            return ticket
+        if self.waiting >= self.room and not self._displace(mine):
+            self._refuse(ticket, State.SHARE if self._above_share(mine) else State.FULL)
+            self._forget(caller)
+            return ticket
+        mine.waiting.append(ticket)
+        self.waiting += 1
+        return ticket
+
+    @property
+    def room(self) -> int:
+        """How many may wait: as many as may run."""
+        return int(self.limit)
+
+    def leave(self, ticket: Ticket, now: float, blocked: float = 0.0) -> None:
+        """The request is answered, or its caller waits no longer.
+
+        `blocked` are seconds in which the answer waited for the caller to send or to read.
+        """
+        mine = self._callers.get(ticket.caller)
+        if ticket.state is State.WAITING and mine is not None:
+            mine.waiting.remove(ticket)
+            self.waiting -= 1
+            self._refuse(ticket, State.LATE)
+        elif ticket.state is State.RUNNING and mine is not None:
+            mine.running -= 1
+            self._learn(ticket.kind, now - ticket.begun - blocked, now)
+            self.running -= 1
+            self._next(now)
+        self._forget(ticket.caller)
+
+    def untold(self, now: float) -> int:
+        """How many were refused since this last said so; 0 within a minute of that, so that a log gets few lines."""
+        more = self.refused.total() - self._told
+        if not more or now - self._told_at < _QUIET_SECONDS:
+            return 0
+        self._told, self._told_at = self._told + more, now
+        return more
+
+    # ---- turns
+
+    def _may_run(self, caller: _Caller) -> bool:
+        limit = int(self.limit)
+        return self.running < limit and caller.running < ceil(limit * _SHARE)
+
+    def _run(self, ticket: Ticket, caller: _Caller, now: float) -> None:
+        ticket.state, ticket.begun = State.RUNNING, now
+        caller.running += 1
+        self.running += 1
+
+    def _next(self, now: float) -> None:
+        while self.waiting:
+            able = [name for name, caller in self._callers.items() if caller.waiting and self._may_run(caller)]
+            if not able:
+                return
+            name = min(able, key=lambda name: self._callers[name].running)
+            caller = self._callers.pop(name)
+            self._callers[name] = caller  # behind the others with as many
+            ticket = caller.waiting.popleft()
+            self.waiting -= 1
+            self._run(ticket, caller, now)
+            ticket.changed()
+
+    def _displace(self, newcomer: _Caller) -> bool:
+        """Make room in the queue at the cost of the longest one."""
+        longest = max(self._callers.values(), key=lambda caller: len(caller.waiting))
+        if len(longest.waiting) <= len(newcomer.waiting) + 1:
+            return False
+        ticket = longest.waiting.pop()
+        self.waiting -= 1
+        self._refuse(ticket, State.SHARE)
+        ticket.changed()
+        return True
+
+    def _above_share(self, caller: _Caller) -> bool:
+        """Whether the caller has more in work than others have on average, or is the only one."""
+        mine, all_of_them = caller.running + len(caller.waiting), self.running + self.waiting
+        return len(self._callers) == 1 or mine * len(self._callers) > all_of_them
+
+    def _refuse(self, ticket: Ticket, state: State) -> None:
+        ticket.state = state
+        self.refused[state] += 1
+
+    def _forget(self, name: str) -> None:
+        caller = self._callers.get(name)
+        if caller is not None and not caller.running and not caller.waiting:
+            del self._callers[name]
+
+    # ---- the limit
+
+    def _learn(self, kind: str, took: float, now: float) -> None:
+        """Take in how long an answer took, while its request still counts as running."""
+        if kind not in self._quickest and len(self._quickest) >= _MOST_KINDS:
+            kind = ""
+        quickest = min(took, self._quickest.get(kind, took) * _DRIFT)
+        self._quickest[kind] = quickest
+        if took > max(TARGET_SECONDS, _SLOWER * quickest):
+            if now - self._fell_at >= TARGET_SECONDS:  # the answers of one bad moment are one reason
+                self._fell_at = now
+                self.limit = max(self.limit * _FALL, float(self._least))
+        elif self.waiting or 2 * self.running >= self.limit:
+            self.limit = min(self.limit + 1 / self.limit, float(self._most))

@@ -1,0 +1,109 @@
+"""More requests than can be answered: the excess is refused at once, and one caller's excess is its own."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+import structlog
+
+from t9ksched.store import Store
+from tests.unit.api.world import Answer, World
+
+LIST, OTHER = "/apis/v1/nodes", "/apis/v1/queues"
+
+
+class Held:
+    """Lists of nodes that are answered when `go` is set, and counted when they come."""
+
+    def __init__(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.go, self.begun = asyncio.Event(), 0
+        real = world.leader.nodes
+
+        async def nodes() -> object:
+            self.begun += 1
+            await self.go.wait()
+            return await real()
+
+        monkeypatch.setattr(world.leader, "nodes", nodes)
+
+    async def until(self, count: int) -> None:
+        async with asyncio.timeout(20):
+            while self.begun < count:  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+
+
+@pytest.fixture
+def held(world: World, monkeypatch: pytest.MonkeyPatch) -> Held:
+    monkeypatch.setattr("api.overload.WAIT_SECONDS", 30.0)
+    world.app.state.services = replace(world.app.state.services, max_requests_at_once=4)
+    return Held(world, monkeypatch)
+
+
+async def test_a_flood_of_one_user_is_refused_and_others_are_served(world: World, held: Held) -> None:
+    await world.user("GET", OTHER)  # from now on the token is known
+    flood = [asyncio.create_task(world.user("GET", LIST)) for _ in range(20)]
+    await held.until(3)
+    refused: list[Answer] = []
+    for done in asyncio.as_completed(flood):
+        refused.append(await done)
+        if len(refused) == 20 - 3 - 4:
+            break
+    assert {(answer.status, answer.body["code"], answer.headers["Retry-After"]) for answer in refused} == {
+        (429, "RateLimited", "1")
+    }
+    assert (await world.nobody("GET", "/healthz")).status == 200
+    assert (await world.nobody("GET", "/openapi.json")).status == 200
+    page = (await world.nobody("GET", "/metrics")).body.decode()
+    assert f't9ksched_api_requests_refused_total{{reason="share"}} {len(refused)}' in page
+    held.go.set()
+    answers = await asyncio.gather(*flood)
+    assert [answer.status for answer in answers].count(200) == 7
+
+
+async def test_who_waits_too_long_is_refused(world: World, held: Held, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("api.overload.WAIT_SECONDS", 0.0)
+    await world.admin("GET", OTHER)  # from now on the token is known
+    running = [asyncio.create_task(world.admin("GET", LIST)) for _ in range(3)]
+    await held.until(3)
+    late = await world.admin("GET", LIST)
+    assert (late.status, late.body["code"], late.headers["Retry-After"]) == (503, "Unavailable", "1")
+    held.go.set()
+    assert [answer.status for answer in await asyncio.gather(*running)] == [200] * 3
+
+
+async def test_invented_tokens_have_one_share(world: World, held: Held) -> None:
+    """They count by the address that they come from."""
+    limiter = world.app.state.services.limiter
+    real, callers = limiter.arrive, set[str]()
+
+    def arrive(caller: str, *rest: object) -> object:
+        callers.add(caller)
+        return real(caller, *rest)
+
+    limiter.arrive = arrive
+    for number in range(5):
+        await world.nobody("GET", OTHER, Authorization=f"Bearer guess-{number}")
+    await world.user("GET", OTHER)
+    await world.user("GET", OTHER)
+    assert callers == {"address 127.0.0.1", "user ann"}
+
+
+async def test_a_flood_writes_one_line(world: World, held: Held) -> None:
+    await world.admin("GET", OTHER)
+    with structlog.testing.capture_logs() as logged:
+        flood = [asyncio.create_task(world.admin("GET", LIST)) for _ in range(30)]
+        await held.until(3)
+        for finished in range(30 - 7):
+            async with asyncio.timeout(20):
+                while sum(task.done() for task in flood) <= finished:  # noqa: ASYNC110
+                    await asyncio.sleep(0.001)
+        held.go.set()
+        await asyncio.gather(*flood)
+    assert len([line for line in logged if line["event"] == "requests are refused"]) == 1
+    requests = [line for line in logged if line["event"] == "request" and line["log_level"] == "info"]
+    assert len(requests) == 7
+
+
+async def test_the_owner_of_a_token_is_a_hint_only(world: World) -> None:
+    store: Store = world.store
+    assert store.mirror.owner("unknown") is None

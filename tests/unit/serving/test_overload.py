@@ -1,0 +1,113 @@
+"""Who is let in when more comes than can be answered: the limit, the queue, and each caller's share."""
+
+import random
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from t9ksched.serving.overload import TARGET_SECONDS, ConcurrencyLimiter, State, Ticket
+
+RUNNING, WAITING, SHARE, FULL, LATE = State.RUNNING, State.WAITING, State.SHARE, State.FULL, State.LATE
+
+
+def arrivals(limiter: ConcurrencyLimiter, callers: str) -> list[Ticket]:
+    """One request of each caller named, in that order, at time 0."""
+    return [limiter.arrive(caller, "GET /x", 0.0) for caller in callers]
+
+
+@pytest.mark.parametrize(
+    ("callers", "states"),
+    [
+        ("aaa", [RUNNING] * 3),
+        # One caller runs three quarters and waits with as many as the limit; the rest is its own excess.
+        ("aaaaaaaaa", [RUNNING] * 3 + [WAITING] * 4 + [SHARE] * 2),
+        # Another one always finds a place.
+        ("aaaab", [RUNNING] * 3 + [WAITING] + [RUNNING]),
+        # The queue is full: who has the longest queue gives way, newest first.
+        ("aaaaaaabb", [RUNNING] * 3 + [WAITING] * 3 + [SHARE] + [RUNNING, WAITING]),
+        # Many with one request each: nobody has more than others.
+        ("abcdefghij", [RUNNING] * 4 + [WAITING] * 4 + [FULL] * 2),
+    ],
+)
+def test_who_is_let_in(callers: str, states: list[State]) -> None:
+    assert [ticket.state for ticket in arrivals(ConcurrencyLimiter(4), callers)] == states
+
+
+def test_turns_go_to_those_who_have_fewest() -> None:
+    limiter, told = ConcurrencyLimiter(4), Counter[str]()
+    first = arrivals(limiter, "aaab")
+    waiting = [
+        limiter.arrive(caller, "GET /x", 0.0, lambda caller=caller: told.update([caller])) for caller in ("a", "a", "b")
+    ]
+    limiter.leave(first[0], 0.1)
+    assert [ticket.state for ticket in waiting] == [WAITING, WAITING, RUNNING]
+    assert told == {"b": 1}
+    limiter.leave(first[1], 0.1)
+    assert [ticket.state for ticket in waiting] == [RUNNING, WAITING, RUNNING]
+
+
+def test_who_waits_too_long_is_refused_and_counted() -> None:
+    limiter = ConcurrencyLimiter(4)
+    *_, ticket = arrivals(limiter, "aaaa")
+    limiter.leave(ticket, 0.3)
+    assert (ticket.state, limiter.waiting, limiter.refused[LATE]) == (LATE, 0, 1)
+
+
+def answer(limiter: ConcurrencyLimiter, took: float, at: float, count: int = 1, blocked: float = 0.0) -> None:
+    """Answers of requests that came together."""
+    tickets = [limiter.arrive(f"caller {number}", "GET /x", at) for number in range(count)]
+    for ticket in tickets:
+        limiter.leave(ticket, at + took, blocked)
+
+
+def test_the_limit_follows_the_answers() -> None:
+    limiter = ConcurrencyLimiter(64)
+    answer(limiter, TARGET_SECONDS / 10, 0.0)
+    for second in range(1, 30):
+        answer(limiter, TARGET_SECONDS * 2, float(second))
+    assert limiter.limit == 4
+    for second in range(30, 400):
+        answer(limiter, TARGET_SECONDS / 10, float(second), count=int(limiter.limit))
+    assert limiter.limit > 30
+
+
+def test_what_always_takes_long_is_not_slow() -> None:
+    limiter = ConcurrencyLimiter(64)
+    for second in range(30):
+        answer(limiter, TARGET_SECONDS * 10, float(second))
+    assert limiter.limit == 64
+
+
+def test_who_sends_slowly_slows_nobody_down() -> None:
+    limiter = ConcurrencyLimiter(64)
+    answer(limiter, 0.01, 0.0)
+    for second in range(1, 30):
+        answer(limiter, 20.0, 30.0 * second, blocked=19.99)
+    assert limiter.limit == 64
+
+
+@given(st.randoms(use_true_random=False), st.integers(4, 12))
+def test_nothing_is_lost_in_any_order(rng: random.Random, most: int) -> None:
+    """Whatever comes and goes, at most the limit runs, and counts come back to zero."""
+    limiter, now = ConcurrencyLimiter(most), 0.0
+    known: list[Ticket] = []
+    for _ in range(150):
+        now += rng.random() / 5
+        here = [ticket for ticket in known if ticket.state in (RUNNING, WAITING)]
+        if here and rng.random() < 0.45:
+            gone = rng.choice(here)
+            limiter.leave(gone, now)
+            known.remove(gone)
+        else:
+            known.append(limiter.arrive(rng.choice("aaaaabc"), rng.choice(("GET /x", "POST /y")), now))
+        states = Counter(ticket.state for ticket in known)
+        assert (states[RUNNING], states[WAITING]) == (limiter.running, limiter.waiting)
+        assert limiter.running <= most
+    for ticket in [ticket for ticket in known if ticket.state in (RUNNING, WAITING)]:
+        limiter.leave(ticket, now)
+    for ticket in known:
+        if ticket.state is RUNNING:
+            limiter.leave(ticket, now)
+    assert (limiter.running, limiter.waiting) == (0, 0)
