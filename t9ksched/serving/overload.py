@@ -1,9 +1,9 @@
 """How many requests are worked on at the same time, and whose: a pure decision, with time passed in.
 
 As many run as can be answered in time; few wait, and only for a moment; the rest is refused at once, because an answer
-that comes too late helps nobody. The limit follows the answers: it falls by a fifth when they become slow (more than
-three times the quickest of their kind, and more than a quarter of a second) and rises by about one a round while they
-are not.
+that comes too late helps nobody. The limit follows the answers: it falls by a fifth, to half of the highest at
+least, when they become slow (more than three times the quickest of their kind, and more than half a second) and rises
+by about one a round while they are not. As many may wait as the highest limit: what a moment brings is served after it.
 
 Callers are served in turn. The next to run is the first waiting request of the caller who has the fewest running, and
 one caller runs three quarters of the limit at most. When the queue is full, a newcomer takes the place of the newest
@@ -17,9 +17,9 @@ from enum import Enum
 from math import ceil
 from typing import Final
 
-TARGET_SECONDS: Final = 0.25
+TARGET_SECONDS: Final = 0.5
 """Answers quicker than this are never slow."""
-WAIT_SECONDS: Final = 0.3
+WAIT_SECONDS: Final = 1.0
 """How long a request waits for its turn."""
 _SLOWER: Final = 3.0
 _FALL: Final = 0.8
@@ -65,13 +65,14 @@ class ConcurrencyLimiter:
 
     Args:
         most: the highest limit; it is the first one too.
-        least: the lowest.
+        least: the lowest; half of `most` unless given.
     """
 
-    def __init__(self, most: int = 64, least: int = 4) -> None:
+    def __init__(self, most: int = 64, least: int | None = None) -> None:
         self.limit = float(most)
         self.refused: Counter[State] = Counter()
         """Refusals by their state."""
+        least = max(4, most // 2) if least is None else least
         self._most, self._least = max(most, least), least
         self._callers: dict[str, _Caller] = {}
         """Those who have requests here, in the order in which their turn comes."""
@@ -96,8 +97,8 @@ class ConcurrencyLimiter:
 
     @property
     def room(self) -> int:
-        """How many may wait: as many as may run."""
-        return int(self.limit)
+        """How many may wait: as many as may run at best, though fewer run while answers are slow."""
+        return self._most
 
     def leave(self, ticket: Ticket, now: float, blocked: float = 0.0) -> None:
         """The request is answered, or its caller waits no longer.
