@@ -1,12 +1,20 @@
-"""Where the services' log lines go, and how they look: for people, or JSON for machines that collect them."""
+"""Where the services' log lines go, and how they look: for people, or JSON for machines that collect them.
+
+No fault fills a log with its traceback (`t9ksched.cli.tracebacks`), and what strangers send that is no HTTP is worth a
+line for debugging only: anybody can send as much of it as he likes.
+"""
 
 import logging
 import sys
-from typing import TextIO
+from typing import Final, TextIO
 
 import structlog
 
+from t9ksched.cli.tracebacks import Sort, Tracebacks, given
 from t9ksched.settings import Settings
+
+_log = structlog.get_logger("logs")
+_UVICORN: Final = "Invalid HTTP request received."
 
 
 def configure(settings: Settings, stream: TextIO | None = None, *, quiet: bool = False) -> None:
@@ -17,6 +25,7 @@ def configure(settings: Settings, stream: TextIO | None = None, *, quiet: bool =
     stream = stream or sys.stderr
     wanted = "warning" if quiet and "log_level" not in settings.model_fields_set else settings.log_level
     level = logging.getLevelNamesMapping()[wanted.upper()]
+    tracebacks = Tracebacks(_tell)
     looks: list[structlog.typing.Processor]
     if settings.log_format == "json":
         looks = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
@@ -25,6 +34,7 @@ def configure(settings: Settings, stream: TextIO | None = None, *, quiet: bool =
         looks = [structlog.dev.ConsoleRenderer(colors=stream.isatty(), exception_formatter=plain)]
     structlog.configure(
         processors=[
+            _Seldom(tracebacks),
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -35,4 +45,54 @@ def configure(settings: Settings, stream: TextIO | None = None, *, quiet: bool =
         cache_logger_on_first_use=False,
     )
     # Libraries speak up only when something is wrong with them.
-    logging.basicConfig(level=max(level, logging.WARNING), stream=stream, format="%(levelname)s %(name)s: %(message)s")
+    handler = logging.StreamHandler(stream)
+    handler.addFilter(_Libraries(tracebacks))
+    logging.basicConfig(
+        level=max(level, logging.WARNING), handlers=[handler], format="%(levelname)s %(name)s: %(message)s"
+    )
+
+
+def _tell(sort: Sort, more: int) -> None:
+    _log.error(f"{more} more like this in the last minute", like=sort.source, error=sort.error, at=sort.at)
+
+
+class _Seldom:
+    """Drops events of structlog with a traceback that was written within the minute."""
+
+    def __init__(self, tracebacks: Tracebacks) -> None:
+        self._tracebacks = tracebacks
+
+    def __call__(
+        self, _logger: structlog.typing.WrappedLogger, _method: str, event: structlog.typing.EventDict
+    ) -> structlog.typing.EventDict:
+        error = given(event.get("exc_info"))
+        if error is not None and not self._tracebacks.wanted(str(event.get("event")), error):
+            raise structlog.DropEvent
+        return event
+
+
+class _Libraries(logging.Filter):
+    """The same for records of the standard library; requests that are no HTTP become a line of ours."""
+
+    def __init__(self, tracebacks: Tracebacks) -> None:
+        super().__init__()
+        self._tracebacks = tracebacks
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = given(record.exc_info)
+        if reason := _no_http(record, error):
+            _log.debug("a request could not be read", reason=reason)
+            return False
+        return error is None or self._tracebacks.wanted(record.name, error)
+
+
+def _no_http(record: logging.LogRecord, error: BaseException | None) -> str:
+    """Why a request could not be read, where the record says so of one."""
+    if record.name == "uvicorn.error" and record.msg == _UVICORN:
+        return _UVICORN
+    if record.name == "aiohttp.server" and error is not None:
+        from aiohttp.http_exceptions import HttpProcessingError
+
+        if isinstance(error, HttpProcessingError):
+            return f"{type(error).__name__}: {error.message[:200]!a}"
+    return ""
