@@ -16,6 +16,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from t9ksched import packaged
+from t9ksched.devcluster import shapes
 from t9ksched.devcluster.api import Api
 from t9ksched.devcluster.auth import MASTERS, Authenticator, Authorizer, User
 from t9ksched.devcluster.crd import DEFINITIONS, Definitions
@@ -105,7 +106,7 @@ class DevCluster:
         if self._data_dir is None:
             self._token = self._token or secrets.token_urlsafe(32)
             return Storage()
-        self._journal = Journal(self._data_dir)
+        self._journal = Journal(self._data_dir, shapes.faults)
         storage = self._journal.open()
         kept = self._data_dir / _TOKEN_FILE
         if self._token is None and kept.exists():

@@ -7,8 +7,9 @@ object. A lock keeps a second process away from the same directory.
 
 import fcntl
 import os
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -16,6 +17,12 @@ from t9ksched.devcluster.storage import Storage
 
 _NAME: Final = "cluster.journal"
 _LOCK: Final = "cluster.lock"
+_REMEDY: Final = (
+    "The file was changed or the disk is damaged:"
+    " restore it from a copy, remove the line, or move the file away to start an empty cluster"
+)
+Faults = Callable[[Storage], Iterable[tuple[str, str, str]]]
+"""Collection, key and fault of each object that cannot be used."""
 
 
 class Line(msgspec.Struct, array_like=True):
@@ -23,7 +30,7 @@ class Line(msgspec.Struct, array_like=True):
 
     collection: str
     key: str
-    version: int
+    version: Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
     object: dict[str, Any] | None
 
 
@@ -39,35 +46,43 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Line).decode
 
 
-def replay(data: bytes, storage: Storage, where: str = _NAME) -> None:
+def replay(data: bytes, storage: Storage, where: str = _NAME, faults: Faults | None = None) -> None:
     """Bring the storage to the state that the journal's bytes describe; bytes after the last newline are ignored.
 
     Raises:
-        CorruptJournal: a complete line cannot be read.
+        CorruptJournal: a complete line cannot be read, or the object of one cannot be used.
     """
     newest = storage.version
+    numbers: dict[tuple[str, str], int] = {}
     for number, raw in enumerate(data.split(b"\n")[:-1], start=1):
         try:
             line = _decode(raw)
-        except msgspec.DecodeError as error:
-            raise CorruptJournal(
-                f"{where}, line {number}: {error}. The file was changed or the disk is damaged:"
-                " restore it from a copy, or move it away to start an empty cluster"
-            ) from None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise CorruptJournal(f"{where}, line {number}: {error}. {_REMEDY}") from None
         newest = max(newest, line.version)
+        numbers[line.collection, line.key] = number
         if line.object is not None:
             storage.load(line.collection, line.key, line.version, line.object)
         elif line.collection:
             storage.forget(line.collection, line.key)
+    for collection, key, fault in faults(storage) if faults else ():
+        number = numbers[collection, key]
+        raise CorruptJournal(f"{where}, line {number} ({collection} {key}): {fault}. {_REMEDY}")
     storage.version = storage.start = newest
-    for collection in storage.collections.values():
-        collection.floor = newest
+    for kept in storage.collections.values():
+        kept.floor = newest
 
 
 class Journal:
-    """An open journal in a directory that this process alone uses until `close`."""
+    """An open journal in a directory that this process alone uses until `close`.
 
-    def __init__(self, directory: Path) -> None:
+    Args:
+        directory: where it is; made if there is none.
+        faults: finds, when the journal is opened, the objects in it that cannot be used.
+    """
+
+    def __init__(self, directory: Path, faults: Faults | None = None) -> None:
+        self._faults = faults
         directory.mkdir(parents=True, exist_ok=True)
         self.path = directory / _NAME
         self._lock = os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
@@ -82,17 +97,27 @@ class Journal:
         self._size = 0
 
     def open(self) -> Storage:
-        """Read what is there, rewrite it compactly, and return a storage that records its writes here."""
+        """Read what is there, rewrite it compactly, and return a storage that records its writes here.
+
+        Raises:
+            CorruptJournal: what is there cannot be read or used; the file stays as it is.
+        """
         storage = Storage()
         try:
             if self.path.exists():
-                replay(self.path.read_bytes(), storage, str(self.path))
+                replay(self._read(), storage, str(self.path), self._faults)
             self._rewrite(storage)
         except BaseException:
             self.close()
             raise
         storage.recorder = self
         return storage
+
+    def _read(self) -> bytes:
+        try:
+            return self.path.read_bytes()
+        except OSError as error:
+            raise CorruptJournal(f"{self.path} cannot be read: {error.strerror}. {_REMEDY}") from None
 
     def _rewrite(self, storage: Storage) -> None:
         fresh = self.path.with_suffix(".new")
@@ -119,8 +144,8 @@ class Journal:
         self._size = end
 
     def close(self) -> None:
-        """Let go of the directory."""
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
-        os.close(self._lock)
+        """Let go of the directory; safe to call twice."""
+        for descriptor in (self._file, self._lock):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._file = self._lock = -1

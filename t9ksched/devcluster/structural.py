@@ -110,6 +110,11 @@ def validate(value: Any, schema: Object, old: Any = None, path: str = "") -> lis
     return causes + _rules(value, old, schema, path)
 
 
+def type_faults(value: Any, schema: Object) -> list[Cause]:
+    """Only what has another type than the schema says."""
+    return [cause for cause in _check(value, schema, "") if cause.reason == "FieldValueTypeInvalid"]
+
+
 def has_rules(schema: Object) -> bool:
     """Whether any part of a schema has rules in CEL."""
     if schema.get(_RULES):

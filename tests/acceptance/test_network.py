@@ -1,6 +1,7 @@
 """A process with few descriptors under connections that send half a head, and one that has too few to start."""
 
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -52,3 +53,46 @@ def test_too_few_descriptors_are_told(tmp_path: Path) -> None:
     assert "64 files" in done.stderr
     assert "ulimit -n" in done.stderr
     assert "did not foresee" not in done.stderr
+
+
+def test_what_is_no_http_fills_no_log(tmp_path: Path) -> None:
+    up = Up(tmp_path / "data", "--nodes", "small")
+    try:
+        cluster = json.loads(up.kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
+        for url in (up.server, cluster):
+            host, _, port = url.removeprefix("http://").partition("/")[0].partition(":")
+            for raw in (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"GET / HTTP/1.1\r\nA\xff: \x00\r\n\r\n") * 50:
+                with socket.create_connection((host, int(port)), timeout=20) as line:
+                    line.sendall(raw)
+                    while line.recv(4096):
+                        pass
+        assert up.kube("GET", "/api/v1/nodes")[0] == 200
+    finally:
+        assert up.stop() == 0
+    assert "Traceback" not in up.log
+    assert "Error handling" not in up.log
+    assert len(up.log) < 20_000, up.log[-2000:]
+
+
+def test_a_journal_changed_by_hand_is_named(tmp_path: Path) -> None:
+    directory = tmp_path / "data"
+    assert Up(directory, "--nodes", "small").stop() == 0
+    file = directory / "cluster" / "cluster.journal"
+    lines = file.read_bytes().splitlines(keepends=True)
+    for number, line in enumerate(lines):
+        if line.startswith(b'["nodes",'):
+            lines[number] = re.sub(rb'"cpu":"[^"]*"', b'"cpu":"many"', line)
+    file.write_bytes(b"".join(lines))
+    done = subprocess.run(
+        [sys.executable, "-m", "t9ksched", "up", "--port", "0", "--nodes", "small", "--data-dir", str(directory)],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, "Traceback" in done.stderr, "foresee" in done.stderr) == (1, False, False), done.stderr
+    told = " ".join(done.stderr.split())
+    assert "cluster.journal, line" in told
+    assert "restore it from a copy" in told
+    assert file.read_bytes().splitlines(keepends=True) == lines
