@@ -45,7 +45,10 @@ async def recall_losses(state: ClusterState, history: History) -> None:
 
 
 def lost_before(gang: GangRecord, bound: Iterable[Event]) -> list[Loss]:
-    """The members that a gang lacks of its minimum. `bound` are bindings of its pods, the newest first."""
+    """The members that a gang lacks of its minimum. `bound` are bindings of its pods, the newest first.
+
+    A minimum that is larger than what was accepted is one that somebody wrote since: it does not count.
+    """
     holding = {pod.name for pod in gang.members.values() if pod.placed and not pod.deleting}
     found: list[Loss] = []
     seen = set(holding)
@@ -57,9 +60,12 @@ def lost_before(gang: GangRecord, bound: Iterable[Event]) -> list[Loss]:
             cards = _masks(like.pod_class, event.detail.get("cards") or {})
             found.append(_loss(gang, like, name, str(event.detail.get("node", "")), cards))
     chosen = list(_short(gang, found))
+    agreed = gang.acceptance.replicas if gang.acceptance is not None else None
+    most = agreed or _PAGE
     for role, count in _missing(gang, chosen).items():
         like = next((pod for pod in gang.members.values() if pod.role == role), None)
         if like is not None:
+            count = min(count, most - len(holding) - len(chosen))
             chosen += [_loss(gang, like, f"{role or 'member'}-{at}") for at in range(count)]
     return chosen
 

@@ -186,8 +186,9 @@ class Refills:
                 continue
             before = [(loss.uid, loss.place, loss.masks) for loss in losses if loss.kept]
             kept = [] if gang.complete() or gang.uid in promised else self._chosen(gang, losses, now)
+            of_kept = set(map(id, kept))
             for loss in losses:
-                loss.kept = loss in kept
+                loss.kept = id(loss) in of_kept
             if before and not kept:
                 self._on_change(gang)  # what it was told about its room is true no longer
             for loss in kept:
@@ -284,11 +285,14 @@ class Refills:
                     continue
             able.append(loss)
         first: list[Loss] = []
+        others: list[Loss] = []
         for loss in able:
             if short[loss.role] > 0:
                 short[loss.role] -= 1
                 first.append(loss)
-        return [*first, *(loss for loss in able if loss not in first)][: max(0, missing)]
+            else:
+                others.append(loss)
+        return [*first, *others][: max(0, missing)]
 
     def _until(self, loss: Loss, gang: GangRecord, now: int) -> int:
         if loss.owner is not None or now >= loss.since + UNCONTROLLED_NS:
