@@ -2,13 +2,14 @@
 
 Whoever starts after a death inherits the promises of the dead: a group that others were told to go for, and that still
 waits, has its room held on the first view. While a scheduler knows that the database is away, it plans for no group
-whose acceptance does not stand there.
+whose acceptance does not stand there; a group of which the minimum is not there yet is in the plan to be told that.
 """
 
 import sqlite3
 from typing import TYPE_CHECKING
 
 from t9ksched.engine.view import View
+from t9ksched.model.gang import Gang
 from t9ksched.model.hold import VICTIMS
 from t9ksched.scheduler.service import SchedulerService
 from tests.chaos.lives import LIFE, Life
@@ -18,6 +19,12 @@ if TYPE_CHECKING:
 
 _CLOCKS = 60 * 1_000_000_000
 """Nanoseconds by which two schedulers' clocks may differ, and a margin."""
+
+
+def gathered(gang: Gang) -> bool:
+    """Whether the minimum of a gang is there, so that a plan could start it."""
+    there = dict(gang.total_roles)
+    return gang.total >= gang.min_member and all(there.get(role, 0) >= least for role, least in gang.roles)
 
 
 class Heirs:
@@ -53,7 +60,7 @@ class Heirs:
         finally:
             connection.close()
         for gang in view.gangs:
-            if not gang.placed and gang.uid not in written:
+            if not gang.placed and gathered(gang) and gang.uid not in written:
                 self._world.witness.say(f"SQL is away, and {gang.name} is planned for without a written acceptance")
 
     def _inherited(self, view: View, dead: SchedulerService) -> None:
