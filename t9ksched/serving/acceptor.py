@@ -73,6 +73,8 @@ class Acceptor:
         self._told_at: float | None = None
         self._told: Counter[str] = Counter()
         self._closed = False
+        self._beyond: set[Connection] = set()
+        """Connections whose descriptors are beyond the ceiling."""
         self.stood_still = 0.0
         """Seconds in which the loop did not run."""
         self._due = 0.0
@@ -129,14 +131,24 @@ class Acceptor:
                 self._pause()
                 return
             accepted.setblocking(False)
-            if not self._take(accepted, peer):
+            short = self._is_short(accepted)
+            if not self._take(accepted, peer, short=short) or short:
                 return
 
-    def _take(self, accepted: socket.socket, peer: Any) -> bool:
-        """Take a connection or refuse it; False when accepting was paused."""
+    def _is_short(self, accepted: socket.socket) -> bool:
+        """Whether another has to make room for this one, and no more are to be accepted in this turn of the loop.
+
+        A connection that is ended has its descriptor until a later turn. As long as one is beyond the ceiling that
+        could make room, each new one costs one, whatever number it got: else those in the gaps would add up.
+        """
+        if accepted.fileno() >= self.ceiling:
+            return True
+        return any(connection.state != "serving" for connection in self._beyond)
+
+    def _take(self, accepted: socket.socket, peer: Any, *, short: bool) -> bool:
+        """Take a connection or refuse it; False when accepting was paused. `short`: descriptors are."""
         address = address_of(peer)
         mine = self._by_address.get(address)
-        short = accepted.fileno() >= self.ceiling
         if mine is not None and mine.total >= self.limits.per_address and self._evict(mine) is None:
             return self._refuse(accepted, "address")
         reserved = not self._room(short=short)
@@ -149,6 +161,8 @@ class Acceptor:
         pools = (self._all, self._by_address.setdefault(address, Pool()))
         connection = Connection(self, self._protocol(), pools, reserved=reserved, clock=self._clock)
         self._connections[connection] = address
+        if accepted.fileno() >= self.ceiling:
+            self._beyond.add(connection)
         self._reserved += reserved
         task = self._loop.create_task(self._join(connection, accepted))
         self._joining.add(task)
@@ -205,6 +219,7 @@ class Acceptor:
 
     def left(self, connection: Connection) -> None:
         """The connection is gone."""
+        self._beyond.discard(connection)
         address = self._connections.pop(connection, None)
         if address is None:
             return

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -274,6 +275,36 @@ async def test_the_last_descriptors_are_for_health(stage_of: StageOf) -> None:
             assert [await line.status() for line in held] == [200] * 4
             assert await stage.get("/x") == 200
     assert len([line for line in logged if line["event"] == "connections are short"]) == 1
+
+
+async def test_a_burst_takes_hardly_more_than_the_ceiling(stage_of: StageOf) -> None:
+    """A descriptor is free only in the turn of the event loop after its connection was ended: the program's own
+    connections must not find all taken in between."""
+    async with stage_of(replace(LIMITS, connections=1000, per_address=1000, reserve=0)) as stage:
+        real, taken = stage.acceptor.listener, list[int]()
+
+        class Counted:
+            def accept(self) -> tuple[socket.socket, object]:
+                accepted, peer = real.accept()
+                taken.append(accepted.fileno())
+                return accepted, peer
+
+            def __getattr__(self, name: str) -> object:
+                return getattr(real, name)
+
+        stage.acceptor.listener = Counted()  # type: ignore[assignment]
+        # Nothing is accepted before the loop runs again: all of them come at once.
+        burst = [socket.create_connection(("127.0.0.1", stage.port)) for _ in range(90)]
+        stage.acceptor.ceiling = burst[-1].fileno() + 10
+        for line in burst:
+            line.sendall(HALF)
+        await stage.until(lambda: len(taken) >= len(burst))
+        assert max(taken) <= stage.acceptor.ceiling + 4
+        stage.acceptor.ceiling = 10_000
+        assert await stage.get("/x") == 200
+        for line in burst:
+            line.close()
+        stage.acceptor.listener = real
 
 
 async def test_no_descriptor_at_all() -> None:
