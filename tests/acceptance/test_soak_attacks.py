@@ -18,12 +18,12 @@ import aiohttp
 import msgspec
 import pytest
 
-from t9ksched.devcluster.auditor import audit, occupied
 from t9ksched.kube.config import connect
 from t9ksched.kube.port import ClusterPort
-from t9ksched.kube.resources import NODES, PODGROUPS, PODS, ROLEBINDINGS, ROLES
+from t9ksched.kube.resources import PODS, ROLEBINDINGS, ROLES
 from t9ksched.kube.rights import API, SCHEDULER
 from tests.acceptance.attacks import Attacks
+from tests.acceptance.cards import GPU, CardWatch, passed, queues_on_record
 from tests.acceptance.conftest import PATIENCE_SECONDS
 from tests.acceptance.load import ADMIN, WORKLOADS, pod
 from tests.acceptance.test_soak import ADMIN_TOKEN, Processes, Readiness, processes, served
@@ -43,7 +43,6 @@ _FREEZE, _BRIEFLY, _BETWEEN = 6.0, 2.0, 25.0
 """Seconds for which a role is frozen, for which one whose memory is compared is, and on the average between two blows.
 A scheduler that is frozen for a lease ends, and is started again as a Deployment does it.
 """
-_GPU = "nvidia.com/gpu"
 
 
 class Roles:
@@ -203,34 +202,13 @@ class Honest:
         }
 
 
-async def watch_cards(kube: ClusterPort, seen: list[str], crossed: list[str]) -> None:
-    """No card is given twice and no quota is passed, at any look.
-
-    Pods whose queue is forged before anything of them was accepted may be in another queue by right: they do not count.
-    """
-    while True:
-        nodes, pods, groups = [(await kube.list(res)).items for res in (NODES, PODS, PODGROUPS)]
-        told = audit(nodes, [one for one in pods if one["metadata"]["name"].startswith("u")], groups)
-        crossed += [str(told)] if not told.ok else []
-        held: Counter[str] = Counter()
-        for one in pods:
-            name = one["metadata"]["name"]
-            if one["spec"].get("nodeName") and one["status"].get("phase") not in ("Succeeded", "Failed"):
-                kind = next((kind for kind in ("many", "forged") if name.startswith(kind)), "honest")
-                held[kind] += int(occupied(one["spec"]).get(_GPU, 0))
-        if held["many"] > QUOTA:
-            crossed.append(f"queue attacked holds {held['many']} cards, its quota is {QUOTA}")
-        seen.append(str(dict(held)))
-        await asyncio.sleep(3)
-
-
 async def prepare(session: aiohttp.ClientSession, url: str, kube: ClusterPort) -> dict[str, str]:
     """Two queues and their users; a token by user."""
     users, headers = (
         ["mallory", *(f"u{number}" for number in range(WORKERS))],
         {"Authorization": f"Bearer {ADMIN_TOKEN}"},
     )
-    quota = {"quota": {"requests": {_GPU: str(QUOTA)}}, "namespaceSelector": {}}
+    quota = {"quota": {"requests": {GPU: str(QUOTA)}}, "namespaceSelector": {}}
     for name, members, spec in (("honest", users[1:], {}), ("attacked", users[:1], quota)):
         body = {"name": name, "labels": {}, "members": {"users": members}, "spec": spec}
         async with session.post(f"{url}{ADMIN}/queues", json=body, headers=headers) as answer:
@@ -271,8 +249,6 @@ async def test_attacks_at_random_beside_honest_load(processes: Processes) -> Non
         roles.port(name, url)
     clock = asyncio.get_running_loop().time
     timeout = aiohttp.ClientTimeout(total=PATIENCE_SECONDS)
-    crossed: list[str] = []
-    seen: list[str] = []
     async with (
         aiohttp.ClientSession(timeout=timeout) as session,
         aiohttp.ClientSession(timeout=timeout, connector=aiohttp.TCPConnector(limit=0)) as theirs,
@@ -283,7 +259,8 @@ async def test_attacks_at_random_beside_honest_load(processes: Processes) -> Non
         honest.tokens = await prepare(session, urls["one"], kube)
         attacks = Attacks(theirs, list(urls.values()), honest.tokens["mallory"], kube, seed=1)
         until, early = clock() + SECONDS, {}
-        striking, watching = asyncio.create_task(roles.strike()), asyncio.create_task(watch_cards(kube, seen, crossed))
+        cards = CardWatch(kube)
+        striking, watching = asyncio.create_task(roles.strike()), asyncio.create_task(cards.follow())
         supervising = asyncio.create_task(roles.supervise())
         working = [asyncio.create_task(honest.work(f"u{number}", until)) for number in range(WORKERS)]
         assailing = asyncio.create_task(assail(attacks, honest, until))
@@ -300,6 +277,9 @@ async def test_attacks_at_random_beside_honest_load(processes: Processes) -> Non
         await Readiness(session, list(urls.values())).all_ready()
         assert not supervising.done(), supervising.exception()
         supervising.cancel()
+        most, over = passed(
+            cards.book.steps, await queues_on_record(processes.address), {"attacked": QUOTA, "honest": 0}
+        )
         there = {one["metadata"]["name"] for one in (await kube.list(PODS, "default")).items}
         report = {
             "seconds": SECONDS,
@@ -309,8 +289,8 @@ async def test_attacks_at_random_beside_honest_load(processes: Processes) -> Non
             "blows": dict(roles.blows),
             "memory MiB": {"after a third": early, "in the end": roles.memory()},
             "log bytes": {log.name: log.stat().st_size for log in processes.logs},
-            "looks at cards": len(seen),
-            "crossed": [*crossed, *attacks.crossed][:20],
+            "cards": {"changes": cards.book.changes, "audits": cards.audits, "most held by queue": dict(most)},
+            "crossed": [*over, *cards.crossed, *attacks.crossed][:20],
             "lost": sorted(honest.standing - there)[:20],
             "ended by themselves": roles.died,
         }
