@@ -1,7 +1,8 @@
 """What large YAML that a viewer sends in a loop does to everybody else: latency of `/healthz` and of an honest user.
 
 `python -m tests.benchmarks.parsing [--seconds 20] [--callers 2] [--kib 1200]`: a dev cluster, a PostgreSQL, a
-scheduler and a replica of REST, a process each; the load comes from this one. Prints JSON: milliseconds without and with the attack.
+scheduler and a replica of REST, a process each; the load comes from this one. Prints JSON: milliseconds
+without and with the attack.
 """
 
 import argparse
@@ -72,7 +73,7 @@ class Probe:
     async def attack(self, token: str, body: bytes, until: float, answers: Counter[int]) -> None:
         """Large bodies, one after the other."""
         while asyncio.get_running_loop().time() < until:
-            answers[await self.ask("POST", WORKLOADS, token, body, "application/yaml")] += 1
+            answers[await self.ask("POST", f"{WORKLOADS}/validate", token, body, "application/yaml")] += 1
 
 
 @asynccontextmanager
