@@ -68,14 +68,16 @@ class CardBook:
         """Charge a pod of ours that is seen bound, and not where this process decided, if it decided at all."""
         pod_class, before = record.pod_class, self._charges.get(record.uid)
         assert pod_class is not None
-        cards, sure = self._held(record, pod_class, annotations) if pod_class.cards else (UNKNOWN, True)
+        row = self._recorded.pop(record.uid, None)
+        cards, sure = self._held(record, pod_class, annotations, row) if pod_class.cards else (UNKNOWN, True)
         self._charges.charge(record.uid, record.node, pod_class, queue, cards, sure=sure)
         for node in {record.node} if before is None else {record.node, before.node}:
             self._settle(node)
 
-    def _held(self, record: PodRecord, pod_class: PodClass, annotations: Mapping[str, str]) -> tuple[Masks, bool]:
+    def _held(
+        self, record: PodRecord, pod_class: PodClass, annotations: Mapping[str, str], row: CardBinding | None
+    ) -> tuple[Masks, bool]:
         """Its cards, and whether it is certain that it holds them."""
-        row = self._recorded.pop(record.uid, None)
         if row is not None and row.node == record.node:
             return row.masks, row.honoured
         if not self._indexed(pod_class, record.node):
@@ -207,7 +209,8 @@ class CardBook:
 
     def ended(self, record: PodRecord) -> None:
         """The pod holds nothing any more."""
-        if record.ours and record.pod_class is not None and record.pod_class.cards:
+        grouped = record.gang is not None and not record.gang.virtual
+        if record.ours and record.pod_class is not None and (record.pod_class.cards or grouped):
             self.over.append(record.uid)
             self._recorded.pop(record.uid, None)
             self._taken.pop(record.uid, None)
@@ -242,6 +245,7 @@ class CardBook:
 def row_of(record: PodRecord, charge: Charge, now: int) -> CardBinding:
     """What is to be recorded of a charge with known cards; `now` in nanoseconds since the epoch."""
     given = grants(charge.pod_class.cards, tuple(sorted(charge.cards.items())))
+    gang = record.gang
     return CardBinding(
         pod_uid=record.uid,
         namespace=record.namespace,
@@ -250,6 +254,9 @@ def row_of(record: PodRecord, charge: Charge, now: int) -> CardBinding:
         cards=list(given),
         honoured=charge.sure,
         at=_moment(now // 1_000_000),
+        group_name=None if gang is None else "" if gang.virtual else gang.name,
+        role=None if gang is None else record.role,
+        queue=None if gang is None else gang.queue,
     )
 
 

@@ -1,8 +1,9 @@
 """Keeps in SQL which cards each pod was given: written before the pod is bound where its node honours indices.
 
 Decisions of one moment share one transaction, and so do the ends of pods. Where the node's device plugin chooses, the
-indices are only intended: their rows are written within a second, and nothing waits for them. A row of a pod that was
-never bound is harmless: it speaks of that pod's UID on that node, and goes when the pod does.
+indices are only intended: their rows are written within a second, and nothing waits for them. A row says too to which
+group the pod belongs, so members of a group have one also without cards; nothing waits for those. A row of a pod that
+was never bound is harmless: it speaks of that pod's UID on that node, and goes when the pod does.
 """
 
 import asyncio
@@ -14,6 +15,8 @@ import structlog
 
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.cardbook import row_of
+from t9ksched.scheduler.charges import Charge
+from t9ksched.scheduler.records import PodRecord
 from t9ksched.scheduler.state import ClusterState
 from t9ksched.store.bindings import Bindings, CardBinding
 from t9ksched.store.errors import StoreError
@@ -59,10 +62,11 @@ class CardKeeper:
             rows.update((row.pod_uid, row) for row in piece)
         self._complete = complete
         self._state.cards.restore(rows, complete=complete)
+        self._state.places.restore(rows)
 
     async def adopt(self, now: int) -> None:
-        """Everything was read: what bound pods without a row hold is taken from their annotations this once, and
-        written. `now` in nanoseconds since the epoch.
+        """Everything was read: what bound pods without a row hold is taken from their annotations this once, their
+        groups from their labels, and both are written. `now` in nanoseconds since the epoch.
         """
         rows = self._state.cards.adopt(now)
         self._adopted = True
@@ -70,7 +74,15 @@ class CardKeeper:
             self._waiting.setdefault(row.pod_uid, row)
         if rows:
             log.info("cards of pods that were bound before are on record from now on", pods=len(rows))
+        self._note_missing(now)
         await self.write()
+
+    def _note_missing(self, now: int) -> None:
+        """Take down what is not on record yet of pods that are bound."""
+        for record in self._state.places.take_missing():
+            charge = self._state.charges.get(record.uid)
+            if charge is not None and _recorded(record, charge):
+                self._waiting.setdefault(record.uid, row_of(record, charge, now))
 
     def note(self, pods: Iterable[str], now: int) -> bool:
         """Take down what was decided about these pods, which are charged; whether that must be written before they are
@@ -80,9 +92,9 @@ class CardKeeper:
         state = self._state
         for uid in pods:
             record, charge = state.pods.get(uid), state.charges.get(uid)
-            if record is not None and charge is not None and charge.cards:
+            if record is not None and charge is not None and _recorded(record, charge):
                 self._waiting[uid] = row_of(record, charge, now)
-                if charge.sure:
+                if charge.cards and charge.sure:
                     state.cards.unwritten.add(uid)
                     urgent = True
         return urgent
@@ -107,6 +119,7 @@ class CardKeeper:
             over, self._state.cards.over = self._state.cards.over, []
             self._over.update(over)
             self._state.cards.unwritten.difference_update(over)
+            self._state.places.forget(over)
             for uid in over:
                 self._waiting.pop(uid, None)
             while self._waiting or self._over or (self._adopted and not self._complete):
@@ -142,10 +155,15 @@ class CardKeeper:
         """Another bound this pod, to cards that are not known: what was decided about it here must not be on record."""
         self._waiting.pop(pod, None)
         self._state.cards.unwritten.discard(pod)
+        self._state.places.lost(pod)
         self._over.add(pod)
 
-    async def sweep(self) -> None:
-        """Write what nobody waits for, unless the database is away: then the journal has it written first."""
+    async def sweep(self, now: int) -> None:
+        """Write what nobody waits for, unless the database is away: then the journal has it written first. `now` in
+        nanoseconds since the epoch.
+        """
+        if self._adopted:
+            self._note_missing(now)
         if not self._state.outage.away and (self._waiting or self._over or self._state.cards.over):
             await self.write()
 
@@ -167,3 +185,8 @@ class CardKeeper:
         with contextlib.suppress(StoreError, TimeoutError):
             async with asyncio.timeout(_LAST_WORDS_SECONDS):
                 await self.flush()
+
+
+def _recorded(record: PodRecord, charge: Charge) -> bool:
+    """Whether a bound pod has a row: it holds cards that are known, or is a member of a group."""
+    return bool(charge.cards) or (record.gang is not None and not record.gang.virtual)

@@ -15,7 +15,7 @@ def ignored(gang: GangRecord) -> tuple[str, ...]:
     if not gang.virtual and gang.uid:
         found += _group(gang)
     for pod in gang.members.values():
-        if pod.labels and len(found) < _MOST:
+        if len(found) < _MOST:
             found += _pod(pod, gang)
     return tuple(found)
 

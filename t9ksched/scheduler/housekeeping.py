@@ -69,7 +69,7 @@ class Housekeeping:
             if self._timekeeper is not None:
                 add(self._timekeeper.sweep, "interval", seconds=1, id="time limits", **options)
             add(self._promises.sweep, "interval", seconds=5, id="promises", **options)
-            add(self._cards.sweep, "interval", seconds=1, id="cards", **options)
+            add(self.sweep_cards, "interval", seconds=1, id="cards", **options)
         add(self.clean_up, "interval", hours=1, id="clean-up", next_run_time=first, **options)
         self._timers.start()
 
@@ -82,6 +82,10 @@ class Housekeeping:
         """End holds whose time is over."""
         if ended := self._state.sweep_holds(self._clock()):
             log.info("holds ended by time", count=ended)
+
+    async def sweep_cards(self) -> None:
+        """Write what is to be on record of bound pods and that nobody waits for."""
+        await self._cards.sweep(self._clock())
 
     async def clean_up(self) -> None:
         """Drop what is older than the retention: history, jobs that are gone, changes everybody has read; and answers

@@ -37,6 +37,7 @@ from t9ksched.scheduler.neighbours import Neighbourhood
 from t9ksched.scheduler.owners import Owners
 from t9ksched.scheduler.payers import Payers
 from t9ksched.scheduler.permissions import Permissions
+from t9ksched.scheduler.places import Place, Places
 from t9ksched.scheduler.records import (
     FINISHED,
     GangRecord,
@@ -117,6 +118,7 @@ class Observed:
         self._resting: OrderedSet[PodRecord] = OrderedSet()
         self._sharing = Sharing()
         self.cards = CardBook(self.pods, self.node_objects, self.charges, self._sharing.cards, self.upsert_node)
+        self.places = Places(self)
         self._payers = Payers(self.acceptances)
         self._on_change = on_change
 
@@ -233,6 +235,10 @@ class Observed:
             self.holds.pop(uid, None)
             if record.outside is not None:
                 self.membership.doubt(record.outside)
+            if known is not None and record.ours and not expected:
+                place = self.places.seen_bound(record, record.node)
+                if place is not None:
+                    self.put_back(record, place)
         if record.finished and record.ours:
             record.ended = nanoseconds(pod.status.ended_at)
         if record.phase == "Failed" and was[0] != "Failed" and record.ours:
@@ -246,7 +252,7 @@ class Observed:
             self._displaced(record.gang)
         record.gates = gates(pod) if record.ours and not record.node else ()
         if record.node and record.gang is not None and not record.gang.uid:
-            self._recall_queue(record.gang)
+            self._recall_queue(record.gang, self.places.on(uid, record.node))
         freed = self._recharge(record, pod.metadata.annotations or NOTHING)
         if record.claims and was != (record.phase, record.node, record.deleting):
             self._look_again(self.storage.claimants.sharing(record))
@@ -346,7 +352,7 @@ class Observed:
         except (QuantityError, Invalid) as error:
             record.unbound += (Reason(Code.INVALID_POD, f"pod {record.key} cannot be read: {error}"),)
         if ours:
-            self._join(record, placed=bool(pod.spec.node_name))
+            self._join(record, pod.spec.node_name or "")
         return record
 
     def _recharge(self, record: PodRecord, annotations: Mapping[str, str]) -> bool:
@@ -445,34 +451,60 @@ class Observed:
         self.changed_queues.add(gang.queue)
         self._job_changed(gang)
 
-    def _recall_queue(self, gang: GangRecord) -> None:
-        """Members hold places, and the PodGroup is gone or not seen yet."""
-        queue = self._payers.of(gang)
+    def _recall_queue(self, gang: GangRecord, place: Place | None) -> None:
+        """A member holds a place, and the PodGroup is gone or not seen yet."""
+        queue = place.queue if place is not None else self._payers.of(gang)
         if queue is not None and queue != gang.spec.queue:
             gang.spec = replace(gang.spec, queue=queue)
             self._settle_bill(gang)
 
-    def _join(self, record: PodRecord, *, placed: bool) -> None:
+    def _join(self, record: PodRecord, node: str) -> None:
+        """A pod, bound to the node if there is one, becomes a member of its group, or the only one of its own."""
         group = record.labels.get(names.GROUP_LABEL, "")
         agreed = self.acceptances.get(record.uid)
-        if agreed is not None and agreed.kind == "Pod":
-            group = agreed.group_name or ""  # its label may have been edited since
+        place = self.places.seen_bound(record, node) if node else None
+        if place is not None:
+            group, record.role = place.group, intern(place.role)  # its labels may have been edited since
+        elif agreed is not None and agreed.kind == "Pod":
+            group = agreed.group_name or ""
         if group:
             key = (record.namespace, group)
             gang = self.gangs.get(key)
             if gang is None:
                 gang = self.gangs[key] = GangRecord(record.namespace, group)
-            self.membership.join(record, gang, placed=placed)
+            self.membership.join(record, gang, placed=bool(node))
             if gang.owner is not None:
                 self._by_owner[gang.owner.uid][gang] = None
         else:
-            self.join_none(record)
+            self.join_none(record, place.queue if place is not None else "")
         self._on_change()
 
-    def join_none(self, record: PodRecord) -> GangRecord:
-        """The virtual group of a pod that names no PodGroup, or one that it may not join."""
+    def put_back(self, record: PodRecord, place: Place) -> None:
+        """A bound pod that was sorted by its labels goes to the group, the role and the queue that are on record."""
+        gang = record.gang
+        if gang is None:
+            return
+        at_home = gang.virtual and not (place.group or (gang.acceptance is None and gang.queue != place.queue))
+        if (at_home if gang.virtual else gang.name == place.group) and record.role == place.role:
+            return
+        if gang.virtual:
+            self.leave_none(record)
+        else:
+            record.gang = None
+            del gang.members[record.uid]
+            self._gang_changed(gang)
+            if not gang.members and not gang.uid:
+                self._forget_gang(gang)
+        self._join(record, record.node)
+        if record.gang is not None and not record.gang.uid:
+            self._recall_queue(record.gang, place)
+
+    def join_none(self, record: PodRecord, queue: str = "") -> GangRecord:
+        """The virtual group of a pod that names no PodGroup, or one that it may not join; of its label's queue, or of
+        that which is on record.
+        """
         job = self.jobs.get(record.owner.uid) if record.owner else None
-        spec = alone(record.labels.get(names.QUEUE_LABEL, ""), job.priority if job else 0)
+        spec = alone(queue or record.labels.get(names.QUEUE_LABEL, ""), job.priority if job else 0)
         gang = GangRecord(
             record.namespace, record.name, record.uid, True, spec, created=record.created, owner=record.owner
         )

@@ -1,4 +1,5 @@
-"""Which cards each bound pod holds, by the pod's UID: the state of record, which no user can edit.
+"""Which cards each bound pod holds, to which group it belongs and which queue pays for it, by the pod's UID: the state
+of record, which no user can edit.
 
 A row is written before the pod is bound, and removed when the pod has ended. A row whose pod was never bound is
 harmless: it speaks of that UID on that node alone.
@@ -26,8 +27,11 @@ Cards = list[tuple[str, str, tuple[int, ...]]]
 
 
 class CardBinding(msgspec.Struct, frozen=True, kw_only=True):
-    """The cards of one pod. `honoured` when its node gave containers the cards that are named to it; else the indices
-    are what was intended. `share` is the percentage of each card that is the pod's.
+    """The cards of one pod, which may be none. `honoured` when its node gave containers the cards that are named to it;
+    else the indices are what was intended. `share` is the percentage of each card that is the pod's.
+
+    `group_name` is the PodGroup in its namespace of which it is a member (empty: it came without one), `role` its role
+    there, `queue` the queue that pays. None in rows of earlier releases: the pod's labels say it.
     """
 
     pod_uid: str
@@ -38,6 +42,9 @@ class CardBinding(msgspec.Struct, frozen=True, kw_only=True):
     share: int = WHOLE
     honoured: bool
     at: datetime
+    group_name: str | None = None
+    role: str | None = None
+    queue: str | None = None
 
     @property
     def masks(self) -> dict[str, int]:

@@ -219,6 +219,9 @@ binding = Table(
     Column("share", Integer, nullable=False),
     Column("honoured", Boolean, nullable=False),
     Column("at", Moment, nullable=False),
+    Column("group_name", String(253)),
+    Column("role", String(63)),
+    Column("queue", String(63)),
 )
 """Which cards a pod was given when its binding was decided; `share` is the percentage of each card."""
 

@@ -1,10 +1,9 @@
 """What users may write into objects that are theirs, or that they may edit, and that decides something: one table.
 
 Each row names the kind, the moment from which an edit must not count any more (`agreed`: the group was accepted;
-`bound`: the pod has its place; empty: at any moment), and draws what is written. Whoever may edit a pod may edit its
-labels, annotations and owners; whoever may edit a PodGroup its spec, and with rights on its subresource its status.
-Conditions and phases of pods are their kubelets' to write. The label that names a pod's group is not here: a scheduler
-that starts after it was edited believes it (docs/concepts/security.md, "Not held yet").
+`bound`: the pod has its place, and the database says so; empty: at any moment), and draws what is written. Whoever may
+edit a pod may edit its labels, annotations and owners; whoever may edit a PodGroup its spec, and with rights on its
+subresource its status. Conditions and phases of pods are their kubelets' to write.
 """
 
 from collections.abc import Callable
@@ -56,6 +55,12 @@ def _owners(dice: Random, obj: Object, others: list[str]) -> Object:
     return {"metadata": {"ownerReferences": [*kept, more]}}
 
 
+def _group(dice: Random, obj: Object, others: list[str]) -> Object:
+    """Another group, none, or the group of somebody who stands by."""
+    names = [one.partition("/")[0] for one in others]
+    return {"metadata": {"labels": {f"{_OURS}/group-name": dice.choice(("no-such-group", None, *names))}}}
+
+
 def _condition(kind: str, status: str) -> Object:
     return {"type": kind, "status": status, "reason": "Forged", "message": "forged", "transitionID": "0"}
 
@@ -69,6 +74,7 @@ def _status(dice: Random, obj: Object, others: list[str]) -> Object:
 _DURATIONS = ("1s", "0", "-1h", "soon", "9" * 400, "1000000h", None)
 FIELDS = (
     Field("queue of a pod", PODS, AGREED, _labels(QUEUE, "qa", "qb", "default", "none", "", None)),
+    Field("group of a pod", PODS, BOUND, _group),
     Field("role of a pod", PODS, "", _labels(f"{_OURS}/role", "lead", "worker", "", None)),
     Field(
         "times of a pod",

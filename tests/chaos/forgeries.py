@@ -22,7 +22,7 @@ from tests.chaos.forgery import end_scheduler
 from tests.chaos.script import HORIZON, Happening
 from tests.chaos.witness import ENDED, OURS
 from tests.chaos.world import World
-from tests.chaos.written import is_accepted
+from tests.chaos.written import is_accepted, is_placed
 
 SHARE = 0.5
 """Of histories in which fields are forged."""
@@ -88,7 +88,7 @@ class Forger:
             if obj["spec"].get("schedulerName") != OURS or group == {} or obj["status"].get("phase") in ENDED:
                 return False
             if field.since == BOUND:
-                return obj["status"].get("phase") == "Running"
+                return obj["status"].get("phase") == "Running" and is_placed(database, meta["uid"])
             meta = group["metadata"] if group else meta
         return field.since != AGREED or is_accepted(database, meta["uid"])
 

@@ -29,6 +29,7 @@ from t9ksched.scheduler.integrity import Integrity
 from t9ksched.scheduler.lastgate import LastGate
 from t9ksched.scheduler.observed import Observed
 from t9ksched.scheduler.outage import Outage
+from t9ksched.scheduler.places import Places
 from t9ksched.scheduler.promises import PromiseKeeper
 from t9ksched.scheduler.records import GangRecord
 from t9ksched.scheduler.refill import Refills
@@ -105,7 +106,7 @@ def _second_half_dropped(self: Observed, pod: Any) -> None:
         _upsert_pod(self, pod)
 
 
-def _by_annotation(self: CardBook, record: Any, pod_class: Any, annotations: Any) -> Any:
+def _by_annotation(self: CardBook, record: Any, pod_class: Any, annotations: Any, row: Any) -> Any:
     return self._read(pod_class, annotations, names.GPU_INDEX_PREFIX), True
 
 
@@ -184,6 +185,7 @@ MUTANTS: dict[str, tuple[tuple[Any, str, Any], ...]] = {
     "a node that refuses pods is not avoided": ((Avoided, "note", lambda self, *args: None),),
     "cards are unknown after a restart": ((CardBook, "_held", lambda self, *args: ({}, True)),),
     "annotations win after a restart": ((CardBook, "_held", _by_annotation),),
+    "labels of bound pods are believed": ((Places, "on", lambda self, *args: None),),
     "rows are not written before the binding": ((CardKeeper, "note", _nobody_waits),),
     "what runs is not accepted again": ((ClusterState, "accept_running", lambda self, now: False),),
     "promised room is forgotten by a restart": ((PromiseKeeper, "restore", _nothing),),

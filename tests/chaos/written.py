@@ -19,6 +19,13 @@ def read_row(database: Path, uid: str) -> tuple[str, frozenset[int]] | None:
     return row[0], frozenset(index for _, _, indices in msgspec.json.decode(row[1]) for index in indices)
 
 
+def is_placed(database: Path, uid: str) -> bool:
+    """Whether SQL has to which group a bound pod belongs."""
+    with closing(sqlite3.connect(database)) as connection:
+        found = connection.execute("SELECT 1 FROM binding WHERE pod_uid = ? AND group_name IS NOT NULL", (uid,))
+        return found.fetchone() is not None
+
+
 def is_accepted(database: Path, uid: str) -> bool:
     """Whether a group stands among those that were accepted."""
     with closing(sqlite3.connect(database)) as connection:

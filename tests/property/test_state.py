@@ -69,6 +69,7 @@ class Cluster(RuleBasedStateMachine):
     def scheduler_starts_again(self) -> None:
         self._start()
         self.state.cards.restore(self.rows, complete=True)
+        self.state.places.restore(self.rows)
         for name in GROUPS:
             self._group(name)
         for name in sorted(self.nodes):
@@ -322,7 +323,7 @@ def test_annotations_that_win_over_the_record_would_be_noticed() -> None:
     dice = settings(max_examples=300, stateful_step_count=30, deadline=None, derandomize=True, database=None)
     dice = settings(dice, phases=[Phase.generate])
 
-    def believed(self: CardBook, record: Any, pod_class: Any, annotations: Any) -> Any:
+    def believed(self: CardBook, record: Any, pod_class: Any, annotations: Any, row: Any) -> Any:
         return self._read(pod_class, annotations, names.GPU_INDEX_PREFIX), True
 
     with patch.object(CardBook, "_held", believed), pytest.raises(AssertionError):

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from sqlalchemy import create_engine, text
 
 from t9ksched.store import Store, backup, schema, urls
@@ -80,6 +81,33 @@ async def test_the_table_comes_and_goes_with_its_rows(address: str) -> None:
     async with await Store.open(address) as store:
         assert await store.bindings.all() == []
         assert not await store.bindings.complete()
+
+
+async def test_the_columns_of_places_come_and_go_with_rows_in_the_table(address: str) -> None:
+    """Rows of earlier releases say nothing about groups; an earlier release finds no rows of pods without cards."""
+    schema.upgrade(address, "0011")
+    engine = create_engine(urls.for_sync(urls.parse(address)))
+    with engine.begin() as connection:
+        connection.execute(
+            text(
+                "INSERT INTO binding (pod_uid, namespace, name, node, cards, share, honoured, at) VALUES"
+                " ('old', 'ns', 'old', 'n1', '[]', 100, true, '2026-11-01 08:30:00')"
+            )
+        )
+    async with await Store.open(address) as store:
+        (old,) = await store.bindings.all()
+        assert (old.group_name, old.role, old.queue) == (None, None, None)
+        member = structs.replace(row("member"), group_name="g", role="worker", queue="q")
+        plain = structs.replace(row("plain"), cards=[], group_name="g", role="", queue="q")
+        await store.bindings.put([member, plain])
+        assert await store.bindings.all() == [member, old, plain]
+    schema.downgrade(address, "0011")
+    with engine.connect() as connection:
+        found = connection.execute(text("SELECT pod_uid FROM binding ORDER BY pod_uid")).scalars().all()
+    engine.dispose()
+    assert found == ["member", "old"]
+    async with await Store.open(address) as store:
+        assert [one.group_name for one in await store.bindings.all()] == [None, None]
 
 
 async def test_a_backup_does_not_say_that_it_knows_every_bound_pod(tmp_path: Path) -> None:
