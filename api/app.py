@@ -32,7 +32,7 @@ from api.schemas import (
     UpdateBody,
 )
 from api.services import Services
-from t9ksched import __version__
+from t9ksched import version
 
 _BODIES = (
     ProblemShape,
@@ -71,7 +71,7 @@ def create_app(services: Services) -> FastAPI:
     """The REST service on these services."""
     app = FastAPI(
         title="t9ksched",
-        version=__version__,
+        version=version(),
         description=DESCRIPTION.strip(),
         docs_url=None,
         redoc_url=None,

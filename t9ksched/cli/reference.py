@@ -19,10 +19,10 @@ Written by `make reference` from the commands themselves. Exit codes: 0 done, 1 
 
 def reference() -> str:
     """The whole reference as Markdown."""
-    from t9ksched.cli.main import app
+    from t9ksched.cli.application import application
 
     parts = [HEAD]
-    for path, function in _commands(app, "t9ksched"):
+    for path, function in _commands(application(), "t9ksched"):
         parts += [f"## `{path}`\n", f"{inspect.getdoc(function)}\n"]
         rows = [_row(parameter) for parameter in inspect.signature(function, eval_str=True).parameters.values()]
         if rows:

@@ -21,7 +21,7 @@ import aiohttp
 import msgspec
 from yarl import URL
 
-from t9ksched import __version__
+from t9ksched import version
 from t9ksched.kube import answers
 from t9ksched.kube.credentials import Credentials
 from t9ksched.kube.deep import shallow
@@ -42,7 +42,7 @@ _WATCH_SILENCE = 100.0
 """More than a minute, for servers send a bookmark each minute when nothing else happens."""
 _LIST_RESTARTS = 3
 _HEADERS = {
-    "User-Agent": f"t9ksched/{__version__}",
+    "User-Agent": f"t9ksched/{version()}",
     "Accept": "application/json",
     # Uncompressed: inflating the lists of a large cluster costs more of our one core than the wire saves.
     "Accept-Encoding": "identity",

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from t9ksched import __version__
+from t9ksched import version
 from t9ksched.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound
 from t9ksched.kube.port import ClusterPort, Object
 from t9ksched.kube.resources import CRDS, NAMESPACES, PODGROUPS, QUEUES
@@ -42,7 +42,7 @@ def read(folder: Path) -> list[Object]:
         for document in read_all(path.read_bytes()):
             if isinstance(document, dict) and document.get("kind") == CRDS.kind:
                 labels = document["metadata"].setdefault("labels", {})
-                labels.setdefault(VERSION_LABEL, __version__)
+                labels.setdefault(VERSION_LABEL, version())
                 definitions.append(document)
     return definitions
 

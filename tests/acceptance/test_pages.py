@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from t9ksched.cli.main import app
+from t9ksched.cli.application import application
 from tests.acceptance.pages import NOT_RUN, ROOT, Shell, blocks, commands, spans
 
 PAGES = [
@@ -73,7 +73,7 @@ def test_what_is_not_run_is_there() -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_commands_within_sentences_exist_with_their_options(page: str) -> None:
     for span in spans(ROOT / page):
-        command = get_command(app)
+        command = get_command(application())
         words = span.removeprefix("t9ksched ").split()
         options: set[str] = set()
         for word in words:

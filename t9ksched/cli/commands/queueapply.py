@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from t9ksched.cli.client import Client
-from t9ksched.cli.commands.queues import ADMIN
+from t9ksched.cli.commands.queues import ADMIN, app
 from t9ksched.cli.failure import BAD_USAGE, Failure
 from t9ksched.cli.options import Service, with_service
 from t9ksched.cli.output import console, print_warnings
@@ -43,6 +43,7 @@ class Change:
         return "create" if self.before is None else "delete" if self.after is None else "change"
 
 
+@app.command("apply")
 @with_service
 def apply(
     service: Service,

@@ -4,13 +4,14 @@ from typing import Annotated, Any
 
 import typer
 
-from t9ksched.cli.commands.queues import ADMIN, NameArgument
+from t9ksched.cli.commands.queues import ADMIN, NameArgument, app
 from t9ksched.cli.options import OutputOption, Service, with_service
 from t9ksched.cli.output import Output, console, print_json, print_warnings, table
 
 _Names = list[str] | None
 
 
+@app.command("members")
 @with_service
 def members(
     service: Service,
@@ -60,6 +61,7 @@ def members(
     console().print(table(("MEMBER", "NAME", "MAX PRIORITY"), rows, right=("MAX PRIORITY",)))
 
 
+@app.command("drain")
 @with_service
 def drain(service: Service, name: NameArgument) -> None:
     """Take no new jobs into a queue and start none that wait; those that run go on. `open` ends it."""

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
-from t9ksched.cli.main import app
+from t9ksched.cli.application import application
 from t9ksched.devcluster.auth import User
 from t9ksched.devcluster.cluster import DevCluster
 from t9ksched.devcluster.presets import load_nodes
@@ -32,9 +32,15 @@ async def cluster(tmp_path: Path) -> AsyncIterator[DevCluster]:
     await made.stop()
 
 
+def _invoke(*options: str) -> Result:
+    return CliRunner().invoke(application(), ["doctor", *options])
+
+
 async def doctor(kubeconfig: Path, *more: str) -> tuple[int, str]:
     """Exit code and what was printed; in a thread, as it has an event loop of its own."""
-    done = await asyncio.to_thread(CliRunner().invoke, app, ["doctor", "--kubeconfig", str(kubeconfig), *more])
+    done = await asyncio.to_thread(
+        CliRunner().invoke, application(), ["doctor", "--kubeconfig", str(kubeconfig), *more]
+    )
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
     return done.exit_code, done.output
 
@@ -93,7 +99,9 @@ async def test_a_cluster_that_does_not_answer(tmp_path: Path) -> None:
     await gone.start()
     gone.write_kubeconfig(tmp_path / "admin")
     await gone.stop()
-    done = await asyncio.to_thread(CliRunner().invoke, app, ["doctor", "--kubeconfig", str(tmp_path / "admin")])
+    done = await asyncio.to_thread(
+        CliRunner().invoke, application(), ["doctor", "--kubeconfig", str(tmp_path / "admin")]
+    )
     assert done.exit_code == 1
 
 

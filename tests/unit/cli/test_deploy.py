@@ -8,7 +8,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from t9ksched.cli.main import app
+from t9ksched.cli.application import application
 from t9ksched.settings import PREFIX, Settings
 
 BASE = Path(__file__).parents[3] / "deploy" / "base"
@@ -34,7 +34,7 @@ def test_every_file_is_listed() -> None:
 
 @pytest.mark.parametrize(("name", "container"), _containers())
 def test_commands_and_variables_exist(name: str, container: dict[str, Any]) -> None:
-    assert CliRunner().invoke(app, [*container["args"], "--help"]).exit_code == 0
+    assert CliRunner().invoke(application(), [*container["args"], "--help"]).exit_code == 0
     for variable in container.get("env", []):
         if variable["name"].startswith(PREFIX):
             assert variable["name"].removeprefix(PREFIX).lower() in Settings.model_fields

@@ -161,7 +161,7 @@ def test_cancel_asks_first(
 
 def test_help_loads_no_heavy_library() -> None:
     program = (
-        "import sys, t9ksched.cli.main;"
+        "import sys, t9ksched.cli.application as a; a.application();"
         "print([n for n in ('sqlalchemy','fastapi','kubernetes','numpy','aiohttp','pydantic') if n in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

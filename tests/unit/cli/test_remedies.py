@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from t9ksched.cli.main import app
+from t9ksched.cli.application import application
 from t9ksched.cli.remedies import remedy, speaks_of_requests
 
 ROOT = Path(__file__).parents[3]
@@ -62,5 +62,5 @@ def test_every_command_that_is_named_exists() -> None:
     for words in sorted(set(re.findall(r"t9ksched ((?:[a-z-]+ ?)+)", source))):
         if words.strip() == "up":
             continue
-        done = CliRunner().invoke(app, [*words.split(), "--help"])
+        done = CliRunner().invoke(application(), [*words.split(), "--help"])
         assert done.exit_code == 0, words

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from t9ksched import __version__
+from t9ksched import version
 from t9ksched.kube.crds import REVISION_ANNOTATION, VERSION_LABEL, NotEstablished, ensure, ensure_namespace, read
 from t9ksched.kube.errors import AlreadyExists, Conflict, Forbidden, NotFound
 from t9ksched.kube.resources import CRDS, NAMESPACES
@@ -113,5 +113,5 @@ def test_a_folder_is_read_in_order_and_other_documents_left_out(tmp_path: Path) 
     (tmp_path / "a.yaml").write_text(f"kind: CustomResourceDefinition\n{labelled}\n---\n")
     (tmp_path / "notes.txt").write_text("x")
     found = {item["metadata"]["name"]: item["metadata"]["labels"][VERSION_LABEL] for item in read(tmp_path)}
-    assert found == {"a": "7", "b": __version__}
+    assert found == {"a": "7", "b": version()}
     assert list(found) == ["a", "b"]

@@ -1,0 +1,93 @@
+"""The commands of `t9ksched`, and where each is.
+
+A process runs one command, so only the module of that one is imported: reading all of them takes longer than most
+commands do.
+"""
+
+from importlib import import_module
+from typing import Annotated, Final, NamedTuple
+
+import typer
+
+from t9ksched import version
+
+_HELP: Final = (
+    "A queue-based batch scheduler for AI workloads: whole gangs, cards by index, and a reason for every wait."
+)
+_START, _DAY, _ADMIN, _OPERATE = "Start here", "A user's day", "An administrator's day", "Operations"
+
+
+class _Command(NamedTuple):
+    """`name` as it is typed; `place` is a module of `t9ksched.cli.commands` and what it is called there. Modules in
+    `more` add commands to a group.
+    """
+
+    name: str
+    place: str
+    panel: str
+    more: tuple[str, ...] = ()
+
+    def load(self) -> object:
+        for other in self.more:
+            import_module(f"t9ksched.cli.commands.{other}")
+        module, _, attribute = self.place.partition(":")
+        return getattr(import_module(f"t9ksched.cli.commands.{module}"), attribute)
+
+
+_COMMANDS: Final = (
+    _Command("demo", "demo:demo", _START),
+    _Command("up", "up:up", _START),
+    _Command("submit", "submit:submit", _DAY),
+    _Command("jobs", "jobs:jobs", _DAY),
+    _Command("explain", "explain:explain", _DAY),
+    _Command("wait", "wait:wait", _DAY),
+    _Command("update", "control:update", _DAY),
+    _Command("cancel", "cancel:cancel", _DAY),
+    _Command("hold", "control:hold", _ADMIN),
+    _Command("release", "control:release", _ADMIN),
+    _Command("prioritise", "control:prioritise", _ADMIN),
+    _Command("nodes", "nodes:nodes", _ADMIN),
+    _Command("queues", "queues:app", _ADMIN, ("queuemembers", "queueapply")),
+    _Command("usage", "usage:usage", _ADMIN),
+    _Command("stop-scheduling", "stops:stop_scheduling", _ADMIN),
+    _Command("token", "token:app", _ADMIN),
+    _Command("doctor", "doctor:doctor", _OPERATE),
+    _Command("db", "db:app", _OPERATE),
+    _Command("scheduler", "roles:scheduler", _OPERATE),
+    _Command("controller", "roles:controller", _OPERATE),
+    _Command("api", "roles:api", _OPERATE),
+)
+
+
+def application(word: str = "") -> typer.Typer:
+    """The program with the command of that name alone; with all of them if there is none of that name."""
+    app = typer.Typer(
+        name="t9ksched",
+        help=_HELP,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_root)
+    for command in [one for one in _COMMANDS if one.name == word] or _COMMANDS:
+        loaded = command.load()
+        if isinstance(loaded, typer.Typer):
+            app.add_typer(loaded, name=command.name, rich_help_panel=command.panel)
+        else:
+            app.command(command.name, rich_help_panel=command.panel)(loaded)  # type: ignore[type-var]
+    return app
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"t9ksched {version()}")
+        raise typer.Exit
+
+
+def _root(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and leave.")
+    ] = False,
+) -> None:
+    """A queue-based batch scheduler for AI workloads: whole gangs, cards by index, and a reason for every wait."""
