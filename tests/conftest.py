@@ -20,6 +20,12 @@ if os.environ.get("CI"):
 _numbers = itertools.count()
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """Half as many workers more than processors: tests from outside wait for other processes much of their time."""
+    processors = len(os.sched_getaffinity(0))
+    return processors + processors // 2
+
+
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[str]:
     """The address of a PostgreSQL that lives as long as the test session."""
