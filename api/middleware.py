@@ -1,4 +1,4 @@
-"""Around every request: an id, one line in the log, and an answer even when something unforeseen goes wrong.
+"""Around every request: an id, a line in the log, and an answer even when something unforeseen goes wrong.
 
 HEAD is answered wherever GET is, with the headers of that answer and no body.
 
@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.overload import REFUSED
 from api.problems import Problem
+from api.requestlines import RequestLines
 from t9ksched.serving import EXEMPT_PATHS, answering
 
 log = structlog.get_logger("api")
@@ -100,6 +101,7 @@ class Envelope:
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
         self._bin = _Bin()
+        self._lines = RequestLines()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -146,9 +148,12 @@ class Envelope:
                 detail = f"the service made a mistake; its log tells more under {request_id}"
                 await Problem("Internal", detail, id=request_id).response()(scope, receive, watched)
             finally:
-                report = log.debug if scope["path"] in EXEMPT_PATHS or REFUSED in scope else log.info
-                took = round((time.monotonic() - started) * 1000, 1)
-                report("request", method=method, path=path, status=status, ms=took)
+                now = time.monotonic()
+                if untold := self._lines.untold(now):
+                    log.info("requests without a line", more=untold)
+                quiet = scope["path"] in EXEMPT_PATHS or REFUSED in scope
+                report = log.info if not quiet and self._lines.has_line(status, now - started, now) else log.debug
+                report("request", method=method, path=path, status=status, ms=round((now - started) * 1000, 1))
 
 
 def _too_many() -> Problem:

@@ -3,8 +3,9 @@
 import asyncio
 import contextlib
 import socket
+import sys
 from collections.abc import Sequence
-from typing import cast
+from typing import Final, cast
 
 import uvicorn
 from fastapi import FastAPI
@@ -12,6 +13,9 @@ from fastapi import FastAPI
 from t9ksched.serving import Acceptor, ConnectionLimits
 from t9ksched.serving import PortInUse as PortInUse
 from t9ksched.serving import listen as listen
+
+SWITCH_SECONDS: Final = 0.0005
+"""For so long a thread that parses may keep the event loop waiting each time: a tenth of Python's own 5 ms."""
 
 
 class _Uvicorn(uvicorn.Server):
@@ -62,6 +66,7 @@ class Server:
         return self._server.acceptor
 
     async def __aenter__(self) -> "Server":
+        sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_SECONDS))
         # `_serve` leaves signals to whoever owns the process.
         self._task = asyncio.create_task(self._server._serve(sockets=[self._listener]), name="api-server")
         # The socket listens already, so whoever connects now is served as soon as the task runs.
