@@ -65,9 +65,9 @@ class Settings(BaseSettings):
     max_requests_per_minute: int = Field(default=12_000, ge=1)
     """Requests that one user may make in a minute to each REST replica; beyond, 429 says when to ask again."""
     max_waiting_jobs_per_user: int = Field(default=10_000, ge=1)
-    """Jobs of one user that may wait at the same time; REST takes no more until some have started."""
+    """Jobs of one user (by `kubectl`: of a namespace) that may wait at the same time; beyond, none is taken."""
     max_waiting_jobs_per_queue: int = Field(default=50_000, ge=1)
-    """Jobs that may wait in one queue at the same time; REST takes no more until some have started."""
+    """Jobs that may wait in one queue at the same time; none is taken beyond, by REST or `kubectl`."""
     max_connections: int = Field(default=2000, ge=16)
     """Connections to one server of the process at the same time; beyond, only questions after health are answered."""
     max_connections_per_address: int = Field(default=1000, ge=4)

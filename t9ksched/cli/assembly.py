@@ -7,6 +7,7 @@ from api.leader import HttpLeader
 from api.services import Services
 from t9ksched.kube.port import ClusterPort
 from t9ksched.scheduler.service import SchedulerService
+from t9ksched.scheduler.waitinglimits import WaitingLimits
 from t9ksched.serving import ConnectionLimits
 from t9ksched.settings import Settings
 from t9ksched.store import Store
@@ -25,6 +26,7 @@ def scheduler_of(
         retention=timedelta(days=settings.retention_days),
         scheduler_conf=settings.scheduler_conf,
         observe=observe,
+        waiting=WaitingLimits(settings.max_waiting_jobs_per_user, settings.max_waiting_jobs_per_queue),
     )
 
 

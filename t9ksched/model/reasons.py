@@ -44,6 +44,8 @@ class Code(StrEnum):
     """Its last run reached its time limit: it resumes only with another one."""
     MAX_DURATION_EXCEEDED = "MaxDurationExceeded"
     """Its last run reached its queue's maxDuration."""
+    RATE_LIMITED = "RateLimited"
+    """As many jobs as may wait in its queue, or of its user, wait already: it is not accepted yet."""
     PAUSED = "Paused"
     """Its owner paused or suspended it."""
     TERMINATING = "Terminating"

@@ -287,6 +287,8 @@ class LastGate:
             record = self._record(gang, root, gang.queue, now)
         if record is not None and record.started_at is None:
             self._keep(structs.replace(record, started_at=_moment(now)))
+            for uid in self._state.owners.controllers(root.uid):
+                self._state.waiting_jobs.started(self._state.gangs_of_owner(uid))
 
     def _adopt(self, gang: GangRecord, root: Root, queue: Queue, now: int) -> Acceptance | None:
         """Record an owner that was let in before owners were recorded, as it is now."""

@@ -52,6 +52,7 @@ from t9ksched.scheduler.records import (
 from t9ksched.scheduler.refill import Refills
 from t9ksched.scheduler.sharing import NOTHING, Sharing, alone
 from t9ksched.scheduler.storage import Storage
+from t9ksched.scheduler.waitinglimits import WaitingJobs
 from t9ksched.store.acceptances import Acceptance
 
 log = structlog.get_logger(__name__)
@@ -85,6 +86,7 @@ class Observed:
         self.owners = Owners(self._owner_changed)
         self.permissions = Permissions(self.namespaces, self.acceptances, self.owners)
         self.membership = Membership(self)
+        self.waiting_jobs = WaitingJobs(self.permissions, self.acceptances, self.owners)
         self.holds: dict[str, Hold] = {}
         self.refills = Refills(
             self.nodes, self.node_objects, self.charges, self.jobs, self.holds, self.owners, self._gang_changed
@@ -543,6 +545,7 @@ class Observed:
         self._partial.pop(gang, None)
         self._unsettled.discard(gang)
         self.counts.group_gone(gang)
+        self.waiting_jobs.forget(gang)
         if gang.owner is not None:
             self._by_owner[gang.owner.uid].pop(gang, None)
             if not self._by_owner[gang.owner.uid]:
@@ -609,11 +612,7 @@ class Observed:
                 self._partial[gang] = None
             else:
                 self._partial.pop(gang, None)
-            if any(pod.waiting for pod in gang.members.values()):
-                self._pending[gang] = None
-            else:
-                self._pending.pop(gang, None)
-                gang.reasons, gang.position = (), None
+            self._settle_waiting(gang, waits=any(pod.waiting for pod in gang.members.values()))
 
     def _settle_single(self, gang: GangRecord) -> None:
         pod = next(iter(gang.members.values()), None)
@@ -622,7 +621,12 @@ class Observed:
             gang.fell = 0
             if gang.unnoted:
                 self._unaccepted.add(gang)
-        if pod is not None and pod.waiting:
+        self._settle_waiting(gang, waits=pod is not None and pod.waiting)
+
+    def _settle_waiting(self, gang: GangRecord, *, waits: bool) -> None:
+        """Whether a member of the group waits for a place."""
+        self.waiting_jobs.update(gang, waits=waits)
+        if waits:
             self._pending[gang] = None
         else:
             self._pending.pop(gang, None)

@@ -70,6 +70,10 @@ class Permissions:
         """Whether the group may use the queue, by which rule and up to which priority."""
         return self._ask(queue, gang.namespace, self._submission(gang.owner, gang.uid))
 
+    def submitter(self, gang: GangRecord) -> str | None:
+        """Who submitted the group, as far as that is on record."""
+        return _submitter(self._submission(gang.owner, gang.uid), gang.namespace)
+
     def came_with(self, pod: PodRecord, gang: GangRecord) -> bool:
         """Whether a pod is a member of the group that it names whoever may use the queue.
 

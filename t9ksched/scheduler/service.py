@@ -49,6 +49,7 @@ from t9ksched.scheduler.status import StatusWriter
 from t9ksched.scheduler.stopping import Stopper
 from t9ksched.scheduler.timekeeper import TimeKeeper
 from t9ksched.scheduler.vocabulary import Names
+from t9ksched.scheduler.waitinglimits import NO_LIMITS, WaitingLimits
 from t9ksched.store.errors import StoreError
 from t9ksched.store.instance import LeadershipLost
 from t9ksched.store.store import Store
@@ -84,6 +85,7 @@ class SchedulerService:
         gang_recovery_timeout: int = GANG_RECOVERY_TIMEOUT_SECONDS,
         clock: Callable[[], int] = time.time_ns,
         observe: bool = False,
+        waiting: WaitingLimits = NO_LIMITS,
     ) -> None:
         client = read_only(client) if observe else client
         self._observe = observe
@@ -92,6 +94,7 @@ class SchedulerService:
         self._clock = clock
         self._public_address = public_address
         self.state = ClusterState(self._changed)
+        self.state.waiting_jobs.limits = waiting
         self._recorder = EventRecorder(client, component="t9k-scheduler")
         notices = Notices(self._recorder)
         self.journal = Journal(store, self.state.outage)

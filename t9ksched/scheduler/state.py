@@ -85,7 +85,7 @@ class ClusterState(Observed):
         self.accept_running(now)
         self.follow_losses(now)
         for record in list(self.pending):
-            if record in resting:
+            if record in resting or self.waiting_jobs.stands(record):
                 continue
             control = control_of(self, record) if self.controls else None
             if record.control != control:
@@ -108,6 +108,9 @@ class ClusterState(Observed):
                 self._say(record, queue_closed(queue.name, draining=True))
                 continue
             if record.acceptance is None:
+                if (over := self.waiting_jobs.refusal(record)) is not None:
+                    self._say(record, over)
+                    continue
                 self.gate.accept(record, now)
             if self.outage.away and (unwritten := self.outage.refusal(record)) is not None:
                 self._say(record, unwritten)
@@ -358,8 +361,8 @@ class ClusterState(Observed):
             gang.displaced = False
         gang.first_bound = gang.first_bound or now
         self._gang_changed(gang)
-        if self.neighbourhood:
-            self._on_change()  # where these pods stand may be what somebody waits for
+        if self.neighbourhood or self.waiting_jobs:
+            self._on_change()  # where these pods stand may be what somebody waits for, or that they wait no more
         return decided
 
     def _still_fits(self, record: PodRecord, assignment: Assignment) -> bool:

@@ -1,0 +1,159 @@
+"""Limits on jobs that wait hold for whatever was created, by REST or past it: beyond them nothing is accepted."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from t9ksched.model.pod import OwnerReference
+from t9ksched.model.reasons import Code, Reason
+from t9ksched.scheduler.records import GangRecord
+from t9ksched.scheduler.state import ClusterState
+from t9ksched.scheduler.waitinglimits import WaitingLimits
+from t9ksched.store.acceptances import Acceptance
+from tests.unit.scheduler.test_state import NOW, decide, group, node, pod, state_with
+
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def limited(user: int | None = None, queue: int | None = None, *nodes: Any) -> ClusterState:
+    state = state_with(*nodes, queues={"q": {}, "r": {}})
+    state.waiting_jobs.limits = WaitingLimits(user, queue)
+    return state
+
+
+def owned_pod(name: str, owner: str) -> Any:
+    made = pod(name, queue="q")
+    made.metadata.owner_references = [OwnerReference(kind="Job", name=owner, uid=owner, controller=True)]
+    return made
+
+
+def look(state: ClusterState) -> list[str]:
+    """The groups that the engine is told of, by name."""
+    view = state.view(NOW)
+    return sorted(state.gangs_by_uid[gang.uid].name for gang in view.gangs)
+
+
+def refused(state: ClusterState) -> dict[str, str]:
+    """What groups that were not accepted are told."""
+    waiting = [gang for gang in state.gangs.values() if gang.acceptance is None]
+    reasons = {gang.name: reason for gang in waiting for reason in gang.reasons if reason.code == Code.RATE_LIMITED}
+    assert not any(reason.refused for reason in reasons.values())
+    return {name: reason.message for name, reason in reasons.items()}
+
+
+def test_a_queue_takes_no_more_than_may_wait() -> None:
+    state = limited(queue=2)
+    for name in ("a", "b", "c"):
+        state.upsert_pod(pod(name, queue="q"))
+    state.upsert_pod(pod("d", queue="r"))
+    assert look(state) == ["a", "b", "d"]
+    assert refused(state) == {"c": "2 jobs in the queue 'q' wait already, and at most 2 may: it is not accepted yet"}
+    assert "pod-c" not in state.acceptances
+    state.remove_pod("pod-a")
+    assert look(state) == ["b", "c", "d"]
+    assert refused(state) == {}
+
+
+def test_what_starts_makes_room_for_another() -> None:
+    woken: list[None] = []
+    state = limited(None, 1, node(gpus=1))
+    state._on_change = lambda: woken.append(None)
+    for name in ("a", "b"):
+        state.upsert_pod(pod(name, 1, queue="q"))
+    woken.clear()
+    assert [assignment.pod for assignment in decide(state)] == ["pod-a"]
+    assert woken, "or nobody would look at the other again"
+    assert look(state) == ["b"]
+
+
+def test_a_user_has_a_limit_in_all_queues_whatever_way_his_jobs_came() -> None:
+    state = limited(user=1)
+    for name in ("a", "b", "c"):
+        state.accept(
+            Acceptance(uid=f"job-{name}", kind="Job", namespace="ns", name=name, submitter="ann", accepted_at=AT)
+        )
+        made = owned_pod(name, owner=f"job-{name}")
+        state.upsert_pod(made)
+    assert len(look(state)) == 1
+    assert set(refused(state).values()) == {"1 jobs of 'ann' wait already, and at most 1 may: it is not accepted yet"}
+
+
+def test_jobs_of_nobody_known_count_by_namespace() -> None:
+    state = limited(user=1)
+    state.upsert_pod(pod("a", queue="q"))
+    state.upsert_pod(pod("b", queue="r"))
+    assert look(state) == ["a"]
+    assert "of namespace 'ns'" in refused(state)["b"]
+
+
+def test_a_job_counts_once_however_many_pods_it_has() -> None:
+    state = limited(queue=2)
+    for name in ("a-0", "a-1", "a-2"):
+        state.upsert_pod(owned_pod(name, owner="job-a"))
+    state.upsert_group(group("g", 3))
+    for number in range(3):
+        state.upsert_pod(pod(f"g-{number}", group="g"))
+    state.upsert_pod(pod("late", queue="q"))
+    assert look(state) == ["a-0", "a-1", "a-2", "g"]
+    assert set(refused(state)) == {"late"}
+    assert state.waiting_jobs.jobs("q") == 2
+
+
+def test_what_was_accepted_before_a_start_is_first() -> None:
+    state = limited(queue=1)
+    record = Acceptance(uid="pod-z", kind="Pod", namespace="ns", name="z", queue="q", priority=0, accepted_at=AT)
+    state.accept(record)
+    state.upsert_pod(pod("a", queue="q"))
+    state.upsert_pod(pod("z", queue="q"))
+    assert look(state) == ["z"]
+    assert set(refused(state)) == {"a"}
+
+
+def test_a_job_that_has_started_goes_on() -> None:
+    """Its other pods, and those that replace lost ones, are no jobs that wait."""
+    state = limited(None, 1, node(gpus=1))
+    state.upsert_pod(owned_pod("a-0", owner="job-a"))
+    decide(state)
+    state.upsert_pod(pod("b", queue="q"))
+    look(state)
+    for name in ("a-1", "a-2"):
+        state.upsert_pod(owned_pod(name, owner="job-a"))
+    assert look(state) == ["a-1", "a-2", "b"]
+    assert refused(state) == {}
+
+
+def test_groups_that_lack_members_count() -> None:
+    """Else anyone could keep the scheduler busy with groups that are never accepted."""
+    state = state_with(queues={"q": {"quota": {"requests": {"nvidia.com/gpu": "10"}}}})
+    state.waiting_jobs.limits = WaitingLimits(per_queue=1)
+    for name in ("g", "h"):
+        state.upsert_group(group(name, 3))
+        state.upsert_pod(pod(f"{name}-0", group=name))
+    assert look(state) == ["g"]
+    assert set(refused(state)) == {"h"}
+
+
+def test_thousands_beyond_the_limit_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = limited(queue=10)
+    for number in range(3000):
+        state.upsert_pod(pod(f"p{number:04d}", queue="q"))
+    assert len(look(state)) == 10
+    said = state.take_said()
+    assert len(said) == 2990
+    asked: list[str] = []
+    jobs = state.waiting_jobs
+    refusal = jobs.refusal
+
+    def counted(gang: GangRecord) -> Reason | None:
+        asked.append(gang.name)
+        return refusal(gang)
+
+    monkeypatch.setattr(jobs, "refusal", counted)
+    assert len(look(state)) == 10
+    assert asked == []
+    assert state.take_said() == []
+    state.remove_pod("pod-p0000")
+    assert len(look(state)) == 10
+    assert asked == ["p0010"]
+    assert state.take_said() == []
