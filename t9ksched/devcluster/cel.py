@@ -1,12 +1,13 @@
 """The part of the Common Expression Language that validation rules of custom resources use in practice.
 
 Literals, field access, indexing, `has`, `dyn`, comparison, arithmetic, logic, the conditional, `in`, `size`, the text
-methods `startsWith`, `endsWith`, `contains`, `matches`, and the macros `all`, `exists`, `exists_one`, `filter`, `map`.
+methods `startsWith`, `endsWith`, `contains`, `matches`, those of `Methods`, and the macros `all`, `exists`,
+`exists_one`, `filter`, `map`.
 `parse` turns a rule into a program once; whatever it does not know is a `SyntaxFault`, never a wrong answer.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -29,6 +30,22 @@ class NoSuchKey(EvaluationError):
     def __init__(self, name: str, where: Node) -> None:
         super().__init__(f"no such key: {name}")
         self.where = where
+
+
+class Methods:
+    """A value of a library of Kubernetes: it is asked by its methods alone."""
+
+    def call(self, name: str, arguments: Sequence[Any]) -> Any:
+        """The value of a method, one of `METHODS`.
+
+        Raises:
+            EvaluationError: it has no such method, or none with such arguments.
+        """
+        raise EvaluationError("no such overload")
+
+
+METHODS: Final = frozenset({"group", "resource", "subresource", "namespace", "name", "check", "allowed"})
+"""Those of the library of authorization."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +180,8 @@ class _Parser:
         arguments = self.arguments()
         if name == "size" and not arguments:
             return lambda scope: _size(target(scope))
+        if name in METHODS:
+            return lambda scope: _method(target(scope), name, [argument(scope) for argument in arguments])
         if name in _TEXT and len(arguments) == 1:
             test, other = _TEXT[name], arguments[0]
             return lambda scope: test(_text(target(scope)), _text(other(scope)))
@@ -242,6 +261,12 @@ def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise EvaluationError("no such overload")
     return value
+
+
+def _method(value: Any, name: str, arguments: list[Any]) -> Any:
+    if not isinstance(value, Methods):
+        raise EvaluationError("no such overload")
+    return value.call(name, arguments)
 
 
 def _size(value: Any) -> int:

@@ -4,12 +4,12 @@ A policy counts once a binding names it with the action Deny. Writes of the clus
 Parameters and selectors are not known here: a policy with them is refused when it is made.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from typing import Any, Final
 
 from t9ksched.devcluster import cel
-from t9ksched.devcluster.auth import User
+from t9ksched.devcluster.auth import Attributes, Authorizer, User
 from t9ksched.devcluster.status import Cause, StatusError, bad_value, forbidden, required
 from t9ksched.devcluster.storage import Storage
 from t9ksched.devcluster.strategy import Strategy
@@ -66,6 +66,7 @@ class Policies:
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
+        self._authorizer = Authorizer(storage)
 
     def check(
         self,
@@ -90,7 +91,7 @@ class Policies:
         meta = (new or old or {}).get("metadata") or {}
         request = _request(operation, resource, subresource, meta, user)
         for binding, policy in self._bound():
-            said = denial(policy, request, new, old)
+            said = denial(policy, request, new, old, lambda wanted: self._authorizer.allows(user, wanted))
             if said is not None:
                 reason, message = said
                 text = (
@@ -109,12 +110,20 @@ class Policies:
                 yield entry.object["metadata"]["name"], found.object
 
 
-def denial(policy: Object, request: Object, new: Object | None, old: Object | None) -> tuple[str, str] | None:
-    """Reason and message with which a policy denies a request; None when it lets it pass or is not about it."""
+def denial(
+    policy: Object,
+    request: Object,
+    new: Object | None,
+    old: Object | None,
+    allows: Callable[[Attributes], bool] = lambda wanted: False,
+) -> tuple[str, str] | None:
+    """Reason and message with which a policy denies a request; None when it lets it pass or is not about it. `allows`
+    says what else the user of the request may do.
+    """
     spec = policy["spec"]
     if not any(_about(rule, request) for rule in spec["matchConstraints"]["resourceRules"]):
         return None
-    scope: Object = {"request": request, "object": new, "oldObject": old}
+    scope: Object = {"request": request, "object": new, "oldObject": old, "authorizer": _Authorizer(allows)}
     scope["variables"] = _Variables(spec.get("variables") or (), scope)
     strict = spec.get("failurePolicy", "Fail") == "Fail"
     for condition in spec.get("matchConditions") or ():
@@ -133,6 +142,21 @@ def denial(policy: Object, request: Object, new: Object | None, old: Object | No
         if not passed:
             return rule.get("reason") or "Invalid", rule.get("message") or f"failed expression: {rule['expression']}"
     return None
+
+
+class _Authorizer(cel.Methods):
+    """The variable `authorizer`, a check that it was made to by its methods, and the answer of one."""
+
+    def __init__(self, allows: Callable[[Attributes], bool], wanted: dict[str, str] | None = None) -> None:
+        self._allows = allows
+        self._wanted = wanted or {}
+
+    def call(self, name: str, arguments: Sequence[Any]) -> Any:
+        if name == "allowed" and not arguments and "verb" in self._wanted:
+            return self._allows(Attributes(**self._wanted))
+        if name == "allowed" or len(arguments) != 1 or not isinstance(arguments[0], str):
+            raise cel.EvaluationError("no such overload")
+        return _Authorizer(self._allows, self._wanted | {"verb" if name == "check" else name: arguments[0]})
 
 
 class _Variables(dict[str, Any]):

@@ -17,7 +17,7 @@ from t9ksched.kube.client import Client
 from t9ksched.kube.errors import AlreadyExists, Forbidden
 from t9ksched.kube.resources import CLUSTERROLEBINDINGS, ROLEBINDINGS, SERVICEACCOUNTS, of
 from t9ksched.kube.rights import ROLES
-from t9ksched.model.names import SYSTEM_NAMESPACE
+from t9ksched.model.names import SCHEDULER_GROUP, SYSTEM_NAMESPACE
 
 MANIFEST: Final = Path(__file__).parents[2] / "deploy" / "rbac.yaml"
 POLICIES: Final = MANIFEST.with_name("admission.yaml")
@@ -52,7 +52,28 @@ def _everything() -> list[Object]:
         if item["kind"] in (CLUSTERROLEBINDINGS.kind, ROLEBINDINGS.kind):
             name = f"{EVERYTHING}-{item['metadata']['name']}"
             found.append({**item, "metadata": {**item["metadata"], "name": name}, "subjects": subjects})
-    return found
+    return [*found, *owning(EVERYTHING, subjects)]
+
+
+def owning(name: str, subjects: list[Object]) -> list[Object]:
+    """The right to make what belongs to a controller, for who plays one."""
+    rbac = CLUSTERROLEBINDINGS.group
+    rule = {"apiGroups": [SCHEDULER_GROUP], "resources": ["pods"], "verbs": ["own"]}
+    return [
+        {
+            "apiVersion": f"{rbac}/v1",
+            "kind": "ClusterRole",
+            "metadata": {"name": f"{name}-own"},
+            "rules": [rule],
+        },
+        {
+            "apiVersion": f"{rbac}/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": f"{name}-own"},
+            "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": f"{name}-own"},
+            "subjects": subjects,
+        },
+    ]
 
 
 async def install(client: Client) -> None:

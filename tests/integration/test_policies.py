@@ -2,15 +2,32 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from t9ksched.kube.client import Client
+from t9ksched.kube.config import connect
 from t9ksched.kube.errors import ApiError, Forbidden
-from t9ksched.kube.resources import CONFIGMAPS, DEPLOYMENTS, PODS, SECRETS
+from t9ksched.kube.resources import (
+    CLUSTERROLEBINDINGS,
+    CLUSTERROLES,
+    CONFIGMAPS,
+    DEPLOYMENTS,
+    JOBS,
+    PODGROUPS,
+    PODS,
+    ROLEBINDINGS,
+    ROLES,
+    SECRETS,
+    SERVICEACCOUNTS,
+)
 from t9ksched.kube.rights import API, CONTROLLER, SCHEDULER
+from tests.integration.accounts import owning, write_kubeconfig
+from tests.integration.test_accounts import token
 from tests.integration.world import World
 
 pytestmark = pytest.mark.cluster
@@ -74,3 +91,55 @@ async def test_the_scheduler_scales_to_nothing_only(world: World) -> None:
         await client.patch(DEPLOYMENTS, "d", world.namespace, {"spec": {"replicas": 0}})
     with suppress(ApiError):
         await world.client.delete(DEPLOYMENTS, "d", world.namespace)
+
+
+async def test_a_user_names_no_controller_as_owner(world: World, tmp_path: Path) -> None:
+    """Else a pod of anybody's would count as one of another's job."""
+    rules = [{"apiGroups": ["", PODGROUPS.group], "resources": ["pods", "podgroups"], "verbs": ["create", "patch"]}]
+    robot = [{"kind": "ServiceAccount", "name": "robot", "namespace": world.namespace}]
+    ref = {"apiGroup": ROLES.group, "kind": "Role", "name": "users"}
+    await world.client.create(SERVICEACCOUNTS, {"metadata": {"name": "robot"}}, world.namespace)
+    await world.client.create(ROLES, {"metadata": {"name": "users"}, "rules": rules}, world.namespace)
+    binding: Object = {"metadata": {"name": "users"}, "roleRef": ref, "subjects": robot}
+    await world.client.create(ROLEBINDINGS, binding, world.namespace)
+    template = {"spec": SPEC | {"restartPolicy": "Never"}}
+    job: Object = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "victim"},
+        "spec": {"template": template},
+    }
+    made = await world.client.create(JOBS, job | {"spec": job["spec"] | {"suspend": True}}, world.namespace)
+    victim = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "name": "victim",
+        "uid": made["metadata"]["uid"],
+        "controller": True,
+    }
+    pod, group = world.pod("p", queue="q"), world.group("g", 1, "q")
+    forged: list[tuple[Any, Object]] = [(PODS, pod), (PODGROUPS, group)]
+    file = tmp_path / "robot.kubeconfig"
+    write_kubeconfig(file, world.kubeconfig, "robot", (await token(world, "robot"))["status"]["token"])
+    async with AsyncExitStack() as stack:
+        user = await stack.enter_async_context(connect(file))
+        for res, body in forged:
+            owned = {**body, "metadata": {**body["metadata"], "ownerReferences": [victim]}}
+            message = await denied(partial(user.create, res, owned, world.namespace, dry_run=True))
+            assert "by the account of a controller only" in message
+        await user.create(PODS, pod, world.namespace)
+        mine: Object = {"metadata": {"ownerReferences": [victim]}}
+        assert "by the account" in await denied(lambda: user.patch(PODS, "p", world.namespace, mine))
+        # Who plays an operator is let pass, and so is a write that leaves the owner as it is.
+        role, bound = owning(f"{world.run}-robot", robot)
+        await world.create_shared(CLUSTERROLES, role)
+        await world.create_shared(CLUSTERROLEBINDINGS, bound)
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                try:
+                    await user.patch(PODS, "p", world.namespace, mine)
+                    break
+                except Forbidden:
+                    await asyncio.sleep(0.2)
+        await world.client.delete(CLUSTERROLEBINDINGS, bound["metadata"]["name"])
+        await user.patch(PODS, "p", world.namespace, {"metadata": {"labels": {"a": "b"}}})

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from t9ksched.devcluster import policies
-from t9ksched.devcluster.auth import User
+from t9ksched.devcluster.auth import Attributes, User
 from t9ksched.devcluster.policies import PolicyStrategy, denial
 from t9ksched.kube.rights import API, CONTROLLER, SCHEDULER
 from t9ksched.model.names import SYSTEM_NAMESPACE
@@ -24,6 +24,7 @@ POLICIES = [each for each in DOCUMENTS if each["kind"] == "ValidatingAdmissionPo
 for each in POLICIES:
     PolicyStrategy().default(each)
 
+OWNING = Attributes("own", "scheduler.tensorstack.dev", "pods", namespace="lab")
 META = {"name": "x", "namespace": "lab", "labels": {"a": "b"}}
 EXPANSION = expand(mpi_v1(replicas=1))
 CONFIG = EXPANSION.configmaps[0]
@@ -66,11 +67,14 @@ def judged(account: str, operation: str, resource: str, new: Object | None, old:
     """The policy that denies a request, with its message; empty if none does."""
     group, _, name = resource.rpartition(":")
     plural, _, part = name.partition("/")
-    user = User(account if ":" in account else f"system:serviceaccount:{SYSTEM_NAMESPACE}:{account}")
+    ours = account in (SCHEDULER, CONTROLLER, API)
+    username = f"system:serviceaccount:{SYSTEM_NAMESPACE}:{account}" if ours else account
+    system = username.startswith("system:serviceaccount:kube-system:")
+    user = User(username, ("system:serviceaccounts:kube-system",) if system else ())
     meta = (new or old or {})["metadata"]
     request = policies._request(operation, (group, "v1", plural), part, meta, user)
     for policy in POLICIES:
-        said = denial(policy, request, new, old)
+        said = denial(policy, request, new, old, lambda wanted: account == OPERATOR and wanted == OWNING)
         if said is not None:
             return f"{policy['metadata']['name']}: {said[1]}"
     return ""
@@ -139,6 +143,27 @@ ADMITTED: list[tuple[str, str, str, Object | None, Object | None]] = [
     ),
     ("system:serviceaccount:lab:t9k-scheduler", "DELETE", "pods", None, but(POD, spec__schedulerName="other")),
 ]
+USER, OPERATOR = "ann", "system:serviceaccount:argo:argo"
+JOBS_POD = but(POD, metadata__ownerReferences=[{"kind": "Job", "name": "j", "uid": "u", "controller": True}])
+GROUP: Object = {"metadata": META, "spec": {"minMember": 2}}
+JOBS_GROUP = GROUP | {"metadata": JOBS_POD["metadata"]}
+OURS = but(JOB, spec__template__spec__schedulerName="t9k-scheduler")
+KEPT = [{"kind": "ConfigMap", "name": "c", "uid": "u"}]
+ADMITTED += [
+    (USER, "CREATE", "pods", POD, None),
+    (USER, "CREATE", "pods", but(POD, metadata__ownerReferences=KEPT), None),
+    (USER, "CREATE", "pods", but(JOBS_POD, spec__schedulerName="default-scheduler"), None),
+    (USER, "UPDATE", "pods", but(JOBS_POD, metadata__labels={"a": "c"}), JOBS_POD),
+    (USER, "UPDATE", "pods", POD, JOBS_POD),
+    (USER, "CREATE", "batch:jobs", JOB | {"metadata": JOBS_POD["metadata"]}, None),
+    (USER, "CREATE", "scheduler.tensorstack.dev:podgroups", GROUP, None),
+    (OPERATOR, "CREATE", "pods", JOBS_POD, None),
+    (OPERATOR, "CREATE", "scheduler.tensorstack.dev:podgroups", JOBS_GROUP, None),
+    (CONTROLLER, "CREATE", "pods", OWNED, None),
+    ("system:kube-controller-manager", "CREATE", "pods", JOBS_POD, None),
+    ("system:serviceaccount:kube-system:job-controller", "CREATE", "pods", JOBS_POD, None),
+]
+_FORGED = "by the account of a controller only"
 DENIED: list[tuple[str, str, str, Object | None, Object | None, str]] = [
     *(
         (account, "CREATE", "pods", but(OWNED, metadata__namespace=namespace), None, "t9ksched-namespaces: ")
@@ -230,6 +255,21 @@ DENIED: list[tuple[str, str, str, Object | None, Object | None, str]] = [
     (CONTROLLER, "UPDATE", "secrets", SECRET, SECRET, "no other Secret"),
     (CONTROLLER, "DELETE", "secrets", None, SECRET, "no other Secret"),
     (API, "CREATE", "pods", but(POD, spec__nodeName="n"), None, "names its node"),
+    (USER, "CREATE", "pods", JOBS_POD, None, _FORGED),
+    (API, "CREATE", "pods", JOBS_POD, None, _FORGED),
+    (USER, "UPDATE", "pods", JOBS_POD, POD, _FORGED),
+    (USER, "UPDATE", "pods", JOBS_POD, but(POD, metadata__ownerReferences=KEPT), _FORGED),
+    (USER, "CREATE", "scheduler.tensorstack.dev:podgroups", JOBS_GROUP, None, _FORGED),
+    (USER, "CREATE", "batch:jobs", OURS | {"metadata": JOBS_POD["metadata"]}, None, _FORGED),
+    (USER, "CREATE", "apps:replicasets", OURS | {"metadata": JOBS_POD["metadata"]}, None, _FORGED),
+    (
+        USER,
+        "CREATE",
+        TRAININGS,
+        {"metadata": JOBS_POD["metadata"], "spec": {"scheduler": {"t9kScheduler": {"queue": "q"}}}},
+        None,
+        _FORGED,
+    ),
 ]
 
 
