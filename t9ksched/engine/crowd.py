@@ -4,7 +4,7 @@ A *crowd* exists only in cycles in which some pod has rules about others. The tr
 every undo; `Sight` is what one class of pods sees of it while its pods are placed one after the other.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,7 +16,7 @@ from t9ksched.engine.scores import POD_AFFINITY, SPREAD, Source, combined
 from t9ksched.engine.view import View
 from t9ksched.model.gang import Gang
 from t9ksched.model.podclass import PodClass
-from t9ksched.model.podrules import PodTerm, Spread, namespace_labels
+from t9ksched.model.podrules import PodRules, PodTerm, Spread, namespace_labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +169,7 @@ class Sight:
 
     def __init__(self, crowd: Crowd, memo: Memo, pod_class: PodClass, usable: Mask, weight: int) -> None:
         rules, counted = pod_class.rules, set(pod_class.counted)
+        self._rules = rules or PodRules()
         self._usable = usable
         self._weight = weight
         self._nodes = memo.preferred(pod_class) if weight else []
@@ -235,7 +236,7 @@ class Sight:
         """Each rule that filters, in words, and the nodes it allows for the next pod."""
         for view in self._together:
             near = view.count > 0
-            if self._first and not any(other.count.any() for other in self._together):
+            if self._first and not any(other.count[: other.size].any() for other in self._together):
                 near = np.ones_like(near)  # the first of pods that want to be together may be anywhere
             near[view.size] = False
             yield "pod affinity", near[view.of]
@@ -257,11 +258,15 @@ class Sight:
             mask = allows if mask is None else mask & allows
         return self._usable if mask is None else mask
 
-    def reachable(self) -> Mask:
-        """Nodes that may take pods of the class sooner or later: spread opens domains as others fill."""
+    def reachable(self, company: Container[PodTerm] = ()) -> Mask:
+        """Nodes that may take pods of the class sooner or later: spread opens domains as others fill.
+
+        `company` are terms that speak of pods that come along: those are near wherever the class goes.
+        """
         mask: Mask = np.ones(len(self._usable), np.bool_)
+        along = any(term in company for term in self._rules.together)
         for label, allows in self.checks():
-            if label != "topology spread":
+            if label != "topology spread" and not (along and label == "pod affinity"):
                 mask &= allows
         return mask
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import numpy as np
 
 from t9ksched.engine.ledger import Shortfall
-from t9ksched.engine.masks import CARD_HOLDERS, DATABASE, CardsCounted, constraints
+from t9ksched.engine.masks import CARD_HOLDERS, DATABASE, CardsCounted, Mask, constraints
 from t9ksched.engine.placement import Group
 from t9ksched.engine.trial import ClassColumn, Trial
 from t9ksched.engine.work import Work
@@ -209,6 +209,8 @@ def unrecorded(column: ClassColumn) -> Reason | None:
         return None
     others = [one for one in constraints(column.selector, column.pod_class) if not isinstance(one, CardsCounted)]
     would = np.logical_and.reduce([column.trial.memo.column(one) for one in others])
+    for _, allows in column.trial.plugins.filters(column.pod_class, column.trial.nodes.static):
+        would = would & allows
     match, waits = int(column.mask.sum()), int((would & ~column.mask).sum())
     if not waits:
         return None
@@ -240,13 +242,12 @@ def _against_rules(column: ClassColumn, pods: int) -> Reason | None:
     """Which rules about other pods keep how many nodes with room from it; None when none does."""
     roomy = column.rooms() > 0
     counts = {"match": int(column.mask.sum()), "fit": int(roomy.sum())}
-    parts = []
+    gone: dict[str, Mask] = {}
     left = roomy
     for label, allows in column.sight().checks():
-        gone = int((roomy & ~allows).sum())
-        if gone:
-            counts[label] = max(counts.get(label, 0), gone)
+        gone[label] = gone.get(label, False) | (roomy & ~allows)
         left = left & allows
+    counts |= {label: int(mask.sum()) for label, mask in gone.items() if mask.any()}
     parts = [f"{label} forbids {counts[label]}" for label in counts if label not in ("match", "fit")]
     if not parts and pods == 1:
         return None

@@ -1,24 +1,25 @@
 """A part of the nodes in which victims are looked for, with what has to fit and with the candidates there."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from t9ksched.engine.nodes import LARGEST, Int64s
-from t9ksched.engine.placement import Group
+from t9ksched.engine.placement import Group, company
 from t9ksched.engine.tenants import Flags, Indices, Tenants
 from t9ksched.engine.trial import ClassColumn
+from t9ksched.model.podrules import PodTerm
 
 
 class Wanted:
     """Pods of one class that look for a place on some nodes."""
 
-    def __init__(self, column: ClassColumn, pods: int, rows: Indices) -> None:
+    def __init__(self, column: ClassColumn, pods: int, rows: Indices, along: Container[PodTerm] = ()) -> None:
         self.column = column
         self.pods = pods
         self.needs = column.needs
-        mask = column.reachable() if column.ruled else column.mask
+        mask = column.reachable(along)
         self.here: Flags = mask[rows] if column.known else np.zeros(len(rows), np.bool_)
         self._ports = bool(column.ports)
         self._closed: Flags | None = None
@@ -76,7 +77,8 @@ class Field:
         """Candidates are the pods of `units`; of `among` alone, by position among the tenants, if that is given."""
         self.tenants = tenants
         self.rows = rows
-        self.wanted = [Wanted(column, pods, rows) for column, pods in groups]
+        along = company(groups)
+        self.wanted = [Wanted(column, pods, rows, along) for column, pods in groups]
         self.resources = sorted({at for column, _ in groups for at, _ in column.needs})
         self.free: Int64s = free[:, rows]
         here: Flags = np.logical_or.reduce([one.here for one in self.wanted])

@@ -16,6 +16,7 @@ from t9ksched.engine.nodes import Int64s
 from t9ksched.engine.search import search
 from t9ksched.engine.trial import NEVER, ClassColumn, Trial
 from t9ksched.engine.work import Effort, Work
+from t9ksched.model.podrules import PodTerm
 
 Group = tuple[ClassColumn, int]
 """A class and how many pods of it."""
@@ -167,6 +168,11 @@ def _could(trial: Trial, groups: Sequence[Group]) -> Work[bool]:
         here |= column.here
         yield
     return bool(np.all((needs <= np.maximum(trial.free, 0)[:, here].sum(axis=1)) | (needs == 0)))
+
+
+def company(groups: Sequence[Group]) -> frozenset[PodTerm]:
+    """Terms that speak of pods of the groups: whoever of them wants to be near such pods brings them along."""
+    return frozenset(term for column, _ in groups for term in column.pod_class.counted)
 
 
 def wanting_company(groups: Sequence[Group]) -> list[str]:

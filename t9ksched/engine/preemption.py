@@ -17,7 +17,7 @@ from t9ksched.engine.field import Cleared, Field
 from t9ksched.engine.ledger import Ledger, Shortfall
 from t9ksched.engine.likely import likely
 from t9ksched.engine.nodes import Int64s
-from t9ksched.engine.placement import Attempt, Group, left_after, place_together
+from t9ksched.engine.placement import Attempt, Group, company, left_after, place_together
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.tenants import Flags, Indices, Tenants
 from t9ksched.engine.trial import ClassColumn, Placement, Trial
@@ -156,7 +156,7 @@ class Preemption:
             return (yield from self._in_domains(gang, groups, whole, contest, must, ruled=ruled))
         found = yield from self._search(groups, whole, contest, must)
         if found is not None and ruled:
-            reachable: Flags = np.logical_or.reduce([column.reachable() for column, _ in groups])
+            reachable: Flags = np.logical_or.reduce([column.reachable(company(groups)) for column, _ in groups])
             found = yield from self._confirmed(groups, found, reachable)
         return found
 

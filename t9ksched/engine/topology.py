@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from t9ksched.engine.masks import Mask
-from t9ksched.engine.placement import Group
+from t9ksched.engine.placement import Group, company
 from t9ksched.engine.trial import Trial
 from t9ksched.model.gang import Gang
 
@@ -26,13 +26,14 @@ def scopes(trial: Trial, groups: Sequence[Group], levels: Sequence[str], nodes: 
     scarce = _scarcest(trial, groups)
     needs = np.sum([column.needs_vector * pods for column, pods in groups], axis=0)
     usable = np.logical_or.reduce([column.mask for column, _ in groups])
+    along = company(groups)
     for level in levels:
         of, names = trial.memo.domains(level)
         fits = np.ones(len(names), np.bool_)
         for column, pods in groups:
             rooms = np.minimum(column.rooms(), pods)
             if column.ruled:
-                rooms[~column.reachable()] = 0
+                rooms[~column.reachable(along)] = 0
             fits &= np.bincount(of, weights=rooms, minlength=len(names) + 1)[:-1] >= pods
         for at in np.flatnonzero(needs).tolist():
             free = np.where(usable, np.maximum(trial.free[at], 0), 0)

@@ -7,7 +7,7 @@ brings the keys of touched nodes up to date when it is asked again, so a gang co
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -22,6 +22,7 @@ from t9ksched.engine.scores import FULL, combined, without_cards
 from t9ksched.engine.work import Meter
 from t9ksched.model.labels import LabelSelector
 from t9ksched.model.podclass import HostPort, PodClass
+from t9ksched.model.podrules import PodTerm
 
 NEVER: Final = np.iinfo(np.int64).min
 """Key of a node on which no pod of the class fits."""
@@ -316,9 +317,9 @@ class ClassColumn:
         assert crowd is not None
         return Sight(crowd, self.trial.memo, self.pod_class, self.mask, self.trial.affinity_weight)
 
-    def reachable(self) -> Mask:
-        """Nodes that its rules about pods may allow sooner or later."""
-        return self.sight().reachable() if self.ruled else self.mask
+    def reachable(self, company: Container[PodTerm] = ()) -> Mask:
+        """Nodes that its rules about pods may allow sooner or later, with pods beside it of which `company` speaks."""
+        return self.sight().reachable(company) if self.ruled else self.mask
 
     def rescope(self) -> None:
         """The nodes that are looked at have changed."""

@@ -302,3 +302,27 @@ def test_contradictions_stop_nobody() -> None:
     both = {**near({"app": "x"}), **away({"app": "x"})}
     found = decide([asks("a", both), gang("plain")], [there("x", {"n0": 1})])
     assert (why(found), {one.gang for one in found.assignments}) == ({"a": ["TopologyNotSatisfied"]}, {"plain"})
+
+
+def test_a_pod_on_a_node_without_the_label_is_no_company_and_no_hindrance() -> None:
+    """The first of pods that want to be together may be anywhere: who is in no domain does not count."""
+    bare = node("x", cpu=8)
+    found = decide([asks("a", near({"app": "a"}, RACK), 2)], [there("a", {"x": 1})], nodes=[*SIX, bare])
+    assert where(found, RACK) == {"r0": 2}
+
+
+def test_a_gang_within_one_rack_whose_pods_want_to_be_near_each_other() -> None:
+    db = asks("db", {}, 2, created=1)
+    web = asks("web", near({"app": "db"}, RACK))
+    both = structs.replace(db, waiting=(*db.waiting, *web.waiting), total=3, min_member=3, levels=(RACK,))
+    for topology in ("Required", "Preferred", "None"):
+        found = decide([structs.replace(both, topology=topology)])
+        assert len(found.assignments) == 3, topology
+        assert len(where(found, RACK)) == 1
+
+
+def test_nodes_that_a_kind_of_rule_forbids_are_counted_once_whichever_rule_it_is() -> None:
+    """Anti-affinity of its own forbids one node, that of a neighbour another."""
+    shy = there("shy", {"n1": 1}, away({"app": "a"}))
+    found = decide([asks("a", away({"app": "other"}))], [there("other", {"n0": 1}), shy], nodes=SIX[:2])
+    assert found.waiting[0].reasons[0].nodes == {"match": 2, "fit": 2, "pod anti-affinity": 2, "left": 0}
