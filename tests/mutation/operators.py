@@ -2,7 +2,8 @@
 
 A fault is what a slip makes: a comparison turned or off by one, a condition negated, a term left out, a number one off,
 a statement that is not there, two arguments in the wrong order. Only bodies of functions are changed. Texts, logging,
-what is raised and annotations are left as they are: they are words, and invariants do not judge words.
+what is raised and annotations are left as they are: they are words, and invariants do not judge words. So are counts of
+the work done (`meter.spent`): they say when a plan lets others have their turn, and decide nothing.
 """
 
 import ast
@@ -32,6 +33,8 @@ _EXCHANGED: dict[type[ast.operator], type[ast.operator]] = {
     ast.BitOr: ast.BitAnd,
 }
 _NAMES = {"min": "max", "max": "min", "any": "all", "all": "any", "minimum": "maximum", "maximum": "minimum"}
+_EITHER_WAY = (*_NAMES, "array_equal")
+"""Functions that give the same for two arguments in either order."""
 _ORDERED = ast.Name | ast.Attribute | ast.Subscript
 """Arguments that somebody may write in the wrong order."""
 
@@ -88,6 +91,10 @@ class _Sites(ast.NodeVisitor):
         """What is raised is words."""
 
     visit_Assert = visit_JoinedStr = visit_Raise  # type: ignore[assignment]
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
+        if not _counts_work(node):
+            self.generic_visit(node)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         if node.value is not None:
@@ -158,7 +165,7 @@ class _Sites(ast.NodeVisitor):
             new = copy.deepcopy(node)
             setattr(new.func, "id" if isinstance(new.func, ast.Name) else "attr", _NAMES[name])
             self._replaced(node, new)
-        if len(node.args) > 1 and all(isinstance(one, _ORDERED) for one in node.args[:2]):
+        if name not in _EITHER_WAY and len(node.args) > 1 and all(isinstance(one, _ORDERED) for one in node.args[:2]):
             new = copy.deepcopy(node)
             new.args[:2] = new.args[1], new.args[0]
             self._replaced(node, new)
@@ -195,7 +202,12 @@ def _can_be_left_out(node: ast.stmt) -> bool:
         return isinstance(call, ast.Call) and not ast.unparse(call).startswith("log.")
     if isinstance(node, ast.Assign):
         return all(isinstance(target, ast.Attribute | ast.Subscript) for target in node.targets)
-    return isinstance(node, ast.AugAssign | ast.Continue | ast.Delete)
+    return isinstance(node, ast.AugAssign | ast.Continue | ast.Delete) and not _counts_work(node)
+
+
+def _counts_work(node: ast.stmt) -> bool:
+    """Whether a statement only counts the work that was done."""
+    return isinstance(node, ast.AugAssign) and ast.unparse(node.target).endswith("meter.spent")
 
 
 def _left_out(body: list[ast.stmt], at: int) -> Callable[[], None]:

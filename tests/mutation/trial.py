@@ -25,7 +25,15 @@ EXAMPLES = float(os.environ.get("T9KSCHED_MUTATION_EXAMPLES", "0.34"))
 """What part of their examples the suites play."""
 HISTORIES = int(os.environ.get("T9KSCHED_MUTATION_HISTORIES", "24"))
 """How many histories of `tests.chaos` are played at most."""
-_ENGINE = ("engine", "engine_preemption", "engine_unlike", "victim_order", "policy_histories", "waiting_reasons")
+_ENGINE = (
+    "engine_reference",
+    "victim_order",
+    "engine",
+    "engine_preemption",
+    "engine_unlike",
+    "policy_histories",
+    "waiting_reasons",
+)
 _STATE = ("state", "owners", "jobindex", "admission")
 SUITES = {
     "engine": (*_ENGINE, *_STATE),

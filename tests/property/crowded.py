@@ -1,0 +1,167 @@
+"""Clusters that are about full, with gangs of higher queues that wait for others to go."""
+
+from collections import Counter
+from dataclasses import replace
+
+from msgspec import structs
+
+from t9ksched.engine.policy import Preemption
+from t9ksched.engine.view import QueueState, View
+from t9ksched.model.gang import Gang, Member, Running, RunningPod
+from t9ksched.model.podclass import PodClass
+from t9ksched.model.queue import QueueSpec
+from tests.builders import GPU, gang, pod_class, running
+from tests.property.scenes import HOST, NOW, RACK, Scene
+
+RULES = (
+    Preemption(),
+    Preemption(),
+    Preemption(inside_queue=True),
+    Preemption(minimum_run_seconds=50, most_evictions_a_day=2),
+    Preemption(surplus_yields=False, most_evictions_a_day=1),
+)
+TENANTS = ("low", "low2", "low3", "mid", "safe", "nobody's", "high")
+
+
+class Crowded(Scene):
+    """A cluster that is about full, with gangs of higher queues that wait."""
+
+    def __init__(self, seed: object) -> None:
+        self.groups: dict[str, tuple[Running, list[tuple[str, PodClass, dict[str, int]]]]] = {}
+        self._running: tuple[Running, ...] = ()
+        super().__init__(f"crowded {seed}")
+        rng = self.rng
+        for where, _, of, cards, _ in self.standing:
+            self.table.discharge(self.table.row(where), of, cards)
+        self.standing = []
+        self.policy = replace(self.policy, actions=("allocate", "preempt"), preemption=rng.choice(RULES))
+        self.shapes = [one for one in self.shapes if not one[1].unrecorded] or [("job", pod_class(gpu=1))]
+        if rng.random() < 0.5:
+            self.shapes = self.shapes[:1]
+        self._specs()
+        for at in range(rng.choice([2, 4, 6, 9])):
+            self._start(at)
+        self.gangs = [self._asking(at) for at in range(rng.choice([1, 1, 2, 3]))]
+
+    def _asking(self, at: int) -> Gang:
+        rng = self.rng
+        queue = rng.choice(["high", "high", "mid", "low"])
+        kinds = rng.choice([self.shapes[:1], self.shapes[:1], self.shapes[:2]])
+        size = rng.choice([1, 1, 2, 3])
+        members = [Member(f"w{at}-{nth}", f"test/w{at}-{nth}", "", kinds[nth % len(kinds)][1]) for nth in range(size)]
+        found = gang(f"w{at}", queue, members=members, priority=rng.randrange(3), created=rng.randrange(3))
+        topology = rng.choice(["None", "None", "Required", "Required", "Preferred"])
+        homes = (rng.choice(self.names),) if rng.random() < 0.15 else ()
+        if homes:
+            found = structs.replace(found, placed=(("", 1),), min_member=size + 1, total=size + 1, refilling=True)
+        return structs.replace(
+            found,
+            topology=topology,
+            levels=rng.choice([(RACK,), (RACK, "zone"), (HOST, RACK)]),
+            nodes=homes,
+            evicts_from=rng.choice([0, 0, 0, 0, NOW, NOW + 1]),
+        )
+
+    def _specs(self) -> None:
+        rng = self.rng
+        ranks = {"low": 0, "low2": 0, "low3": rng.choice([0, 1]), "mid": rng.choice([1, 0]), "safe": 0, "high": 5}
+        self.specs = {name: QueueSpec(priority=rank, preemptible=name != "safe") for name, rank in ranks.items()}
+        used = self.used()
+        for name in ranks:
+            if rng.random() < 0.4:
+                quota = {GPU: used[name][GPU] + rng.choice([0, 1, 4]), "cpu": used[name]["cpu"] + rng.choice([0, 3000])}
+                kept = {key: units for key, units in quota.items() if rng.random() < 0.7}
+                self.specs[name] = replace(self.specs[name], quota=kept)
+
+    def used(self) -> dict[str, Counter[str]]:
+        """What the queues use."""
+        found: dict[str, Counter[str]] = {name: Counter() for name in TENANTS}
+        for group, _ in self.groups.values():
+            for pod in group.pods:
+                found[group.queue].update(dict(pod.pod_class.requests))
+        return found
+
+    def _start(self, at: int) -> None:
+        """A gang runs where there is room, on named cards."""
+        rng = self.rng
+        _, of = rng.choice([*self.shapes, ("job", pod_class(gpu=1)), ("job", pod_class(cpu=2))])
+        of = replace(of, host_ports=())
+        pods: list[RunningPod] = []
+        charged = []
+        for nth in range(rng.choice([1, 1, 2, 3, 4])):
+            roomy = [name for name in self.names if self._has_room(name, of)]
+            if not roomy:
+                break
+            name = rng.choice(roomy)
+            idle = {
+                card: [i for i in range(n) if not self.table.cards_used(name)[card] >> i & 1]
+                for card, n in self.table.facts(name).cards.items()
+            }
+            cards = {
+                card: sum(1 << i for i in rng.sample(idle[card], count))
+                for card, count in of.card_counts.items()
+                if card in idle
+            }
+            self.table.charge(self.table.row(name), of, cards)
+            charged.append((name, of, cards))
+            leaving = rng.random() < 0.08
+            role = rng.choice(["", "", "worker"])
+            masks = tuple(cards.items()) if rng.random() < 0.9 else ()
+            pods.append(RunningPod(f"r{at}-{nth}", f"test/r{at}-{nth}", role, of, name, masks, leaving))
+        if not pods:
+            return
+        one = structs.replace(
+            running(f"r{at}", rng.choice(["low", "low", "low2", "low2", *TENANTS]), of=of),
+            pods=tuple(pods),
+            min_member=rng.choice([len(pods), len(pods), 1, 2]),
+            roles=rng.choice([(), (), (("worker", 1),)]),
+            succeeded=rng.choice([(), (), (("worker", 1),)]),
+            priority=rng.choice([0, 0, 1, 2]),
+            created=rng.randrange(4),
+            started=NOW - rng.choice([10, 50, 90]) * 10**9,
+            evictions=rng.randrange(4),
+            guarded=rng.random() < 0.15,
+        )
+        self.groups[one.uid] = one, charged
+
+    def _has_room(self, name: str, of: PodClass) -> bool:
+        room = self.table.freeze()
+        free = room.free()[:, room.row(name)]
+        left = dict(zip(room.static.resources, free.tolist(), strict=True))
+        cards = self.table.cards_used(name)
+        idle = {card: n - cards[card].bit_count() for card, n in self.table.facts(name).cards.items()}
+        return all(
+            left.get(resource, 0) >= units and idle.get(resource, units) >= units for resource, units in of.requests
+        )
+
+    def view(self) -> View:
+        now = tuple(group for group, _ in self.groups.values())
+        self._running = self._running if self._running == now else now
+        used = self.used()
+        known = {name: QueueState(spec, dict(used[name])) for name, spec in self.specs.items()}
+        return replace(super().view(), queues=known, running=self._running, holds=(), neighbours=())
+
+    def step(self) -> None:
+        rng = self.rng
+        match rng.choice(["ends", "starts", "specs", "alike", "shuffled", "leaves", "policy", "node", ""]):
+            case "ends" if self.groups:
+                for name, of, cards in self.groups.pop(rng.choice(list(self.groups)))[1]:
+                    self.table.discharge(self.table.row(name), of, cards)
+            case "starts":
+                self._start(10 + len(self.groups) + rng.randrange(80))
+            case "specs":
+                self._specs()
+            case "alike":
+                self.gangs.append(self._asking(10 + rng.randrange(80)))
+            case "shuffled":
+                rng.shuffle(self.gangs)
+            case "leaves" if self.groups:
+                uid = rng.choice(list(self.groups))
+                group, charged = self.groups[uid]
+                pods = tuple(structs.replace(pod, leaving=pod.leaving or rng.random() < 0.6) for pod in group.pods)
+                self.groups[uid] = structs.replace(group, pods=pods), charged
+            case "policy":
+                self.policy = replace(self.policy, preemption=rng.choice(RULES))
+            case "node":
+                now = self.table.facts(name := rng.choice(self.names))
+                self.table.upsert(replace(now, ready=not now.ready, name=name))

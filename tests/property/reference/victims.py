@@ -1,0 +1,375 @@
+"""The plain reference with preemption: who has to go for whom, by looking at every set of victims.
+
+Written from the policy. For gangs of alike pods without rules about others the set is told exactly, with the rooms that
+are held; for others it is only asked whether what the plan does may be done.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+from t9ksched.engine.plan import Assignment, Plan
+from t9ksched.engine.policy import Policy
+from t9ksched.engine.view import View
+from t9ksched.model.gang import Gang, Running, RunningPod
+from tests.property.cheapest import Payer, Unit, better, walk
+from tests.property.reference.cycle import Reference
+from tests.property.reference.moment import Differs, Kind, Told
+
+SECOND = 10**9
+MOST_UNITS = 10
+"""Of more units than this nobody looks at every set."""
+Free = dict[str, Counter[str]]
+
+
+@dataclass
+class Part:
+    """What goes together, and whether its gang can do without it."""
+
+    unit: Unit
+    group: Running
+    pods: list[RunningPod]
+    above: bool
+
+
+def parts(group: Running) -> list[tuple[list[RunningPod], bool]]:
+    """Members above the minimum one by one, highest index first, then all that it cannot do without.
+
+    Minima of roles stay, and the first member; members that ended well count.
+    """
+    staying = [pod for pod in group.pods if not pod.leaving]
+    ended = Counter(dict(group.succeeded))
+    roles = ended + Counter(pod.role for pod in staying)
+    spare = len(staying) + ended.total() - group.min_member
+    above: list[RunningPod] = []
+    for pod in reversed(staying):
+        least = dict(group.roles).get(pod.role, 0)
+        if len(above) < spare and pod is not group.pods[0] and roles[pod.role] > least and len(staying) > 1:
+            roles[pod.role] -= 1
+            above.append(pod)
+    rest = [pod for pod in staying if pod not in above]
+    return [([pod], True) for pod in above] + ([(rest, False)] if rest else [])
+
+
+class WithVictims(Reference):
+    """One cycle, with the action `preempt`."""
+
+    def __init__(self, view: View, policy: Policy, now: int) -> None:
+        super().__init__(view, policy, now)
+        self.plan: Plan | None = None
+        self.coming: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self.leaving: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self.expected: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self.vain: set[int] = set()
+        self.gone: set[tuple[str, int]] = set()
+        self.evicted: list[tuple[str, str, str]] = []
+        self.promised: list[tuple[str, str]] = []
+        self.parts: list[Part] = []
+        for group in sorted(view.running, key=lambda one: one.uid):
+            for pod in group.pods:
+                if pod.leaving:
+                    self.coming[pod.node].update(self._frees(pod))
+                    self.leaving[group.queue].update(dict(pod.pod_class.requests))
+            for nth, (pods, above) in enumerate(parts(group)):
+                uses: Counter[str] = Counter()
+                frees: dict[str, Counter[str]] = {}
+                for pod in pods:
+                    uses.update(dict(pod.pod_class.requests))
+                    frees.setdefault(pod.node, Counter()).update(self._frees(pod))
+                unit = Unit(
+                    *(group.uid, nth, group.queue, group.priority, group.created, len(pods), uses, frees, group.guarded)
+                )
+                self.parts.append(Part(unit, group, pods, above))
+
+    def _frees(self, pod: RunningPod) -> Counter[str]:
+        """What comes free when a pod goes; not its cards that take no new work."""
+        if pod.node not in self.rooms:
+            return Counter()
+        found, facts = Counter(dict(pod.pod_class.requests)), self.rooms[pod.node].facts
+        for name, mask in pod.cards:
+            if name in facts.cards and any(facts.unusable.values()):
+                found[name] = (mask & ((1 << facts.cards[name]) - 1) & ~facts.unusable.get(name, 0)).bit_count()
+        return found
+
+    def compare(self, plan: Plan) -> None:
+        self.plan = plan
+        super().compare(plan)
+        if [(one.gang, one.pod, one.by) for one in plan.evictions] != self.evicted:
+            raise Differs(f"goes {plan.evictions} and not {self.evicted}")
+        for hold in plan.holds:
+            state = self.view.queues[next(one.queue for one in self.view.gangs if one.uid == hold.owner)]
+            rest = (hold.rank, hold.since, hold.until, hold.firm, hold.why, hold.cards, hold.queue)
+            if rest != (state.spec.priority, self.now, 0, False, "victims", (), ""):
+                raise Differs(f"{hold}")
+        if [(hold.owner, hold.node) for hold in plan.holds] != self.promised:
+            raise Differs(f"held {plan.holds} and not {self.promised}")
+
+    def _place(self, gang: Gang, kinds: list[Kind], members: Sequence[Any], lines: Sequence[Assignment]) -> list[Told]:
+        told = super()._place(gang, kinds, members, lines)
+        if told and told[0][0] != "Behind" and "preempt" in self.policy.actions:
+            return self._preempt(gang, kinds, told)
+        return told
+
+    # --- who may go
+
+    def _may(self, gang: Gang, part: Part) -> bool:
+        """By the letter of the policy; members above a minimum go for a waiting minimum of their own queue, too."""
+        rules, group = self.policy.preemption, part.group
+        if group.queue not in self.view.queues or not self.view.queues[group.queue].spec.preemptible:
+            return False
+        if (part.unit.group, part.unit.nth) in self.gone:
+            return False
+        same = group.queue == gang.queue
+        if same and part.above and rules.surplus_yields:
+            return True
+        if rules.minimum_run_seconds and self.now - group.started < rules.minimum_run_seconds * SECOND:
+            return False
+        if rules.most_evictions_a_day and group.evictions >= rules.most_evictions_a_day:
+            return False
+        if same:
+            return rules.inside_queue and group.priority < gang.priority
+        return self.view.queues[group.queue].spec.priority < self.view.queues[gang.queue].spec.priority
+
+    def _cure(self, gang: Gang, may: Sequence[Part], short: Mapping[str, int]) -> list[Part] | None:
+        """Those of its own queue that go so that the quota suffices, by rank and age; None when that is too little."""
+        own = [part for part in may if part.group.queue == gang.queue]
+        own.sort(
+            key=lambda one: (one.group.guarded, one.group.priority, -one.group.created, one.group.uid, one.unit.nth)
+        )
+        missing, must = dict(short), []
+        for part in own:
+            if any(units > 0 for units in missing.values()):
+                must.append(part)
+                missing = {name: units - part.unit.uses[name] for name, units in missing.items()}
+        return None if any(units > 0 for units in missing.values()) else must
+
+    # --- room
+
+    def _free(self, going: Iterable[Part] = ()) -> Free:
+        """What is free on each node when those who leave, and these, have gone."""
+        found = {}
+        for name, room in self.rooms.items():
+            found[name] = Counter(room.free)
+            found[name].update(self.coming[name])
+            for part in going:
+                found[name].update(part.unit.frees.get(name, Counter()))
+        return found
+
+    def _fill(self, gang: Gang, kinds: Sequence[Kind], free: Free, nodes: Iterable[str]) -> list[str] | None:
+        """The node of each pod when nodes are filled in order of their names, kind after kind; None without room."""
+        left = {name: Counter(has) for name, has in free.items()}
+        among, found = set(nodes), []
+        for kind in kinds:
+            match = [name for name in self.match(gang.queue, kind) if name in among]
+            pods = len(kind.members)
+            for name in match:
+                fit = min(left[name][resource] // units for resource, units in kind.needs.items())
+                if kind.of.host_ports:
+                    ports = self.rooms[name].ports
+                    fit = min(fit, 0 if any(m.conflicts(p) for m in kind.of.host_ports for p in ports) else 1)
+                took = max(0, min(fit, pods))
+                pods -= took
+                found += [name] * took
+                for resource, units in kind.needs.items():
+                    left[name][resource] -= units * took
+            if pods:
+                return None
+        return found
+
+    # --- the search
+
+    def _preempt(self, gang: Gang, kinds: list[Kind], told: list[Told]) -> list[Told]:
+        ask = self._ask(gang, kinds)
+        if id(ask) in self.vain or any(one[0] in ("NoNodeMatches", "NeverFits") for one in told):
+            return told
+        demand: Counter[str] = Counter()
+        for kind in kinds:
+            for resource, units in kind.of.requests:
+                demand[resource] += units * len(kind.members)
+        whole = demand + self.expected[gang.queue]
+        short = {}
+        for resource, most in self.view.queues[gang.queue].spec.quota.items():
+            left = most - self.charged[gang.queue][resource] + self.leaving[gang.queue][resource]
+            if 0 < whole[resource] > left:
+                short[resource] = whole[resource] - left
+        may = [part for part in self.parts if self._may(gang, part)]
+        everywhere = list(self.rooms)
+        if not short and gang.topology != "Required" and any(+has for has in self.coming.values()):
+            places = self._fill(gang, kinds, self._free(), everywhere)
+            if places is not None:
+                pods = [kind for kind in kinds for _ in kind.members]
+                for kind, name in zip(pods, places, strict=True):
+                    self.coming[name].subtract(kind.needs)
+                self.expected[gang.queue].update(demand)
+                return told
+        elif not short and gang.topology != "Required" and may:
+            places = self._fill(gang, kinds, self._free(), everywhere)
+            if places is not None:  # only other rules keep it waiting
+                self.expected[gang.queue].update(demand)
+                pods = [kind for kind in kinds for _ in kind.members]
+                for kind, name in zip(pods, places, strict=True):
+                    self.coming[name].subtract(kind.needs)
+                return told
+        found = self._chosen(gang, kinds, may, short)
+        if found is None:
+            self.vain.add(id(ask))
+            return told
+        going, places = found
+        if self.now < gang.evicts_from:
+            return [("BindRefused", {}, {}, {}), *told]
+        self.gone |= {(part.unit.group, part.unit.nth) for part in going}
+        for part in going:
+            self.leaving[part.group.queue].update(part.unit.uses)
+            for name, units in part.unit.frees.items():
+                self.coming[name].update(units)
+        chosen = {pod.uid for part in going for pod in part.pods}
+        for group in sorted(self.view.running, key=lambda one: one.uid):
+            self.evicted += [(group.uid, pod.uid, gang.uid) for pod in group.pods if pod.uid in chosen]
+        self.promised += [(gang.uid, name) for name in places]
+        pods = [kind for kind in kinds for _ in kind.members]
+        for kind, name in zip(pods, places, strict=True):
+            self._take(kind, name, 1, {})
+        self.charged[gang.queue].update(demand)
+        return [("WaitingForVictims", {"members": len(chosen)}, {}, {}), *told]
+
+    def _chosen(
+        self, gang: Gang, kinds: list[Kind], may: list[Part], short: Mapping[str, int]
+    ) -> tuple[list[Part], list[str]] | None:
+        """Who goes, and the node of each pod."""
+        everywhere = list(self.rooms)
+        if not may or self._fill(gang, kinds, self._free(may), everywhere) is None:
+            return None
+        must = self._cure(gang, may, short) if short else []
+        if must is None:
+            return None
+        helps = self._helpful(gang, kinds, may, everywhere)
+        contest = [part for part in may if part in must or part.group.uid in helps]
+        domains = [everywhere]
+        if gang.topology == "Required":
+            domains = [sorted(nodes) for nodes in self._any_domains(gang)]
+            if not must and any(self._fill(gang, kinds, self._free(), nodes) is not None for nodes in domains):
+                return None
+        best: tuple[list[Any], list[tuple[str, int]]] | None = None
+        found: list[tuple[list[Part], list[str]]] = []
+        for nodes in domains:
+            helps = self._helpful(gang, kinds, contest, nodes)
+            allowed = [part for part in contest if part not in must and part.group.uid in helps]
+            if len(allowed) > MOST_UNITS or len(kinds) > 1:
+                return self._as_planned(gang, kinds, contest, must, domains)
+            for going in self._sets(gang, kinds, allowed, must, nodes):
+                units = [part.unit for part in going]
+                walked = walk(units, [part.unit for part in contest], self._payers(gang, contest))
+                names = sorted((one.group, one.nth) for one in units)
+                if best is not None and (better(best[0], walked) or (not better(walked, best[0]) and best[1] < names)):
+                    continue
+                places = self._fill(gang, kinds, self._free([*must, *going]), nodes)
+                if best is None or best[1] != names:
+                    found = []
+                best = walked, names
+                if (must or going) and places is not None:
+                    found.append(([*must, *going], places))
+        planned = self._planned(gang)
+        return next((one for one in found if one[1] == planned), found[0] if found else None)
+
+    def _planned(self, gang: Gang) -> list[str]:
+        assert self.plan is not None
+        return [hold.node for hold in self.plan.holds if hold.owner == gang.uid]
+
+    def _any_domains(self, gang: Gang) -> list[set[str]]:
+        homes = [name for name in gang.nodes if name in self.rooms]
+        found = []
+        for level in gang.levels:
+            for value in sorted({value for name in self.rooms if (value := self._domain(level, name)) is not None}):
+                nodes = {name for name in self.rooms if self._domain(level, name) == value}
+                found += [nodes] if nodes.issuperset(homes) else []
+        return found
+
+    def _helpful(self, gang: Gang, kinds: Sequence[Kind], among: Iterable[Part], nodes: Iterable[str]) -> set[str]:
+        """Groups with a pod there that leaves something wanted."""
+        match = {name for kind in kinds for name in self.match(gang.queue, kind)} & set(nodes)
+        wanted = {resource for kind in kinds for resource in kind.needs}
+        return {
+            part.group.uid
+            for part in among
+            for pod in part.pods
+            if pod.node in match and any(self._frees(pod)[resource] > 0 for resource in wanted)
+        }
+
+    def _payers(self, gang: Gang, contest: Iterable[Part]) -> dict[str, Payer]:
+        found = {}
+        for name in {part.group.queue for part in contest}:
+            spec = self.view.queues[name].spec
+            whole: Counter[str] = Counter(spec.quota)
+            for room in self.rooms.values() if not spec.quota else ():
+                facts = room.facts
+                selected = spec.node_selector is None or spec.node_selector.matches(facts.labels)
+                if facts.ready and not facts.deleting and selected:
+                    whole.update(facts.allocatable)
+            used = Counter(self.charged[name])
+            used.subtract(self.leaving[name])
+            measures = {resource: units for resource, units in whole.items() if units or spec.quota}
+            found[name] = Payer(-1 if name == gang.queue else spec.priority, used, measures)
+        return found
+
+    def _sets(
+        self, gang: Gang, kinds: Sequence[Kind], allowed: list[Part], must: list[Part], nodes: Sequence[str]
+    ) -> Iterable[list[Part]]:
+        """Every set that makes room, in the order of each gang, of which nobody can be spared."""
+
+        def fits(going: Iterable[Part]) -> bool:
+            return self._fill(gang, kinds, self._free([*must, *going]), nodes) is not None
+
+        def last(part: Part, going: Sequence[Part]) -> bool:
+            return not any(one.group is part.group and one.unit.nth > part.unit.nth for one in going)
+
+        for size in range(len(allowed) + 1):
+            for chosen in combinations(allowed, size):
+                going = list(chosen)
+                ordered = all(
+                    other in going
+                    for part in going
+                    for other in allowed
+                    if other.group is part.group and other.unit.nth < part.unit.nth
+                )
+                spare = (part for part in going if last(part, going))
+                if ordered and fits(going) and not any(fits([o for o in going if o is not part]) for part in spare):
+                    yield going
+
+    def _as_planned(
+        self, gang: Gang, kinds: Sequence[Kind], contest: list[Part], must: list[Part], domains: Sequence[Sequence[str]]
+    ) -> tuple[list[Part], list[str]] | None:
+        """The plan's own choice, if it may be made: they may go, in their order, all are needed, and it fits then."""
+        assert self.plan is not None
+        pods = {one.pod for one in self.plan.evictions if one.by == gang.uid}
+        places = self._planned(gang)
+        going = [part for part in contest if pods.issuperset(pod.uid for pod in part.pods)]
+        if not pods:
+            told = [one.reasons[0].code.value for one in self.plan.waiting if one.gang == gang.uid]
+            if self.now < gang.evicts_from and told == ["BindRefused"]:
+                return [], []
+            if len(kinds) == 1 and any(self._fill(gang, kinds, self._free(contest), one) for one in domains):
+                raise Differs(f"{gang.uid} finds no victims, and there are some")
+            return None
+        if {pod.uid for part in going for pod in part.pods} != pods or not all(part in going for part in must):
+            raise Differs(f"{gang.uid}: {sorted(pods)} may not go, or a part of what goes together does")
+        for part in going:
+            before = [one for one in self.parts if one.group is part.group and one.unit.nth < part.unit.nth]
+            if any(one not in going and (one.unit.group, one.unit.nth) not in self.gone for one in before):
+                raise Differs(f"{gang.uid}: {part.unit} goes before those that its gang needs less")
+        nodes = next((one for one in domains if set(places) <= set(one)), None)
+        if nodes is None:
+            raise Differs(f"{gang.uid} is not together on {places}")
+        wanted = [kind for kind in kinds for _ in kind.members]
+        left = self._free(going)
+        for kind, name in zip(wanted, places, strict=True):
+            left[name].subtract(kind.needs)
+            if name not in self.match(gang.queue, kind) or any(left[name][one] < 0 for one in kind.needs):
+                raise Differs(f"{gang.uid} does not fit on {places} when they have gone")
+        for part in going if len(kinds) == 1 else ():
+            rest = [one for one in going if one is not part]
+            last = not any(one.group is part.group and one.unit.nth > part.unit.nth for one in going)
+            if last and part not in must and self._fill(gang, kinds, self._free(rest), nodes) is not None:
+                raise Differs(f"{gang.uid} does not need {part.unit}")
+        return going, places

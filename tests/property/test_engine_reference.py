@@ -1,0 +1,56 @@
+"""The decision of a cycle against a plain reference, line by line: see `reference/`.
+
+What the engine remembers lives as long as the cluster, through several cycles with changes between them.
+"""
+
+from collections.abc import Callable
+
+import pytest
+
+from t9ksched.engine.masks import Memo
+from t9ksched.engine.plan import plan
+from tests.property.crowded import Crowded
+from tests.property.reference.cycle import Reference
+from tests.property.reference.moment import Differs, Unclear
+from tests.property.reference.victims import WithVictims
+from tests.property.scenes import NOW, Scene
+
+KINDS: dict[str, tuple[Callable[[int], Scene], type[Reference]]] = {
+    "plain": (Scene, Reference),
+    "rules about pods": (lambda seed: Scene(seed, ruled=True), Reference),
+    "lost members": (lambda seed: Scene(seed, kept=True), Reference),
+    "victims": (Crowded, WithVictims),
+}
+CYCLES = 4
+ORDINARY = 150
+"""How many scenes of each kind are compared; `make soak` goes on from there."""
+
+
+def compare(kind: str, first: int, end: int) -> int:
+    """Compare these scenes; how many cycles were decided by rounding."""
+    unclear = 0
+    make, reference = KINDS[kind]
+    for seed in range(first, end):
+        scene, memo = make(seed), Memo()
+        for cycle in range(CYCLES):
+            view = scene.view()
+            found = plan(view, scene.policy, NOW, memo)
+            try:
+                reference(view, scene.policy, NOW).compare(found)
+            except Unclear:
+                unclear += 1
+            except Differs as differs:
+                raise AssertionError(f"scene {seed} of {kind}, cycle {cycle}: {differs}") from None
+            scene.step()
+    return unclear
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_plan_is_the_one_of_the_reference(kind: str) -> None:
+    assert compare(kind, 0, ORDINARY) < 15
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", KINDS)
+def test_many_plans_are_those_of_the_reference(kind: str) -> None:
+    assert compare(kind, ORDINARY, 5_000) < 500
