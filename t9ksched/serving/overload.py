@@ -1,13 +1,15 @@
 """How many requests are worked on at the same time, and whose: a pure decision, with time passed in.
 
 As many run as can be answered in time; few wait, and only for a moment; the rest is refused at once, because an answer
-that comes too late helps nobody. The limit follows the answers: it falls by a fifth, to half of the highest at
-least, when they become slow (more than three times the quickest of their kind, and more than half a second) and rises
-by about one a round while they are not. As many may wait as the highest limit: what a moment brings is served after it.
+that comes too late helps nobody. The limit follows the answers: it falls by a fifth when they become slow (more than
+three times the quickest of their kind, and more than a quarter of a second) and rises by about one a round while they
+are not. A request may wait if its turn will come in time: those before it, at the pace at which answers ended lately,
+and the time since the last one. So a limit that fell costs no throughput, and what a moment brings is served after it.
 
 Callers are served in turn. The next to run is the first waiting request of the caller who has the fewest running, and
 one caller runs three quarters of the limit at most. When the queue is full, a newcomer takes the place of the newest
-request of the caller with the longest queue, unless that is the newcomer's own: a flood crowds out itself alone.
+request of the caller with the longest queue, if that is more than twice the newcomer's own: a flood crowds out itself
+alone.
 """
 
 from collections import Counter, deque
@@ -17,14 +19,18 @@ from enum import Enum
 from math import ceil
 from typing import Final
 
-TARGET_SECONDS: Final = 0.5
+TARGET_SECONDS: Final = 0.25
 """Answers quicker than this are never slow."""
-WAIT_SECONDS: Final = 1.0
-"""How long a request waits for its turn."""
+QUEUE_SECONDS: Final = 0.3
+"""A request waits if its turn is expected within this time."""
+WAIT_SECONDS: Final = 0.6
+"""How long a request waits for its turn if that comes later than expected."""
 _SLOWER: Final = 3.0
 _FALL: Final = 0.8
-_DRIFT: Final = 1.02
-"""What was the quickest answer is forgotten by so much with each answer, so that a slow day does not count for ever."""
+_DOUBLES_SECONDS: Final = 15.0
+"""What was the quickest answer is twice as long after this time, so that what became slow for good is not slow."""
+_SMOOTH: Final = 1 / 16
+_FIRST: Final = 0.25
 _SHARE: Final = 0.75
 _QUIET_SECONDS: Final = 60.0
 _MOST_KINDS: Final = 200
@@ -64,19 +70,23 @@ class ConcurrencyLimiter:
     """Admits requests; whoever asks calls `arrive`, and `leave` in any case at the end.
 
     Args:
-        most: the highest limit; it is the first one too.
-        least: the lowest; half of `most` unless given.
+        most: the highest limit; the first one is a quarter of it.
+        least: the lowest.
     """
 
-    def __init__(self, most: int = 64, least: int | None = None) -> None:
-        self.limit = float(most)
+    def __init__(self, most: int = 64, least: int = 4) -> None:
+        self.limit = max(most * _FIRST, float(least))
         self.refused: Counter[State] = Counter()
         """Refusals by their state."""
-        least = max(4, most // 2) if least is None else least
         self._most, self._least = max(most, least), least
         self._callers: dict[str, _Caller] = {}
         """Those who have requests here, in the order in which their turn comes."""
-        self._quickest: dict[str, float] = {}
+        self._quickest: dict[str, tuple[float, float]] = {}
+        """Seconds by kind, and when that was."""
+        self._pace: float | None = None
+        """Seconds from one answer to the next while requests waited; None before that was seen."""
+        self._moved_at = float("-inf")
+        """When the last answer ended, or the first request began to wait."""
         self._fell_at = self._told_at = float("-inf")
         self._told = 0
         self.running = self.waiting = 0
@@ -87,18 +97,21 @@ class ConcurrencyLimiter:
         if not mine.waiting and self._may_run(mine):
             self._run(ticket, mine, now)
             return ticket
-        if self.waiting >= self.room and not self._displace(mine):
+        if not self._has_room(now) and not self._displace(mine):
             self._refuse(ticket, State.SHARE if self._above_share(mine) else State.FULL)
             self._forget(caller)
             return ticket
+        if not self.waiting:
+            self._moved_at = now
         mine.waiting.append(ticket)
         self.waiting += 1
         return ticket
 
-    @property
-    def room(self) -> int:
-        """How many may wait: as many as may run at best, though fewer run while answers are slow."""
-        return self._most
+    def _has_room(self, now: float) -> bool:
+        """Whether one more may wait: its turn will come in time, and no more wait than may run at best."""
+        if not self.waiting or self._pace is None:
+            return self.waiting < self._most
+        return self.waiting < self._most and self.waiting * self._pace + now - self._moved_at < QUEUE_SECONDS
 
     def leave(self, ticket: Ticket, now: float, blocked: float = 0.0) -> None:
         """The request is answered, or its caller waits no longer.
@@ -113,6 +126,7 @@ class ConcurrencyLimiter:
         elif ticket.state is State.RUNNING and mine is not None:
             mine.running -= 1
             self._learn(ticket.kind, now - ticket.begun - blocked, now)
+            self._measure(now)
             self.running -= 1
             self._next(now)
         self._forget(ticket.caller)
@@ -152,7 +166,7 @@ class ConcurrencyLimiter:
     def _displace(self, newcomer: _Caller) -> bool:
         """Make room in the queue at the cost of the longest one."""
         longest = max(self._callers.values(), key=lambda caller: len(caller.waiting))
-        if len(longest.waiting) <= len(newcomer.waiting) + 1:
+        if len(longest.waiting) <= 2 * len(newcomer.waiting) + 2:
             return False
         ticket = longest.waiting.pop()
         self.waiting -= 1
@@ -180,11 +194,19 @@ class ConcurrencyLimiter:
         """Take in how long an answer took, while its request still counts as running."""
         if kind not in self._quickest and len(self._quickest) >= _MOST_KINDS:
             kind = ""
-        quickest = min(took, self._quickest.get(kind, took) * _DRIFT)
-        self._quickest[kind] = quickest
+        before, at = self._quickest.get(kind, (took, now))
+        quickest = min(took, before * 2 ** min(60.0, (now - at) / _DOUBLES_SECONDS))
+        self._quickest[kind] = quickest, now
         if took > max(TARGET_SECONDS, _SLOWER * quickest):
             if now - self._fell_at >= TARGET_SECONDS:  # the answers of one bad moment are one reason
                 self._fell_at = now
                 self.limit = max(self.limit * _FALL, float(self._least))
         elif self.waiting or 2 * self.running >= self.limit:
             self.limit = min(self.limit + 1 / self.limit, float(self._most))
+
+    def _measure(self, now: float) -> None:
+        """Take in that an answer ended while requests wait: how long that is after the one before."""
+        if self.waiting:
+            took = now - self._moved_at
+            self._pace = took if self._pace is None else self._pace + (took - self._pace) * _SMOOTH
+            self._moved_at = now
