@@ -19,7 +19,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
 LOCK = tomllib.loads((ROOT / "uv.lock").read_text())["package"]
-LIST = tomllib.loads((ROOT / "advisories.toml").read_text())
+LIST = tomllib.loads((ROOT / ".ci/advisories.toml").read_text())
 NEEDED = [Requirement(each) for each in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]]
 LOADED_BY_NAME = {
     "aiosqlite": ("t9ksched/store", "sqlite+aiosqlite"),
@@ -62,7 +62,7 @@ def test_every_dependency_is_imported() -> None:
 
 def test_what_is_loaded_by_name_is_named() -> None:
     for name, (folder, words) in LOADED_BY_NAME.items():
-        assert any(words in path.read_text() for path in (ROOT / folder).glob("*.py")), name
+        assert any(words in path.read_text() for path in (ROOT / folder).rglob("*.py")), name
 
 
 def test_what_is_imported_is_a_dependency_of_its_own() -> None:
@@ -96,7 +96,7 @@ def test_nothing_that_is_locked_has_a_weakness_that_is_listed() -> None:
 @pytest.mark.parametrize("package", sorted(LIST["affected"]))
 def test_the_list_is_of_packages_that_are_locked_and_finds_what_it_names(package: str) -> None:
     (version, *_) = [each["version"] for each in LOCK if each["name"] == package] or [""]
-    assert version, f"{package} is locked no more: take it out of advisories.toml"
+    assert version, f"{package} is locked no more: take it out of .ci/advisories.toml"
     for name, versions in LIST["affected"][package].items():
         assert re.fullmatch(r"(CVE-\d{4}-\d{4,}|GHSA(-\w{4}){3}|PYSEC-\d{4}-\d+)", name)
         upper = re.search(r"<([\d.]+)$", versions)
