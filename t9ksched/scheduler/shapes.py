@@ -24,8 +24,8 @@ from t9ksched.scheduler.limits import limit_of
 from t9ksched.scheduler.owners import Owner, Root
 from t9ksched.scheduler.records import FINISHED, TERMINATING, GangRecord, JobRecord, PodRecord
 from t9ksched.scheduler.state import ClusterState
-from t9ksched.scheduler.stopping import STOPS
 from t9ksched.store.acceptances import Acceptance
+from t9ksched.workloads.stops import STOPS
 
 Json = dict[str, Any]
 POD_FAILED: Final = "PodFailed"

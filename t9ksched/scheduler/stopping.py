@@ -6,35 +6,15 @@ paused; what has no such owner is deleted, with a grace period of its own that i
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from t9ksched.kube.errors import ApiError, Forbidden
 from t9ksched.kube.eviction import NotEvicted, TryLater, Victim, evict
 from t9ksched.kube.port import ClusterPort, Object
 from t9ksched.kube.resources import PODS, Resource, by_kind
-from t9ksched.model.names import BATCH_GROUP, PLATFORM_GROUP
 from t9ksched.scheduler.records import PodRecord
+from t9ksched.workloads.stops import STOPS
 
-_TO_NOTHING: Final = {"spec": {"replicas": 0}}
-_PAUSED: Final = {"spec": {"runMode": {"pause": {"enabled": True}}}}
-STOPS: Final[dict[tuple[str, str], Any]] = {
-    ("apps", "Deployment"): _TO_NOTHING,
-    ("apps", "StatefulSet"): _TO_NOTHING,
-    ("apps", "ReplicaSet"): _TO_NOTHING,
-    ("batch", "Job"): {"spec": {"suspend": True}},
-    (BATCH_GROUP, "MPIJob"): _PAUSED,
-    (BATCH_GROUP, "ColossalAIJob"): _PAUSED,
-    (BATCH_GROUP, "DeepSpeedJob"): _PAUSED,
-    (BATCH_GROUP, "GenericJob"): _PAUSED,
-    (BATCH_GROUP, "PyTorchTrainingJob"): _PAUSED,
-    (BATCH_GROUP, "TensorFlowTrainingJob"): _PAUSED,
-    (BATCH_GROUP, "XGBoostTrainingJob"): _PAUSED,
-    (PLATFORM_GROUP, "Notebook"): {"spec": {"suspend": True}},
-    (PLATFORM_GROUP, "TensorBoard"): {"spec": {"suspend": True}},
-    (PLATFORM_GROUP, "MLService"): {"spec": {"runMode": "paused"}},
-    (PLATFORM_GROUP, "SimpleMLService"): _TO_NOTHING,
-}
-"""By group and kind: the merge patch that makes its pods go away and stay away."""
 _SCALED: Final = "apps"
 """The group whose kinds have the subresource `scale`."""
 _DEEPEST: Final = 8

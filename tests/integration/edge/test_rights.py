@@ -46,8 +46,8 @@ from t9ksched.model.volumes import SELECTED_NODE
 from t9ksched.packaged import folder
 from t9ksched.scheduler.projection import PROJECTED_ANNOTATION, fingerprint
 from t9ksched.scheduler.service import SchedulerService, running
-from t9ksched.scheduler.stopping import STOPS
 from t9ksched.store.store import Store
+from t9ksched.workloads.stops import STOPS
 from tests.integration.accounts import documents, policies
 from tests.integration.edge.test_volumes import claim, local_volume, storage_class, using
 from tests.integration.world import GPU, PATIENCE, RUN_LABEL, World
