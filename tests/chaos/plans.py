@@ -112,7 +112,8 @@ class _Look:
 
     def kept_from(self, node: str) -> dict[str, int]:
         """Room on a node that is held for others. Who was promised room there himself may take what came free first:
-        those who still leave make room for the others.
+        those who still leave make room for the others. Where another scheduler was faster, so that not all that was
+        promised is there, one of them goes without.
         """
         held: dict[str, int] = {}
         for hold in self.held:
@@ -124,7 +125,15 @@ class _Look:
             for pod in (pod for group in self.view.running for pod in group.pods if pod.node == node):
                 if pod.leaving or pod.uid in going:
                     _add(leaves, pod.pod_class)
-            held = {name: max(0, amount - leaves.get(name, 0)) for name, amount in held.items()}
+            promised: dict[str, int] = {}
+            for hold in self.view.holds:
+                if hold.node == node and hold.since <= self.now and (not hold.until or self.now < hold.until):
+                    _add(promised, hold.pod_class)
+            has, used = self.has(node), self.used(node)
+            for name, amount in held.items():
+                comes = has.get(name, 0) - used.get(name, 0) + leaves.get(name, 0)
+                lacks = max(0, promised.get(name, 0) - comes)
+                held[name] = max(0, amount - leaves.get(name, 0) - lacks)
         return held
 
     def rooms(self) -> list[str]:
