@@ -49,17 +49,14 @@ class Avoided:
         """The nodes that this gang avoids now."""
         if not self._until:
             return frozenset()
-        job = job_of(gang)
-        nodes = {node: until for node, until in self._until.get(job, {}).items() if until > now}
-        if nodes:
-            self._until[job] = nodes
-        else:
-            self._until.pop(job, None)
-        return frozenset(nodes)
+        return frozenset(node for node, until in self._until.get(job_of(gang), {}).items() if until > now)
 
     def forget(self, now: int) -> None:
         """Drop what is over."""
-        self._until = {job: nodes for job, nodes in self._until.items() if max(nodes.values()) > now}
+        left = {
+            job: {node: until for node, until in nodes.items() if until > now} for job, nodes in self._until.items()
+        }
+        self._until = {job: nodes for job, nodes in left.items() if nodes}
 
     def next_end(self) -> int | None:
         """When the next node may be tried again; None when none is avoided."""

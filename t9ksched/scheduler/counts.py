@@ -19,16 +19,18 @@ class Counts:
         self._places: dict[tuple[str, str], tuple[str, str]] = {}
         """One copy of each queue and phase."""
 
-    def group(self, gang: GangRecord) -> None:
-        """Count a group where it is now."""
+    def group(self, gang: GangRecord) -> str | None:
+        """Count a group where it is now; the queue that it left, if it did."""
         known = self._groups.get(gang)
-        if known != gang.queue:
-            if known is not None:
-                self.groups[known] -= 1
-            self.groups[gang.queue] += 1
-            self._groups[gang] = gang.queue
-            for pod in gang.members.values():
-                self.pod(pod)
+        if known == gang.queue:
+            return None
+        if known is not None:
+            self.groups[known] -= 1
+        self.groups[gang.queue] += 1
+        self._groups[gang] = gang.queue
+        for pod in gang.members.values():
+            self.pod(pod)
+        return known
 
     def pod(self, pod: PodRecord) -> None:
         """Count a member where it is now."""

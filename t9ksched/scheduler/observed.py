@@ -404,20 +404,25 @@ class Observed:
         if gang.uid != meta.uid:
             self._job_changed(gang)  # the job it was before: of another object, or of none yet
             self.gangs_by_uid.pop(gang.uid, None)
+            self.deleted.discard(gang.uid)
             gang.uid, gang.acceptance = meta.uid, self.acceptances.get(meta.uid)
             # Later on this status is our own word: it must not bring back what we took back since.
             gang.scheduled = is_true(group.status, "GroupScheduled")
             evicted = true_condition(group.status, "Evicted")
             gang.evicted = (str(evicted.get("reason")), str(evicted.get("message"))) if evicted else None
             gang.ran = gang.scheduled and evicted is None
-            gang.first_bound = gang.admitted = gang.fell = 0
+            gang.first_bound = gang.admitted = gang.fell = gang.nameless = 0
+            gang.displaced = gang.noted = False
+            gang.agreed, gang.judged, gang.turned_away, gang.unpermitted = "", (0, 0), None, None
             self.gangs_by_uid[meta.uid] = gang
         if meta.deletion_timestamp:
             self.deletion(meta.uid)
         gang.created = nanoseconds(meta.creation_timestamp)
         gang.levels = levels((meta.annotations or {}).get(names.TOPOLOGY_KEY_ANNOTATION, ""))
         gang.limit_text = (meta.annotations or {}).get(names.TIME_LIMIT_ANNOTATION, "")
-        gang.owner = meta.controller
+        if gang.owner != meta.controller:
+            self._disown(gang)
+            gang.owner = meta.controller
         if gang.owner is not None:
             self._by_owner[gang.owner.uid][gang] = None
         gang.status = group.status
@@ -428,7 +433,7 @@ class Observed:
         if gang.terms() != before:  # else it is our own word about it, which lets nothing start
             self.membership.doubt(gang)
             self._gang_changed(gang)
-            self._settle_bill(gang)
+            self.settle_bill(gang)
             self._on_change()
 
     def remove_group(self, group: PodGroupObject) -> None:
@@ -446,10 +451,11 @@ class Observed:
         if not gang.members:
             self._forget_gang(gang)
 
-    def _settle_bill(self, gang: GangRecord) -> None:
+    def settle_bill(self, gang: GangRecord) -> None:
         """What members hold is paid by the group's queue, which may be known later than they are."""
         for uid in gang.members:
             self.charges.pay(uid, gang.queue)
+        self._count(gang)
         self.changed_queues.add(gang.queue)
         self._job_changed(gang)
 
@@ -458,7 +464,7 @@ class Observed:
         queue = place.queue if place is not None else self._payers.of(gang)
         if queue is not None and queue != gang.spec.queue:
             gang.spec = replace(gang.spec, queue=queue)
-            self._settle_bill(gang)
+            self.settle_bill(gang)
 
     def _join(self, record: PodRecord, node: str) -> None:
         """A pod, bound to the node if there is one, becomes a member of its group, or the only one of its own."""
@@ -475,8 +481,6 @@ class Observed:
             if gang is None:
                 gang = self.gangs[key] = GangRecord(record.namespace, group)
             self.membership.join(record, gang, placed=bool(node))
-            if gang.owner is not None:
-                self._by_owner[gang.owner.uid][gang] = None
         else:
             self.join_none(record, place.queue if place is not None else "")
         self._on_change()
@@ -546,16 +550,21 @@ class Observed:
         self._unsettled.discard(gang)
         self.counts.group_gone(gang)
         self.waiting_jobs.forget(gang)
-        if gang.owner is not None:
-            self._by_owner[gang.owner.uid].pop(gang, None)
-            if not self._by_owner[gang.owner.uid]:
-                del self._by_owner[gang.owner.uid]
-                if gang.owner.uid not in self.jobs:
-                    self.deleted.discard(gang.owner.uid)
+        self._disown(gang)
         self._drop_holds(gang)
         self.changed_gangs.discard(gang)
         self.changed_queues.add(gang.queue)
         self._job_changed(gang)
+
+    def _disown(self, gang: GangRecord) -> None:
+        """The group is not of its owner any more, or is no more itself."""
+        if gang.owner is None:
+            return
+        self._by_owner[gang.owner.uid].pop(gang, None)
+        if not self._by_owner[gang.owner.uid]:
+            del self._by_owner[gang.owner.uid]
+            if gang.owner.uid not in self.jobs:
+                self.deleted.discard(gang.owner.uid)
 
     def _drop_holds(self, gang: GangRecord) -> None:
         """No room is kept for this group any more."""
@@ -577,13 +586,18 @@ class Observed:
         gang.stale = True
         gang.changes += 1
         self._unsettled.add(gang)
-        self.counts.group(gang)
+        self._count(gang)
         if not gang.virtual:  # only PodGroups have a status to write
             self.changed_gangs.add(gang)
         self.changed_queues.add(gang.queue)
         if gang.queue not in self.queues:
             self.unknown_queues.add(gang.queue)
         self._job_changed(gang)
+
+    def _count(self, gang: GangRecord) -> None:
+        """Count the group in its queue; where it left one, that one's status changes too."""
+        if (left := self.counts.group(gang)) is not None:
+            self.changed_queues.add(left)
 
     def _job_changed(self, gang: GangRecord) -> None:
         if uid := gang.owner.uid if gang.owner else gang.uid:
@@ -612,6 +626,8 @@ class Observed:
                 self._partial[gang] = None
             else:
                 self._partial.pop(gang, None)
+            if not gang.placed_count():
+                gang.first_bound = 0  # what it gets next is another start
             self._settle_waiting(gang, waits=any(pod.waiting for pod in gang.members.values()))
 
     def _settle_single(self, gang: GangRecord) -> None:

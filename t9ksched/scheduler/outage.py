@@ -23,7 +23,7 @@ class Outage:
         self.unread = False
         """It was away at the start, and what it knows has not been read since."""
         self._unwritten: set[str] = set()
-        """UIDs of groups whose acceptance it has not taken."""
+        """UIDs of groups whose acceptance it has not taken, while it is away."""
 
     @property
     def away(self) -> bool:
@@ -39,7 +39,6 @@ class Outage:
     def end(self) -> None:
         """It answers again, and has taken all that waited for it."""
         self.since = None
-        self._unwritten.clear()
         self._on_change()
 
     def read(self) -> None:
@@ -54,7 +53,7 @@ class Outage:
 
     def refusal(self, gang: GangRecord) -> Reason | None:
         """Why the group has to wait; None when it may go on. What has places already is completed."""
-        if not self.away or gang.placed_count():
+        if gang.placed_count():
             return None
         if self.unread:
             message = "the database has not answered since the scheduler started: what was agreed with whom is unknown"

@@ -162,7 +162,7 @@ class Owners:
             self._gone.add(uid)
             for oldest in list(islice(self._gone, max(0, len(self._gone) - _MOST_GONE))):
                 self._gone.discard(oldest)
-        if owner is not None and owner.above is not None and owner.above.uid in self._below:
+        if owner is not None and owner.above is not None:
             below = self._below[owner.above.uid]
             below.pop(uid, None)
             if not below:

@@ -15,7 +15,7 @@ class Payers:
 
     def __init__(self, acceptances: Mapping[str, Acceptance]) -> None:
         self._acceptances = acceptances
-        self._queues: dict[tuple[str, str], str] | None = None
+        self._queues: dict[tuple[str, str | None], str] | None = None
 
     def changed(self) -> None:
         """Something was agreed since."""
@@ -25,7 +25,5 @@ class Payers:
         """The queue that pays; None when nothing is known of such a group."""
         if self._queues is None:
             oldest_first = sorted(self._acceptances.values(), key=lambda one: one.accepted_at)
-            self._queues = {
-                (one.namespace, one.group_name): one.queue for one in oldest_first if one.group_name and one.queue
-            }
+            self._queues = {(one.namespace, one.group_name): one.queue for one in oldest_first if one.queue}
         return self._queues.get((gang.namespace, gang.name))

@@ -301,7 +301,7 @@ class ClusterState(Observed):
                 if not concerned.virtual:
                     self.membership.doubt(concerned)
                 self._gang_changed(concerned)
-                self._settle_bill(concerned)
+                self.settle_bill(concerned)
                 self._on_change()
 
     def accept_running(self, now: int) -> bool:

@@ -1,0 +1,403 @@
+"""What the scheduler's state must say of a `World`, worked out anew from its objects each time.
+
+Nothing here is kept event by event but what only events tell: since when a group has run, and whether its places were
+taken away on purpose. Whatever the state keeps up to date must be what a look at everything finds.
+"""
+
+from collections import Counter, defaultdict
+from typing import Any
+
+from t9ksched.kube.eviction import OTHERS
+from t9ksched.model import names
+from t9ksched.model.gang import Gang
+from t9ksched.model.pod import decode_pod
+from t9ksched.model.podgroup import PodGroupSpec
+from t9ksched.scheduler.groupstatus import group_status
+from t9ksched.scheduler.preemption import Tenants
+from t9ksched.scheduler.records import GangRecord, PodRecord, nanoseconds, natural
+from tests.property.stateobjects import ENDED, GPU
+from tests.property.stateworld import World
+
+PHASES = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
+
+
+def annotations(raw: dict[str, Any]) -> dict[str, str]:
+    return raw["metadata"].get("annotations") or {}
+
+
+def is_ours(raw: dict[str, Any]) -> bool:
+    """Whether a pod is for this scheduler, and was not put on its node by whoever made it."""
+    scheduled = any(one["type"] == "PodScheduled" for one in raw["status"].get("conditions", ()))
+    return raw["spec"]["schedulerName"] == names.SCHEDULER_NAME and (scheduled or not raw["spec"].get("nodeName"))
+
+
+class Model:
+    """Follows one world. `ran` and `displaced` are of groups, by what `_identity` says."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._state: Any = None
+        self.ran: dict[GangRecord, tuple[str, bool]] = {}
+        self._told: dict[GangRecord, Any] = {}
+        self._cards: dict[str, str] = {}
+        """Names of members that were on a node with cards when last looked at, by UID."""
+        self._queues: dict[str, Any] = {}
+
+    def check(self) -> None:
+        """Everything, once the state has settled."""
+        if self._state is not self.world.state:
+            self._state = self.world.state
+            self.ran.clear()
+            self._told.clear()
+            self._queues.clear()
+            self._cards.clear()
+        self._state.settle()
+        self.pods()
+        self.members()
+        self.groups()
+        self.numbers()
+        self.charges()
+        self.lists()
+        self.told()
+
+    # Pods, one by one
+
+    def place(self, uid: str) -> str:
+        """Where a pod is, or is decided to be."""
+        return self.world.pods[uid]["spec"].get("nodeName") or self.world.assumed.get(uid, "")
+
+    def holds(self, uid: str) -> bool:
+        """Whether a pod takes room."""
+        raw = self.world.pods[uid]
+        return bool(self.place(uid)) and raw["status"]["phase"] not in ENDED and uid not in self.broken
+
+    def waits(self, uid: str) -> bool:
+        raw = self.world.pods[uid]
+        ended = raw["status"]["phase"] in ENDED or "deletionTimestamp" in raw["metadata"]
+        return not ended and not self.place(uid)
+
+    def pods(self) -> None:
+        state, world = self._state, self.world
+        self.broken = {uid for uid, record in state.pods.items() if record.pod_class is None}
+        assert state.pods.keys() == world.pods.keys()
+        for uid, raw in world.pods.items():
+            self._pod(state.pods[uid], raw)
+
+    def _pod(self, record: PodRecord, raw: dict[str, Any]) -> None:
+        meta, spec, status = raw["metadata"], raw["spec"], raw["status"]
+        first, ours, state = self.world.seen[record.uid], is_ours(raw), self._state
+        owner = next(iter(first.get("ownerReferences") or ()), {}).get("uid")
+        pod = decode_pod(raw)
+        assert (record.namespace, record.name, record.ours) == (meta["namespace"], meta["name"], ours)
+        assert record.role == first.get("labels", {}).get(names.ROLE_LABEL, "")
+        assert record.labels == (meta.get("labels") or {})
+        assert (record.phase, record.node) == (status["phase"], spec.get("nodeName", ""))
+        assert record.assumed == self.world.assumed.get(record.uid, "")
+        assert record.deleting == ("deletionTimestamp" in meta)
+        assert record.created == nanoseconds(meta.get("creationTimestamp", ""))
+        assert record.started == nanoseconds(status.get("startTime", ""))
+        assert (record.owner and record.owner.uid) == owner
+        assert record.orphaned == (owner is not None and not meta.get("ownerReferences"))
+        assert record.limit_text == annotations(raw).get(names.TIME_LIMIT_ANNOTATION, "")
+        assert record.active_deadline == spec.get("activeDeadlineSeconds")
+        assert record.system == (spec.get("priority", 0) >= 2_000_000_000)
+        assert record.evicted == (pod.disruption not in OTHERS)
+        assert len(record.gates) == bool(ours and not spec.get("nodeName") and spec.get("schedulingGates"))
+        requests = spec["containers"][0]["resources"]["requests"]
+        assert (record.pod_class is None) == (requests.get("cpu") == "one") == bool(record.unbound)
+        if record.pod_class is not None:
+            assert record.template is not None
+            cards = {GPU: int(requests[GPU])} if GPU in requests else {}
+            assert record.template.requests == {"cpu": 1000 * int(requests["cpu"])} | cards
+        if ours and record.phase in ENDED:
+            assert record.ended == nanoseconds(pod.status.ended_at)
+        if ours:
+            ending = pod.status.ending
+            assert record.ending == (ending.how + ending.last_words if record.phase == "Failed" else "")
+        assert state.pod_named("ns", record.name) is record
+        there = bool(record.node) and record.phase not in ENDED
+        assert state.holds_a_place("ns", record.name) == there
+
+    # Groups
+
+    def members(self) -> None:
+        """Each pod is a member where it belongs, or a stranger."""
+        state = self._state
+        for uid, record in state.pods.items():
+            group = self.world.seen[uid]["group"]
+            if not record.ours:
+                assert record.gang is record.outside is None
+                continue
+            if not group:
+                self._alone(record)
+                continue
+            gang = state.gangs.get(("ns", group))
+            member = gang is not None and gang.members.get(uid) is record
+            assert member == (record.gang is gang and gang is not None)
+            stranger = gang is not None and record in state.membership.strangers(gang)
+            assert member != stranger
+            assert (record.outside is gang) == stranger
+            if record.node:
+                assert member, "what has a place is a member"
+            elif record.waiting:
+                assert stranger == (self._why_not(record, gang) is not None)
+            if stranger:
+                assert record.unpermitted == (self._why_not(record, gang),) or not record.waiting
+                assert record.gang is None or (record.gang.virtual and record.gang.kept_out is not None)
+            elif record.unpermitted:
+                assert record.waiting
+
+    def _why_not(self, record: PodRecord, gang: GangRecord) -> Any:
+        state = self._state
+        if not gang.uid or state.membership.unread() or state.permissions.came_with(record, gang):
+            return None
+        return state.permissions.stranger(record, gang, state.queues.get(gang.queue))
+
+    def _alone(self, record: PodRecord) -> None:
+        gang = record.gang
+        assert gang is not None
+        assert gang.virtual
+        assert gang.uid == record.uid
+        assert gang.members == {record.uid: record}
+        assert gang is self._state.gangs["", record.uid] is self._state.gangs_by_uid[record.uid]
+        first = self.world.seen[record.uid]
+        assert gang.spec.queue == (first.get("labels", {}).get(names.QUEUE_LABEL) or "default")
+        assert (gang.spec.min_member, gang.created, gang.owner) == (1, record.created, record.owner)
+
+    def groups(self) -> None:
+        state, world = self._state, self.world
+        expected = {("ns", name) for name in world.groups}
+        for gang in state.gangs.values():
+            key = ("", gang.uid) if gang.virtual else (gang.namespace, gang.name)
+            assert state.gangs[key] is gang
+            assert key in expected or gang.members, "a group that nothing is left of"
+            assert state.gangs_by_uid.get(gang.uid) is (gang if gang.uid else None)
+            if gang.owner is not None:
+                assert gang in state.gangs_of_owner(gang.owner.uid)
+                assert state.knows(gang.owner.uid)
+            assert not gang.uid or state.knows(gang.uid)
+            if not gang.virtual:
+                self._group(gang, world.groups.get(gang.name))
+            self._counts(gang)
+        assert expected <= state.gangs.keys()
+        assert len(state.gangs_by_uid) == sum(bool(gang.uid) for gang in state.gangs.values())
+        for uid, gangs in state._by_owner.items():
+            assert gangs, uid
+            assert all(gang in state.gangs.values() for gang in gangs), uid
+
+    def _group(self, gang: GangRecord, raw: dict[str, Any] | None) -> None:
+        if raw is None:
+            assert gang.uid == ""
+            assert gang.acceptance is None
+            return
+        meta = raw["metadata"]
+        assert (gang.uid, gang.created) == (meta["uid"], nanoseconds(meta["creationTimestamp"]))
+        keys = [key.strip() for key in annotations(raw).get(names.TOPOLOGY_KEY_ANNOTATION, "").split(",")]
+        assert gang.levels == (tuple(key for key in keys if key) or ("kubernetes.io/hostname",))
+        assert gang.limit_text == annotations(raw).get(names.TIME_LIMIT_ANNOTATION, "")
+        owner = next(iter(meta.get("ownerReferences") or ()), {}).get("uid")
+        assert (gang.owner and gang.owner.uid) == owner
+        assert bool(gang.spec_faults) == (raw["spec"]["minMember"] == 0)
+        assert gang.spec_faults or gang.spec == PodGroupSpec.parse(raw["spec"])
+        assert gang.status == raw["status"]
+        agreed = self._state.acceptances.get(gang.uid)
+        assert (gang.acceptance is None) == (agreed is None)
+        if agreed is not None and agreed.queue:
+            assert gang.acceptance is not None
+            assert gang.acceptance.queue == agreed.queue == gang.queue
+        assert ("deletionTimestamp" not in meta) or gang.uid in self._state.deleted
+
+    def _counts(self, gang: GangRecord) -> None:
+        """What a group says of itself, counted anew."""
+        pods = {uid: self.world.pods[uid] for uid in gang.members}
+        going = {uid for uid, raw in pods.items() if "deletionTimestamp" in raw["metadata"]}
+        phase = {uid: raw["status"]["phase"] for uid, raw in pods.items()}
+        placed = {
+            uid
+            for uid in pods.keys() - going
+            if phase[uid] == "Succeeded" or (phase[uid] != "Failed" and self.place(uid))
+        }
+        living = {uid for uid in pods.keys() - going if phase[uid] != "Failed"}
+        run = {uid for uid in pods.keys() - going if phase[uid] in ("Running", "Succeeded")}
+        bound = placed - self.world.assumed.keys()
+        holding = {uid for uid in pods.keys() - going if pods[uid]["spec"].get("nodeName") and phase[uid] not in ENDED}
+        assert gang.placed_count() == len(placed)
+        assert {pod.uid for pod in gang.living()} == living
+        assert gang.complete() == self._enough(gang, placed)
+        assert gang.complete(bound=True) == self._enough(gang, bound)
+        assert gang.gathered() == self._enough(gang, living)
+        assert gang.runs() == self._enough(gang, run)
+        some = set(self.world.rng.sample(sorted(pods), min(1, len(pods))))
+        assert gang.runs(some) == self._enough(gang, run - some)
+        assert gang.in_part() == (bool(holding) and not self._enough(gang, placed))
+        assert gang.in_part(some) == (bool(holding) and not self._enough(gang, placed - some))
+        waiting = any(self.waits(uid) for uid in pods)
+        state = self._state
+        assert (gang in state.pending) == waiting
+        if not gang.virtual:
+            assert (gang in state.partial) == bool(gang.uid and holding and not gang.complete())
+        unnoted = gang.acceptance is None or not (gang.noted or (gang.virtual and gang.owner is None))
+        assert gang.unnoted == unnoted
+        assert waiting or (gang.reasons, gang.position) == ((), None)
+        self._since(gang, bound, placed)
+        if not gang.stale:
+            assert gang._snapshot == gang._build(), "a group changed, and the engine is told what it was"
+        self._snapshot(gang, living, placed, holding)
+
+    def _since(self, gang: GangRecord, bound: set[str], placed: set[str]) -> None:
+        """Whether it has run, which only events tell."""
+        uid, ran = self.ran.get(gang, ("", False))
+        if uid != gang.uid:
+            going = any(pod.evicted and pod.deleting for pod in gang.members.values())
+            assert not gang.displaced or going or not gang.uid, "another group of that name was evicted"
+            assert not gang.noted or placed or not gang.uid, "another group of that name had started"
+            conditions = {one["type"]: one["status"] for one in gang.status.get("conditions", ())}
+            ran = conditions.get("GroupScheduled") == "True" and conditions.get("Evicted") != "True"
+        leaving = self._state.clocks.leaving(gang)
+        ran = ran or bool(gang.uid and self._enough(gang, bound) and (gang.virtual or not leaving))
+        if "start_again" in self.world.log[-1:] and not gang.ran:
+            ran = False
+        self.ran[gang] = gang.uid, ran
+        assert gang.ran == ran or not gang.uid, gang.key
+        assert not (gang.complete() and gang.fell)
+        assert placed or gang.virtual or not gang.first_bound, gang.key
+
+    def _snapshot(self, gang: GangRecord, living: set[str], placed: set[str], holding: set[str]) -> None:
+        made: Gang | None = gang._build()
+        waiting = sorted((uid for uid in gang.members if self.waits(uid)), key=self._natural)
+        assert (made is None) == (not waiting and not gang.lost)
+        if made is None:
+            return
+        roles = {uid: gang.members[uid].role for uid in gang.members}
+        able = [uid for uid in waiting if not gang.members[uid].blocked and uid not in self.broken]
+        assert [one.uid for one in made.waiting] == able
+        for one in made.waiting:
+            assert (one.role, one.name) == (roles[one.uid], f"ns/{gang.members[one.uid].name}")
+            off = {} if one.pod_class.node_affinity is None else one.pod_class.node_affinity.terms[0].fields[-1]
+            assert set(off.values if off else ()) == set(gang.avoid)
+            assert one.pod_class.unrecorded == bool(gang.unrecorded and one.pod_class.cards)
+        why = {(one.code, one.message) for uid in waiting for one in gang.members[uid].blocked}
+        assert sorted((one.code, one.message) for one in made.blocked) == sorted(why)
+        assert dict(made.placed) == Counter(roles[uid] for uid in placed)
+        assert (made.total, dict(made.total_roles)) == (len(living), Counter(roles[uid] for uid in living))
+        held = bool(holding) or any(uid in self.world.assumed for uid in gang.members)
+        assert made.refilling == (not gang.displaced and (held or gang.lost))
+        assert (made.uid, made.name, made.queue, made.ran) == (gang.uid, gang.key, gang.queue, gang.ran)
+        assert (made.min_member, made.roles, made.created) == (gang.spec.min_member, gang.spec.roles, gang.created)
+        assert made.accepted == (gang.acceptance is not None)
+        control = gang.control.priority if gang.control else None
+        agreed = gang.acceptance.priority if gang.acceptance else gang.spec.priority
+        assert made.priority == (agreed if control is None else control)
+        where = {self.place(uid) for uid in living if self.world.pods[uid]["status"]["phase"] not in ENDED} - {""}
+        assert made.nodes == (tuple(sorted(where)) if gang.spec.topology_policy != "None" else ())
+        assert (made.topology, made.levels) == (gang.spec.topology_policy, gang.levels)
+
+    def _natural(self, uid: str) -> Any:
+        return natural(self._state.pods[uid].name)
+
+    @staticmethod
+    def _enough(gang: GangRecord, uids: set[str]) -> bool:
+        """Whether these members are the minimum, roles included."""
+        roles = Counter(gang.members[uid].role for uid in uids)
+        return len(uids) >= gang.spec.min_member and all(roles[role] >= least for role, least in gang.spec.roles)
+
+    # Sums
+
+    def numbers(self) -> None:
+        state = self._state
+        groups, pods = Counter(gang.queue for gang in state.gangs.values()), defaultdict(Counter)
+        for uid, record in state.pods.items():
+            if record.gang is not None:
+                phase = self.world.pods[uid]["status"]["phase"]
+                pods[record.gang.queue][phase if phase in PHASES else "Unknown"] += 1
+        assert {queue: count for queue, count in state.counts.groups.items() if count} == groups
+        told = {queue: +Counter(phases) for queue, phases in state.counts.pods.items()}
+        assert {queue: phases for queue, phases in told.items() if phases} == pods
+
+    def charges(self) -> None:
+        state, world = self._state, self.world
+        used: dict[str, Counter[str]] = {name: Counter() for name in world.nodes}
+        paid: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        given: Counter[tuple[str, int]] = Counter()
+        for uid, record in state.pods.items():
+            charge = state.charges.get(uid)
+            assert (charge is not None) == self.holds(uid), uid
+            if charge is None:
+                continue
+            assert charge.node == self.place(uid)
+            assert charge.queue == (record.gang.queue if record.gang else ""), uid
+            amounts = dict(record.pod_class.requests)
+            if charge.node in used:
+                used[charge.node].update(amounts)
+            if charge.queue:
+                paid[charge.queue].update(amounts)
+            row = world.rows.get(uid)
+            if record.ours:
+                expected = row.masks if row is not None and row.node == charge.node else {}
+                assert dict(charge.cards) == dict(expected), uid
+                assert not expected or charge.sure == row.honoured
+                given.update((charge.node, card) for card in range(4) if charge.cards.get(GPU, 0) >> card & 1)
+        assert set(given.values()) <= {1}, "a card is given twice"
+        assert state.nodes.names == sorted(world.nodes) or set(state.nodes.names) == set(world.nodes)
+        for name, amounts in used.items():
+            assert state.nodes.used(name) == dict(amounts), name
+        told = {queue: +Counter(amounts) for queue, amounts in state.charges.queue_used.items()}
+        assert {queue: amounts for queue, amounts in told.items() if amounts} == paid
+
+    def lists(self) -> None:
+        """What is kept beside: holds, pods that were put on nodes by their creators, objects being deleted."""
+        state, world = self._state, self.world
+        for uid, hold in state.holds.items():
+            assert state.pods[uid].waiting
+            assert hold.node in state.nodes
+            assert hold.owner == state.pods[uid].gang.uid
+        had, self._cards = self._cards, {}
+        for uid, record in state.pods.items():
+            if record.gang is not None and record.node and self.holds(uid) and record.pod_class.cards:
+                self._cards[uid] = record.name
+        freed = Counter(name for uid, name in had.items() if uid not in self._cards)
+        assert Counter(name for _, name in state.ended) == freed, "who gave cards back is told"
+        state.ended.clear()
+        put: defaultdict[str, dict[str, str]] = defaultdict(dict)
+        for uid, raw in world.pods.items():
+            owner = next(iter(world.seen[uid].get("ownerReferences") or ()), {}).get("uid")
+            if not is_ours(raw) and raw["spec"]["schedulerName"] == names.SCHEDULER_NAME and owner:
+                put[owner][uid] = raw["spec"]["nodeName"]
+        assert state.put_there == put
+        assert {uid for *_, uid, _ in state.bypassing if uid in world.pods} <= {
+            uid for uid, raw in world.pods.items() if not is_ours(raw)
+        }
+        objects = {group["metadata"]["uid"] for group in world.groups.values()} | state._by_owner.keys()
+        assert state.deleted <= objects | state.jobs.keys(), "nothing is kept of what is gone"
+        owners = {uid for uid, raw in world.owners.items() if "deletionTimestamp" in raw["metadata"]}
+        assert owners <= state.deleted
+
+    # What others hear
+
+    def told(self) -> None:
+        """Whose status would read otherwise is among those that changed."""
+        state = self._state
+        fresh = Tenants(state, ())
+        fresh._evicted["nobody"].append(("", 0))
+        now = self.world.now
+        told, expected = self.world.tenants.running(now), fresh.running(now)
+        assert list(told) == list(expected), "who may be evicted is told as it was"
+        for gang in state.gangs.values():
+            if gang.virtual or not gang.uid:
+                continue
+            status = group_status(gang, {}, state.charges, "", lambda: "")
+            if self._told.get(gang) != status:
+                assert gang in state.changed_gangs, gang.key
+                self._told[gang] = status
+        state.changed_gangs.clear()
+        for name in state.queues:
+            status = (
+                dict(+Counter(state.charges.queue_used[name])),
+                state.counts.groups[name],
+                +state.counts.pods[name],
+                state.queues[name],
+            )
+            if self._queues.get(name) != status:
+                assert name in state.changed_queues or name not in self._queues, name
+                self._queues[name] = status
+        state.changed_queues.clear()

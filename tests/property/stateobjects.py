@@ -1,0 +1,196 @@
+"""The objects of a small cluster, as the API server and SQL have them, and a scheduler's state that hears of them."""
+
+import random
+from datetime import UTC, datetime
+from typing import Any
+
+from t9ksched.admission.access import Members
+from t9ksched.kube.resources import DEPLOYMENTS, JOBS, REPLICASETS
+from t9ksched.model import names
+from t9ksched.model.node import decode_node
+from t9ksched.model.pod import decode_pod
+from t9ksched.model.queue import Queue, parse_queue_spec
+from t9ksched.model.reasons import Code, Reason
+from t9ksched.scheduler.feeds import decoder, job_record
+from t9ksched.scheduler.preemption import Tenants
+from t9ksched.scheduler.records import JobObject, PodGroupObject
+from t9ksched.scheduler.state import ClusterState
+from t9ksched.store.acceptances import Acceptance
+from t9ksched.store.bindings import CardBinding
+from t9ksched.store.controls import JobControl
+
+GPU = "nvidia.com/gpu"
+SECOND = 1_000_000_000
+START = 1_700_000_000 * SECOND
+NODES, GROUPS, QUEUES = ("n0", "n1", "n2"), ("g0", "g1", "g2"), ("q", "r", "s")
+ENDED = ("Succeeded", "Failed")
+REFUSED = Reason(Code.BIND_REFUSED, "refused")
+
+
+def against(app: str) -> dict[str, Any]:
+    term = {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": "kubernetes.io/hostname"}
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+def stamp(rng: random.Random) -> str:
+    return f"2026-01-01T00:{rng.randrange(60):02}:{rng.randrange(60):02}Z"
+
+
+def row_time(ns: int) -> datetime:
+    return datetime.fromtimestamp(ns / 1e9, UTC)
+
+
+class Objects:
+    """What there is. `assumed` has the nodes of decisions that are not seen bound yet, by UID of the pod."""
+
+    def __init__(self, seed: int, name: str = "state") -> None:
+        self.rng = random.Random(f"{name} {seed}")
+        self.now = START
+        self.serial = 0
+        self.apart = self.rng.choice((0, 0.15))
+        """Share of the pods that want others of an app away from their node."""
+        self.nodes: dict[str, dict[str, Any]] = {}
+        self.pods: dict[str, dict[str, Any]] = {}
+        self.groups: dict[str, dict[str, Any]] = {}
+        self.owners: dict[str, dict[str, Any]] = {}
+        self.queues: dict[str, dict[str, Any]] = {name: {} for name in QUEUES[:2]}
+        self.members: dict[str, Members] = {"q": Members(everyone=True), "r": Members(users=frozenset({"ann"}))}
+        self.spaces: dict[str, Any] = {}
+        self.controls: dict[str, JobControl] = {}
+        self.acceptances: dict[str, Acceptance] = {}
+        self.rows: dict[str, CardBinding] = {}
+        self.assumed: dict[str, str] = {}
+        self.seen: dict[str, dict[str, Any]] = {}
+        """What a pod said when this scheduler saw it first, by UID: its metadata, and the group it is in by then."""
+        self.woken = False
+        self.log: list[str] = []
+        self.state = self._new()
+        for node in NODES[: self.rng.randint(1, 3)]:
+            self.node(node)
+
+    def _new(self) -> ClusterState:
+        self.assumed.clear()
+        self.seen.clear()
+        state = ClusterState(self._wake)
+        state.set_queues(Queue(name, parse_queue_spec(spec)) for name, spec in self.queues.items())
+        state.permit(self.members)
+        state.direct(self.controls)
+        state.owners.unread = {"StatefulSet"}
+        state.clocks.followed = True
+        state.refills.kinds = frozenset({("batch/v1", "Job")})
+        self.tenants = Tenants(state, ())
+        self.tenants._evicted["nobody"].append(("", 0))
+        return state
+
+    def _wake(self) -> None:
+        self.woken = True
+
+    def _group(self, name: str, uid: str, created: str, owned: Any) -> dict[str, Any]:
+        rng = self.rng
+        spec: dict[str, Any] = {"minMember": rng.choice((1, 2, 2, 3)), "queue": rng.choice(("q", "q", "r", "s"))}
+        if rng.random() < 0.3:
+            spec |= {"roles": [{"name": role, "minMember": rng.randint(0, 2)} for role in "ab"[: rng.randint(1, 2)]]}
+        if rng.random() < 0.5:
+            spec |= {"priority": rng.randrange(5), "topologyPolicy": rng.choice(("None", "Preferred", "Required"))}
+        if rng.random() < 0.05:
+            spec["minMember"] = 0  # no such number
+        conditions = [
+            {"type": kind, "status": rng.choice(("True", "False")), "reason": "r", "message": "m"}
+            for kind in ("GroupScheduled", "Evicted")
+            if rng.random() < 0.3
+        ]
+        notes = {names.TOPOLOGY_KEY_ANNOTATION: rng.choice(("zone", " zone , kubernetes.io/hostname", ","))}
+        notes |= {names.TIME_LIMIT_ANNOTATION: "1h"} if rng.random() < 0.2 else {}
+        meta = {"name": name, "namespace": "ns", "uid": uid, "creationTimestamp": created}
+        meta |= {"annotations": notes} if rng.random() < 0.5 else {}
+        meta |= {"ownerReferences": owned} if owned else {}
+        return {"metadata": meta, "spec": spec, "status": {"conditions": conditions} if rng.random() < 0.7 else {}}
+
+    def _send_group(self, name: str) -> None:
+        self.state.upsert_group(decoder(PodGroupObject)(self.groups[name]))
+
+    def _labels(self) -> dict[str, str]:
+        rng = self.rng
+        return {
+            names.GROUP_LABEL: rng.choice((*GROUPS, *GROUPS, "g3", "", "")),
+            names.ROLE_LABEL: rng.choice(("", "a", "a", "b")),
+            names.QUEUE_LABEL: rng.choice(("q", "q", "r", "s", "")),
+            "app": rng.choice("xy"),
+        }
+
+    def _owned(self, share: float) -> list[dict[str, Any]] | None:
+        rng = self.rng
+        if rng.random() > share:
+            return None
+        uid = rng.choice(("job-0", "job-1", "rs-0", "rs-1", "web-0"))
+        kind = {"job": "Job", "rs-": "ReplicaSet", "web": "Deployment"}[uid[:3]]
+        api = "batch/v1" if kind == "Job" else "apps/v1"
+        return [{"apiVersion": api, "kind": kind, "name": uid, "uid": uid, "controller": True}]
+
+    def _number(self) -> int:
+        self.serial += 1
+        return self.serial
+
+    def send(self, uid: str) -> None:
+        meta = self.pods[uid]["metadata"]
+        agreed = self.state.acceptances.get(uid)
+        group = meta.get("labels", {}).get(names.GROUP_LABEL, "")
+        group = (agreed.group_name or "") if agreed is not None and agreed.kind == "Pod" else group
+        self.seen.setdefault(uid, dict(meta) | {"group": group})
+        self.state.upsert_pod(decode_pod(self.pods[uid]))
+
+    def _forget(self, uid: str) -> None:
+        self.pods.pop(uid, None)
+        self.seen.pop(uid, None)
+        self.assumed.pop(uid, None)
+
+    def _some(self, *, bound: bool | None = None) -> str:
+        those = [
+            uid
+            for uid, pod in self.pods.items()
+            if bound is None or bool(pod["spec"].get("nodeName") and pod["status"]["phase"] not in ENDED) == bound
+        ]
+        return self.rng.choice(those) if those else ""
+
+    def _ends_unbound(self, uid: str) -> None:
+        if not self.pods[uid]["spec"].get("nodeName") or self.pods[uid]["status"]["phase"] in ENDED:
+            self.assumed.pop(uid, None)
+
+    def bind(self, uid: str, node: str, cards: Any = ()) -> None:
+        pod = self.pods[uid]
+        pod["spec"]["nodeName"] = node
+        pod["status"]["conditions"] = [
+            *pod["status"].get("conditions", ()),
+            {"type": "PodScheduled", "status": "True"},
+        ]
+        for container, _, indices in cards:
+            pod["metadata"]["annotations"][names.GPU_INDEX_PREFIX + container] = ",".join(map(str, indices))
+        self.assumed.pop(uid, None)
+        self.send(uid)
+
+    def _send_owner(self, uid: str) -> None:
+        obj = decoder(JobObject)(self.owners[uid])
+        if uid.startswith("job"):
+            self.state.owners.upsert(obj, JOBS, ours=True)
+            self.state.upsert_job(job_record(obj, JOBS))
+            if obj.metadata.deletion_timestamp:
+                self.state.deletion(uid)
+        else:
+            self.state.owners.upsert_replicated(obj, REPLICASETS if uid.startswith("rs") else DEPLOYMENTS)
+
+    def _send_queues(self) -> None:
+        rng = self.rng
+        self.state.set_queues(
+            Queue(name, parse_queue_spec(spec), draining=rng.random() < 0.1) for name, spec in self.queues.items()
+        )
+
+    def tell_all(self) -> None:
+        parts = [
+            lambda: [self.state.upsert_node(decode_node(node)) for node in self.nodes.values()],
+            lambda: [self._send_group(name) for name in self.groups],
+            lambda: [self._send_owner(uid) for uid in self.owners],
+            lambda: [self.send(uid) for uid in self.rng.sample(list(self.pods), len(self.pods))],
+        ]
+        self.rng.shuffle(parts)
+        for part in parts:
+            part()

@@ -1,0 +1,56 @@
+"""Random histories of everything the scheduler's state hears: what it says is what a look at all objects finds."""
+
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from t9ksched.scheduler.avoided import Avoided
+from t9ksched.scheduler.observed import Observed
+from tests.property.statemodel import Model
+from tests.property.stateworld import World
+
+HISTORIES, STEPS = 30, 80
+
+
+def play(seed: int) -> World:
+    world = World(seed)
+    model = Model(world)
+    try:
+        for _ in range(STEPS):
+            world.step()
+            model.check()
+            if world.due():
+                world.cycle()
+                model.check()
+            else:
+                assert world.decide() == [], "something could start, and nothing woke the loop"
+            due = world.state.next_retry()
+            assert due is None or due > world.now, "the loop would look again and again"
+    except Exception as error:
+        raise AssertionError(f"history {seed}, step {len(world.log)}: {world.log[-5:]}") from error
+    return world
+
+
+def test_the_state_is_what_a_look_at_everything_finds() -> None:
+    for seed in range(HISTORIES):
+        play(seed)
+
+
+FAULTS: dict[str, tuple[type, str, Any]] = {
+    "a queue that a group left keeps its numbers": (Observed, "_count", lambda self, gang: self.counts.group(gang)),
+    "a group stays its former owner's": (Observed, "_disown", lambda self, gang: None),
+    "the loop looks without end while nodes are avoided": (Avoided, "forget", lambda self, now: None),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_noticed(fault: str) -> None:
+    where, name, broken = FAULTS[fault]
+    with patch.object(where, name, broken), pytest.raises(AssertionError):
+        _many()
+
+
+def _many() -> None:
+    for seed in range(100):
+        play(seed)
