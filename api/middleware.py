@@ -24,12 +24,13 @@ from t9ksched.serving import EXEMPT_PATHS, answering
 log = structlog.get_logger("api")
 
 _POLICY: Final = b"content-security-policy"
-_GUARDS: Final = (
+GUARDS: Final = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
     (b"referrer-policy", b"no-referrer"),
 )
 """Headers of every answer: browsers take it for what it says it is, and show it in nobody's frame."""
+NO_PAGE: Final = (_POLICY, b"default-src 'none'; frame-ancestors 'none'")
 _CLOSE: Final = (b"connection", b"close")
 _LONGEST_PATH: Final = 300
 _MOST_THROWN_AWAY: Final = 16 * 1024 * 1024
@@ -123,11 +124,11 @@ class Envelope:
             if message["type"] == "http.response.start":
                 whole = await self._bin.take(body)
                 status = message["status"]
-                message["headers"] = [*message["headers"], *_GUARDS, (b"x-request-id", request_id.encode())]
+                message["headers"] = [*message["headers"], *GUARDS, (b"x-request-id", request_id.encode())]
                 if not whole and _CLOSE not in message["headers"]:
                     message["headers"].append(_CLOSE)
                 if not any(name == _POLICY for name, _ in message["headers"]):
-                    message["headers"].append((_POLICY, b"default-src 'none'; frame-ancestors 'none'"))
+                    message["headers"].append(NO_PAGE)
             elif method == "HEAD" and message["type"] == "http.response.body":
                 message["body"] = b""
             await send(message)

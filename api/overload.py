@@ -6,12 +6,13 @@ are never refused. See `t9ksched.serving.overload` for the rule.
 
 import asyncio
 import time
-from typing import Any, Final
+from typing import Final
 
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.problems import Problem
+from api.services import Services
 from t9ksched.serving import EXEMPT_PATHS
 from t9ksched.serving.overload import WAIT_SECONDS, ConcurrencyLimiter, State, Ticket
 from t9ksched.store import tokens
@@ -51,9 +52,8 @@ class Overload:
         finally:
             passage.leave()
         scope[REFUSED] = True
-        if more := limiter.untold(time.monotonic()):
-            log.warning("requests are refused", more=more, limit=int(limiter.limit))
-        await _problem(ticket.state).response()(scope, receive, send)
+        tell(limiter)
+        await problem(ticket.state).response()(scope, receive, send)
 
 
 class _Passage:
@@ -94,19 +94,35 @@ def _streams(message: Message) -> bool:
 
 
 def _caller(scope: Scope) -> str:
-    """Whose share a request is of. Only tokens that are known have one of their own: others are invented at will."""
-    services: Any = scope["app"].state.services
+    """Whose share a request is of."""
+    secret = ""
     for name, value in scope["headers"]:
         if name == b"authorization":
             secret = value.decode("latin-1").partition(" ")[2].strip()
-            owner = services.store.mirror.owner(tokens.digest(secret)) if secret.isascii() else None
-            if owner is not None:
-                return f"user {owner}"
-    client = scope.get("client")
+            break
+    return caller_of(scope["app"].state.services, secret, scope.get("client"))
+
+
+def caller_of(services: Services, secret: str, client: tuple[str, int] | None) -> str:
+    """Whose share a request with this token is of, from this address.
+
+    Only tokens that are known have a share of their own: others are invented at will.
+    """
+    if secret and secret.isascii():
+        owner = services.store.mirror.owner(tokens.digest(secret))
+        if owner is not None:
+            return f"user {owner}"
     return f"address {client[0] if client else ''}"
 
 
-def _problem(state: State) -> Problem:
+def tell(limiter: ConcurrencyLimiter) -> None:
+    """Write a line about refusals, at most once a minute."""
+    if more := limiter.untold(time.monotonic()):
+        log.warning("requests are refused", more=more, limit=int(limiter.limit))
+
+
+def problem(state: State) -> Problem:
+    """What a refused request is told."""
     if state is State.SHARE:
         return Problem(
             "RateLimited",

@@ -9,7 +9,9 @@ from typing import Final, cast
 
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from api.shedding import shedding
 from t9ksched.serving import Acceptor, ConnectionLimits
 from t9ksched.serving import PortInUse as PortInUse
 from t9ksched.serving import listen as listen
@@ -51,6 +53,7 @@ class Server:
         self.url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
         config = uvicorn.Config(
             app,
+            http=shedding(app) if isinstance(app, FastAPI) else H11Protocol,
             log_config=None,
             access_log=False,
             proxy_headers=False,

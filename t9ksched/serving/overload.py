@@ -21,8 +21,10 @@ from typing import Final
 
 TARGET_SECONDS: Final = 0.25
 """Answers quicker than this are never slow."""
-QUEUE_SECONDS: Final = 0.3
+QUEUE_SECONDS: Final = 0.25
 """A request waits if its turn is expected within this time."""
+FIRST_SECONDS: Final = 0.35
+"""The same for a caller who has no other request that waits."""
 WAIT_SECONDS: Final = 0.6
 """How long a request waits for its turn if that comes later than expected."""
 _SLOWER: Final = 3.0
@@ -93,25 +95,48 @@ class ConcurrencyLimiter:
 
     def arrive(self, caller: str, kind: str, now: float, changed: Callable[[], None] = lambda: None) -> Ticket:
         """A request of a caller; `kind` is what answers of about the same length have in common."""
-        ticket, mine = Ticket(caller, kind, changed), self._callers.setdefault(caller, _Caller())
+        ticket, refused = Ticket(caller, kind, changed), self.refusal(caller, now)
+        if refused is not None:
+            ticket.state = refused
+            return ticket
+        mine = self._callers.setdefault(caller, _Caller())
         if not mine.waiting and self._may_run(mine):
             self._run(ticket, mine, now)
             return ticket
-        if not self._has_room(now) and not self._displace(mine):
-            self._refuse(ticket, State.SHARE if self._above_share(mine) else State.FULL)
-            self._forget(caller)
-            return ticket
+        if not self._has_room(mine, now):
+            self._displace()
         if not self.waiting:
             self._moved_at = now
         mine.waiting.append(ticket)
         self.waiting += 1
         return ticket
 
-    def _has_room(self, now: float) -> bool:
-        """Whether one more may wait: its turn will come in time, and no more wait than may run at best."""
+    @property
+    def crowded(self) -> bool:
+        """Whether requests wait: else nobody is refused."""
+        return self.waiting > 0
+
+    def refusal(self, caller: str, now: float) -> State | None:
+        """How a request of this caller is refused at once, which is counted; None if it may come in."""
+        mine = self._callers.setdefault(caller, _Caller())
+        state = None
+        if (mine.waiting or not self._may_run(mine)) and not self._has_room(mine, now) and not self._displaces(mine):
+            state = State.SHARE if self._above_share(mine) else State.FULL
+            self.refused[state] += 1
+        self._forget(caller)
+        return state
+
+    def _has_room(self, mine: _Caller, now: float) -> bool:
+        """Whether one more of this caller may wait: its turn will come in time, and no more wait than may run at best.
+
+        Turns go round the callers, so one that waits with several requests waits longer with the last of them.
+        """
         if not self.waiting or self._pace is None:
             return self.waiting < self._most
-        return self.waiting < self._most and self.waiting * self._pace + now - self._moved_at < QUEUE_SECONDS
+        queues = sum(bool(caller.waiting) for caller in self._callers.values())
+        ahead = max(self.waiting, len(mine.waiting) * queues)
+        allowed = QUEUE_SECONDS if mine.waiting else FIRST_SECONDS
+        return self.waiting < self._most and ahead * self._pace + now - self._moved_at < allowed
 
     def leave(self, ticket: Ticket, now: float, blocked: float = 0.0) -> None:
         """The request is answered, or its caller waits no longer.
@@ -163,16 +188,19 @@ class ConcurrencyLimiter:
             self._run(ticket, caller, now)
             ticket.changed()
 
-    def _displace(self, newcomer: _Caller) -> bool:
+    def _longest(self) -> _Caller:
+        return max(self._callers.values(), key=lambda caller: len(caller.waiting))
+
+    def _displaces(self, newcomer: _Caller) -> bool:
+        """Whether the longest queue gives way to this caller."""
+        return len(self._longest().waiting) > 2 * len(newcomer.waiting) + 2
+
+    def _displace(self) -> None:
         """Make room in the queue at the cost of the longest one."""
-        longest = max(self._callers.values(), key=lambda caller: len(caller.waiting))
-        if len(longest.waiting) <= 2 * len(newcomer.waiting) + 2:
-            return False
-        ticket = longest.waiting.pop()
+        ticket = self._longest().waiting.pop()
         self.waiting -= 1
         self._refuse(ticket, State.SHARE)
         ticket.changed()
-        return True
 
     def _above_share(self, caller: _Caller) -> bool:
         """Whether the caller has more in work than others have on average, or is the only one."""
