@@ -63,6 +63,9 @@ DATABASE_AWAY: Final = Family(
 CARD_DRIFT: Final = Family(
     "t9ksched_card_drift_pods", "gauge", "Bound pods whose annotations do not name the cards that they hold on record."
 )
+CLOCK_JUMPS: Final = Family(
+    "t9ksched_clock_jumps_total", "counter", "How often the wall clock was set by over a second."
+)
 CONFIGURATION_REFUSED: Final = Family(
     "t9ksched_configuration_refused", "gauge", "1 while the newest configuration is unusable, else 0."
 )
@@ -82,6 +85,7 @@ FAMILIES: Final = (
     STOPPED,
     DATABASE_AWAY,
     CARD_DRIFT,
+    CLOCK_JUMPS,
     CONFIGURATION_REFUSED,
     PLUGIN_FAILURES,
     PLUGIN_SLOW,

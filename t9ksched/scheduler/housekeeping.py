@@ -78,6 +78,11 @@ class Housekeeping:
         if self._timers.running:
             self._timers.shutdown(wait=False)
 
+    def clock_set(self) -> None:
+        """The wall clock was set, by which the timers go: each starts anew."""
+        for job in self._timers.get_jobs():
+            job.reschedule("interval", seconds=job.trigger.interval.total_seconds())
+
     def sweep_holds(self) -> None:
         """End holds whose time is over."""
         if ended := self._state.sweep_holds(self._clock()):

@@ -8,15 +8,17 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 
 import structlog
+from msgspec import structs
 
+from t9ksched.scheduler.clockwatch import ClockWatch
 from t9ksched.scheduler.outage import Outage
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.errors import StoreError
-from t9ksched.store.history import Event
+from t9ksched.store.history import CLOCK_SET, Event
 from t9ksched.store.jobs import JobRecord as StoredJob
 from t9ksched.store.store import Store
 
@@ -36,8 +38,11 @@ _PAUSE = 0.5
 class Journal:
     """Collects rows and writes them in the order they came."""
 
-    def __init__(self, store: Store, outage: Outage | None = None) -> None:
+    def __init__(self, store: Store, outage: Outage | None = None, clocks: ClockWatch | None = None) -> None:
         self._store = store
+        self._clocks = clocks
+        if clocks is not None:
+            clocks.on_jump.append(self._clock_set)
         self._outage = outage
         self.first: Callable[[], Awaitable[None]] | None = None
         """What must be written before anything else when the database answers again."""
@@ -59,7 +64,17 @@ class Journal:
 
     def event(self, event: Event) -> None:
         """Append to history."""
+        if self._clocks is not None:
+            self._clocks.look()  # so that what was before the clock was set stands before it here too
+            if (at := self._clocks.as_now(event.at)) != event.at:
+                event = structs.replace(event, at=at)
         self._events.append(event)
+        self._wake()
+
+    def _clock_set(self, by: timedelta, at: datetime) -> None:
+        """Spans that are open in SQL move with the clock."""
+        detail = {"seconds": by.total_seconds()}
+        self._events.append(Event(event=CLOCK_SET, at=at, actor="scheduler", detail=detail))
         self._wake()
 
     def job(self, job: StoredJob) -> None:

@@ -16,12 +16,14 @@ import structlog
 from t9ksched.engine.policy import Policy
 from t9ksched.kube.events import EventRecorder
 from t9ksched.kube.guarded import read_only
+from t9ksched.kube.lease import boot_time
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.reflector import Reflector
 from t9ksched.kube.resources import CONFIGMAPS
 from t9ksched.kube.volumes import VolumeBinding
 from t9ksched.model.names import SYSTEM_NAMESPACE
 from t9ksched.scheduler.cardkeeper import CardKeeper
+from t9ksched.scheduler.clockwatch import ClockWatch
 from t9ksched.scheduler.configuration import NAMED, Configuration, ConfigurationFile
 from t9ksched.scheduler.directions import Directions
 from t9ksched.scheduler.durations import DurationKeeper
@@ -86,6 +88,7 @@ class SchedulerService:
         clock: Callable[[], int] = time.time_ns,
         observe: bool = False,
         waiting: WaitingLimits = NO_LIMITS,
+        steady: Callable[[], float] = boot_time,
     ) -> None:
         client = read_only(client) if observe else client
         self._observe = observe
@@ -97,7 +100,10 @@ class SchedulerService:
         self.state.waiting_jobs.limits = waiting
         self._recorder = EventRecorder(client, component="t9k-scheduler")
         notices = Notices(self._recorder)
-        self.journal = Journal(store, self.state.outage)
+        # A clock that is passed in without a steady one beside it may run as it likes.
+        watched = clock is time.time_ns or steady is not boot_time
+        self.clocks = ClockWatch(clock, steady) if watched else None
+        self.journal = Journal(store, self.state.outage, self.clocks)
         self._narrator = Narrator(self.state, self.journal, notices, clock)
         volumes = VolumeBinding(timeout=gang_bind_timeout * VOLUMES_SHARE)
         self._cards = CardKeeper(store.bindings, self.state, self.journal.lost)
@@ -172,6 +178,8 @@ class SchedulerService:
             observe=observe,
             timekeeper=timekeeper,
         )
+        if self.clocks is not None:
+            self.clocks.on_jump.append(self._clock_set)
         self._feeds = Feeds(client, self.state, self._projection, self._seen)
         self._jobs = JobIndex(self.state)
         self._internal = InternalServer(
@@ -211,6 +219,11 @@ class SchedulerService:
         self.loop.policy = policy
         self.loop.wake()
 
+    def _clock_set(self, by: timedelta, at: datetime) -> None:
+        """The wall clock was set: timers that wait for a time of day would be late by as much."""
+        self.state.clock_jumps += 1
+        self._housekeeping.clock_set()
+
     def _seen(self) -> None:
         """After each event of a watch: whoever writes about it may look."""
         self._status.wake()
@@ -241,6 +254,9 @@ class SchedulerService:
                 else:
                     tasks.create_task(self._recorder.run())
                 tasks.create_task(self.journal.run())
+                if self.clocks is not None:
+                    self.clocks.begin()
+                    tasks.create_task(self.clocks.run())
                 tasks.create_task(self._config_map.run() if self._file is None else self._file.run())
                 revision = await self._restore()
                 with reading(lambda: len(self.state.pods)):

@@ -66,6 +66,8 @@ class ClusterState(Observed):
         self.controls: dict[str, JobControl] = {}
         """What managers decided, by UID of the job."""
         self.gate = LastGate(self)
+        self.clock_jumps = 0
+        """How often the wall clock was set."""
 
     def view(self, now: int, running: tuple[Running, ...] = ()) -> View:
         """A frozen view of everything a plan needs; groups in an open queue are accepted on their first view.

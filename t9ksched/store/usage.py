@@ -10,13 +10,27 @@ from collections.abc import AsyncIterator, Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, insert, or_, select, tuple_, update
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    Interval,
+    bindparam,
+    delete,
+    func,
+    insert,
+    literal,
+    or_,
+    select,
+    tuple_,
+    update,
+)
 from sqlalchemy.engine import RowMapping
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from t9ksched.store.bulk import Bulk
 from t9ksched.store.database import Database
-from t9ksched.store.history import ACCEPTED, Event, Sight
+from t9ksched.store.history import ACCEPTED, CLOCK_SET, Event, Sight
 from t9ksched.store.rows import BATCH, among, upserting
 from t9ksched.store.spans import (
     EVENTS,
@@ -59,7 +73,20 @@ class Usage:
         self._database = database
 
     def take(self, connection: Connection, events: Sequence[Event]) -> None:
-        """Keep the sums in step with events that are about to be written, within the caller's transaction."""
+        """Keep the sums in step with events that are about to be written, within the caller's transaction.
+
+        Spans that were open when the clock was set are moved with it: they are as long as they lasted.
+        """
+        since = 0
+        for number, event in enumerate(events):
+            if event.event == CLOCK_SET:
+                self._take(connection, events[since:number])
+                _move(connection, timedelta(seconds=float(event.detail.get("seconds", 0))))
+                since = number + 1
+        self._take(connection, events[since:])
+
+    def _take(self, connection: Connection, events: Sequence[Event]) -> None:
+        """The same for events between which the clock was not set."""
         told = [event for event in events if event.uid and event.event in EVENTS and not says_nothing(event)]
         if not told:
             return
@@ -269,6 +296,19 @@ def _open_spans(connection: Connection, jobs: dict[str, Job], told: Sequence[Eve
             span = _span(row)
             span.stored = True
             jobs[span.uid].open[span.pod] = span
+
+
+def _move(connection: Connection, by: timedelta) -> None:
+    """Move the times of open spans."""
+
+    def moved(column: Column[Any]) -> ColumnElement[Any]:
+        if connection.dialect.name == "sqlite":  # times are text there, with microseconds
+            text = func.strftime("%Y-%m-%d %H:%M:%f", column, f"{by.total_seconds():+.3f} seconds")
+            return text.op("||")("000")
+        return column + literal(by, Interval())
+
+    values = {column.name: moved(column) for column in (usage_open.c.bound_at, usage_open.c.ran_at)}
+    connection.execute(update(usage_open).values(values))
 
 
 def _earlier(connection: Connection, uids: Collection[str]) -> list[Event]:

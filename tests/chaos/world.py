@@ -165,6 +165,7 @@ class World:
             gang_recovery_timeout=int(RECOVERY),
             policy=self.policy,
             clock=lambda: int((self.now() + skew) * 1e9),
+            steady=asyncio.get_running_loop().time,
         )
 
         async def turn() -> None:

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from sqlalchemy import func, select
 
 from t9ksched.store import Store, schema
-from t9ksched.store.history import Event, Sight
+from t9ksched.store.history import CLOCK_SET, Event, Sight
 from t9ksched.store.spans import CARD, HOUR, KEYS, SUMMED, Amount, Fold, Span, rows, table
 from t9ksched.store.tables import usage_job, usage_open, usage_span
 
@@ -316,3 +317,37 @@ def test_whole_cards_without_indices_are_counted_and_parts_of_cards_are_not() ->
     assert by_card[0]["gpuHours"] == 24
     for mode in ("MIGSingle", "MIGMixed", "TimeSliced", "MPS", "HAMi", "MGPU", "GPUShare", "Koordinator"):
         assert happened((0, "bound", nameless(mode, 3)), (1, "started", {}), (3, "finished", {})) == []
+
+
+def one(hour: float, event: str, detail: dict[str, Any]) -> Event:
+    return Event(event=event, at=at(hour), uid="u", kind="Pod", namespace="ml", name="u", queue="q", detail=detail)
+
+
+@pytest.mark.parametrize("seconds", [86_400.0, -86_400.0, -1.5], ids=["forward", "back", "a little back"])
+@pytest.mark.parametrize("together", [True, False], ids=["in one batch", "in several"])
+async def test_a_clock_that_is_set_adds_nothing_to_what_goes_on(store: Store, seconds: float, together: bool) -> None:
+    """Held for an hour, ran for two: so it is whatever the clock says when it ends."""
+
+    def moved(hour: float) -> datetime:
+        return at(hour) + timedelta(seconds=seconds)
+
+    events = [
+        one(0, "bound", bound()),
+        Event(event=CLOCK_SET, at=moved(0.5), detail={"seconds": seconds}),
+        structs.replace(one(1, "started", {}), at=moved(1)),
+        structs.replace(one(3, "finished", {}), at=moved(3)),
+    ]
+    for batch in [events] if together else [[event] for event in events]:
+        await store.history.append_many(batch)
+    report = await store.usage.report(["queue"], since=None, until=moved(9), now=moved(9))
+    (total,) = report.values()
+    assert (round(total.amount / HOUR, 5), round(total.held / HOUR, 5)) == (3, 1)
+
+
+async def test_what_ran_when_the_clock_was_set_goes_on(store: Store) -> None:
+    by = timedelta(days=-1)
+    await store.history.append_many([one(0, "bound", bound()), one(1, "started", {})])
+    await store.history.append(Event(event=CLOCK_SET, at=at(1), detail={"seconds": by.total_seconds()}))
+    report = await store.usage.report(["queue"], since=None, until=at(2) + by, now=at(2) + by)
+    (total,) = report.values()
+    assert (round(total.amount / HOUR, 5), round(total.held / HOUR, 5)) == (2, 1)
