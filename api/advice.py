@@ -19,6 +19,7 @@ from api.services import Services
 from api.submission import Item
 from t9ksched.admission.misspelt import misspelt_fields, misspelt_metadata
 from t9ksched.admission.oddities import Vocabulary, odd_pods, odd_queue
+from t9ksched.admission.podfields import POD_SPEC
 from t9ksched.kube.resources import Resource
 from t9ksched.model.errors import FieldWarning
 from t9ksched.packaged import folder
@@ -53,6 +54,7 @@ def _misspelt(item: Item, schema: Json) -> Iterator[FieldWarning]:
     yield from misspelt_metadata(item.obj.get("metadata"), "metadata")
     yield from misspelt_fields(item.obj, schema)
     for template in item.workload.templates:
+        yield from misspelt_fields(template.spec, POD_SPEC, template.path)
         if not template.path.endswith("template.spec"):
             continue  # a Pod's metadata is its own; of what is generated nothing was written
         yield from misspelt_metadata(template.metadata, f"{template.path.removesuffix('spec')}metadata")

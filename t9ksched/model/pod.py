@@ -211,8 +211,18 @@ def _disruption(pod: _Conditioned) -> str:
 
 
 def decode_pod_spec(raw: Mapping[str, Any]) -> PodSpec:
-    """The spec of a pod or of a pod template from a plain dict; errors as in `decode_pod`."""
-    return msgspec.convert(raw, PodSpec)
+    """The spec of a pod or of a pod template from a plain dict; errors as in `decode_pod`.
+
+    A field that is null counts as absent, as the API server reads it.
+    """
+    return msgspec.convert(_without_nulls(raw), PodSpec)
+
+
+def _without_nulls(value: Any) -> Any:
+    """The value without null fields, on any level; its depth is limited where it is read."""
+    if isinstance(value, Mapping):
+        return {key: _without_nulls(inner) for key, inner in value.items() if inner is not None}
+    return [_without_nulls(inner) for inner in value] if isinstance(value, list) else value
 
 
 def declared(resources: Resources | None) -> dict[str, int]:

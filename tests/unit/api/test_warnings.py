@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from t9ksched.admission.oddities import Vocabulary
+from t9ksched.model.names import QUEUE_LABEL
 from tests.unit.api.world import Json, World, documents, pod, pytorch
 
 QUEUES, JOBS = "/apis/v1/admin/queues", "/apis/v1/workloads"
@@ -17,6 +18,26 @@ TOLD = [("spec.quota.requests.gpu", GPU), ("spec.nodeSelector", "pool")]
 @pytest.fixture(autouse=True)
 def known(world: World) -> None:
     world.leader.vocabulary = KNOWN
+
+
+def inside(obj: Json, path: str) -> Json:
+    """What stands at a path."""
+    found: Any = obj
+    for part in path.replace("[0]", ".0").split("."):
+        found = found[0] if part == "0" else found[part]
+    spec: Json = found
+    return spec
+
+
+def job(name: str, *, queue: str) -> Json:
+    template = {"spec": pod(name)["spec"] | {"restartPolicy": "Never"}, "metadata": {"labels": {QUEUE_LABEL: queue}}}
+    template["spec"]["schedulerName"] = "t9k-scheduler"
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": {"template": template}}
+
+
+def notebook(name: str, *, queue: str) -> Json:
+    spec = {"type": "jupyter", "template": {"spec": pod(name)["spec"]}, "scheduler": {"t9kScheduler": {"queue": queue}}}
+    return {"apiVersion": "tensorstack.dev/v1beta1", "kind": "Notebook", "metadata": {"name": name}, "spec": spec}
 
 
 def told(body: Json) -> list[tuple[str, str | None]]:
@@ -104,3 +125,42 @@ async def test_a_list_of_jobs_of_no_queue_is_refused(world: World) -> None:
     assert (await world.user("GET", f"{JOBS}?queue=a100")).body["items"] == []
     world.leader.job_list = [(await world.user("POST", JOBS, pytorch())).job | {"queue": "gone"}]
     assert len((await world.user("GET", f"{JOBS}?queue=gone")).body["items"]) == 1, "its jobs outlive it"
+
+
+TEMPLATES = [
+    (pod, "spec"),
+    (pytorch, "spec.replicaSpecs[0].template.spec"),
+    (job, "spec.template.spec"),
+    (notebook, "spec.template.spec"),
+]
+
+
+@pytest.mark.parametrize(("make", "path"), TEMPLATES, ids=["Pod", "PyTorchTrainingJob", "Job", "Notebook"])
+async def test_a_misspelt_field_of_a_pod_is_told_in_every_template(world: World, make: Any, path: str) -> None:
+    """`nodeName` is refused, and another spelling of it would be ignored without a word."""
+    await world.store.queues.create("a100", {}, {}, {"everyone": True})
+    made = make("odd", queue="a100")
+    spec = inside(made, path)
+    spec |= {"NodeName": "a", "tolerations": [{"efect": "NoSchedule"}], "ownField": 1}
+    spec["containers"][0] |= {"imagePulPolicy": "Always", "resources": {"limit": {GPU: 1}}}
+    answer = await world.user("POST", f"{JOBS}?dryRun=true", made)
+    assert answer.status < 300, answer.body
+    assert sorted(told(answer.body)) == [
+        (f"{path}.NodeName", "nodeName"),
+        (f"{path}.containers[0].imagePulPolicy", "imagePullPolicy"),
+        (f"{path}.containers[0].resources.limit", "limits"),
+        (f"{path}.tolerations[0].efect", "effect"),
+    ]
+
+
+@pytest.mark.parametrize(("make", "path"), TEMPLATES, ids=["Pod", "PyTorchTrainingJob", "Job", "Notebook"])
+async def test_a_null_field_of_a_pod_counts_as_absent(world: World, make: Any, path: str) -> None:
+    await world.store.queues.create("a100", {}, {}, {"everyone": True})
+    made = make("nulls", queue="a100")
+    spec = inside(made, path)
+    spec |= dict.fromkeys(
+        ("nodeName", "initContainers", "overhead", "tolerations", "volumes", "hostNetwork", "priority")
+    )
+    spec["containers"][0] |= dict.fromkeys(("ports", "restartPolicy"))
+    answer = await world.user("POST", f"{JOBS}?dryRun=true", made)
+    assert (answer.status < 300, told(answer.body)) == (True, []), answer.body

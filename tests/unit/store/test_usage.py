@@ -5,7 +5,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 from sqlalchemy import func, select
@@ -131,6 +131,7 @@ SPANS = st.builds(
 )  # fmt: skip
 
 
+@settings(deadline=None)
 @given(st.lists(SPANS, max_size=12), st.floats(0, 3000), st.floats(3000, 9000))
 def test_the_sum_over_anything_is_the_sum_over_cards(spans: list[Span], since: float, until: float) -> None:
     def total(*by: str) -> tuple[int, int]:
