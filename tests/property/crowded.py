@@ -11,7 +11,7 @@ from t9ksched.model.gang import Gang, Member, Running, RunningPod
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.queue import QueueSpec
 from tests.builders import GPU, gang, pod_class, running
-from tests.property.scenes import HOST, NOW, RACK, Scene
+from tests.property.scenes import HOST, NOW, RACK, Scene, facts
 
 RULES = (
     Preemption(),
@@ -26,11 +26,15 @@ TENANTS = ("low", "low2", "low3", "mid", "safe", "nobody's", "high")
 class Crowded(Scene):
     """A cluster that is about full, with gangs of higher queues that wait."""
 
-    def __init__(self, seed: object) -> None:
+    def __init__(self, seed: object, *, large: bool = False) -> None:
         self.groups: dict[str, tuple[Running, list[tuple[str, PodClass, dict[str, int]]]]] = {}
         self._running: tuple[Running, ...] = ()
-        super().__init__(f"crowded {seed}")
+        self.large = large
+        super().__init__(f"crowded {large} {seed}")
         rng = self.rng
+        for at in range(rng.choice([3, 4, 5]) if large else 0):
+            self.names.append(f"z{at}")
+            self.table.upsert(facts(rng, self.names[-1], True))
         for where, _, of, cards, _ in self.standing:
             self.table.discharge(self.table.row(where), of, cards)
         self.standing = []
@@ -39,7 +43,7 @@ class Crowded(Scene):
         if rng.random() < 0.5:
             self.shapes = self.shapes[:1]
         self._specs()
-        for at in range(rng.choice([2, 4, 6, 9])):
+        for at in range(rng.choice([20, 30, 40] if large else [2, 4, 6, 9])):
             self._start(at)
         self.gangs = [self._asking(at) for at in range(rng.choice([1, 1, 2, 3]))]
 
@@ -47,7 +51,7 @@ class Crowded(Scene):
         rng = self.rng
         queue = rng.choice(["high", "high", "mid", "low"])
         kinds = rng.choice([self.shapes[:1], self.shapes[:1], self.shapes[:2]])
-        size = rng.choice([1, 1, 2, 3])
+        size = rng.choice([2, 4, 6, 13] if self.large else [1, 1, 2, 3])
         members = [Member(f"w{at}-{nth}", f"test/w{at}-{nth}", "", kinds[nth % len(kinds)][1]) for nth in range(size)]
         found = gang(f"w{at}", queue, members=members, priority=rng.randrange(3), created=rng.randrange(3))
         topology = rng.choice(["None", "None", "Required", "Required", "Preferred"])
@@ -68,7 +72,7 @@ class Crowded(Scene):
         self.specs = {name: QueueSpec(priority=rank, preemptible=name != "safe") for name, rank in ranks.items()}
         used = self.used()
         for name in ranks:
-            if rng.random() < 0.4:
+            if rng.random() < (0.15 if name == "high" else 0.4):
                 quota = {GPU: used[name][GPU] + rng.choice([0, 1, 4]), "cpu": used[name]["cpu"] + rng.choice([0, 3000])}
                 kept = {key: units for key, units in quota.items() if rng.random() < 0.7}
                 self.specs[name] = replace(self.specs[name], quota=kept)

@@ -6,7 +6,6 @@ are held; for others it is only asked whether what the plan does may be done.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
@@ -14,24 +13,14 @@ from t9ksched.engine.plan import Assignment, Plan
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import View
 from t9ksched.model.gang import Gang, Running, RunningPod
-from tests.property.cheapest import Payer, Unit, better, walk
+from tests.property.cheapest import Payer, Unit
 from tests.property.reference.cycle import Reference
 from tests.property.reference.moment import Differs, Kind, Told
+from tests.property.reference.searching import Free, Ground, Part, cheaper, clear
 
 SECOND = 10**9
 MOST_UNITS = 10
 """Of more units than this nobody looks at every set."""
-Free = dict[str, Counter[str]]
-
-
-@dataclass
-class Part:
-    """What goes together, and whether its gang can do without it."""
-
-    unit: Unit
-    group: Running
-    pods: list[RunningPod]
-    above: bool
 
 
 def parts(group: Running) -> list[tuple[list[RunningPod], bool]]:
@@ -55,6 +44,9 @@ def parts(group: Running) -> list[tuple[list[RunningPod], bool]]:
 
 class WithVictims(Reference):
     """One cycle, with the action `preempt`."""
+
+    every = MOST_UNITS
+    """Of up to so many units every set is looked at."""
 
     def __init__(self, view: View, policy: Policy, now: int) -> None:
         super().__init__(view, policy, now)
@@ -251,27 +243,48 @@ class WithVictims(Reference):
             domains = [sorted(nodes) for nodes in self._any_domains(gang)]
             if not must and any(self._fill(gang, kinds, self._free(), nodes) is not None for nodes in domains):
                 return None
-        best: tuple[list[Any], list[tuple[str, int]]] | None = None
+        best: Any = None
         found: list[tuple[list[Part], list[str]]] = []
         for nodes in domains:
+            ground = self._ground(gang, kinds, contest, must, nodes)
             helps = self._helpful(gang, kinds, contest, nodes)
             allowed = [part for part in contest if part not in must and part.group.uid in helps]
-            if len(allowed) > MOST_UNITS or len(kinds) > 1:
-                return self._as_planned(gang, kinds, contest, must, domains)
-            for going in self._sets(gang, kinds, allowed, must, nodes):
-                units = [part.unit for part in going]
-                walked = walk(units, [part.unit for part in contest], self._payers(gang, contest))
-                names = sorted((one.group, one.nth) for one in units)
-                if best is not None and (better(best[0], walked) or (not better(walked, best[0]) and best[1] < names)):
+            if len(allowed) > self.every or len(kinds) > 1:
+                one = clear(ground)
+                choices = [] if one is None else [one]
+            else:
+                sets = self._sets(gang, kinds, allowed, must, nodes)
+                choices = [([*must, *going], places) for going in sets if (places := self._places(ground, must, going))]
+            for going, places in choices:
+                price = ground.price([part for part in going if len(kinds) > 1 or part not in must])
+                if not going or (best is not None and cheaper(best, price)):
                     continue
-                places = self._fill(gang, kinds, self._free([*must, *going]), nodes)
-                if best is None or best[1] != names:
-                    found = []
-                best = walked, names
-                if (must or going) and places is not None:
-                    found.append(([*must, *going], places))
+                found = [*found, (going, places)] if best is not None and best[1] == price[1] else [(going, places)]
+                best = price
         planned = self._planned(gang)
         return next((one for one in found if one[1] == planned), found[0] if found else None)
+
+    def _places(self, ground: Ground, must: list[Part], going: list[Part]) -> list[str]:
+        took = ground.filled(0, ground.after([*must, *going]), len(ground.kinds[0].members), {})
+        return [name for name in ground.nodes for _ in range(took[name])]
+
+    def _ground(
+        self, gang: Gang, kinds: list[Kind], contest: list[Part], must: list[Part], nodes: Sequence[str]
+    ) -> Ground:
+        match = [set(self.match(gang.queue, kind)) for kind in kinds]
+        closed = [
+            {
+                name
+                for name, room in self.rooms.items()
+                if any(mine.conflicts(other) for mine in kind.of.host_ports for other in room.ports)
+            }
+            for kind in kinds
+        ]
+        return Ground(
+            *(nodes, kinds, self._free(), match, closed, self.parts, contest, must),
+            self._payers(gang, contest),
+            self._frees,
+        )
 
     def _planned(self, gang: Gang) -> list[str]:
         assert self.plan is not None
@@ -337,39 +350,8 @@ class WithVictims(Reference):
                 if ordered and fits(going) and not any(fits([o for o in going if o is not part]) for part in spare):
                     yield going
 
-    def _as_planned(
-        self, gang: Gang, kinds: Sequence[Kind], contest: list[Part], must: list[Part], domains: Sequence[Sequence[str]]
-    ) -> tuple[list[Part], list[str]] | None:
-        """The plan's own choice, if it may be made: they may go, in their order, all are needed, and it fits then."""
-        assert self.plan is not None
-        pods = {one.pod for one in self.plan.evictions if one.by == gang.uid}
-        places = self._planned(gang)
-        going = [part for part in contest if pods.issuperset(pod.uid for pod in part.pods)]
-        if not pods:
-            told = [one.reasons[0].code.value for one in self.plan.waiting if one.gang == gang.uid]
-            if self.now < gang.evicts_from and told == ["BindRefused"]:
-                return [], []
-            if len(kinds) == 1 and any(self._fill(gang, kinds, self._free(contest), one) for one in domains):
-                raise Differs(f"{gang.uid} finds no victims, and there are some")
-            return None
-        if {pod.uid for part in going for pod in part.pods} != pods or not all(part in going for part in must):
-            raise Differs(f"{gang.uid}: {sorted(pods)} may not go, or a part of what goes together does")
-        for part in going:
-            before = [one for one in self.parts if one.group is part.group and one.unit.nth < part.unit.nth]
-            if any(one not in going and (one.unit.group, one.unit.nth) not in self.gone for one in before):
-                raise Differs(f"{gang.uid}: {part.unit} goes before those that its gang needs less")
-        nodes = next((one for one in domains if set(places) <= set(one)), None)
-        if nodes is None:
-            raise Differs(f"{gang.uid} is not together on {places}")
-        wanted = [kind for kind in kinds for _ in kind.members]
-        left = self._free(going)
-        for kind, name in zip(wanted, places, strict=True):
-            left[name].subtract(kind.needs)
-            if name not in self.match(gang.queue, kind) or any(left[name][one] < 0 for one in kind.needs):
-                raise Differs(f"{gang.uid} does not fit on {places} when they have gone")
-        for part in going if len(kinds) == 1 else ():
-            rest = [one for one in going if one is not part]
-            last = not any(one.group is part.group and one.unit.nth > part.unit.nth for one in going)
-            if last and part not in must and self._fill(gang, kinds, self._free(rest), nodes) is not None:
-                raise Differs(f"{gang.uid} does not need {part.unit}")
-        return going, places
+
+class Searched(WithVictims):
+    """The same where sets are searched, never all of them looked at."""
+
+    every = -1
