@@ -17,6 +17,7 @@ class Held:
         of: what is held on the trial, by uid of the owner.
         whys: what for, by uid of the owner.
         missing: lost members whose room is still to be found, by uid of the owner.
+        standing: the holds themselves.
 
     A gang that was promised victims' room needs no other: what it lacks is in that promise.
     """
@@ -31,9 +32,9 @@ class Held:
         """The part of it that its owners lose first: all but what is kept for those who come first, see `keep`."""
         self._first: set[str] = set()
         index = trial.nodes.static.index
-        standing = [hold for hold in holds if hold.since <= now and (not hold.until or now < hold.until)]
-        promised = {hold.owner for hold in standing if hold.why == VICTIMS}
-        for hold in sorted(standing, key=lambda hold: (hold.owner, hold.node, hold.cards)):
+        self.standing = [hold for hold in holds if hold.since <= now and (not hold.until or now < hold.until)]
+        promised = {hold.owner for hold in self.standing if hold.why == VICTIMS}
+        for hold in sorted(self.standing, key=lambda hold: (hold.owner, hold.node, hold.cards)):
             if hold.owner in promised and hold.why != VICTIMS:
                 continue
             self.whys[hold.owner] = hold.why

@@ -51,7 +51,7 @@ class Refills:
     def _charge(self) -> None:
         kept = self._held.of.keys() | self._held.missing.keys()
         owners: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-        for hold in self._view.holds:
+        for hold in self._held.standing:
             if hold.why == REFILL == self._held.whys.get(hold.owner) and hold.owner in kept and hold.queue:
                 owners[hold.owner, hold.queue].update(dict(hold.pod_class.requests))
         for (owner, queue), demand in owners.items():

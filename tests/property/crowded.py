@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from msgspec import structs
 
+from t9ksched.engine.plan import Plan
 from t9ksched.engine.policy import Preemption
 from t9ksched.engine.view import QueueState, View
 from t9ksched.model.gang import Gang, Member, Running, RunningPod
@@ -40,12 +41,13 @@ class Crowded(Scene):
         self.standing = []
         self.policy = replace(self.policy, actions=("allocate", "preempt"), preemption=rng.choice(RULES))
         self.shapes = [one for one in self.shapes if not one[1].unrecorded] or [("job", pod_class(gpu=1))]
-        if rng.random() < 0.5:
-            self.shapes = self.shapes[:1]
+        if rng.random() < 0.7:  # what fits mostly, when others go
+            small = pod_class(cpu=rng.choice([0, 1, 2]), memory=0, gpu=rng.choice([0, 1, 1, 2]))
+            self.shapes = [("job", small), *self.shapes[: rng.choice([0, 1])]]
         self._specs()
         for at in range(rng.choice([20, 30, 40] if large else [2, 4, 6, 9])):
             self._start(at)
-        self.gangs = [self._asking(at) for at in range(rng.choice([1, 1, 2, 3]))]
+        self.gangs = [self._asking(at) for at in range(rng.choice([1, 2, 3, 4]))]
 
     def _asking(self, at: int) -> Gang:
         rng = self.rng
@@ -54,7 +56,7 @@ class Crowded(Scene):
         size = rng.choice([2, 4, 6, 13] if self.large else [1, 1, 2, 3])
         members = [Member(f"w{at}-{nth}", f"test/w{at}-{nth}", "", kinds[nth % len(kinds)][1]) for nth in range(size)]
         found = gang(f"w{at}", queue, members=members, priority=rng.randrange(3), created=rng.randrange(3))
-        topology = rng.choice(["None", "None", "Required", "Required", "Preferred"])
+        topology = rng.choice(["None"] * 4 + ["Required", "Required", "Preferred"])
         homes = (rng.choice(self.names),) if rng.random() < 0.15 else ()
         if homes:
             found = structs.replace(found, placed=(("", 1),), min_member=size + 1, total=size + 1, refilling=True)
@@ -72,6 +74,8 @@ class Crowded(Scene):
         self.specs = {name: QueueSpec(priority=rank, preemptible=name != "safe") for name, rank in ranks.items()}
         used = self.used()
         for name in ranks:
+            if rng.random() < 0.2:
+                self.specs[name] = replace(self.specs[name], ordering="Strict")
             if rng.random() < (0.15 if name == "high" else 0.4):
                 quota = {GPU: used[name][GPU] + rng.choice([0, 1, 4]), "cpu": used[name]["cpu"] + rng.choice([0, 3000])}
                 kept = {key: units for key, units in quota.items() if rng.random() < 0.7}
@@ -143,11 +147,57 @@ class Crowded(Scene):
         self._running = self._running if self._running == now else now
         used = self.used()
         known = {name: QueueState(spec, dict(used[name])) for name, spec in self.specs.items()}
-        return replace(super().view(), queues=known, running=self._running, holds=(), neighbours=())
+        return replace(super().view(), queues=known, running=self._running, neighbours=())
+
+    def carry_out(self, plan: Plan) -> None:
+        """The plan is done: who got places runs, who has to go leaves, and room is held."""
+        rng = self.rng
+        names = self.table.names
+        for uid in dict.fromkeys(one.gang for one in plan.assignments):
+            lines = [one for one in plan.assignments if one.gang == uid]
+            waited = next(one for one in self.gangs if one.uid == uid)
+            classes = {one.uid: one.pod_class for one in waited.waiting}
+            self.gangs = [one for one in self.gangs if one.uid != uid]
+            self.holds = [one for one in self.holds if one.owner != uid]
+            charged = [(one.node, classes[one.pod], dict(one.masks)) for one in lines]
+            for name, of, cards in charged:
+                self.table.charge(self.table.row(name), of, cards)
+            pods = tuple(RunningPod(f"{one.pod}!", one.pod, "", classes[one.pod], one.node, one.masks) for one in lines)
+            self.groups[f"{uid}!"] = (
+                structs.replace(running(f"{uid}!", waited.queue), pods=pods, priority=waited.priority, started=NOW),
+                charged,
+            )
+        going = {one.pod for one in plan.evictions}
+        for uid, (group, charged) in self.groups.items():
+            if going.intersection(pod.uid for pod in group.pods):
+                asked = rng.random() < 0.7
+                pods = tuple(
+                    structs.replace(pod, leaving=True, asked=asked) if pod.uid in going else pod for pod in group.pods
+                )
+                self.groups[uid] = structs.replace(group, pods=pods), charged
+        owners = {hold.owner for hold in plan.holds}
+        self.holds = [one for one in self.holds if one.owner not in owners and one.node in names] + list(plan.holds)
+
+    def _gone(self) -> None:
+        """Some of those who leave have gone."""
+        for uid, (group, charged) in list(self.groups.items()):
+            stays = [not pod.leaving or self.rng.random() < 0.3 for pod in group.pods]
+            for (name, of, cards), stay in zip(charged, stays, strict=True):
+                if not stay:
+                    self.table.discharge(self.table.row(name), of, cards)
+            left = [one for one, stay in zip(charged, stays, strict=True) if stay]
+            pods = tuple(pod for pod, stay in zip(group.pods, stays, strict=True) if stay)
+            self.groups[uid] = structs.replace(group, pods=pods), left
+            if not pods:
+                del self.groups[uid]
 
     def step(self) -> None:
         rng = self.rng
-        match rng.choice(["ends", "starts", "specs", "alike", "shuffled", "leaves", "policy", "node", ""]):
+        match rng.choice(
+            ["ends", "starts", "specs", "alike", "shuffled", "leaves", "policy", "node", *["gone"] * 4, ""]
+        ):
+            case "gone":
+                self._gone()
             case "ends" if self.groups:
                 for name, of, cards in self.groups.pop(rng.choice(list(self.groups)))[1]:
                     self.table.discharge(self.table.row(name), of, cards)

@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import structs
 
 from t9ksched.engine.nodes import NodeTable
+from t9ksched.engine.plan import Plan
 from t9ksched.engine.policy import Binpack, Policy
 from t9ksched.engine.view import QueueState, View
 from t9ksched.model.cardmode import NOT_READY
@@ -293,8 +294,10 @@ class Scene:
             where = rng.choice([*self.names, ""])
             avoid = tuple(rng.sample(self.names, rng.randrange(len(self.names)))) if not where else ()
             since, until = NOW - rng.choice([0, 1, 5]), rng.choice([NOW + 1, NOW + 1, NOW, 0])
+            named = {card: rng.randrange(256) for card in of.card_counts} if where and rng.random() < 0.4 else {}
+            cards = tuple(sorted(named.items()))
             self.holds.append(
-                Hold(one.uid, where, of, since=since, until=until, why=REFILL, queue=one.queue, avoid=avoid)
+                Hold(one.uid, where, of, cards, since=since, until=until, why=REFILL, queue=one.queue, avoid=avoid)
             )
 
     def view(self) -> View:
@@ -307,6 +310,9 @@ class Scene:
             neighbours=tuple(one[-1] for one in self.standing) if self.ruled else (),
             namespaces=self.namespaces,
         )
+
+    def carry_out(self, plan: Plan) -> None:
+        """What was decided is done; here nothing is."""
 
     def step(self) -> None:
         """Something happens, or nothing."""

@@ -25,7 +25,7 @@ KINDS: dict[str, tuple[Callable[[int], Scene], type[Reference]]] = {
     "many victims": (lambda seed: Crowded(seed, large=True), WithVictims),
     "victims by search": (Crowded, Searched),
 }
-CYCLES = 4
+CYCLES = 5
 ORDINARY = {"victims": 250, "many victims": 40}
 """How many scenes are compared, 150 where nothing is said; `make soak` goes on from there."""
 
@@ -47,6 +47,7 @@ def compare(kind: str, first: int, end: int) -> int:
                 unclear += 1
             except Differs as differs:
                 raise AssertionError(f"scene {seed} of {kind}, cycle {cycle}: {differs}") from None
+            scene.carry_out(found)
             scene.step()
     return unclear
 

@@ -8,12 +8,12 @@ either is fine. Preemption is not its matter.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from t9ksched.engine.plan import Assignment, Plan
 from t9ksched.model.gang import Gang, Member
-from t9ksched.model.hold import Hold
+from t9ksched.model.hold import REFILL, VICTIMS, Hold
 from tests.property.reference.moment import Ask, Differs, Kind, Told, Unclear
 from tests.property.reference.placing import grants
 from tests.property.reference.telling import Telling, incomplete, minimum, short_of_members, told_by, unique
@@ -25,29 +25,54 @@ class Reference(Telling):
     # --- room that is held
 
     def _hold(self) -> None:
-        """Room that gangs keep for lost members is theirs until their turn, and their queues pay for it."""
-        for hold in sorted(self.view.holds, key=lambda one: (one.owner, one.node, one.cards)):
-            if hold.since > self.now or (hold.until and hold.until <= self.now):
-                continue
+        """Room that is held is its owner's until its turn, and its queue pays for it.
+
+        Who was promised the room of victims needs no other.
+        """
+        standing = [
+            hold for hold in self.view.holds if hold.since <= self.now and (not hold.until or self.now < hold.until)
+        ]
+        self.promised_to = {hold.owner for hold in standing if hold.why == VICTIMS}
+        standing = [hold for hold in standing if hold.why == VICTIMS or hold.owner not in self.promised_to]
+        for hold in sorted(standing, key=lambda one: (one.owner, one.node, one.cards)):
             if hold.node in self.rooms:
-                self.holds.setdefault(hold.owner, []).append(hold)
-                self._keep(hold, 1)
-            else:
+                self._occupy(hold)
+            elif hold.why == REFILL:
                 self.missing.setdefault(hold.owner, []).append(hold)
-        for hold in self.view.holds:
-            if hold.owner in self.holds or hold.owner in self.missing:
+        for hold in standing:
+            if hold.why == REFILL and hold.queue in self.charged:
                 queue, demand = self.owed.get(hold.owner, (hold.queue, Counter()))
                 self.owed[hold.owner] = queue, demand + Counter(dict(hold.pod_class.requests))
-        self.owed = {owner: owed for owner, owed in self.owed.items() if owed[0] in self.charged}
+        queues = {one.uid: one.queue for one in self.view.gangs if one.queue in self.charged}
+        for uid in self.promised_to & self.holds.keys() & queues.keys():
+            demand = Counter()
+            for hold, _ in self.holds[uid]:
+                demand.update(dict(hold.pod_class.requests))
+            self.promises[uid] = demand
+            self.charged[queues[uid]].update(demand)
         for queue, demand in self.owed.values():
             self.charged[queue].update(demand)
 
-    def _keep(self, hold: Hold, sign: int) -> None:
-        self._take(Kind(hold.pod_class, "", {}), hold.node, sign, {})
+    def _occupy(self, hold: Hold) -> None:
+        """Take room for one pod, there or not; only cards that are named and idle are taken by index."""
+        idle = self.rooms[hold.node].idle
+        named = dict(hold.cards)
+        masks = {card: named.get(card, 0) & idle.get(card, 0) for card in hold.pod_class.card_counts}
+        self.holds.setdefault(hold.owner, []).append((hold, masks))
+        self._take(Kind(hold.pod_class, "", {}), hold.node, 1, masks)
 
     def _release(self, owner: str, sign: int = -1) -> None:
-        for hold in self.holds.get(owner, ()):
-            self._keep(hold, sign)
+        for hold, masks in self.holds.get(owner, ()):
+            self._take(Kind(hold.pod_class, "", {}), hold.node, sign, masks)
+
+    def _lent(self, gang: Gang) -> dict[str, Counter[str]]:
+        """Room that is held for others and yet a gang's to use, by node; nothing where nobody leaves."""
+        return {}
+
+    def _lend(self, room: Mapping[str, Mapping[str, int]], sign: int) -> None:
+        for name, units in room.items():
+            for resource, amount in units.items():
+                self.rooms[name].free[resource] += sign * amount
 
     # --- the cycle
 
@@ -118,6 +143,11 @@ class Reference(Telling):
         if not members:
             return rest
         kinds = sorted(self._kinds(members), key=lambda kind: self._hardness(gang.queue, kind))
+        promise = self.promises.get(gang.uid)
+        if promise is not None and (
+            gang.uid in self.holds or not self._behind(gang.queue, kinds, self._ask(gang, kinds))
+        ):
+            self.charged[gang.queue].subtract(promise)
         told = self._place(gang, kinds, members, lines.get(gang.uid, []))
         if told:
             if state.spec.ordering == "Strict" and told[0][0] != "Behind":
@@ -145,7 +175,7 @@ class Reference(Telling):
             for resource, units in kind.of.requests:
                 demand[resource] += units * len(kind.members)
         opened = uid in self.owed
-        if ask.over and not opened:
+        if ask.over and not opened and uid not in self.promises:
             return ask.over
         if short := self._shortfalls(queue, demand):
             needs = {name: asked for name, (asked, _) in short.items()}
@@ -161,19 +191,27 @@ class Reference(Telling):
         if mine:
             picks = {id(kind): [one.node for one in mine if one.pod in {m.uid for m in kind.members}] for kind in kinds}
         put = None
-        kept = {hold.node for hold in self.holds.get(uid, ())}
+        lent = self._lent(gang) if uid in self.promised_to else {}
+        nodes = None
+        if behind:
+            lent, nodes = self._only_own(gang, lent)
+        self._lend(lent, 1)
+        kept = {hold.node for hold, _ in self.holds.get(uid, ())} if uid not in self.promised_to else set()
         avoid = {name for hold in self.missing.get(uid, ()) for name in hold.avoid}
         if avoid:
             kept |= set(self.rooms) - avoid
-        if own or avoid:
+        if (kept or avoid) and not behind:
             put = self._fit(gang, kinds, kept, picks)
         if put is None:
-            put = self._fit(gang, kinds, None, picks)
+            put = self._fit(gang, kinds, nodes, picks)
+        self._lend(lent, -1)
         if put is None:
-            told = self._no_room(queue, kinds)
-            if gang.topology == "Required":
-                told = [self._not_together(gang, kinds), *told]
-            told = [*self._held(gang, kinds), *told]
+            told = behind
+            if not behind:
+                told = self._no_room(queue, kinds)
+                if gang.topology == "Required":
+                    told = [self._not_together(gang, kinds), *told]
+                told = [*self._held(gang, kinds), *told]
             self._release(uid, 1)
             if mine and self.clear:
                 raise Differs(f"{uid} starts, and should not on {picks}: {told}")
@@ -192,7 +230,18 @@ class Reference(Telling):
         self.holds.pop(uid, None)
         self.missing.pop(uid, None)
         self.owed.pop(uid, None)
+        self.promised_to.discard(uid)
         return []
+
+    def _only_own(self, gang: Gang, lent: Mapping[str, Counter[str]]) -> tuple[dict[str, Counter[str]], set[str]]:
+        """What makes it find the room that is held for it and no other."""
+        found = {}
+        for name, needs in by_node(self.holds[gang.uid]).items():
+            free, more = self.rooms[name].free, lent.get(name, Counter())
+            found[name] = Counter(
+                {one: min(free[one] + more[one], needs[one]) - free[one] for one in self.view.nodes.static.resources}
+            )
+        return found, set(found)
 
     def _seen(self, kind: Kind) -> bool:
         """Whether rules of others, or its own, look at where such a pod stands."""
@@ -239,7 +288,7 @@ class Reference(Telling):
         others = [
             owner
             for owner, held in self.holds.items()
-            if owner != gang.uid and any(hold.node in match for hold in held)
+            if owner != gang.uid and any(hold.node in match for hold, _ in held)
         ]
         if not others:
             return []
@@ -271,11 +320,10 @@ class Reference(Telling):
             name = put[0][1]
             self._off(put)
             self.found.append((uid, name))
-            self.holds.setdefault(uid, []).append(Hold(uid, name, hold.pod_class))
-            self._keep(self.holds[uid][-1], 1)
+            self._occupy(Hold(uid, name, hold.pod_class))
         if left:
             self.missing[uid] = left
-        kept = len(self.holds.get(uid, ()))
+        kept = len(self.holds.get(uid, ())) if uid not in self.promised_to else 0
         if (kept or left) and short_of_members(gang):
             told = [*told, ("GangIncomplete", {"members": kept + len(left)}, {"members": kept}, {})]
         self._stay(gang, told)
@@ -358,6 +406,14 @@ class Reference(Telling):
             raise Differs(f"surplus {plan.surplus} and not {self.short}")
         if [(hold.owner, hold.node) for hold in plan.kept] != self.found:
             raise Differs(f"room found {plan.kept} and not {self.found}")
+
+
+def by_node(held: Iterable[tuple[Hold, Mapping[str, int]]]) -> dict[str, Counter[str]]:
+    """What is held on each node."""
+    found: dict[str, Counter[str]] = {}
+    for hold, _ in held:
+        found.setdefault(hold.node, Counter()).update(dict(hold.pod_class.requests))
+    return found
 
 
 def _basic(one: Gang) -> tuple[Any, ...]:

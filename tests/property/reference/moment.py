@@ -116,7 +116,11 @@ class Moment:
         self.scopes: dict[str, set[str]] = {}
         self.clear = True
         """No choice so far was decided by rounding."""
-        self.holds: dict[str, list[Hold]] = {}
+        self.holds: dict[str, list[tuple[Hold, dict[str, int]]]] = {}
+        """Room that is held on nodes, with the cards that it names, by owner."""
+        self.promises: dict[str, Counter[str]] = {}
+        self.promised_to: set[str] = set()
+        """Gangs for which room of victims is held."""
         self.missing: dict[str, list[Hold]] = {}
         self.owed: dict[str, tuple[str, Counter[str]]] = {}
         self.found: list[tuple[str, str]] = []

@@ -6,7 +6,7 @@ who free most for each pod that goes. Where queues of one priority compete, the 
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -291,16 +291,14 @@ class _Walk:
             level = [one for one in level if one[0][:3] == best[:3]]
         level = level[:left]
         taken = {id(part) for _, _, chosen in level for part in chosen}
-        every = self.allowed
-        units = [
-            part
-            for part in self.allowed
-            if part not in self.going
-            and any(
-                id(one) in taken and one.group is part.group and one.unit.nth >= part.unit.nth for one in self.allowed
-            )
-        ]
+        units = [part for part in self.allowed if part not in self.going and self._pulled(part, taken)]
         return [name for _, name, _ in level], units
+
+    def _pulled(self, part: Part, taken: Container[int]) -> bool:
+        """Whether it goes: it was taken, or one of its gang that goes later."""
+        return any(
+            id(one) in taken and one.group is part.group and one.unit.nth >= part.unit.nth for one in self.allowed
+        )
 
     def _wide(self, at: int) -> bool:
         """Whether someone goes on several nodes at once, or pulls others along."""

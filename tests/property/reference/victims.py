@@ -14,7 +14,7 @@ from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import View
 from t9ksched.model.gang import Gang, Running, RunningPod
 from tests.property.cheapest import Payer, Unit
-from tests.property.reference.cycle import Reference
+from tests.property.reference.cycle import Reference, by_node
 from tests.property.reference.moment import Differs, Kind, Told
 from tests.property.reference.searching import Free, Ground, Part, cheaper, clear
 
@@ -55,14 +55,26 @@ class WithVictims(Reference):
         self.leaving: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self.expected: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self.vain: set[int] = set()
+        self.kept_first: set[str] = set()
         self.gone: set[tuple[str, int]] = set()
         self.evicted: list[tuple[str, str, str]] = []
         self.promised: list[tuple[str, str]] = []
         self.parts: list[Part] = []
+        self.began: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self.certain: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        """Room of those who were leaving when the cycle began, and the part that nothing can keep from coming."""
+        self.leased: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for owner in self.promised_to & self.holds.keys():
+            for name, units in by_node(self.holds[owner]).items():
+                self.leased[name].update(units)
+        self.behind_turn = {name: Counter(units) for name, units in self.leased.items()}
+        """What is held for victims' room, and the part whose owners lose it first."""
         for group in sorted(view.running, key=lambda one: one.uid):
             for pod in group.pods:
                 if pod.leaving:
                     self.coming[pod.node].update(self._frees(pod))
+                    self.began[pod.node].update(self._frees(pod))
+                    self.certain[pod.node].update(self._frees(pod) if pod.asked else {})
                     self.leaving[group.queue].update(dict(pod.pod_class.requests))
             for nth, (pods, above) in enumerate(parts(group)):
                 uses: Counter[str] = Counter()
@@ -99,10 +111,55 @@ class WithVictims(Reference):
             raise Differs(f"held {plan.holds} and not {self.promised}")
 
     def _place(self, gang: Gang, kinds: list[Kind], members: Sequence[Any], lines: Sequence[Assignment]) -> list[Told]:
+        uid = gang.uid
+        own = by_node(self.holds.get(uid, ()))
+        promise, behind = self.promises.get(uid), bool(self._behind(gang.queue, kinds, self._ask(gang, kinds)))
         told = super()._place(gang, kinds, members, lines)
-        if told and told[0][0] != "Behind" and "preempt" in self.policy.actions:
-            return self._preempt(gang, kinds, told)
+        blocked = behind and not own
+        if not told:
+            self._given_up(uid, own)
+        elif not blocked and promise is not None and self._stands(promise, kinds):
+            self.charged[gang.queue].update(promise)
+            told = [("WaitingForVictims", {}, {}, {}), *told]
+        elif not behind and "preempt" in self.policy.actions:
+            told = self._preempt(gang, kinds, told)
+            if uid not in self.holds:
+                self._given_up(uid, own)
+        if uid in self.promises and uid in self.holds and any(+self.began[name] for name in own):
+            self.kept_first.add(uid)
+            for name, units in own.items():
+                self.behind_turn[name].subtract(units)
         return told
+
+    def _stands(self, promise: Mapping[str, int], kinds: Iterable[Kind]) -> bool:
+        """Whether what it was promised is still all that it asks for."""
+        demand: Counter[str] = Counter()
+        for kind in kinds:
+            for resource, units in kind.of.requests:
+                demand[resource] += units * len(kind.members)
+        return all(promise.get(resource, 0) >= units for resource, units in demand.items())
+
+    def _given_up(self, uid: str, own: Mapping[str, Counter[str]]) -> None:
+        if uid in self.promises:
+            for name, units in own.items():
+                self.leased[name].subtract(units)
+                if uid not in self.kept_first:
+                    self.behind_turn[name].subtract(units)
+
+    def _lent(self, gang: Gang) -> dict[str, Counter[str]]:
+        """What has come free is its who is first; those who leave make room for the others.
+
+        Where they do not make room for all, what is missing is missing for those behind.
+        """
+        found = {}
+        for name, needs in by_node(self.holds.get(gang.uid, ())).items():
+            lent: Counter[str] = Counter()
+            for one in self.view.nodes.static.resources:
+                missing = max(needs[one] - self.rooms[name].free[one] - self.began[name][one], 0)
+                lost = min(missing, self.behind_turn[name][one] - needs[one])
+                lent[one] = min(self.leased[name][one] - needs[one], self.certain[name][one] + lost)
+            found[name] = lent
+        return found
 
     # --- who may go
 
@@ -174,7 +231,8 @@ class WithVictims(Reference):
 
     def _preempt(self, gang: Gang, kinds: list[Kind], told: list[Told]) -> list[Told]:
         ask = self._ask(gang, kinds)
-        if id(ask) in self.vain or any(one[0] in ("NoNodeMatches", "NeverFits") for one in told):
+        holder = gang.uid in self.holds
+        if (id(ask) in self.vain and not holder) or any(one[0] in ("NoNodeMatches", "NeverFits") for one in told):
             return told
         demand: Counter[str] = Counter()
         for kind in kinds:
@@ -187,10 +245,14 @@ class WithVictims(Reference):
             if 0 < whole[resource] > left:
                 short[resource] = whole[resource] - left
         may = [part for part in self.parts if self._may(gang, part)]
+        self._release(gang.uid)
         everywhere = list(self.rooms)
         if not short and gang.topology != "Required" and any(+has for has in self.coming.values()):
             places = self._fill(gang, kinds, self._free(), everywhere)
             if places is not None:
+                self._release(gang.uid, 1)
+                if holder:
+                    return told
                 pods = [kind for kind in kinds for _ in kind.members]
                 for kind, name in zip(pods, places, strict=True):
                     self.coming[name].subtract(kind.needs)
@@ -199,6 +261,9 @@ class WithVictims(Reference):
         elif not short and gang.topology != "Required" and may:
             places = self._fill(gang, kinds, self._free(), everywhere)
             if places is not None:  # only other rules keep it waiting
+                self._release(gang.uid, 1)
+                if holder:
+                    return told
                 self.expected[gang.queue].update(demand)
                 pods = [kind for kind in kinds for _ in kind.members]
                 for kind, name in zip(pods, places, strict=True):
@@ -206,11 +271,17 @@ class WithVictims(Reference):
                 return told
         found = self._chosen(gang, kinds, may, short)
         if found is None:
-            self.vain.add(id(ask))
+            self._release(gang.uid, 1)
+            if not holder:
+                self.vain.add(id(ask))
             return told
         going, places = found
         if self.now < gang.evicts_from:
+            self._release(gang.uid, 1)
             return [("BindRefused", {}, {}, {}), *told]
+        self.holds.pop(gang.uid, None)
+        self.missing.pop(gang.uid, None)
+        self.owed.pop(gang.uid, None)
         self.gone |= {(part.unit.group, part.unit.nth) for part in going}
         for part in going:
             self.leaving[part.group.queue].update(part.unit.uses)
@@ -223,6 +294,7 @@ class WithVictims(Reference):
         pods = [kind for kind in kinds for _ in kind.members]
         for kind, name in zip(pods, places, strict=True):
             self._take(kind, name, 1, {})
+            self.leased[name].update(kind.needs)
         self.charged[gang.queue].update(demand)
         return [("WaitingForVictims", {"members": len(chosen)}, {}, {}), *told]
 
