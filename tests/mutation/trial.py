@@ -23,6 +23,8 @@ from tests.mutation.operators import with_fault
 SURVIVED, KILLED = 0, 1
 EXAMPLES = float(os.environ.get("T9KSCHED_MUTATION_EXAMPLES", "0.34"))
 """What part of their examples the suites play."""
+REFERENCE = float(os.environ.get("T9KSCHED_MUTATION_REFERENCE", "3"))
+"""How many times as many scenes as usual are compared with the reference, which costs milliseconds each."""
 HISTORIES = int(os.environ.get("T9KSCHED_MUTATION_HISTORIES", "24"))
 """How many histories of `tests.chaos` are played at most."""
 _ENGINE = (
@@ -105,6 +107,7 @@ def _properties(room: str) -> bool:
         "-W",
         "ignore::pytest.PytestAssertRewriteWarning",
     ]
+    os.environ["T9KSCHED_REFERENCE_PART"] = str(REFERENCE)
     options += ["-k", "not noticed and not can_fail and not fault"]
     return pytest.main([*options, *files], plugins=[_Fewer()]) == 0
 

@@ -9,6 +9,7 @@ from t9ksched.engine.plan import Plan
 from t9ksched.engine.policy import Preemption
 from t9ksched.engine.view import QueueState, View
 from t9ksched.model.gang import Gang, Member, Running, RunningPod
+from t9ksched.model.hold import REFILL, Hold
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.queue import QueueSpec
 from tests.builders import GPU, gang, pod_class, running
@@ -28,7 +29,7 @@ class Crowded(Scene):
     """A cluster that is about full, with gangs of higher queues that wait."""
 
     def __init__(self, seed: object, *, large: bool = False) -> None:
-        self.groups: dict[str, tuple[Running, list[tuple[str, PodClass, dict[str, int]]]]] = {}
+        self.groups: dict[str, tuple[Running, list[tuple[str, PodClass, dict[str, int] | None]]]] = {}
         self._running: tuple[Running, ...] = ()
         self.large = large
         super().__init__(f"crowded {large} {seed}")
@@ -43,7 +44,8 @@ class Crowded(Scene):
         self.shapes = [one for one in self.shapes if not one[1].unrecorded] or [("job", pod_class(gpu=1))]
         if rng.random() < 0.7:  # what fits mostly, when others go
             small = pod_class(cpu=rng.choice([0, 1, 2]), memory=0, gpu=rng.choice([0, 1, 1, 2]))
-            self.shapes = [("job", small), *self.shapes[: rng.choice([0, 1])]]
+            other = pod_class(cpu=rng.choice([1, 2, 3]), memory=0, gpu=rng.choice([0, 0, 1]))
+            self.shapes = [("job", small), *rng.choice([[("job", other)], self.shapes[:1], []])]
         self._specs()
         for at in range(rng.choice([20, 30, 40] if large else [2, 4, 6, 9])):
             self._start(at)
@@ -71,6 +73,8 @@ class Crowded(Scene):
     def _specs(self) -> None:
         rng = self.rng
         ranks = {"low": 0, "low2": 0, "low3": rng.choice([0, 1]), "mid": rng.choice([1, 0]), "safe": 0, "high": 5}
+        if rng.random() < 0.4:  # no two of one priority
+            ranks |= {"low2": 1, "low3": 2, "mid": 3}
         self.specs = {name: QueueSpec(priority=rank, preemptible=name != "safe") for name, rank in ranks.items()}
         used = self.used()
         for name in ranks:
@@ -84,9 +88,9 @@ class Crowded(Scene):
     def used(self) -> dict[str, Counter[str]]:
         """What the queues use."""
         found: dict[str, Counter[str]] = {name: Counter() for name in TENANTS}
-        for group, _ in self.groups.values():
-            for pod in group.pods:
-                found[group.queue].update(dict(pod.pod_class.requests))
+        for group, charged in self.groups.values():
+            for _, of, cards in charged:
+                found[group.queue].update(dict(of.requests) if cards is not None else {})
         return found
 
     def _start(self, at: int) -> None:
@@ -163,6 +167,12 @@ class Crowded(Scene):
             for name, of, cards in charged:
                 self.table.charge(self.table.row(name), of, cards)
             pods = tuple(RunningPod(f"{one.pod}!", one.pod, "", classes[one.pod], one.node, one.masks) for one in lines)
+            if uid in self.groups:
+                group, before = self.groups[uid]
+                real = [nth for nth, one in enumerate(before) if one[2] is not None]
+                pods = (*(group.pods[nth] for nth in real), *pods)
+                self.groups[uid] = structs.replace(group, pods=pods), [*(before[nth] for nth in real), *charged]
+                continue
             self.groups[f"{uid}!"] = (
                 structs.replace(running(f"{uid}!", waited.queue), pods=pods, priority=waited.priority, started=NOW),
                 charged,
@@ -183,24 +193,83 @@ class Crowded(Scene):
         for uid, (group, charged) in list(self.groups.items()):
             stays = [not pod.leaving or self.rng.random() < 0.3 for pod in group.pods]
             for (name, of, cards), stay in zip(charged, stays, strict=True):
-                if not stay:
+                if not stay and cards is not None:
                     self.table.discharge(self.table.row(name), of, cards)
             left = [one for one, stay in zip(charged, stays, strict=True) if stay]
             pods = tuple(pod for pod, stay in zip(group.pods, stays, strict=True) if stay)
             self.groups[uid] = structs.replace(group, pods=pods), left
             if not pods:
                 del self.groups[uid]
+                self.holds = [one for one in self.holds if one.owner != uid]
+                self.gangs = [one for one in self.gangs if one.uid != uid]
+
+    def _loses(self) -> None:
+        """A gang loses a member: its place is kept, and goes with the gang if that has to go."""
+        rng = self.rng
+        uid = rng.choice(list(self.groups))
+        group, charged = self.groups[uid]
+        if group.queue not in self.specs or any(one.uid == uid for one in self.gangs) or len(group.pods) < 2:
+            return
+        at = rng.randrange(len(group.pods))
+        lost, (name, of, cards) = group.pods[at], charged[at]
+        if lost.leaving:
+            return
+        self.table.discharge(self.table.row(name), of, cards)
+        where = name if rng.random() < 0.7 else ""
+        avoid = (name,) if not where and rng.random() < 0.5 else ()
+        self.holds.append(
+            Hold(uid, where, of, lost.cards if where else (), 0, NOW - 1, NOW + 1, False, REFILL, group.queue, avoid)
+        )
+        stays = [pod for pod in group.pods if pod is not lost]
+        kept = [structs.replace(lost, cards=())] if where else []
+        left = [one for nth, one in enumerate(charged) if nth != at]
+        self.groups[uid] = structs.replace(group, pods=(*kept, *stays)), [(name, of, None)] * len(kept) + left
+        back = [Member(f"{uid}-back", f"test/{uid}-back", lost.role, of)] if rng.random() < 0.7 else []
+        roles = Counter(pod.role for pod in stays if not pod.leaving)
+        total = len(stays) + len(back)
+        self.gangs.append(
+            gang(
+                uid,
+                group.queue,
+                members=back,
+                min_member=max(group.min_member, roles.total() + 1),
+                placed=roles,
+                total=total,
+                priority=group.priority,
+                created=group.created,
+                refilling=True,
+                ran=True,
+            )
+        )
 
     def step(self) -> None:
         rng = self.rng
         match rng.choice(
-            ["ends", "starts", "specs", "alike", "shuffled", "leaves", "policy", "node", *["gone"] * 4, ""]
+            [
+                "ends",
+                "starts",
+                "specs",
+                "alike",
+                "shuffled",
+                "leaves",
+                "policy",
+                "node",
+                *["gone"] * 4,
+                *["loses"] * 3,
+                "",
+            ]
         ):
+            case "loses" if self.groups:
+                self._loses()
             case "gone":
                 self._gone()
             case "ends" if self.groups:
-                for name, of, cards in self.groups.pop(rng.choice(list(self.groups)))[1]:
-                    self.table.discharge(self.table.row(name), of, cards)
+                uid = rng.choice(list(self.groups))
+                for name, of, cards in self.groups.pop(uid)[1]:
+                    if cards is not None:
+                        self.table.discharge(self.table.row(name), of, cards)
+                self.holds = [one for one in self.holds if one.owner != uid]
+                self.gangs = [one for one in self.gangs if one.uid != uid]
             case "starts":
                 self._start(10 + len(self.groups) + rng.randrange(80))
             case "specs":
@@ -218,4 +287,6 @@ class Crowded(Scene):
                 self.policy = replace(self.policy, preemption=rng.choice(RULES))
             case "node":
                 now = self.table.facts(name := rng.choice(self.names))
-                self.table.upsert(replace(now, ready=not now.ready, name=name))
+                counted = {card: count for card, count in now.cards.items() if card != GPU}
+                now = rng.choice([replace(now, ready=not now.ready), replace(now, cards=counted)])
+                self.table.upsert(rng.choice([now, replace(now, unusable={GPU: 1})]) if GPU in now.cards else now)

@@ -230,7 +230,7 @@ def queues(rng: random.Random, size: int) -> dict[str, QueueState]:
 class Scene:
     """A cluster that changes, and what is asked of it."""
 
-    def __init__(self, seed: object, *, ruled: bool = False, kept: bool = False) -> None:
+    def __init__(self, seed: object, *, ruled: bool = False, kept: bool = False, many: bool = False) -> None:
         self.rng = rng = random.Random(f"scene {seed}")
         self.ruled, self.kept = ruled, kept
         apps = [rng.choice(APPS) for _ in range(rng.choice([1, 2, 2, 3]))]
@@ -247,8 +247,8 @@ class Scene:
             for _ in range(rng.choice([0, 0, 0, 1, 2])):
                 self._foreign(name)
         self.gangs = [asking(rng, self.shapes, at, self.names) for at in range(rng.choice([1, 2, 3, 5, 7]))]
-        if rng.random() < 0.03:
-            self.gangs.append(self._large())
+        if many:
+            self.gangs = [*self.gangs[:2], self._large()]
         self.queues = queues(rng, len(self.names))
         self.holds: list[Hold] = []
         for at in range(len(self.gangs)) if kept else ():

@@ -309,6 +309,9 @@ class Reference(Telling):
             self.charged[self.owed[uid][0]].update(self.owed[uid][1])
         left = []
         for hold in self.missing.pop(uid, []):
+            if uid in self.leave:
+                left.append(hold)
+                continue
             kind = Kind(hold.pod_class, "", {})
             scope = self._shared(gang) if gang.topology == "Required" else None
             others = set(self.rooms) - set(hold.avoid)

@@ -119,6 +119,8 @@ class Moment:
         self.holds: dict[str, list[tuple[Hold, dict[str, int]]]] = {}
         """Room that is held on nodes, with the cards that it names, by owner."""
         self.promises: dict[str, Counter[str]] = {}
+        self.leave: set[str] = set()
+        """Gangs that have to go: no room is sought that they could come back to."""
         self.promised_to: set[str] = set()
         """Gangs for which room of victims is held."""
         self.missing: dict[str, list[Hold]] = {}

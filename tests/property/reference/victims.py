@@ -118,6 +118,8 @@ class WithVictims(Reference):
         blocked = behind and not own
         if not told:
             self._given_up(uid, own)
+            if own and promise is None:  # it took up what it kept: that comes free for nobody
+                self.gone |= {(part.unit.group, part.unit.nth) for part in self.parts if part.group.uid == uid}
         elif not blocked and promise is not None and self._stands(promise, kinds):
             self.charged[gang.queue].update(promise)
             told = [("WaitingForVictims", {}, {}, {}), *told]
@@ -288,6 +290,7 @@ class WithVictims(Reference):
             for name, units in part.unit.frees.items():
                 self.coming[name].update(units)
         chosen = {pod.uid for part in going for pod in part.pods}
+        self.leave |= {part.group.uid for part in going}
         for group in sorted(self.view.running, key=lambda one: one.uid):
             self.evicted += [(group.uid, pod.uid, gang.uid) for pod in group.pods if pod.uid in chosen]
         self.promised += [(gang.uid, name) for name in places]
