@@ -118,7 +118,8 @@ def rules(rng: random.Random, app: str) -> Any:
             case "shun":
                 affinity.setdefault("podAntiAffinity", {}).setdefault(PREFERRED, []).append(weighted())
             case "nodes":
-                one = {"key": rng.choice(["zone", RACK]), "operator": "In", "values": [rng.choice("abxy")]}
+                key, values = rng.choice([("zone", "ab"), (RACK, "xyz")])
+                one = {"key": key, "operator": "In", "values": [rng.choice(values)]}
                 part = affinity.setdefault("nodeAffinity", {})
                 part.setdefault(PREFERRED, []).append({"weight": 7, "preference": {"matchExpressions": [one]}})
             case hardness:

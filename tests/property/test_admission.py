@@ -77,7 +77,9 @@ def test_who_may_use_a_queue_and_up_to_which_priority(rng: random.Random) -> Non
         return
     assert access.max_priority == most
     for priority in (0, most - 1, most, most + 1):
-        assert within_maximum(access, priority, "q", "spec.priority").allowed is (priority <= most)
+        verdict = within_maximum(access, priority, "q", "spec.priority")
+        assert verdict.allowed is (priority <= most)
+        assert verdict.code == ("" if priority <= most else "PriorityAboveMaximum")
 
 
 @given(st.randoms(use_true_random=True))

@@ -38,6 +38,12 @@ def test_quota_is_kept_as_long_as_room_is(hold: Hold, used: int, started: list[s
     assert starts(found) == started
 
 
+def test_room_that_is_kept_no_longer_costs_nothing_beside_room_that_is() -> None:
+    queues = {"q": queue(quota={GPU: 8}, used={GPU: 4})}
+    holds = [kept("n"), kept("n", until=NOW)]
+    assert starts(plan(view([node("n", gpu=8)], [gang("new", gpu=2)], queues, holds), Policy(), NOW)) == ["new"]
+
+
 def test_the_gang_itself_may_use_the_quota_that_is_kept_for_it() -> None:
     queues = {"q": queue(quota={GPU: 8}, used={GPU: 6})}
     old = gang("old", of=MEMBER, min_member=4, placed={"": 3}, total=4)
