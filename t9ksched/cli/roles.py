@@ -17,6 +17,7 @@ from api.server import Server, listen
 from t9ksched.cli.assembly import limits_of, scheduler_of, services_of
 from t9ksched.cli.failure import Failure
 from t9ksched.cli.health import probed
+from t9ksched.cli.heap import settle
 from t9ksched.cli.leading import CONTROLLER_LEASE, SCHEDULER_LEASE, leading, standing
 from t9ksched.controller.service import Controllers
 from t9ksched.kube.client import Client
@@ -36,6 +37,7 @@ _PING_SECONDS = 2.0
 async def scheduler(settings: Settings) -> int:
     """Schedule while this process leads."""
     secret, metrics = _secret(settings), _Metrics()
+    settle()
     probes = (settings.health_host, settings.health_port)
     async with (
         _store(settings) as store,
@@ -83,6 +85,7 @@ async def _answers(store: Store) -> bool:
 
 async def controller(settings: Settings) -> int:
     """Turn jobs into pods while this process leads."""
+    settle()
     async with (
         connect(settings.kubeconfig, write_timeout=settings.timing.write_seconds) as client,
         leading(
@@ -109,6 +112,7 @@ async def api(settings: Settings) -> int:
         services = services_of(settings, store, client, leader)
         listener = listen(settings.host, settings.port)
         async with recovering(services), Server(create_app(services), listener, limits_of(settings)) as server:
+            settle()
             log.info("serving", url=server.url)
             await asyncio.Event().wait()
     return 0
