@@ -98,6 +98,10 @@ class ClusterState(Observed):
             if self.outage.unread and (unknown := self.outage.refusal(record)) is not None:
                 self._say(record, unknown)
                 continue
+            # Asked first: of thousands beyond a limit none is worth the other rules.
+            if record.acceptance is None and (over := self.waiting_jobs.refusal(record)) is not None:
+                self._say(record, over)
+                continue
             if not self._permitted(record, now):
                 continue
             if (late := self.clocks.refusal(record, limit_asked(self, record), control, now)) is not None:
@@ -110,9 +114,7 @@ class ClusterState(Observed):
                 self._say(record, queue_closed(queue.name, draining=True))
                 continue
             if record.acceptance is None:
-                if (over := self.waiting_jobs.refusal(record)) is not None:
-                    self._say(record, over)
-                    continue
+                self.waiting_jobs.let_in(record)
                 self.gate.accept(record, now)
             if self.outage.away and (unwritten := self.outage.refusal(record)) is not None:
                 self._say(record, unwritten)

@@ -101,17 +101,21 @@ class WaitingJobs:
         self.update(gang, waits=False)
 
     def refusal(self, gang: GangRecord) -> Reason | None:
-        """Why the group may not even wait in its queue; None when it may, and then it counts."""
-        if gang.acceptance is not None or gang in self._let_in:
+        """Why the group may not even wait in its queue; None when it may. Cheaper than all other rules."""
+        if self._is_in(gang):
             return None
         job = self._job(gang)
         if not self._is_full(job) or job in self._groups or self._has_started(gang):
             self._refused.pop(gang, None)
-            self._let_in.add(gang)
-            self.update(gang, waits=True)
             return None
         self._refused[gang] = _Standing(self._as_of(gang), job)
         return self._reason(job)
+
+    def let_in(self, gang: GangRecord) -> None:
+        """The group may wait, and counts from now on."""
+        if not self._is_in(gang):
+            self._let_in.add(gang)
+            self.update(gang, waits=True)
 
     def stands(self, gang: GangRecord) -> bool:
         """Whether the group was refused, and nothing has changed that this rests on. Each group is asked about in each

@@ -1,5 +1,6 @@
 """Jobs made past REST count against the limits on waiting jobs, and wait outside their queue beyond them."""
 
+import asyncio
 from typing import Any
 
 from t9ksched.kube.resources import PODS
@@ -18,6 +19,13 @@ async def explained(service: Any, world: World, name: str) -> tuple[str, Any]:
     return found["verdict"], [(reason["code"], reason["message"]) for reason in found["reasons"]]
 
 
+async def written(store: Store, name: str) -> None:
+    """Wait until the acceptance of a job is in SQL."""
+    async with asyncio.timeout(20):
+        while name not in {one.name for one in await store.acceptances.all()}:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+
+
 async def test_what_is_beyond_the_limit_of_its_queue_waits_until_another_starts(
     world: World, start: Start, queue: str, store: Store
 ) -> None:
@@ -31,6 +39,8 @@ async def test_what_is_beyond_the_limit_of_its_queue_waits_until_another_starts(
         assert (await explained(service, world, "first"))[1][0][0] == "InsufficientResources"
         message = f"1 jobs in the queue {queue!r} wait already, and at most 1 may: it is not accepted yet"
         assert await explained(service, world, "second") == ("Waiting", [("RateLimited", message)])
+        # Written within a second of the acceptance: then "second" would be there as well.
+        await written(store, "first")
         assert {one.name for one in await store.acceptances.all()} == {"runs", "first"}
         await world.client.delete(PODS, "runs", world.namespace, grace=0)
         await world.running("first")

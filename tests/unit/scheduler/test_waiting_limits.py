@@ -138,7 +138,15 @@ def test_thousands_beyond_the_limit_are_looked_at_once(monkeypatch: pytest.Monke
     state = limited(queue=10)
     for number in range(3000):
         state.upsert_pod(pod(f"p{number:04d}", queue="q"))
-    assert len(look(state)) == 10
+    judged: list[str] = []
+    judge = state.gate.refusal
+
+    def judging(gang: GangRecord, now: int) -> Reason | None:
+        judged.append(gang.name)
+        return judge(gang, now)
+
+    monkeypatch.setattr(state.gate, "refusal", judging)
+    assert len(look(state)) == len(judged) == 10
     said = state.take_said()
     assert len(said) == 2990
     asked: list[str] = []
