@@ -55,8 +55,8 @@ class Planner:
         self._above: dict[str, list[tuple[Gang, list[Member]]]] = {}
         for name in sorted(by_queue.keys() - view.queues.keys()):
             self._without_queue(name, by_queue[name])
-        self._order = self._ordered(self._minima)
         cycle.promised = self._promise()
+        self._order = self._ordered(self._minima)
         self._work = self._all()
         self._done = False
 

@@ -318,8 +318,8 @@ class ClassColumn:
         return Sight(crowd, self.trial.memo, self.pod_class, self.mask, self.trial.affinity_weight)
 
     def reachable(self, company: Container[PodTerm] = ()) -> Mask:
-        """Nodes that its rules about pods may allow sooner or later, with pods beside it of which `company` speaks."""
-        return self.sight().reachable(company) if self.ruled else self.mask
+        """Allowed nodes that its rules about pods permit sooner or later, with those beside it that `company` names."""
+        return self.mask & self.sight().reachable(company) if self.ruled else self.mask
 
     def rescope(self) -> None:
         """The nodes that are looked at have changed."""

@@ -33,7 +33,7 @@ _EXCHANGED: dict[type[ast.operator], type[ast.operator]] = {
     ast.BitOr: ast.BitAnd,
 }
 _NAMES = {"min": "max", "max": "min", "any": "all", "all": "any", "minimum": "maximum", "maximum": "minimum"}
-_EITHER_WAY = (*_NAMES, "array_equal")
+_EITHER_WAY = ("min", "max", "np.minimum", "np.maximum", "np.add", "np.array_equal")
 """Functions that give the same for two arguments in either order."""
 _ORDERED = ast.Name | ast.Attribute | ast.Subscript
 """Arguments that somebody may write in the wrong order."""
@@ -165,7 +165,8 @@ class _Sites(ast.NodeVisitor):
             new = copy.deepcopy(node)
             setattr(new.func, "id" if isinstance(new.func, ast.Name) else "attr", _NAMES[name])
             self._replaced(node, new)
-        if name not in _EITHER_WAY and len(node.args) > 1 and all(isinstance(one, _ORDERED) for one in node.args[:2]):
+        ordered = len(node.args) > 1 and all(isinstance(one, _ORDERED) for one in node.args[:2])
+        if ordered and ast.unparse(node.func) not in _EITHER_WAY:
             new = copy.deepcopy(node)
             new.args[:2] = new.args[1], new.args[0]
             self._replaced(node, new)

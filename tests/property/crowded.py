@@ -8,12 +8,12 @@ from msgspec import structs
 from t9ksched.engine.plan import Plan
 from t9ksched.engine.policy import Preemption
 from t9ksched.engine.view import QueueState, View
-from t9ksched.model.gang import Gang, Member, Running, RunningPod
+from t9ksched.model.gang import Gang, Member, Neighbours, Running, RunningPod
 from t9ksched.model.hold import REFILL, Hold
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.queue import QueueSpec
 from tests.builders import GPU, gang, pod_class, running
-from tests.property.scenes import HOST, NOW, RACK, Scene, facts
+from tests.property.scenes import APPS, HOST, NOW, RACK, Scene, facts, rules
 
 RULES = (
     Preemption(),
@@ -28,11 +28,11 @@ TENANTS = ("low", "low2", "low3", "mid", "safe", "nobody's", "high")
 class Crowded(Scene):
     """A cluster that is about full, with gangs of higher queues that wait."""
 
-    def __init__(self, seed: object, *, large: bool = False) -> None:
+    def __init__(self, seed: object, *, large: bool = False, ruled: bool = False) -> None:
         self.groups: dict[str, tuple[Running, list[tuple[str, PodClass, dict[str, int] | None]]]] = {}
         self._running: tuple[Running, ...] = ()
-        self.large = large
-        super().__init__(f"crowded {large} {seed}")
+        self.large, self.rules = large, ruled
+        super().__init__(f"crowded {large}{ruled} {seed}")
         rng = self.rng
         for at in range(rng.choice([3, 4, 5]) if large else 0):
             self.names.append(f"z{at}")
@@ -57,6 +57,10 @@ class Crowded(Scene):
         kinds = rng.choice([self.shapes[:1], self.shapes[:1], self.shapes[:2]])
         size = rng.choice([2, 4, 6, 13] if self.large else [1, 1, 2, 3])
         members = [Member(f"w{at}-{nth}", f"test/w{at}-{nth}", "", kinds[nth % len(kinds)][1]) for nth in range(size)]
+        if self.rules:
+            app, of = rng.choice(APPS), kinds[0][1]
+            of = replace(of, rules=rules(rng, app)) if rng.random() < 0.8 else of
+            members = [structs.replace(one, pod_class=of, labels=(("app", app),)) for one in members]
         found = gang(f"w{at}", queue, members=members, priority=rng.randrange(3), created=rng.randrange(3))
         topology = rng.choice(["None"] * 4 + ["Required", "Required", "Preferred"])
         homes = (rng.choice(self.names),) if rng.random() < 0.15 else ()
@@ -151,7 +155,7 @@ class Crowded(Scene):
         self._running = self._running if self._running == now else now
         used = self.used()
         known = {name: QueueState(spec, dict(used[name])) for name, spec in self.specs.items()}
-        return replace(super().view(), queues=known, running=self._running, neighbours=())
+        return replace(super().view(), queues=known, running=self._running, neighbours=self._beside())
 
     def carry_out(self, plan: Plan) -> None:
         """The plan is done: who got places runs, who has to go leaves, and room is held."""
@@ -242,8 +246,21 @@ class Crowded(Scene):
             )
         )
 
+    def _beside(self) -> tuple[Neighbours, ...]:
+        """Those who run, as rules about pods see them."""
+        if not self.rules:
+            return ()
+        return tuple(
+            Neighbours("test", (("app", APPS[len(uid) % 2 + (uid[-1] == "1")]),), ((name, 1),), (), (), pod.leaving)
+            for uid, (group, charged) in self.groups.items()
+            for pod, (name, _, cards) in zip(group.pods, charged, strict=True)
+            if cards is not None
+        )
+
     def step(self) -> None:
         rng = self.rng
+        if self.rules:
+            self.holds = []
         match rng.choice(
             [
                 "ends",

@@ -25,6 +25,7 @@ KINDS: dict[str, tuple[Callable[[int], Scene], type[Reference]]] = {
     "many pods": (lambda seed: Scene(seed, many=True), Reference),
     "victims": (Crowded, WithVictims),
     "many victims": (lambda seed: Crowded(seed, large=True), WithVictims),
+    "victims and rules": (lambda seed: Crowded(seed, ruled=True), WithVictims),
     "victims by search": (Crowded, Searched),
 }
 CYCLES = 5

@@ -6,6 +6,7 @@ are held; for others it is only asked whether what the plan does may be done.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cmp_to_key, partial
 from itertools import combinations
 from typing import Any
 
@@ -15,7 +16,7 @@ from t9ksched.engine.view import View
 from t9ksched.model.gang import Gang, Running, RunningPod
 from tests.property.cheapest import Payer, Unit
 from tests.property.reference.cycle import Reference, by_node
-from tests.property.reference.moment import Differs, Kind, Told
+from tests.property.reference.moment import Differs, Kind, Standing, Told
 from tests.property.reference.searching import Free, Ground, Part, cheaper, clear
 
 SECOND = 10**9
@@ -233,7 +234,7 @@ class WithVictims(Reference):
 
     def _preempt(self, gang: Gang, kinds: list[Kind], told: list[Told]) -> list[Told]:
         ask = self._ask(gang, kinds)
-        holder = gang.uid in self.holds
+        holder, ruled = gang.uid in self.holds, any(self._ruled(kind) for kind in kinds)
         if (id(ask) in self.vain and not holder) or any(one[0] in ("NoNodeMatches", "NeverFits") for one in told):
             return told
         demand: Counter[str] = Counter()
@@ -253,7 +254,9 @@ class WithVictims(Reference):
             places = self._fill(gang, kinds, self._free(), everywhere)
             if places is not None:
                 self._release(gang.uid, 1)
-                if holder:
+                if ruled and not holder:
+                    self.vain.add(id(ask))
+                if ruled or holder:
                     return told
                 pods = [kind for kind in kinds for _ in kind.members]
                 for kind, name in zip(pods, places, strict=True):
@@ -264,7 +267,9 @@ class WithVictims(Reference):
             places = self._fill(gang, kinds, self._free(), everywhere)
             if places is not None:  # only other rules keep it waiting
                 self._release(gang.uid, 1)
-                if holder:
+                if ruled and not holder:
+                    self.vain.add(id(ask))
+                if ruled or holder:
                     return told
                 self.expected[gang.queue].update(demand)
                 pods = [kind for kind in kinds for _ in kind.members]
@@ -297,6 +302,9 @@ class WithVictims(Reference):
         pods = [kind for kind in kinds for _ in kind.members]
         for kind, name in zip(pods, places, strict=True):
             self._take(kind, name, 1, {})
+            self.crowd.append(
+                Standing(name, kind.namespace, kind.labels, kind.rules.apart, kind.rules.prefer_pods, room=True)
+            )
             self.leased[name].update(kind.needs)
         self.charged[gang.queue].update(demand)
         return [("WaitingForVictims", {"members": len(chosen)}, {}, {}), *told]
@@ -305,7 +313,7 @@ class WithVictims(Reference):
         self, gang: Gang, kinds: list[Kind], may: list[Part], short: Mapping[str, int]
     ) -> tuple[list[Part], list[str]] | None:
         """Who goes, and the node of each pod."""
-        everywhere = list(self.rooms)
+        everywhere, ruled = list(self.rooms), any(self._ruled(kind) for kind in kinds)
         if not may or self._fill(gang, kinds, self._free(may), everywhere) is None:
             return None
         must = self._cure(gang, may, short) if short else []
@@ -316,8 +324,12 @@ class WithVictims(Reference):
         domains = [everywhere]
         if gang.topology == "Required":
             domains = [sorted(nodes) for nodes in self._any_domains(gang)]
-            if not must and any(self._fill(gang, kinds, self._free(), nodes) is not None for nodes in domains):
+            grounds = [self._ground(gang, kinds, contest, must, nodes) for nodes in domains]
+            there = [ground.fits([]) for ground in grounds]
+            if not must and any(there) and not ruled:
                 return None
+            if not must:
+                domains = [nodes for nodes, fits in zip(domains, there, strict=True) if not fits]
         best: Any = None
         found: list[tuple[list[Part], list[str]]] = []
         for nodes in domains:
@@ -328,8 +340,14 @@ class WithVictims(Reference):
                 one = clear(ground)
                 choices = [] if one is None else [one]
             else:
-                sets = self._sets(gang, kinds, allowed, must, nodes)
+                sets = self._sets(ground, allowed, must)
                 choices = [([*must, *going], places) for going in sets if (places := self._places(ground, must, going))]
+            if ruled:
+                among = set().union(*(self._reach(gang, kind, kinds) for kind in kinds))
+                scope = set(nodes) if gang.topology == "Required" else among
+                compared = cmp_to_key(partial(self._compared, ground, must))
+                best_here = min(choices, key=compared, default=None)
+                choices = [] if best_here is None else self._confirmed(gang, kinds, best_here[0], scope)
             for going, places in choices:
                 price = ground.price([part for part in going if len(kinds) > 1 or part not in must])
                 if not going or (best is not None and cheaper(best, price)):
@@ -339,6 +357,46 @@ class WithVictims(Reference):
         planned = self._planned(gang)
         return next((one for one in found if one[1] == planned), found[0] if found else None)
 
+    def _compared(self, ground: Ground, must: Sequence[Part], one: Any, other: Any) -> int:
+        first, second = (ground.price([part for part in each[0] if part not in must]) for each in (one, other))
+        return -1 if cheaper(first, second) else 1
+
+    def _confirmed(
+        self, gang: Gang, kinds: list[Kind], going: list[Part], scope: set[str]
+    ) -> list[tuple[list[Part], list[str]]]:
+        """The same with places that rules about pods allow when these have gone; they count as long as they stand."""
+        gone = [pod for part in going for pod in part.pods if pod.node in self.rooms]
+
+        def vacate(sign: int) -> None:
+            for pod in gone:
+                room = self.rooms[pod.node]
+                for resource, units in self._frees(pod).items():
+                    room.free[resource] += sign * units
+                    room.used[resource] -= sign * units
+                for card, mask in pod.cards:
+                    if card in room.idle:
+                        well = mask & ((1 << room.facts.cards[card]) - 1) & ~room.facts.unusable.get(card, 0)
+                        room.idle[card] = room.idle[card] | well if sign > 0 else room.idle[card] & ~well
+
+        vacate(1)
+        put = self._together(gang.queue, kinds, scope, None)
+        counts = [Counter(name for kind, name, _ in put or () if kind is one) for one in kinds]
+        if put is not None:
+            self._off(put)
+        vacate(-1)
+        if put is None:
+            return []
+        return [(going, [name for one in counts for name in self.rooms for _ in range(one[name])])]
+
+    def _reach(self, gang: Gang, kind: Kind, kinds: Sequence[Kind]) -> list[str]:
+        """Nodes that rules about pods may allow sooner or later, with the others of its gang beside it."""
+        match = self.match(gang.queue, kind)
+        if not self._ruled(kind):
+            return match
+        along = any(self._speaks(term, one.namespace, one.labels) for term in kind.rules.together for one in kinds)
+        ignored = {"topology spread", "pod affinity"} if along else {"topology spread"}
+        return [name for name in match if not set(self.forbidden(gang.queue, kind, name)) - ignored]
+
     def _places(self, ground: Ground, must: list[Part], going: list[Part]) -> list[str]:
         took = ground.filled(0, ground.after([*must, *going]), len(ground.kinds[0].members), {})
         return [name for name in ground.nodes for _ in range(took[name])]
@@ -346,7 +404,7 @@ class WithVictims(Reference):
     def _ground(
         self, gang: Gang, kinds: list[Kind], contest: list[Part], must: list[Part], nodes: Sequence[str]
     ) -> Ground:
-        match = [set(self.match(gang.queue, kind)) for kind in kinds]
+        match = [set(self._reach(gang, kind, kinds)) for kind in kinds]
         closed = [
             {
                 name
@@ -376,7 +434,7 @@ class WithVictims(Reference):
 
     def _helpful(self, gang: Gang, kinds: Sequence[Kind], among: Iterable[Part], nodes: Iterable[str]) -> set[str]:
         """Groups with a pod there that leaves something wanted."""
-        match = {name for kind in kinds for name in self.match(gang.queue, kind)} & set(nodes)
+        match = {name for kind in kinds for name in self._reach(gang, kind, kinds)} & set(nodes)
         wanted = {resource for kind in kinds for resource in kind.needs}
         return {
             part.group.uid
@@ -401,13 +459,11 @@ class WithVictims(Reference):
             found[name] = Payer(-1 if name == gang.queue else spec.priority, used, measures)
         return found
 
-    def _sets(
-        self, gang: Gang, kinds: Sequence[Kind], allowed: list[Part], must: list[Part], nodes: Sequence[str]
-    ) -> Iterable[list[Part]]:
+    def _sets(self, ground: Ground, allowed: list[Part], must: list[Part]) -> Iterable[list[Part]]:
         """Every set that makes room, in the order of each gang, of which nobody can be spared."""
 
         def fits(going: Iterable[Part]) -> bool:
-            return self._fill(gang, kinds, self._free([*must, *going]), nodes) is not None
+            return ground.fits([*must, *going])
 
         def last(part: Part, going: Sequence[Part]) -> bool:
             return not any(one.group is part.group and one.unit.nth > part.unit.nth for one in going)

@@ -518,3 +518,27 @@ def test_who_holds_a_part_finds_victims_for_the_rest_although_one_like_it_finds_
     found = decide(view([node("n0", gpu=4), node("n1", gpu=4)], gangs, queues, [room], running=lows))
     assert [one.by for one in found.evictions] == ["promised"]
     assert sorted(hold.node for hold in found.holds) == ["n0", "n1"]
+
+
+def test_a_gang_with_rules_finds_victims_who_also_stand_where_it_may_not_run() -> None:
+    peers = Peers(LabelSelector.parse({"matchLabels": {"app": "other"}}), ("test",))
+    rules = PodRules(prefer_pods=((1, PodTerm((peers,), "kubernetes.io/hostname")),))
+    of = replace(pod_class(gpu=2), node_selector=(("zone", "b"),), rules=rules)
+    nodes = [node("n0", gpu=2, labels={"zone": "a"}), node("n1", gpu=2, labels={"zone": "b"})]
+    queues = {"low": queue(), "top": queue(priority=5)}
+    found = decide(view(nodes, [gang("p", "top", of=of)], queues, running=[running("r", "low", ["n0", "n1"], gpu=2)]))
+    assert gone(found) == ["r-0", "r-1"]
+    assert [hold.node for hold in found.holds] == ["n1"]
+
+
+def test_room_that_was_promised_counts_in_the_share_of_its_queue() -> None:
+    """Of two queues of one priority the one with the smaller share is served first, its promises included."""
+    waits = gang("waits", "a", gpu=6, created=0)
+    late = [gang("a2", "a", gpu=2, created=1), gang("b2", "b", gpu=2, created=2)]
+    hold = Hold("waits", "n0", waits.waiting[0].pod_class, why=VICTIMS)
+    queues = {"a": queue(), "b": queue(), "low": queue(priority=-1)}
+    leaves = running("leaves", "low", ["n0"], gpu=6, leaving=[0])
+    nodes = [node("n0", gpu=6), node("n1", gpu=4)]
+    busy = running("busy", "b", ["n1"], gpu=2)
+    found = decide(view(nodes, [waits, *late], queues, [hold], [leaves, busy]))
+    assert [one.gang for one in found.assignments] == ["b2"]
