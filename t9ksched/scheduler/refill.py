@@ -128,7 +128,8 @@ class Refills:
         self._new: list[tuple[GangRecord, Loss]] = []
         self._of: dict[GangRecord, list[Loss]] = {}
         self._failures = Failures()
-        self._ends: list[int] = []
+        self._ends: dict[GangRecord, int] = {}
+        """When the first of the places that are kept for a gang is kept no longer."""
         self.recovery = GANG_RECOVERY_TIMEOUT_SECONDS * _SECOND
         self.kinds: frozenset[tuple[str, str]] = frozenset()
         self.holds: tuple[Hold, ...] = ()
@@ -162,6 +163,7 @@ class Refills:
     def forget(self, gang: GangRecord) -> None:
         """Nothing is kept for this gang any more."""
         self._new = [(one, loss) for one, loss in self._new if one is not gang]
+        self._ends.pop(gang, None)
         if self._of.pop(gang, None) is not None:
             self.holds = tuple(hold for hold in self.holds if hold.owner != gang.uid)
             _mark(gang, lost=False)
@@ -176,7 +178,7 @@ class Refills:
         if not self._new and not self._of:
             return
         self._take(now)
-        self._ends = []
+        self._ends = {}
         holds: list[Hold] = []
         for gang, losses in list(self._of.items()):
             end = gang.fell + self.recovery
@@ -193,7 +195,7 @@ class Refills:
                 self._on_change(gang)  # what it was told about its room is true no longer
             for loss in kept:
                 until = min(end, self._until(loss, gang, now))
-                self._ends.append(until)
+                self._ends[gang] = min(self._ends.get(gang, until), until)
                 holds += self._hold(gang, loss, until, queues)
             if before != [(loss.uid, loss.place, loss.masks) for loss in losses if loss.kept]:
                 gang.stale = True
@@ -230,7 +232,7 @@ class Refills:
 
     def next_end(self) -> int | None:
         """When the next place is kept no longer; None when none is."""
-        return min(self._ends, default=None)
+        return min(self._ends.values(), default=None)
 
     def _take(self, now: int) -> None:
         """From `now` on, what was noted counts."""

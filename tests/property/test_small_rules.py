@@ -24,6 +24,7 @@ from t9ksched.scheduler.owners import Owner, Owners, alike, exceeds
 from t9ksched.scheduler.patience import Patience
 from t9ksched.scheduler.payers import Payers
 from t9ksched.scheduler.records import GangRecord, JobObject, PodRecord
+from t9ksched.scheduler.refill import Failures
 from t9ksched.store.acceptances import Acceptance
 
 SECOND = 1_000_000_000
@@ -470,6 +471,26 @@ def test_an_owner_without_a_template_is_not_ours() -> None:
     for spec in ({}, {"template": {}}, {"template": {"spec": None}}, {"template": None}):
         owners.upsert_replicated(decoder(JobObject)({"metadata": {"uid": "x", "name": "x"}, "spec": spec}), DEPLOYMENTS)
         assert "x" not in owners
+
+
+@histories()
+def test_failures_of_a_job_on_a_node_count_for_an_hour(rng: Random) -> None:
+    failures, now = Failures(), START
+    noted: list[tuple[int, str, str]] = []
+    for _ in range(40):
+        now = later(rng, now, *(at + 3600 * SECOND for at, _, _ in noted))
+        if rng.random() < 0.7:
+            noted.append((now, rng.choice("jk"), rng.choice(("n1", "n2"))))
+            failures.note(noted[-1][1], noted[-1][2], now)
+        else:
+            failures.forget(now)
+            noted = [one for one in noted if one[0] + 3600 * SECOND > now]
+            counts = Counter((of, node) for _, of, node in noted)
+            assert {(of, node): n for of, nodes in failures._of.items() for node, n in nodes.items()} == counts
+            assert all(failures._of.values()), "nothing is kept of what is over"
+        for of in "jkl":
+            counts = Counter(node for _, one, node in noted if one == of)
+            assert failures.nodes(of) == tuple(sorted(node for node, count in counts.items() if count >= 2))
 
 
 @histories(600)
