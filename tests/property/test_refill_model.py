@@ -1,4 +1,4 @@
-"""Random losses of two gangs, against the rule written out plainly: whose room is kept, where, on which cards, how long.
+"""Random losses of two gangs, against the rule written out plainly: whose room is kept, where, which cards, until when.
 
 The rule: from a loss on, as far as a gang that ran lacks of its minimum, the newest losses keep their room, those of
 roles that are short first; each its own place while its node is healthy and no two members of the job failed there
