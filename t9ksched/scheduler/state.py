@@ -300,7 +300,8 @@ class ClusterState(Observed):
         if gang is not None and (gang.acceptance is None or gang.acceptance.submitter is None):
             gang.acceptance = acceptance
         self.membership.doubt_strangers()
-        for concerned in dict.fromkeys((gang, pod.gang if pod else None, *self.gangs_of_owner(uid))):
+        owned = (one for below in self.owners.controllers(uid) for one in self.gangs_of_owner(below))
+        for concerned in dict.fromkeys((gang, pod.gang if pod else None, *owned)):
             if concerned is not None:
                 if not concerned.virtual:
                     self.membership.doubt(concerned)

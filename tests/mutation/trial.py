@@ -39,7 +39,7 @@ _ENGINE = (
 _STATE = ("state", "owners", "jobindex", "admission")
 SUITES = {
     "engine": (*_ENGINE, *_STATE),
-    "scheduler": ("small_rules", "state_model", *_STATE, "payers", "policy_histories"),
+    "scheduler": ("small_rules", "refill_model", "gate_model", "state_model", *_STATE, "payers", "policy_histories"),
     "admission": ("admission", "owners"),
 }
 """Files of `tests/property` that can see a fault of a room."""
