@@ -6,10 +6,10 @@ three times the quickest of their kind, and more than a quarter of a second) and
 are not. A request may wait if its turn will come in time: those before it, at the pace at which answers ended lately,
 and the time since the last one. So a limit that fell costs no throughput, and what a moment brings is served after it.
 
-Callers are served in turn. The next to run is the first waiting request of the caller who has the fewest running, and
-one caller runs three quarters of the limit at most. When the queue is full, a newcomer takes the place of the newest
-request of the caller with the longest queue, if that is more than twice the newcomer's own: a flood crowds out itself
-alone.
+Callers are served in turn. The next to run is the first waiting request of the caller who has the fewest running; a
+tenth of a second that it waited counts as one that runs less, so that no turn is put off for long. One caller runs
+three quarters of the limit at most. When the queue is full, a newcomer takes the place of the newest request of
+the caller with the longest queue, if that is more than twice the newcomer's own: a flood crowds out itself alone.
 """
 
 from collections import Counter, deque
@@ -21,9 +21,9 @@ from typing import Final
 
 TARGET_SECONDS: Final = 0.25
 """Answers quicker than this are never slow."""
-QUEUE_SECONDS: Final = 0.25
+QUEUE_SECONDS: Final = 0.2
 """A request waits if its turn is expected within this time."""
-FIRST_SECONDS: Final = 0.35
+FIRST_SECONDS: Final = 0.3
 """The same for a caller who has no other request that waits."""
 WAIT_SECONDS: Final = 0.6
 """How long a request waits for its turn if that comes later than expected."""
@@ -34,6 +34,8 @@ _DOUBLES_SECONDS: Final = 15.0
 _SMOOTH: Final = 1 / 16
 _FIRST: Final = 0.25
 _SHARE: Final = 0.75
+_AGE_SECONDS: Final = 0.1
+"""Having waited so long counts as much as having one less that runs."""
 _QUIET_SECONDS: Final = 60.0
 _MOST_KINDS: Final = 200
 """Addresses that nobody serves are kinds too, and callers invent them."""
@@ -58,6 +60,7 @@ class Ticket:
     caller: str
     kind: str
     changed: Callable[[], None]
+    arrived: float
     state: State = State.WAITING
     begun: float = 0.0
 
@@ -66,6 +69,10 @@ class Ticket:
 class _Caller:
     running: int = 0
     waiting: deque[Ticket] = field(default_factory=deque)
+
+    def rank(self, now: float) -> float:
+        """The least one's turn it is: how many run, less what the oldest that waits has waited."""
+        return self.running - (now - self.waiting[0].arrived) / _AGE_SECONDS
 
 
 class ConcurrencyLimiter:
@@ -95,7 +102,7 @@ class ConcurrencyLimiter:
 
     def arrive(self, caller: str, kind: str, now: float, changed: Callable[[], None] = lambda: None) -> Ticket:
         """A request of a caller; `kind` is what answers of about the same length have in common."""
-        ticket, refused = Ticket(caller, kind, changed), self.refusal(caller, now)
+        ticket, refused = Ticket(caller, kind, changed, now), self.refusal(caller, now)
         if refused is not None:
             ticket.state = refused
             return ticket
@@ -180,7 +187,7 @@ class ConcurrencyLimiter:
             able = [name for name, caller in self._callers.items() if caller.waiting and self._may_run(caller)]
             if not able:
                 return
-            name = min(able, key=lambda name: self._callers[name].running)
+            name = min(able, key=lambda name: self._callers[name].rank(now))
             caller = self._callers.pop(name)
             self._callers[name] = caller  # behind the others with as many
             ticket = caller.waiting.popleft()
