@@ -4,77 +4,25 @@ Written from the policy, with dictionaries, fractions and lists of pods. It shar
 values that a view is made of. `Reference(view, policy, now).compare(plan)` walks the cycle in its own order and holds
 every line of the plan against what it finds: who starts, in which order, on which nodes, with which cards, and who
 waits, at which position, for which reasons with which numbers. Where nodes are so nearly equal that rounding decides,
-either is fine. Preemption is not its matter.
+either is fine.
+Preemption is added by `victims.py`.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from t9ksched.engine.plan import Assignment, Plan
 from t9ksched.model.gang import Gang, Member
-from t9ksched.model.hold import REFILL, VICTIMS, Hold
+from t9ksched.model.hold import Hold
+from tests.property.reference.held import Holding
 from tests.property.reference.moment import Ask, Differs, Kind, Told, Unclear
 from tests.property.reference.placing import grants
-from tests.property.reference.telling import Telling, incomplete, minimum, short_of_members, told_by, unique
+from tests.property.reference.telling import incomplete, minimum, short_of_members, told_by, unique
 
 
-class Reference(Telling):
+class Reference(Holding):
     """One cycle, walked through by hand."""
-
-    # --- room that is held
-
-    def _hold(self) -> None:
-        """Room that is held is its owner's until its turn, and its queue pays for it.
-
-        Who was promised the room of victims needs no other.
-        """
-        standing = [
-            hold for hold in self.view.holds if hold.since <= self.now and (not hold.until or self.now < hold.until)
-        ]
-        self.promised_to = {hold.owner for hold in standing if hold.why == VICTIMS}
-        standing = [hold for hold in standing if hold.why == VICTIMS or hold.owner not in self.promised_to]
-        for hold in sorted(standing, key=lambda one: (one.owner, one.node, one.cards)):
-            if hold.node in self.rooms:
-                self._occupy(hold)
-            elif hold.why == REFILL:
-                self.missing.setdefault(hold.owner, []).append(hold)
-        for hold in standing:
-            if hold.why == REFILL and hold.queue in self.charged:
-                queue, demand = self.owed.get(hold.owner, (hold.queue, Counter()))
-                self.owed[hold.owner] = queue, demand + Counter(dict(hold.pod_class.requests))
-        queues = {one.uid: one.queue for one in self.view.gangs if one.queue in self.charged}
-        for uid in self.promised_to & self.holds.keys() & queues.keys():
-            demand = Counter()
-            for hold, _ in self.holds[uid]:
-                demand.update(dict(hold.pod_class.requests))
-            self.promises[uid] = demand
-            self.charged[queues[uid]].update(demand)
-        for queue, demand in self.owed.values():
-            self.charged[queue].update(demand)
-
-    def _occupy(self, hold: Hold) -> None:
-        """Take room for one pod, there or not; only cards that are named and idle are taken by index."""
-        idle = self.rooms[hold.node].idle
-        named = dict(hold.cards)
-        masks = {card: named.get(card, 0) & idle.get(card, 0) for card in hold.pod_class.card_counts}
-        self.holds.setdefault(hold.owner, []).append((hold, masks))
-        self._take(Kind(hold.pod_class, "", {}), hold.node, 1, masks)
-
-    def _release(self, owner: str, sign: int = -1) -> None:
-        for hold, masks in self.holds.get(owner, ()):
-            self._take(Kind(hold.pod_class, "", {}), hold.node, sign, masks)
-
-    def _lent(self, gang: Gang) -> dict[str, Counter[str]]:
-        """Room that is held for others and yet a gang's to use, by node; nothing where nobody leaves."""
-        return {}
-
-    def _lend(self, room: Mapping[str, Mapping[str, int]], sign: int) -> None:
-        for name, units in room.items():
-            for resource, amount in units.items():
-                self.rooms[name].free[resource] += sign * amount
-
-    # --- the cycle
 
     def compare(self, plan: Plan) -> None:
         """Walk the cycle beside a plan.
@@ -232,16 +180,6 @@ class Reference(Telling):
         self.owed.pop(uid, None)
         self.promised_to.discard(uid)
         return []
-
-    def _only_own(self, gang: Gang, lent: Mapping[str, Counter[str]]) -> tuple[dict[str, Counter[str]], set[str]]:
-        """What makes it find the room that is held for it and no other."""
-        found = {}
-        for name, needs in by_node(self.holds[gang.uid]).items():
-            free, more = self.rooms[name].free, lent.get(name, Counter())
-            found[name] = Counter(
-                {one: min(free[one] + more[one], needs[one]) - free[one] for one in self.view.nodes.static.resources}
-            )
-        return found, set(found)
 
     def _seen(self, kind: Kind) -> bool:
         """Whether rules of others, or its own, look at where such a pod stands."""
@@ -409,14 +347,6 @@ class Reference(Telling):
             raise Differs(f"surplus {plan.surplus} and not {self.short}")
         if [(hold.owner, hold.node) for hold in plan.kept] != self.found:
             raise Differs(f"room found {plan.kept} and not {self.found}")
-
-
-def by_node(held: Iterable[tuple[Hold, Mapping[str, int]]]) -> dict[str, Counter[str]]:
-    """What is held on each node."""
-    found: dict[str, Counter[str]] = {}
-    for hold, _ in held:
-        found.setdefault(hold.node, Counter()).update(dict(hold.pod_class.requests))
-    return found
 
 
 def _basic(one: Gang) -> tuple[Any, ...]:
