@@ -25,6 +25,8 @@ QUEUE = "scheduler.tensorstack.dev/queue"
 GROUP = "scheduler.tensorstack.dev/group-name"
 _LONG = 12.0
 """Seconds for which connections are held: longer than a head may take."""
+_STANDING = 4
+"""Large submissions that are left standing."""
 _DEEP = b"[" * 100_000
 _MERGE = b"a0: &a0 {x: 1}\n" + b"".join(b"a%d: &a%d {<<: [*a%d, *a%d]}\n" % (n, n, n - 1, n - 1) for n in range(1, 40))
 BODIES: tuple[tuple[str, bytes], ...] = (
@@ -68,6 +70,8 @@ class Attacks:
         self._kube = kube
         self._dice = random.Random(f"attacks {seed}")
         self._made = 0
+        self._standing: list[list[str]] = []
+        """Names of pods by submission, oldest first."""
         self.theirs: list[str] = []
         """Names of jobs of others."""
         self.counts: Counter[str] = Counter()
@@ -185,6 +189,15 @@ class Attacks:
         status = await self._ask("POST", WORKLOADS, body)
         if 200 <= status < 300 and "nodeName" in items[-1]["spec"]:
             self.crossed.append("a pod names its node and is taken")
+        self._standing.append([item["metadata"]["name"] for item in items])
+        if len(self._standing) > _STANDING:
+            await self._take_away(self._standing.pop(0))
+
+    async def _take_away(self, names: list[str]) -> None:
+        """Delete pods, so that what stands does not grow: else memory that grows would say nothing."""
+        for name in names:
+            with contextlib.suppress(ApiError):
+                await self._kube.delete(PODS, name, "default", grace=0)
 
     async def forged_fields(self) -> None:
         """The user's own pods and groups, with whatever may be written into them; then they go."""
