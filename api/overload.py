@@ -5,6 +5,7 @@ are never refused. See `t9ksched.serving.overload` for the rule.
 """
 
 import asyncio
+import contextlib
 import time
 from typing import Final
 
@@ -14,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from api.problems import Problem
 from api.services import Services
 from t9ksched.serving import EXEMPT_PATHS
-from t9ksched.serving.overload import WAIT_SECONDS, ConcurrencyLimiter, State, Ticket
+from t9ksched.serving.overload import MOST_SENDING, WAIT_SECONDS, ConcurrencyLimiter, State, Ticket
 from t9ksched.store import tokens
 
 log = structlog.get_logger("api")
@@ -22,6 +23,8 @@ log = structlog.get_logger("api")
 REFUSED: Final = "t9ksched.refused"
 """Set in the scope of a request that was refused, which gets no line of its own in the log."""
 _STREAM: Final = b"text/event-stream"
+_PROMPT_SECONDS: Final = 0.1
+"""A body of which nothing comes for so long takes no place while it is awaited."""
 
 
 class Overload:
@@ -63,6 +66,7 @@ class _Passage:
         self._limiter, self._ticket, self._receive, self._send = limiter, ticket, receive, send
         self._blocked = 0.0
         self._over = False
+        self._sending = True
 
     def leave(self) -> None:
         """The request needs its place no longer."""
@@ -71,12 +75,31 @@ class _Passage:
             self._limiter.leave(self._ticket, time.monotonic(), self._blocked)
 
     async def receive(self) -> Message:
-        """The next part of the request."""
+        """The next part of the request.
+
+        Raises:
+            Problem: it does not come at once, and the caller sends other requests as slowly.
+        """
         began = time.monotonic()
+        try:
+            message = await self._next()
+        finally:
+            self._blocked += time.monotonic() - began
+        self._sending = bool(message.get("more_body"))
+        return message
+
+    async def _next(self) -> Message:
+        if self._over or not self._sending:  # what else may come is that the caller goes away
+            return await self._receive()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_PROMPT_SECONDS):
+                return await self._receive()
+        if not self._limiter.pause(self._ticket, time.monotonic()):
+            raise _too_slow()
         try:
             return await self._receive()
         finally:
-            self._blocked += time.monotonic() - began
+            self._limiter.resume(self._ticket)
 
     async def send(self, message: Message) -> None:
         """A part of the answer; a stream of events goes on without a place."""
@@ -135,4 +158,13 @@ def problem(state: State) -> Problem:
         "the service has more requests than it can answer now",
         remedy="repeat it after a moment",
         headers={"Retry-After": "1"},
+    )
+
+
+def _too_slow() -> Problem:
+    return Problem(
+        "RateLimited",
+        f"the bodies of {MOST_SENDING} other requests of yours are awaited",
+        remedy="send whole requests, or fewer at once",
+        headers={"Retry-After": "1", "Connection": "close"},
     )

@@ -10,6 +10,9 @@ Callers are served in turn. The next to run is the first waiting request of the 
 tenth of a second that it waited counts as one that runs less, so that no turn is put off for long. One caller runs
 three quarters of the limit at most. When the queue is full, a newcomer takes the place of the newest request of
 the caller with the longest queue, if that is more than twice the newcomer's own: a flood crowds out itself alone.
+
+A request whose body does not come takes no place until it does, and one caller has few of them: who sends slowly slows
+nobody down.
 """
 
 from collections import Counter, deque
@@ -27,6 +30,8 @@ FIRST_SECONDS: Final = 0.3
 """The same for a caller who has no other request that waits."""
 WAIT_SECONDS: Final = 0.6
 """How long a request waits for its turn if that comes later than expected."""
+MOST_SENDING: Final = 4
+"""Requests of one caller whose bodies are awaited and that take no place meanwhile."""
 _SLOWER: Final = 3.0
 _FALL: Final = 0.8
 _DOUBLES_SECONDS: Final = 15.0
@@ -68,6 +73,7 @@ class Ticket:
 @dataclass(slots=True)
 class _Caller:
     running: int = 0
+    sending: int = 0
     waiting: deque[Ticket] = field(default_factory=deque)
 
     def rank(self, now: float) -> float:
@@ -163,6 +169,28 @@ class ConcurrencyLimiter:
             self._next(now)
         self._forget(ticket.caller)
 
+    def pause(self, ticket: Ticket, now: float) -> bool:
+        """A request that runs waits for its caller to send: others have its place meanwhile.
+
+        False if so many of this caller's do so already that this one is refused; it runs until it leaves.
+        """
+        mine = self._callers[ticket.caller]
+        if mine.sending >= MOST_SENDING:
+            self.refused[State.SHARE] += 1
+            return False
+        mine.sending += 1
+        mine.running -= 1
+        self.running -= 1
+        self._next(now)
+        return True
+
+    def resume(self, ticket: Ticket) -> None:
+        """The caller has sent: the request has a place again, though there may be none."""
+        mine = self._callers[ticket.caller]
+        mine.sending -= 1
+        mine.running += 1
+        self.running += 1
+
     def untold(self, now: float) -> int:
         """How many were refused since this last said so; 0 within a minute of that, so that a log gets few lines."""
         more = self.refused.total() - self._told
@@ -220,7 +248,7 @@ class ConcurrencyLimiter:
 
     def _forget(self, name: str) -> None:
         caller = self._callers.get(name)
-        if caller is not None and not caller.running and not caller.waiting:
+        if caller is not None and not (caller.running or caller.sending or caller.waiting):
             del self._callers[name]
 
     # ---- the limit

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 import structlog
 
+from t9ksched.serving.overload import MOST_SENDING
 from t9ksched.store import Store
 from tests.unit.api.world import Answer, World
 
@@ -69,6 +70,27 @@ async def test_who_waits_too_long_is_refused(world: World, held: Held, monkeypat
     assert (late.status, late.body["code"], late.headers["Retry-After"]) == (503, "Unavailable", "1")
     held.go.set()
     assert [answer.status for answer in await asyncio.gather(*running)] == [200] * 3
+
+
+async def test_two_who_send_slowly_slow_nobody_down(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two users send the heads of more requests than may run; others are answered, and the excess is told."""
+    monkeypatch.setattr("api.overload._PROMPT_SECONDS", 0.01)
+    world.app.state.services = replace(world.app.state.services, max_requests_at_once=4)
+    await world.user("GET", OTHER)
+    host, _, port = world.user.url.removeprefix("http://").rpartition(":")
+    lines = []
+    for token in world.tokens * (MOST_SENDING + 1):
+        lines.append(line := await asyncio.open_connection(host, int(port)))
+        head = f"POST /apis/v1/access-reviews HTTP/1.1\r\nHost: t\r\nAuthorization: Bearer {token}\r\n"
+        line[1].write(f"{head}Content-Type: application/json\r\nContent-Length: 9\r\n\r\n".encode())
+    excess = [await line[0].readuntil(b"\r\n\r\n") for line in lines[-2:]]
+    assert [answer.split()[1] for answer in excess] == [b"429"] * 2
+    assert (await world.nobody("GET", "/openapi.json")).status == 200
+    assert (await world.user("GET", OTHER)).status == 200
+    lines[0][1].write(b'{"a": 1 }')
+    assert (await lines[0][0].readuntil(b"\r\n\r\n")).split()[1] != b"429"
+    for _, writer in lines:
+        writer.close()
 
 
 async def test_invented_tokens_have_one_share(world: World, held: Held) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from t9ksched.serving.overload import FIRST_SECONDS, TARGET_SECONDS, ConcurrencyLimiter, State, Ticket
+from t9ksched.serving.overload import FIRST_SECONDS, MOST_SENDING, TARGET_SECONDS, ConcurrencyLimiter, State, Ticket
 
 RUNNING, WAITING, SHARE, FULL, LATE = State.RUNNING, State.WAITING, State.SHARE, State.FULL, State.LATE
 
@@ -120,6 +120,31 @@ def test_nobody_joins_a_queue_that_stands_still() -> None:
     limiter.leave(running[0], 0.01)
     assert limiter.arrive("f", "GET /x", 0.02).state is WAITING
     assert limiter.arrive("g", "GET /x", 0.02 + FIRST_SECONDS).state is FULL
+
+
+def test_who_sends_slowly_takes_no_place() -> None:
+    limiter = ConcurrencyLimiter(4)
+    slow = arrivals(limiter, "aaab")
+    fast = limiter.arrive("c", "GET /x", 0.0)
+    assert limiter.pause(slow[0], 0.1)
+    assert fast.state is RUNNING
+    limiter.resume(slow[0])
+    assert limiter.running == 5
+    for ticket in (*slow, fast):
+        limiter.leave(ticket, 0.2)
+    assert (limiter.running, limiter.waiting) == (0, 0)
+
+
+def test_few_bodies_of_one_caller_are_awaited() -> None:
+    limiter = ConcurrencyLimiter(64)
+    slow = arrivals(limiter, "a" * (MOST_SENDING + 1))
+    assert [limiter.pause(ticket, 0.1) for ticket in slow] == [True] * MOST_SENDING + [False]
+    assert limiter.running == 1
+    for ticket in slow[:-1]:
+        limiter.resume(ticket)
+    for ticket in slow:
+        limiter.leave(ticket, 0.2)
+    assert limiter.running == 0
 
 
 @settings(deadline=None)
