@@ -14,6 +14,7 @@ import aiohttp
 import msgspec
 
 from api.problems import Problem
+from api.slices import read_objects
 from t9ksched.admission.oddities import Vocabulary
 from t9ksched.store.history import Sight
 from t9ksched.store.instance import Instance, Instances
@@ -81,7 +82,7 @@ class HttpLeader:
 
     async def jobs(self, seen_by: Sight | None = None) -> list[Json]:
         """The jobs that the leader knows; with `seen_by` hardly others than those that may be seen."""
-        return list((await self._get("jobs", asked=_question(seen_by)))["jobs"])
+        return await self._list("jobs", _question(seen_by))
 
     async def job(self, namespace: str, kind: str, name: str) -> Json | None:
         """One job."""
@@ -93,7 +94,7 @@ class HttpLeader:
 
     async def nodes(self) -> list[Json]:
         """Every node with its cards."""
-        return list((await self._get("nodes"))["nodes"])
+        return await self._list("nodes")
 
     async def node(self, name: str) -> Json | None:
         """One node."""
@@ -136,12 +137,20 @@ class HttpLeader:
         """A sentence for each kind that the scheduler may not watch; none from one of another version."""
         return list(((await self._find("lacking")) or {}).get("lacking", ()))
 
+    async def _list(self, what: str, asked: Asked = ()) -> list[Json]:
+        """A list that may be long: its objects are read in slices."""
+        raw = await self._read(f"internal/v1/{what}" + (f"?{urlencode(asked)}" if asked else ""))
+        if raw is None:
+            raise _other_version()
+        try:
+            return await read_objects(msgspec.json.decode(raw[0], type=dict[str, list[msgspec.Raw]]).get(what, []))
+        except msgspec.DecodeError as error:
+            raise _unreadable(error) from error
+
     async def _get(self, *parts: str, asked: Asked = ()) -> Json:
         found = await self._find(*parts, asked=asked)
         if found is None:
-            raise LeaderAway(
-                "Unavailable", "the leading scheduler does not know this request: is it of another version?", None
-            )
+            raise _other_version()
         return found
 
     async def _find(self, *parts: str, asked: Asked = ()) -> Json | None:
@@ -150,8 +159,7 @@ class HttpLeader:
         try:
             return None if found is None else msgspec.json.decode(found[0], type=dict[str, Any])
         except msgspec.DecodeError as error:
-            detail = f"the scheduler's answer cannot be read ({type(error).__name__}: {error})"
-            raise LeaderAway("Unavailable", detail, None) from error
+            raise _unreadable(error) from error
 
     async def _read(self, path: str, accept: str = "application/json") -> tuple[bytes, str] | None:
         """What the leader has at that path, and its media type; None where it knows nothing of it."""
@@ -204,3 +212,13 @@ def _question(seen_by: Sight | None) -> Asked:
     queues = (("queue", name) for name in sorted(seen_by.queues))
     spaces = (("namespace", name) for name in sorted(seen_by.namespaces))
     return (("submitter", seen_by.user), *queues, *spaces)
+
+
+def _other_version() -> LeaderAway:
+    detail = "the leading scheduler does not know this request: is it of another version?"
+    return LeaderAway("Unavailable", detail, None)
+
+
+def _unreadable(error: msgspec.DecodeError) -> LeaderAway:
+    detail = f"the scheduler's answer cannot be read ({type(error).__name__}: {error})"
+    return LeaderAway("Unavailable", detail, None)

@@ -5,13 +5,14 @@ Everybody sees how full a node is; the names of other people's jobs on it are sh
 
 from starlette.responses import Response
 
-from api.answers import answer, documented
+from api.answers import Json, answer, documented
 from api.auth import User, guarded
 from api.hiding import Others
 from api.permits import Eyes
 from api.problems import Problem
 from api.schemas import Node, Nodes
 from api.services import Given
+from api.slices import answer_items, slices
 
 router = guarded("/apis/v1/nodes", "nodes")
 
@@ -20,7 +21,10 @@ router = guarded("/apis/v1/nodes", "nodes")
 async def list_all(services: Given, caller: User) -> Response:
     nodes = await services.leader.nodes()
     others = await Others.of(services, await Eyes.of(services, caller))
-    return answer({"items": [others.node(node) for node in nodes]})
+    shown: list[Json] = []
+    async for some in slices(nodes):
+        shown += [others.node(node) for node in some]
+    return await answer_items(shown, {})
 
 
 @router.get("/{name}", summary="Get a node", responses=documented({200: Node}, 404, 503))

@@ -30,6 +30,7 @@ from api.repeats import REPEATING, Key, checked, once
 from api.schemas import PHASES, Cancelled, Explanation, HistoryPage, Job, Jobs, Shape, Submitted
 from api.services import Given, Services
 from api.shapes import FINISHED, TERMINATING, from_event, from_object
+from api.slices import answer_items
 from api.submission import Item, Wish, prepare
 from t9ksched.admission.oddities import nearest
 from t9ksched.kube.errors import ApiError, NotFound
@@ -147,7 +148,7 @@ async def list_jobs(
     if queue and not jobs and queue not in caller.decided.queues:
         raise await _no_queue(services, caller, queue)
     items = [job | {"held": True} if is_held(caller, job) else job for job in jobs]
-    return answer({"items": items, "stopped": stops_now(caller)}, headers=headers)
+    return await answer_items(items, {"stopped": stops_now(caller)}, headers)
 
 
 def is_held(caller: Caller, job: Json) -> bool:
