@@ -13,7 +13,7 @@ from api.problems import Problem, invalid, refused
 from t9ksched.admission import Request, judge
 from t9ksched.kube.resources import Resource
 from t9ksched.model.errors import FieldError, Invalid
-from t9ksched.model.names import QUEUE_LABEL, SCHEDULER_NAME, SYSTEM_NAMESPACE, TIME_LIMIT_ANNOTATION
+from t9ksched.model.names import QUEUE_LABEL, SCHEDULER_NAME, TIME_LIMIT_ANNOTATION, is_system_namespace
 from t9ksched.model.podgroup import PodGroupSpec
 from t9ksched.model.queue import Queue
 from t9ksched.workloads.queueing import set_time_limit, with_queue
@@ -201,7 +201,7 @@ def _item(prefix: str, document: Any, wish: Wish) -> Item:
 
 
 def _check_namespace(namespace: str, prefix: str) -> None:
-    if namespace == SYSTEM_NAMESPACE or namespace.startswith("kube-"):
+    if is_system_namespace(namespace):
         message = f"the namespace {namespace!r} belongs to the system: nothing can be submitted there"
         raise Problem(
             "Forbidden", message, [FieldError(f"{prefix}metadata.namespace", message)], remedy="use another namespace"

@@ -28,7 +28,6 @@ from t9ksched.controller.service import Controllers
 from t9ksched.devcluster.agents import Agents
 from t9ksched.devcluster.cluster import DevCluster
 from t9ksched.devcluster.presets import load_nodes
-from t9ksched.devcluster.users import open_to_users
 from t9ksched.kube.config import connect
 from t9ksched.kube.crds import ensure, ensure_namespace, read
 from t9ksched.kube.guarded import read_only
@@ -138,7 +137,7 @@ async def _start(plan: Plan, stack: AsyncExitStack) -> Running:
     kubeconfig, dev = plan.kubeconfig, None
     if kubeconfig is None:
         kubeconfig = plan.data_dir / "kubeconfig"
-        dev = DevCluster(plan.data_dir / "cluster", nodes, limits=limits_of(settings))
+        dev = DevCluster(plan.data_dir / "cluster", nodes, open_to_users=True, limits=limits_of(settings))
         await dev.start()
         stack.push_async_callback(dev.stop)
         dev.write_kubeconfig(kubeconfig)
@@ -156,7 +155,6 @@ async def _start(plan: Plan, stack: AsyncExitStack) -> Running:
 
     parts = await stack.enter_async_context(asyncio.TaskGroup())
     if dev is not None:
-        await open_to_users(client)
         agents = Agents(dev.port_api, faults=dev.faults)
         stack.push_async_callback(_stop, parts.create_task(agents.run(), name="agents"))
         await agents.synced()

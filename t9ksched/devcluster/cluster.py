@@ -29,6 +29,7 @@ from t9ksched.devcluster.kinds import Kind, Registry
 from t9ksched.devcluster.options import WriteOptions
 from t9ksched.devcluster.storage import Storage
 from t9ksched.devcluster.tokens import AccountTokens
+from t9ksched.devcluster.users import open_to_users
 from t9ksched.model.names import SYSTEM_NAMESPACE
 from t9ksched.model.text import read_all
 from t9ksched.serving import ConnectionLimits, listen
@@ -50,6 +51,7 @@ class DevCluster:
         token: the administrator's bearer token; None makes one, and keeps it in the data directory.
         users: further users by their tokens, with the rights that stored roles give them.
         controllers: whether the garbage collector and the namespace controller run.
+        open_to_users: whether everybody who signs in may work in all namespaces but the system's.
         limits: of its connections.
     """
 
@@ -62,6 +64,7 @@ class DevCluster:
         *,
         users: dict[str, User] | None = None,
         controllers: bool = True,
+        open_to_users: bool = False,
         limits: ConnectionLimits | None = None,
     ) -> None:
         self._data_dir = data_dir
@@ -70,6 +73,7 @@ class DevCluster:
         self._token = token
         self._users = dict(users or {})
         self._controllers = controllers
+        self._open_to_users = open_to_users
         self._limits = limits or ConnectionLimits()
         self.faults = Faults()
         self._journal: Journal | None = None
@@ -120,6 +124,8 @@ class DevCluster:
         api = self._api = Api(storage, Registry())
         Definitions(api)
         install(api, self._nodes)
+        if self._open_to_users:
+            open_to_users(api)
         if self._controllers:
             collector = GarbageCollector(api)
             self._tasks.append(asyncio.create_task(collector.run(), name="garbage-collector"))

@@ -1,17 +1,22 @@
-"""What everybody who signs in may do on a laptop's cluster: create and look at work, in any namespace.
+"""What everybody who signs in may do on a laptop's cluster: create and look at work, in no system namespace.
 
-A real cluster has its own roles for this; the bare dev cluster, as any API server, grants nothing.
+A real cluster has its own roles for this; the bare dev cluster, as any API server, grants nothing. RBAC has no grant of
+all namespaces but some, so each open namespace has a RoleBinding of its own, made in the same step as the namespace.
 """
 
-from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
-from t9ksched.kube.errors import AlreadyExists
-from t9ksched.kube.port import ClusterPort
-from t9ksched.kube.resources import CLUSTERROLEBINDINGS, CLUSTERROLES
-from t9ksched.model.names import BATCH_GROUP, PLATFORM_GROUP, SCHEDULER_GROUP
+from t9ksched.devcluster.api import Api
+from t9ksched.devcluster.auth import AUTHENTICATED
+from t9ksched.devcluster.kinds import Kind
+from t9ksched.devcluster.policies import ACTING
+from t9ksched.devcluster.storage import Entry
+from t9ksched.model.names import BATCH_GROUP, PLATFORM_GROUP, SCHEDULER_GROUP, is_system_namespace
 
+Object = dict[str, Any]
 ROLE: Final = "t9ksched-dev-user"
+"""Of the ClusterRole, and of its binding in each open namespace."""
+_RBAC: Final = "rbac.authorization.k8s.io"
 _VERBS: Final = ["create", "delete", "get", "list", "patch", "update", "watch"]
 _RULES: Final = [
     {"apiGroups": [""], "resources": ["pods", "services", "configmaps", "persistentvolumeclaims"], "verbs": _VERBS},
@@ -20,15 +25,42 @@ _RULES: Final = [
 ]
 
 
-async def open_to_users(port: ClusterPort) -> None:
-    """Grant it to every authenticated user, unless that was done before."""
-    rbac = CLUSTERROLES.group
-    role = {"metadata": {"name": ROLE}, "rules": _RULES}
+def open_to_users(api: Api) -> None:
+    """Grant it in the namespaces that there are, and in each that will be made.
+
+    A role or a binding that exists stays as an administrator left it: one without subjects closes its namespace. The
+    grant of all namespaces that former releases made is taken back.
+    """
+    everywhere = api.kind(_RBAC, "v1", "clusterrolebindings")
+    if ROLE in api.collection(everywhere).entries:
+        api.delete(everywhere, None, ROLE)
+    roles = api.kind(_RBAC, "v1", "clusterroles")
+    if ROLE not in api.collection(roles).entries:
+        api.create(roles, None, {"metadata": {"name": ROLE}, "rules": _RULES})
+    for entry in list(api.collection(api.kind("", "v1", "namespaces")).entries.values()):
+        _open(api, entry.object)
+
+    def observe(kind: Kind, entry: Entry, removed: bool) -> None:
+        if kind.collection == "namespaces" and not removed:
+            _open(api, entry.object)
+
+    api.observers.append(observe)
+
+
+def _open(api: Api, namespace: Object) -> None:
+    meta = namespace["metadata"]
+    name = meta["name"]
+    kind = api.kind(_RBAC, "v1", "rolebindings")
+    found = kind.key(name, ROLE) in api.collection(kind).entries
+    if found or is_system_namespace(name) or "deletionTimestamp" in meta:
+        return
     binding = {
         "metadata": {"name": ROLE},
-        "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": ROLE},
-        "subjects": [{"apiGroup": rbac, "kind": "Group", "name": "system:authenticated"}],
+        "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": ROLE},
+        "subjects": [{"apiGroup": _RBAC, "kind": "Group", "name": AUTHENTICATED}],
     }
-    for resource, obj in ((CLUSTERROLES, role), (CLUSTERROLEBINDINGS, binding)):
-        with suppress(AlreadyExists):
-            await port.create(resource, obj)
+    acting = ACTING.set(None)  # the cluster itself writes it, whoever made the namespace
+    try:
+        api.create(kind, name, binding)
+    finally:
+        ACTING.reset(acting)

@@ -84,3 +84,8 @@ RUN_SECONDS_ANNOTATION: Final = "devcluster.tensorstack.dev/run-seconds"
 EXIT_CODE_ANNOTATION: Final = "devcluster.tensorstack.dev/exit-code"
 STOP_SECONDS_ANNOTATION: Final = "devcluster.tensorstack.dev/stop-seconds"
 """How long a deleted pod takes to stop; never longer than its grace period."""
+
+
+def is_system_namespace(namespace: str) -> bool:
+    """Whether a namespace is the scheduler's own or one of Kubernetes itself, in which users have no business."""
+    return namespace == SYSTEM_NAMESPACE or namespace.startswith("kube-")
