@@ -1,8 +1,9 @@
 """How much one user may ask for: objects in a request, requests in a minute, jobs that wait.
 
-Refused before the cluster is asked, with 429 `RateLimited` and the seconds after which to ask again; a request with too
-many objects is refused for good. Each replica counts the requests that it gets itself; jobs that wait are counted in
-the database, once a second at the most, and each replica adds what it let in since.
+Refused before the cluster is asked, with 429 `RateLimited` and the seconds after which to ask again; a request with
+more objects than one may have, or with more jobs than may wait at all, is refused for good, with 422. Each replica
+counts the requests that it gets itself; jobs that wait are counted in the database, once a second at the most, and each
+replica adds what it let in since.
 """
 
 import math
@@ -46,6 +47,37 @@ class _Bucket:
 
     left: float
     at: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """So many jobs more that shall wait, of a user or in a queue, and how many may; None is no limit."""
+
+    what: str
+    """`submitter` or `queue`."""
+    name: str
+    more: int
+    most: int | None
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Under which it is counted."""
+        return self.what, self.name
+
+    @property
+    def whose(self) -> str:
+        """As sentences say it."""
+        return f"of {self.name!r}" if self.what == "submitter" else f"in the queue {self.name!r}"
+
+    def check(self) -> None:
+        """See that they could wait if nothing else did.
+
+        Raises:
+            Problem: InvalidField.
+        """
+        if self.most is not None and self.more > self.most:
+            text = f"the request has {self.more} jobs {self.whose}, and at most {self.most} of them may wait"
+            raise invalid([FieldError("", text)], remedy="split it, and send each part when there is room for it")
 
 
 class Allowances:
@@ -95,31 +127,37 @@ class Allowances:
         """See that jobs may be added: so many in each of `queues`, by the user.
 
         Raises:
-            Problem: RateLimited: too many wait already.
+            Problem: InvalidField: the jobs are more than may ever wait; RateLimited: too many wait already.
         """
         more = sum(queues.values())
         if not more:
             return
-        await self._room("submitter", user, more, self._limits.waiting, f"of {user!r}")
-        for name, count in queues.items():
-            await self._room("queue", name, count, self._limits.queued, f"in the queue {name!r}")
-        for key, count in (("submitter", user), more), *((("queue", name), count) for name, count in queues.items()):
-            if key in self._counts:
-                at, known = self._counts[key]
-                self._counts[key] = at, known + count
+        wanted = [_Wanted("submitter", user, more, self._limits.waiting)]
+        wanted += [_Wanted("queue", name, count, self._limits.queued) for name, count in queues.items()]
+        for one in wanted:  # what time does not mend is told first
+            one.check()
+        for one in wanted:
+            await self._room(one)
+        for one in wanted:
+            if one.key in self._counts:
+                at, known = self._counts[one.key]
+                self._counts[one.key] = at, known + one.more
 
-    async def _room(self, what: str, name: str, more: int, most: int | None, whose: str) -> None:
+    async def _room(self, wanted: _Wanted) -> None:
+        most, key = wanted.most, wanted.key
         if most is None:
             return
         now = self._clock()
-        at, count = self._counts.get((what, name), (-math.inf, 0))
+        at, count = self._counts.get(key, (-math.inf, 0))
         if now - at >= _COUNTED_SECONDS:
-            count = await self._jobs.waiting(what, name, most)
+            count = await self._jobs.waiting(wanted.what, wanted.name, most)
             if len(self._counts) >= _MOST_KEPT:
                 self._counts.clear()
-            self._counts[what, name] = now, count
-        if count + more > most:
-            text = f"{count} jobs {whose} wait already, and at most {most} may"
+            self._counts[key] = now, count
+        if count + wanted.more > most:
+            text = (
+                f"{count} jobs {wanted.whose} wait already, the request has {wanted.more}, and at most {most} may wait"
+            )
             raise _limited(text, _WAIT_SECONDS, "wait until some have started, or cancel some")
 
     def _forget(self, now: float, most: int) -> None:

@@ -143,10 +143,7 @@ class HttpLeader:
         if raw is None:
             raise _other_version()
         try:
-            listed = msgspec.json.decode(raw[0], type=dict[str, msgspec.Raw]).get(what)
-            if listed is None:
-                raise _other_version()
-            return await read_objects(msgspec.json.decode(listed, type=list[msgspec.Raw]))
+            return await read_objects(msgspec.json.decode(raw[0], type=dict[str, list[msgspec.Raw]]).get(what, []))
         except msgspec.DecodeError as error:
             raise _unreadable(error) from error
 

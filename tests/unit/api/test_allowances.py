@@ -114,7 +114,9 @@ async def test_jobs_that_wait(
     for number in range(3):
         assert (await world.user("POST", JOBS, pytorch(f"j{number}"))).status == 201
     world.kube.calls.clear()
-    assert f"3 jobs {told} wait already" in refused(await world.user("POST", JOBS, pytorch("more")), world)
+    assert f"3 jobs {told} wait already, the request has 1, and at most 3 may wait" in refused(
+        await world.user("POST", JOBS, pytorch("more")), world
+    )
     assert refused(await world.user("POST", f"{JOBS}?dryRun=true", pytorch("more")), world)
     theirs = await (await bob(world))("POST", JOBS, pytorch("theirs"))
     elsewhere = await world.user("POST", f"{JOBS}?queue=a40", pytorch("elsewhere"))
@@ -124,6 +126,43 @@ async def test_jobs_that_wait(
     await world.store.jobs.put_many([structs.replace(first, phase="Running")])
     monkeypatch.setattr("api.allowances._COUNTED_SECONDS", 0.0)
     assert (await world.user("POST", JOBS, pytorch("more"))).status == 201
+
+
+@pytest.mark.parametrize(
+    ("limits", "told"),
+    [
+        ({"waiting": 3}, "4 jobs of 'ann', and at most 3 of them may wait"),
+        ({"queued": 3}, "4 jobs in the queue 'a100', and at most 3 of them may wait"),
+        ({"waiting": 1, "queued": 3}, "4 jobs of 'ann', and at most 1 of them may wait"),
+    ],
+    ids=["user", "queue", "both"],
+)
+async def test_more_jobs_in_a_request_than_may_ever_wait(
+    world: World, limited: Callable[..., None], limits: dict[str, int], told: str
+) -> None:
+    """To ask again would help never, whatever waits now."""
+    limited(**limits)
+    four = documents(*(pytorch(f"j{at}") for at in range(4)))
+    for waiting in (0, 1):
+        for query in ("", "?dryRun=true"):
+            answer = await world.user("POST", JOBS + query, four)
+            assert (answer.status, answer.body["code"]) == (422, "InvalidField"), (waiting, answer.body)
+            assert told in answer.body["detail"]
+            assert "split it" in answer.body["remedy"]
+            assert "Retry-After" not in answer.headers
+            assert world.kube.calls == []
+        if not waiting:
+            assert (await world.user("POST", JOBS, pytorch("first"))).status == 201
+            world.kube.calls.clear()
+
+
+async def test_a_request_that_fits_later_says_how_many_jobs_it_has(world: World, limited: Callable[..., None]) -> None:
+    limited(waiting=3)
+    two = documents(pytorch("c"), pytorch("d"))
+    assert (await world.user("POST", JOBS, documents(pytorch("a"), pytorch("b")))).status == 201
+    world.kube.calls.clear()
+    told = refused(await world.user("POST", JOBS, two), world)
+    assert told == "2 jobs of 'ann' wait already, the request has 2, and at most 3 may wait"
 
 
 async def test_a_refusal_is_one_bounded_row(world: World) -> None:
