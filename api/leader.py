@@ -143,7 +143,10 @@ class HttpLeader:
         if raw is None:
             raise _other_version()
         try:
-            return await read_objects(msgspec.json.decode(raw[0], type=dict[str, list[msgspec.Raw]]).get(what, []))
+            listed = msgspec.json.decode(raw[0], type=dict[str, msgspec.Raw]).get(what)
+            if listed is None:
+                raise _other_version()
+            return await read_objects(msgspec.json.decode(listed, type=list[msgspec.Raw]))
         except msgspec.DecodeError as error:
             raise _unreadable(error) from error
 

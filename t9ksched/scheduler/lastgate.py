@@ -60,6 +60,7 @@ class LastGate:
 
     def _settle_queue(self, gang: GangRecord) -> None:
         """A group of an owner that was accepted is in that owner's queue, unless its kind may move to another."""
+        self._state.give_up_kept_queue(gang)
         record = self.agreed(gang)
         agreed = record.queue or "" if record is not None and record.kind not in ENDLESS_KINDS else ""
         if gang.agreed != agreed:

@@ -403,6 +403,8 @@ class Observed:
         before = gang.terms()
         if gang.uid != meta.uid:
             self._job_changed(gang)  # the job it was before: of another object, or of none yet
+            if gang.uid:
+                gang.kept = self._paying(gang)
             self.gangs_by_uid.pop(gang.uid, None)
             self.deleted.discard(gang.uid)
             gang.uid, gang.acceptance = meta.uid, self.acceptances.get(meta.uid)
@@ -445,6 +447,7 @@ class Observed:
         self.deleted.discard(gang.uid)
         self._drop_holds(gang)
         self._job_changed(gang)
+        gang.kept = self._paying(gang)
         gang.uid, gang.acceptance = "", None
         self._gang_changed(gang)
         self.membership.sort(gang)  # nobody is a stranger to a group that is not there
@@ -459,11 +462,28 @@ class Observed:
         self.changed_queues.add(gang.queue)
         self._job_changed(gang)
 
+    def _paying(self, gang: GangRecord) -> str:
+        """The queue that pays for what members hold; empty if they hold nothing."""
+        return next((charge.queue for uid in gang.members if (charge := self.charges.get(uid))), "")
+
+    def _keep_queue(self, gang: GangRecord, queue: str) -> None:
+        """The row of a placed member names the queue that pays, and nothing was agreed with the PodGroup itself."""
+        if gang.uid and gang.acceptance is None and gang.kept != queue:
+            gang.kept = queue
+            self._gang_changed(gang)
+            self.settle_bill(gang)
+
+    def give_up_kept_queue(self, gang: GangRecord) -> None:
+        """A PodGroup without members that were placed before it was made is in its own queue."""
+        if gang.kept and gang.acceptance is None and not self._paying(gang):
+            gang.kept, gang.stale = "", True
+            self.settle_bill(gang)
+
     def _recall_queue(self, gang: GangRecord, place: Place | None) -> None:
         """A member holds a place, and the PodGroup is gone or not seen yet."""
         queue = place.queue if place is not None else self._payers.of(gang)
-        if queue is not None and queue != gang.spec.queue:
-            gang.spec = replace(gang.spec, queue=queue)
+        if queue is not None and queue != gang.kept:
+            gang.kept = queue
             self.settle_bill(gang)
 
     def _join(self, record: PodRecord, node: str) -> None:
@@ -481,6 +501,8 @@ class Observed:
             if gang is None:
                 gang = self.gangs[key] = GangRecord(record.namespace, group)
             self.membership.join(record, gang, placed=bool(node))
+            if place is not None:
+                self._keep_queue(gang, place.queue)
         else:
             self.join_none(record, place.queue if place is not None else "")
         self._on_change()
@@ -492,6 +514,10 @@ class Observed:
             return
         at_home = gang.virtual and not (place.group or (gang.acceptance is None and gang.queue != place.queue))
         if (at_home if gang.virtual else gang.name == place.group) and record.role == place.role:
+            if not gang.virtual and gang.uid:
+                self._keep_queue(gang, place.queue)
+            elif not gang.virtual:
+                self._recall_queue(gang, place)
             return
         if gang.virtual:
             self.leave_none(record)

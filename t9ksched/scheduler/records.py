@@ -197,6 +197,8 @@ class GangRecord(msgspec.Struct, eq=False):
     acceptance: Acceptance | None = None
     agreed: str = ""
     """The queue that was agreed with its owner; it counts before the group itself is accepted."""
+    kept: str = ""
+    """The queue that pays for members placed before the PodGroup was made anew; the new one is in it, too."""
     control: JobControl | None = None
     status: dict[str, Any] = msgspec.field(default_factory=dict)
     members: dict[str, PodRecord] = msgspec.field(default_factory=dict)
@@ -245,8 +247,8 @@ class GangRecord(msgspec.Struct, eq=False):
 
     @property
     def queue(self) -> str:
-        """The queue that pays: the one recorded at acceptance, else the one asked for."""
-        return (self.acceptance and self.acceptance.queue) or self.agreed or self.spec.queue
+        """The queue that pays: as recorded of the group, its owner or its members, else the one asked for."""
+        return (self.acceptance and self.acceptance.queue) or self.agreed or self.kept or self.spec.queue
 
     @property
     def priority(self) -> int:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from t9ksched.kube.resources import PODS
+from t9ksched.kube.resources import PODGROUPS, PODS
 from t9ksched.model import names
 from t9ksched.scheduler.records import PodRecord
 from t9ksched.scheduler.service import SchedulerService
@@ -100,3 +100,35 @@ async def test_what_was_bound_before_labels_were_recorded_is_recorded_as_it_is(
         assert place(world, service, "g-1") == ("g", "", queue)
         assert "of pod g-1 says" in (await world.event(names.EVENT_EDIT_IGNORED, "g"))["message"]
         await relabel(world, "g-1", {names.GROUP_LABEL: "g"})
+
+
+@pytest.mark.parametrize("meanwhile", [False, True], ids=["while it leads", "before a start"])
+async def test_a_group_made_anew_takes_its_members_to_no_other_queue(
+    world: World, start: Start, queue: str, store: Store, meanwhile: bool
+) -> None:
+    await world.play(1, 8)
+    other = f"{world.run}-other"
+    await store.queues.create(other, {}, world.queue_spec, {"everyone": True})
+
+    async def remake() -> None:
+        found = await world.client.get(PODGROUPS, "g", world.namespace)
+        await world.client.delete(PODGROUPS, "g", world.namespace)
+        await world.gone(PODGROUPS, "g")
+        anew = {"apiVersion": found["apiVersion"], "kind": "PodGroup", "spec": {**found["spec"], "queue": other}}
+        await world.create({**anew, "metadata": {"name": "g", "namespace": world.namespace}})
+
+    async with start() as service:
+        await world.gang("g", 2, 1, queue)
+        await world.running("g-0", "g-1")
+        await on_record(store, "g-0", "g-1")
+        if not meanwhile:
+            await remake()
+            await world.event(names.EVENT_EDIT_IGNORED, "g")
+            assert place(world, service, "g-1") == ("g", "", queue)
+    if meanwhile:
+        await remake()
+    async with start() as service:
+        await world.event(names.EVENT_EDIT_IGNORED, "g")
+        assert [place(world, service, pod) for pod in ("g-0", "g-1")] == [("g", "", queue)] * 2
+        assert service.state.charges.queue_used[queue][GPU] == 2
+        assert not service.state.charges.queue_used.get(other, {}).get(GPU)

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from t9ksched.admission.access import Members
 from t9ksched.scheduler.state import ClusterState
 from t9ksched.store.bindings import CardBinding
-from tests.unit.scheduler.test_state import GPU, group, node, pod, state_with
+from tests.unit.scheduler.test_state import GPU, decide, group, node, pod, state_with
 
 QUEUES: dict[str, Any] = {"q": {}, "other": {}}
 
@@ -88,3 +89,60 @@ def test_what_is_not_on_record_is_found_once() -> None:
     state.upsert_pod(pod("waits", group="g"))
     assert [record.name for record in state.places.take_missing()] == ["old", "new"]
     assert state.places.take_missing() == []
+
+
+def remade(state: ClusterState, queue: str) -> None:
+    """Its user deletes PodGroup g and makes another of that name in a queue."""
+    state.remove_group(group("g", 1))
+    state.upsert_group(group("g", 1, uid="group-anew", queue=queue))
+
+
+@pytest.mark.parametrize("queue", ["other", "nosuch"])
+def test_a_group_made_anew_stays_in_the_queue_that_pays_for_its_members(queue: str) -> None:
+    """Else its members would run on in a queue that nobody asked, and their own had room again."""
+    state = state_with(node("n1"), queues=QUEUES)
+    state.upsert_group(group("g", 1))
+    state.upsert_pod(pod("p", group="g"))
+    (decided,) = decide(state)
+    state.upsert_pod(pod("p", group="g", node=decided.node))
+    remade(state, queue)
+    state.upsert_pod(pod("more", 2, group="g"))
+    assert place(state, "p") == ("g", "", "q")
+    assert [assignment.pod for assignment in decide(state)] == ["pod-more"]
+    assert state.charges.queue_used["q"][GPU] == 3
+    gang = state.gangs["ns", "g"]
+    assert gang.acceptance is not None
+    assert gang.acceptance.queue == "q"
+
+
+@pytest.mark.parametrize("first", ["rows", "group", "pod"])
+def test_a_start_finds_a_group_made_anew_in_the_queue_that_pays(first: str) -> None:
+    rows = {"pod-p": row("pod-p", "g")}
+    state = state_with(node("n1"), queues=QUEUES)
+    steps = {
+        "rows": lambda: state.places.restore(rows),
+        "group": lambda: state.upsert_group(group("g", 1, uid="group-anew", queue="other")),
+        "pod": lambda: state.upsert_pod(pod("p", group="g", node="n1")),
+    }
+    for step in (first, *(one for one in steps if one != first)):
+        steps[step]()
+    decide(state)
+    assert place(state, "p") == ("g", "", "q")
+    assert not state.charges.queue_used.get("other")
+
+
+def test_without_placed_members_a_group_made_anew_is_in_its_own_queue() -> None:
+    state = state_with(node("n1"), queues=QUEUES)
+    state.upsert_group(group("g", 1))
+    state.upsert_pod(pod("p", group="g"))
+    (decided,) = decide(state)
+    state.upsert_pod(pod("p", group="g", node=decided.node))
+    state.remove_group(group("g", 1))
+    state.permit({})  # the new one may not be accepted
+    state.upsert_group(group("g", 1, uid="group-anew", queue="other"))
+    decide(state)
+    state.remove_pod("pod-p")
+    state.permit(dict.fromkeys(QUEUES, Members(everyone=True)))
+    state.upsert_pod(pod("new", group="g"))
+    assert [assignment.pod for assignment in decide(state)] == ["pod-new"]
+    assert place(state, "new") == ("g", "", "other")
