@@ -164,13 +164,17 @@ def running(
     created: int | None = None,
     started: int = 0,
     leaving: Iterable[int] = (),
+    kept: Iterable[int] = (),
     evictions: int = 0,
     guarded: bool = False,
     **requests: str | int,
 ) -> Running:
-    """A group with pods `name-0` … on the nodes `on`, none of which it can do without; `cards` are masks of GPUs."""
+    """A group with pods `name-0` … on the nodes `on`, none of which it can do without; `cards` are masks of GPUs.
+
+    `leaving` and `kept` are positions: of those that leave, and of room that is kept for lost members.
+    """
     shape = of or pod_class(**requests)  # type: ignore[arg-type]
-    nodes, role_names, masks, going = list(on), list(role_of), list(cards), set(leaving)
+    nodes, role_names, masks, going, lost = list(on), list(role_of), list(cards), set(leaving), set(kept)
     pods = tuple(
         RunningPod(
             uid=f"{name}-{at}",
@@ -180,6 +184,7 @@ def running(
             node=where,
             cards=((GPU, masks[at]),) if masks else (),
             leaving=at in going,
+            kept=at in lost,
         )
         for at, where in enumerate(nodes)
     )

@@ -36,17 +36,25 @@ def surplus(group: Running) -> list[int]:
     """Positions of the members that the group can do without, in the order in which they go.
 
     Highest index first; the minimum and the minima of roles stay, and so does the first member, whatever the minimum.
+    Room that is kept for a lost member does not run and makes up no minimum. It goes with the whole gang only; as long
+    as the gang keeps room that its minimum does not need, it gives up no member.
     """
-    staying = [at for at, pod in enumerate(group.pods) if not pod.leaving]
+    running = [at for at, pod in enumerate(group.pods) if not pod.kept]
+    staying = [at for at in running if not group.pods[at].leaving]
     spare = len(staying) + sum(count for _, count in group.succeeded) - group.min_member
     if spare <= 0 or len(staying) < 2:
         return []
     roles = Counter(dict(group.succeeded))
     roles.update(group.pods[at].role for at in staying)
     minima = dict(group.roles)
+    if len(running) < len(group.pods):
+        # More run than the minimum, so that what is kept is needed for a role or not at all.
+        kept = Counter(pod.role for pod in group.pods if pod.kept)
+        if any(roles[role] + count > minima.get(role, 0) for role, count in kept.items()):
+            return []
     found: list[int] = []
     for at in reversed(staying):
-        if len(found) == spare or at == 0:
+        if len(found) == spare or at == running[0]:
             break
         role = group.pods[at].role
         if roles[role] > minima.get(role, 0):

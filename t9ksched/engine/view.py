@@ -82,6 +82,7 @@ class _RunningPod(msgspec.Struct):
     cards: tuple[tuple[str, int], ...] = ()
     leaving: bool = False
     asked: bool = True
+    kept: bool = False
 
 
 class _Running(msgspec.Struct):
@@ -149,6 +150,7 @@ def dump(view: View) -> bytes:
                         pod.cards,
                         pod.leaving,
                         pod.asked,
+                        pod.kept,
                     )
                     for pod in group.pods
                 ],
@@ -195,6 +197,7 @@ def load(text: bytes) -> View:
                         pod.cards,
                         pod.leaving,
                         pod.asked,
+                        pod.kept,
                     )
                     for pod in entry.pods
                 ),

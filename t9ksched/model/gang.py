@@ -102,6 +102,7 @@ class RunningPod(msgspec.Struct, frozen=True, gc=False):
         cards: masks of the cards it holds, by resource; empty when nobody told us which.
         leaving: it is being deleted, or about to be; its room comes back without anybody's doing.
         asked: that is certain, the API server was told. A victim that was only chosen may still stay.
+        kept: the member was lost, or is about to be, and its gang keeps this room for it; it does not run.
     """
 
     uid: str
@@ -112,6 +113,7 @@ class RunningPod(msgspec.Struct, frozen=True, gc=False):
     cards: tuple[tuple[str, int], ...] = ()
     leaving: bool = False
     asked: bool = True
+    kept: bool = False
 
 
 class Running(msgspec.Struct, frozen=True, gc=False):

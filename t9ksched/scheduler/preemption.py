@@ -111,10 +111,11 @@ class Tenants:
             cards = tuple(sorted(charge.cards.items())) if charge else ()
             asked = pod.deleting or pod.uid in self._asked
             # Where a lost member's room is kept, its end makes room for nobody but a gang that may evict this one.
-            leaving = (asked or pod.uid in self._leaving) and not state.refills.stays(pod)
-            pods.append(
-                RunningPod(pod.uid, pod.key, pod.role, pod.pod_class, pod.node, cards, leaving, asked or not leaving)
-            )
+            goes = asked or pod.uid in self._leaving
+            kept = goes and state.refills.stays(pod)
+            leaving = goes and not kept
+            certain = asked or not leaving
+            pods.append(RunningPod(pod.uid, pod.key, pod.role, pod.pod_class, pod.node, cards, leaving, certain, kept))
             started = min(started or pod.started, pod.started)
         if not pods:
             return None

@@ -225,7 +225,7 @@ class Refills:
     def places(self, gang: GangRecord) -> list[RunningPod]:
         """Places that are kept for members who are gone: they fall to a gang that may evict this one."""
         return [
-            RunningPod(loss.uid, loss.name, loss.role, loss.pod_class, loss.place, loss.masks)
+            RunningPod(loss.uid, loss.name, loss.role, loss.pod_class, loss.place, loss.masks, kept=True)
             for loss in self._of.get(gang, ())
             if loss.kept and loss.place and not self._leaving(loss)
         ]

@@ -225,7 +225,7 @@ class Crowded(Scene):
             Hold(uid, where, of, lost.cards if where else (), 0, NOW - 1, NOW + 1, False, REFILL, group.queue, avoid)
         )
         stays = [pod for pod in group.pods if pod is not lost]
-        kept = [structs.replace(lost, cards=())] if where else []
+        kept = [structs.replace(lost, cards=(), kept=True)] if where else []
         left = [one for nth, one in enumerate(charged) if nth != at]
         self.groups[uid] = structs.replace(group, pods=(*kept, *stays)), [(name, of, None)] * len(kept) + left
         back = [Member(f"{uid}-back", f"test/{uid}-back", lost.role, of)] if rng.random() < 0.7 else []

@@ -266,6 +266,19 @@ def _victims(world: World, plan: Plan, policy: Policy) -> None:
         short = len(left) < group.minimum or any(roles[r] < min(n, before[r]) for r, n in group.roles.items())
         if left and short:
             raise Broken("5 only those who may be victims", f"{uid} loses {len(pods)} and keeps {len(left)}")
+        if left and not pods <= group.pods.keys():
+            raise Broken("5 only those who may be victims", f"{uid} loses kept room and keeps {len(left)}")
+        if left and _keeps_idle_room(world, group):
+            raise Broken("5 only those who may be victims", f"{uid} loses {len(pods)} and keeps room it does not need")
+
+
+def _keeps_idle_room(world: World, group: Group) -> bool:
+    """Whether room is kept for a member that a gang's minimum does not need beside those that run."""
+    holds = [hold for hold in world.kept() if hold.owner == group.uid]
+    kept = Counter(loss.pod.role for loss, hold in zip(group.lacking(), holds, strict=bool(holds)) if hold.node)
+    placed = group.placed()
+    lacks = Counter({role: max(0, least - placed[role]) for role, least in group.roles.items()})
+    return (kept - lacks).total() > max(0, group.minimum - placed.total())
 
 
 def _goes(plan: Plan, pod: Pod) -> bool:

@@ -6,6 +6,7 @@ and its last moment printed as tables. `make soak` plays thousands of longer one
 
 from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -18,11 +19,15 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from msgspec import structs
 
+from t9ksched.engine import tenants
 from t9ksched.engine.masks import Memo
 from t9ksched.engine.plan import Plan, plan
 from t9ksched.engine.policy import Binpack, Policy, Preemption
+from t9ksched.engine.tenants import surplus
 from t9ksched.engine.view import dump, load
+from t9ksched.model.gang import Running
 from tests.builders import GPU
 from tests.property.mutants import MUTANTS, broken
 from tests.property.promises import Broken, can_take_up, judge
@@ -296,6 +301,31 @@ def test_room_kept_until_its_owners_turn_is_no_room_for_those_ahead_of_it() -> N
     found = plan(world.view(), policy, world.now)
     assert [one.gang for one in found.assignments] == ["g2"]
     judge(world, found, policy)
+
+
+def _kept_room_runs(group: Running) -> list[int]:
+    return surplus(structs.replace(group, pods=tuple(structs.replace(pod, kept=False) for pod in group.pods)))
+
+
+def test_no_member_goes_because_room_is_kept_for_another() -> None:
+    """A gang lost its lead and keeps its room; another one of its queue waits for just such a place."""
+    world = World()
+    world.put(Node("n0", 3, "a"))
+    world.queues["low"] = Queue("low", 0)
+    lost = Group("lost", "low", priority=0, created=1, minimum=2, roles={"lead": 1}, ran=True)
+    world.create(lost, [(SHAPES["card"], role) for role in ("lead", "", "")])
+    for at, pod in enumerate(list(lost.pods.values())):
+        world.bind(pod, "n0", 1 << at)
+    world.remove(next(iter(lost.pods.values())), again=True, late=True)
+    world.create(Group("next", "low", priority=1, created=2, minimum=1, roles={}), [(SHAPES["card"], "")])
+    policy = Policy(actions=("allocate", "preempt"))
+    found = plan(world.view(), policy, world.now)
+    judge(world, found, policy)
+    assert not found.evictions
+    with patch.object(tenants, "surplus", _kept_room_runs):
+        wrong = plan(world.view(), policy, world.now)
+    with pytest.raises(Broken, match="5 only those who may be victims"):
+        judge(world, wrong, policy)
 
 
 @pytest.mark.soak

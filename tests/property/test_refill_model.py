@@ -417,6 +417,7 @@ class History:
             ]
             told = [(one.uid, one.node, one.cards) for one in self.refills.places(gang)]
             assert told == [(one["uid"], one["place"], one["masks"]) for one in kept]
+            assert all(one.kept for one in self.refills.places(gang))
 
 
 def play(seed: int) -> None:

@@ -508,7 +508,7 @@ class World:
             name=f"test/{group.uid}",
             queue=group.queue,
             pods=tuple(
-                RunningPod(loss.pod.uid, f"test/{loss.pod.uid}", loss.pod.role, hold.pod_class, hold.node)
+                RunningPod(*(loss.pod.uid, f"test/{loss.pod.uid}", loss.pod.role, hold.pod_class, hold.node), kept=True)
                 for loss, hold in places
             )
             + tuple(

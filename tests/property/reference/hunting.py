@@ -24,16 +24,22 @@ MOST_UNITS = 10
 def parts(group: Running) -> list[tuple[list[RunningPod], bool]]:
     """Members above the minimum one by one, highest index first, then all that it cannot do without.
 
-    Minima of roles stay, and the first member; members that ended well count.
+    Minima of roles stay, and the first member; members that ended well count, room that is kept for lost ones does not.
+    While more room is kept than the minimum needs, no member goes by itself.
     """
     staying = [pod for pod in group.pods if not pod.leaving]
+    runs = [pod for pod in staying if not pod.kept]
     ended = Counter(dict(group.succeeded))
-    roles = ended + Counter(pod.role for pod in staying)
-    spare = len(staying) + ended.total() - group.min_member
+    roles = ended + Counter(pod.role for pod in runs)
+    spare = len(runs) + ended.total() - group.min_member
+    lacks = Counter({role: max(0, least - roles[role]) for role, least in group.roles})
+    if Counter(pod.role for pod in staying if pod.kept) - lacks and spare > 0:
+        spare = 0
+    first = next((pod for pod in group.pods if not pod.kept), None)
     above: list[RunningPod] = []
-    for pod in reversed(staying):
+    for pod in reversed(runs):
         least = dict(group.roles).get(pod.role, 0)
-        if len(above) < spare and pod is not group.pods[0] and roles[pod.role] > least and len(staying) > 1:
+        if len(above) < spare and pod is not first and roles[pod.role] > least and len(runs) > 1:
             roles[pod.role] -= 1
             above.append(pod)
     rest = [pod for pod in staying if pod not in above]

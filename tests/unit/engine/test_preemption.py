@@ -157,8 +157,29 @@ def test_eligible(victim: Running, rules: Preemption, allowed: bool) -> None:
         (running("e", on="nnnn", min_member=2, roles={"w": 2}, role_of="mwwx"), [3]),
         (running("e", on="nnnn", min_member=2, leaving=[3]), [2]),
         (structs.replace(running("e", on="nn", min_member=2), succeeded=(("", 1),)), [1]),
+        (running("e", on="nnn", min_member=2, roles={"l": 1}, role_of="lww", kept=[0]), []),
+        (running("e", on="nnnn", min_member=2, roles={"l": 1}, role_of="lwww", kept=[0]), [3]),
+        (running("e", on="nnnn", min_member=2, roles={"l": 1}, role_of="wwwl", kept=[3]), [2]),
+        (running("e", on="nnn", min_member=1, roles={"l": 1}, role_of="lww", kept=[0]), [2]),
+        (running("e", on="nnn", min_member=1, roles={"l": 1}, role_of="lww", kept=[0, 1]), []),
+        (running("e", on="nnnn", min_member=2, roles={"l": 1, "w": 3}, role_of="lwww", kept=[0]), []),
+        (running("e", on="nnnn", min_member=2, roles={"l": 1}, role_of="wwww", kept=[0]), []),
     ],
-    ids=["highest first", "none to spare", "never rank 0", "role minima stay", "one leaves already", "one succeeded"],
+    ids=[
+        "highest first",
+        "none to spare",
+        "never rank 0",
+        "role minima stay",
+        "one leaves already",
+        "one succeeded",
+        "kept room does not run",
+        "above a running minimum",
+        "kept room does not go alone",
+        "never the first that runs",
+        "one that runs",
+        "role minima run",
+        "room that is not needed is kept",
+    ],
 )
 def test_surplus(group: Running, expected: list[int]) -> None:
     assert surplus(group) == expected
@@ -441,6 +462,7 @@ def test_cards_that_take_no_new_work_are_not_counted_as_freed() -> None:
 
 def test_a_dumped_view_preempts_alike() -> None:
     low = running("low", "low", ["n0", "n0"], gpu=4, cards=[15, 240], role_of=["a", "b"], roles={"a": 1}, started=5)
+    low = structs.replace(low, pods=(low.pods[0], structs.replace(low.pods[1], kept=True)))
     given = view([node("n0", gpu=8)], [gang("p", "top", gpu=8)], LOW_HIGH, running=[low])
     again = load(dump(given))
     assert again.running == given.running

@@ -77,6 +77,19 @@ def test_only_a_gang_that_may_evict_the_whole_takes_the_room(preemptible: bool) 
     assert len(found.evictions) == (4 if preemptible else 0)
 
 
+@pytest.mark.parametrize(("workers", "going"), [(2, []), (3, ["old-3"]), (4, ["old-3", "old-4"])])
+@pytest.mark.parametrize("short", ["room", "quota"])
+def test_a_member_above_the_minimum_is_one_of_those_that_run(short: str, workers: int, going: list[str]) -> None:
+    """The room of a lost lead is kept. It does not run, and is no reason to evict a worker for another gang."""
+    roles = ["lead", *["worker"] * workers]
+    wants = gang("urgent", pods=max(1, len(going)), gpu=2, priority=90)
+    old = running("old", "q", ["n"] * len(roles), of=MEMBER, min_member=2, roles={"lead": 1}, role_of=roles, kept=[0])
+    nodes = [node("n", gpu=2 * len(roles)), *([node("m", gpu=8)] if short == "quota" else [])]
+    queues = {"q": queue(quota={GPU: 2 * len(roles)} if short == "quota" else {})}
+    found = plan(view(nodes, [wants], queues, running=[old]), Policy(actions=("allocate", "preempt")), NOW)
+    assert sorted(one.pod for one in found.evictions) == going
+
+
 def test_room_that_a_gang_took_up_is_nobodys_to_evict() -> None:
     policy = Policy(actions=("allocate", "preempt"), preemption=Preemption(inside_queue=True))
     old = gang("old", of=MEMBER, refilling=True, min_member=1)

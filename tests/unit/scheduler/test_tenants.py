@@ -59,6 +59,20 @@ def test_a_victim_is_certain_to_go_once_the_server_was_asked() -> None:
     assert seen == [(True, False), (True, True)]
 
 
+def test_a_member_whose_room_is_kept_does_not_run() -> None:
+    state, _, tenants = busy()
+    state.upsert_pod(pod("h0", group="h", node="n1", phase="Running", deleting=True))
+    state.follow_losses(NOW)
+    assert [(one.name, one.leaving, one.kept) for one in tenants.running(NOW)[1].pods] == [
+        ("ns/h0", False, True),
+        ("ns/h1", False, False),
+    ]
+    state.remove_pod("pod-h0")
+    state.follow_losses(NOW + 1)
+    found = {one.name: (one.leaving, one.kept) for one in tenants.running(NOW + 1)[1].pods}
+    assert found == {"ns/h0": (False, True), "ns/h1": (False, False)}
+
+
 def test_evictions_of_a_day_are_counted_and_forgotten() -> None:
     _, _, tenants = busy()
     assert [one.evictions for one in tenants.running(NOW)] == [0, 0]
