@@ -30,6 +30,11 @@ class OwnerReference(msgspec.Struct, gc=False, rename="camel"):
     uid: str = ""
     controller: bool | None = None
 
+    @property
+    def title(self) -> str:
+        """For people: `Kind/name`."""
+        return f"{self.kind}/{self.name}"
+
 
 class Metadata(msgspec.Struct, gc=False, rename="camel"):
     """The part of ObjectMeta that is read. Times are RFC 3339 texts as the server wrote them."""

@@ -22,6 +22,11 @@ def ignored(gang: GangRecord) -> tuple[str, ...]:
 
 def _group(gang: GangRecord) -> Iterator[str]:
     accepted = gang.acceptance
+    if gang.claimed_by:
+        yield (
+            f"the PodGroup {gang.name} names {gang.claimed_by} as its controller: it was accepted without one and stays"
+            " a job of its own"
+        )
     if gang.spec.queue != gang.queue:
         yield (
             f"the PodGroup {gang.name} names queue {gang.spec.queue!r}: that counts no more, it was accepted in"
@@ -36,6 +41,8 @@ def _group(gang: GangRecord) -> Iterator[str]:
 
 def _pod(pod: PodRecord, gang: GangRecord) -> Iterator[str]:
     queue, group = pod.labels.get(QUEUE_LABEL, ""), pod.labels.get(GROUP_LABEL, "")
+    if pod.claimed_by and (gang.virtual or not gang.owner):
+        yield (f"pod {pod.name} names {pod.claimed_by} as its controller: it came without one, and that counts no more")
     if gang.virtual:
         if (queue or DEFAULT_QUEUE) != gang.queue:
             yield (

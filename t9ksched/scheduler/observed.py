@@ -18,7 +18,7 @@ from t9ksched.model.errors import Invalid
 from t9ksched.model.hold import Hold
 from t9ksched.model.node import Node, NodeFacts, node_facts
 from t9ksched.model.ordered import OrderedSet
-from t9ksched.model.pod import Pod
+from t9ksched.model.pod import Metadata, OwnerReference, Pod
 from t9ksched.model.podgroup import PodGroupSpec
 from t9ksched.model.quantity import QuantityError
 from t9ksched.model.queue import Queue
@@ -222,6 +222,7 @@ class Observed:
         record.phase = intern(pod.status.phase or "Pending")
         record.deleting = pod.metadata.deletion_timestamp is not None
         record.orphaned = record.owner is not None and pod.metadata.controller is None
+        self._claim(record, pod.metadata.controller)
         record.started = nanoseconds(pod.status.start_time or "")
         limit_text = (pod.metadata.annotations or NOTHING).get(names.TIME_LIMIT_ANNOTATION, "")
         if limit_text != record.limit_text:
@@ -336,7 +337,7 @@ class Observed:
             pod_class=None,
             role=labels.get(names.ROLE_LABEL, ""),
             created=nanoseconds(meta.creation_timestamp),
-            owner=meta.controller,
+            owner=self._owner(meta),
             claims=claim_names(meta.name, pod.spec),
             system=(pod.spec.priority or 0) >= SYSTEM_PRIORITY,
             labels=labels,
@@ -356,6 +357,34 @@ class Observed:
         if ours:
             self._join(record, pod.spec.node_name or "")
         return record
+
+    def _owner(self, meta: Metadata) -> OwnerReference | None:
+        """The controller of a pod or a group. One that was accepted as a job of its own has none, whatever was written
+        into it since: else its job would be gone, and it would count as a part of another.
+        """
+        agreed = self.acceptances.get(meta.uid)
+        return None if agreed is not None and agreed.by_itself else meta.controller
+
+    def _claim(self, record: PodRecord, controller: OwnerReference | None) -> None:
+        """A controller is written into a pod that has none, or no longer."""
+        claimed_by = controller.title if controller is not None and record.owner is None else ""
+        if record.claimed_by != claimed_by:
+            record.claimed_by = claimed_by
+            self._gang_changed(record.gang)
+
+    def _free(self, uid: str) -> None:
+        """A pod or a group turns out to have been accepted as a job of its own: it has no controller."""
+        gang, record = self.gangs_by_uid.get(uid), self.pods.get(uid)
+        if gang is not None and gang.owner is not None:
+            self._job_changed(gang)  # the job that it seemed to be a part of
+            self._disown(gang)
+            if not gang.virtual:
+                gang.claimed_by = gang.owner.title
+            gang.owner = None
+            self._gang_changed(gang)
+        if record is not None and record.owner is not None:
+            claimed_by, record.owner, record.orphaned = record.owner, None, False
+            self._claim(record, claimed_by)
 
     def _recharge(self, record: PodRecord, annotations: Mapping[str, str]) -> bool:
         """Bring the pod's charge in line with where it is; whether room may have become free."""
@@ -422,9 +451,14 @@ class Observed:
         gang.created = nanoseconds(meta.creation_timestamp)
         gang.levels = levels((meta.annotations or {}).get(names.TOPOLOGY_KEY_ANNOTATION, ""))
         gang.limit_text = (meta.annotations or {}).get(names.TIME_LIMIT_ANNOTATION, "")
-        if gang.owner != meta.controller:
+        owner = self._owner(meta)
+        claimed_by = meta.controller.title if meta.controller is not None and owner is None else ""
+        if gang.claimed_by != claimed_by:
+            gang.claimed_by = claimed_by
+            self._gang_changed(gang)
+        if gang.owner != owner:
             self._disown(gang)
-            gang.owner = meta.controller
+            gang.owner = owner
         if gang.owner is not None:
             self._by_owner[gang.owner.uid][gang] = None
         gang.status = group.status

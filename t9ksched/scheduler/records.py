@@ -114,6 +114,8 @@ class PodRecord(msgspec.Struct, eq=False):
     owner: OwnerReference | None = None
     orphaned: bool = False
     """Its owner was deleted and left it behind."""
+    claimed_by: str = ""
+    """The controller, as `Kind/name`, that was written into it later and counts nothing."""
     claims: tuple[str, ...] = ()
     system: bool = False
     gates: tuple[Reason, ...] = ()
@@ -194,6 +196,8 @@ class GangRecord(msgspec.Struct, eq=False):
     """Node labels, narrow to wide, that `topologyPolicy` speaks of."""
     created: int = 0
     owner: OwnerReference | None = None
+    claimed_by: str = ""
+    """The controller, as `Kind/name`, that was written into the PodGroup later and counts nothing."""
     acceptance: Acceptance | None = None
     agreed: str = ""
     """The queue that was agreed with its owner; it counts before the group itself is accepted."""

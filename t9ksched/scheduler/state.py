@@ -294,6 +294,8 @@ class ClusterState(Observed):
             kept = {name: getattr(known, name) for name in ("queue", "priority", "replicas", "requests", "cards")}
             acceptance = structs.replace(acceptance, **kept, started_at=known.started_at or acceptance.started_at)
         self.acceptances[uid] = acceptance
+        if acceptance.by_itself:
+            self._free(uid)
         self._payers.changed()
         self.unindexed.add(uid)
         gang, pod = self.gangs_by_uid.get(uid), self.pods.get(uid)

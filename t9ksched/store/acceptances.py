@@ -53,6 +53,13 @@ class Acceptance(msgspec.Struct, frozen=True, kw_only=True):
         return self.requests | self.cards
 
     @property
+    def by_itself(self) -> bool:
+        """Whether it is of a pod or a group that was accepted as a job of its own: of those that an owner makes, the
+        number of pods is recorded with the owner.
+        """
+        return self.kind in ("Pod", "PodGroup") and self.replicas is not None
+
+    @property
     def time_limit_seconds(self) -> int | None:
         """Whole ones, as the table has it, rounded up: half a second is a limit, 0 would be none."""
         return None if self.time_limit is None else math.ceil(self.time_limit.total_seconds())
