@@ -1,8 +1,8 @@
 """Mixed load on several replicas of the REST service, and the ledger of what they accepted.
 
-An answer of 2xx is a promise: `Ledger` holds it. One of 503, or none at all, leaves open whether the change was made;
-those are `unknown`. Anything else that was not to be expected is a `fault`. The mix is what people do: users look at
-their jobs and queues most of the time and submit now and then, administrators change something sometimes.
+An answer of 2xx is a promise: `Ledger` holds it. One of 429 or 503, or none at all, leaves open whether the change
+was made; those are `unknown`. Anything else that was not to be expected is a `fault`. The mix is what people do: users
+look at their jobs and queues most of the time and submit now and then, administrators change something sometimes.
 """
 
 import asyncio
@@ -20,8 +20,8 @@ Json = dict[str, Any]
 QUEUES, USERS = 8, 16
 WORKLOADS, ADMIN = "/apis/v1/workloads", "/apis/v1/admin"
 OVERVIEWS = (f"{ADMIN}/queues", f"{ADMIN}/audit?limit=20", f"{ADMIN}/tokens", f"{WORKLOADS}?queue=q0")
-UNKNOWN = (0, 503)
-"""No answer, or "not now"."""
+UNKNOWN = (0, 429, 503)
+"""No answer, or "not now": to all (503), or to who asks for more than his share (429)."""
 
 
 def pod(name: str, queue: str) -> Json:
