@@ -39,7 +39,7 @@ reference: $(READY)  ## write docs/reference/ anew: commands, REST and metrics f
 	@$(BIN)/python -m t9ksched.cli.reference > docs/reference/cli.md
 	@$(BIN)/python -m t9ksched.cli.settingsreference > docs/reference/settings.md
 	@$(BIN)/python -m api.reference > docs/reference/rest.md
-	@$(BIN)/python -m t9ksched.scheduler.families > docs/reference/metrics.md
+	@$(BIN)/python -m t9ksched.scheduler.report.families > docs/reference/metrics.md
 
 audit: $(READY)  ## ask the OSV database about every package that uv.lock names (needs a network)
 	@$(UV) audit --frozen --preview-features audit

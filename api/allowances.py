@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Final
 
-from api.problems import Problem, invalid
+from api.http.problems import Problem, invalid
 from t9ksched.model.errors import FieldError
 from t9ksched.store.jobs import Jobs
 

@@ -2,23 +2,10 @@
 
 from fastapi import FastAPI
 
-from api import (
-    audit,
-    docs,
-    health,
-    jobactions,
-    metrics,
-    nodes,
-    problems,
-    queues,
-    reviews,
-    stops,
-    tokens,
-    usage,
-    workloads,
-)
-from api.middleware import Envelope
-from api.overload import Overload
+from api.http import docs, problems
+from api.http.middleware import Envelope
+from api.http.overload import Overload
+from api.routers import audit, health, jobactions, metrics, nodes, queues, reviews, stops, tokens, usage, workloads
 from api.schemas import (
     AccessQuestion,
     MembersBody,

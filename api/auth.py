@@ -12,8 +12,8 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-from api.parameters import known_parameters
-from api.problems import Problem
+from api.http.parameters import known_parameters
+from api.http.problems import Problem
 from api.services import Given
 from t9ksched.admission import access
 from t9ksched.store import tokens

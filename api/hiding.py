@@ -3,7 +3,7 @@
 Whether a holder of cards is known to the caller is found by the job it belongs to, among the jobs that he may see.
 """
 
-from api.answers import Json
+from api.http.answers import Json
 from api.leader import LeaderAway
 from api.permits import Eyes
 from api.services import Services

@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 import aiohttp
 import msgspec
 
-from api.problems import Problem
+from api.http.problems import Problem
 from api.slices import read_objects
 from t9ksched.admission.oddities import Vocabulary
 from t9ksched.store.history import Sight

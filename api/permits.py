@@ -6,8 +6,8 @@ The rules themselves are pure (`t9ksched.admission.access`); here is gathered wh
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from api.answers import Json
 from api.auth import Caller
+from api.http.answers import Json
 from api.namespaces import Namespace
 from api.services import Services
 from t9ksched.admission.access import QUEUE_NOT_PERMITTED, Access, Members, may_use, parse_members

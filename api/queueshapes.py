@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
-from api.answers import Json, answer, at
 from api.auth import Caller
+from api.http.answers import Json, answer, at
 from api.leader import LeaderAway
 from api.permits import rules_of
 from api.services import Services

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from api.app import create_app
-from api.problems import STATUS
+from api.http.problems import STATUS
 from api.services import Services
 
 Json = dict[str, Any]

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from api.allowances import NO_LIMITS, Allowances, Limits
-from api.bodies import Bodies
+from api.http.bodies import Bodies
 from api.leader import Leader
 from api.namespaces import Namespaces
 from api.probe import Probe

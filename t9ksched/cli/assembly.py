@@ -7,7 +7,7 @@ from api.leader import HttpLeader
 from api.services import Services
 from t9ksched.kube.port import ClusterPort
 from t9ksched.scheduler.service import SchedulerService
-from t9ksched.scheduler.waitinglimits import WaitingLimits
+from t9ksched.scheduler.state.waitinglimits import WaitingLimits
 from t9ksched.serving import ConnectionLimits
 from t9ksched.settings import Settings
 from t9ksched.store import Store

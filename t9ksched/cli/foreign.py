@@ -10,10 +10,10 @@ from t9ksched.cli.failure import BAD_USAGE, Failure
 @contextmanager
 def failures() -> Iterator[None]:
     """Turn what the settings, the store, the cluster's API and readers of files raise into a Failure."""
-    from t9ksched.devcluster.journal import CorruptJournal, DirectoryInUse
-    from t9ksched.kube.config import ConfigError
-    from t9ksched.kube.crds import NotEstablished
+    from t9ksched.devcluster.apiserver.journal import CorruptJournal, DirectoryInUse
     from t9ksched.kube.errors import ApiError
+    from t9ksched.kube.setup.crds import NotEstablished
+    from t9ksched.kube.transport.config import ConfigError
     from t9ksched.model.errors import Invalid
     from t9ksched.serving import PortInUse
     from t9ksched.settings import SettingsError

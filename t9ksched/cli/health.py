@@ -11,7 +11,7 @@ from typing import Final
 
 from aiohttp import web
 
-from t9ksched.scheduler.families import OPENMETRICS, TEXT, negotiated
+from t9ksched.scheduler.report.families import OPENMETRICS, TEXT, negotiated
 from t9ksched.serving import ConnectionLimits, listen
 from t9ksched.serving.aiohttp_site import AcceptingSite, accounted
 

@@ -19,11 +19,11 @@ from t9ksched.cli.failure import Failure
 from t9ksched.cli.foreign import first_cause
 from t9ksched.cli.health import Page, probed
 from t9ksched.cli.renewing import Overseer, Work, renewing
-from t9ksched.kube.client import Client
-from t9ksched.kube.guarded import GuardedPort
-from t9ksched.kube.lease import LeaderElection
 from t9ksched.kube.port import ClusterPort
-from t9ksched.kube.standby import StandbyReport, StandbySight
+from t9ksched.kube.transport.client import Client
+from t9ksched.kube.write.guarded import GuardedPort
+from t9ksched.kube.write.lease import LeaderElection
+from t9ksched.kube.write.standby import StandbyReport, StandbySight
 from t9ksched.model.leadership import Timing
 from t9ksched.model.names import SYSTEM_NAMESPACE
 

@@ -4,16 +4,16 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from t9ksched.engine.conf import parse_conf
-from t9ksched.kube.doctor import Finding, Level
 from t9ksched.kube.errors import ApiError, NotFound
 from t9ksched.kube.resources import CONFIGMAPS
+from t9ksched.kube.setup.doctor import Finding, Level
 from t9ksched.model.errors import Invalid
 from t9ksched.model.names import SYSTEM_NAMESPACE
-from t9ksched.scheduler.configuration import CONFIG_MAP, KEY
+from t9ksched.scheduler.decide.configuration import CONFIG_MAP, KEY
 
 if TYPE_CHECKING:
     from t9ksched.engine.plugins import Factory
-    from t9ksched.kube.client import Client
+    from t9ksched.kube.transport.client import Client
 
 _CHECK: Final = "policy"
 _WITHOUT: Final = {

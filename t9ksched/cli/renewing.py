@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import structlog
 
-from t9ksched.kube.client import Client
 from t9ksched.kube.errors import ApiError
-from t9ksched.kube.lease import LeaderElection, boot_time
-from t9ksched.kube.standby import StandbySight
+from t9ksched.kube.transport.client import Client
+from t9ksched.kube.write.lease import LeaderElection, boot_time
+from t9ksched.kube.write.standby import StandbySight
 from t9ksched.model.leadership import Timing
 
 log = structlog.get_logger(__name__)

@@ -11,19 +11,19 @@ import structlog
 from pydantic import SecretStr
 
 from api.app import create_app
+from api.http.server import Server, listen
 from api.leader import HttpLeader
-from api.recovery import recovering
-from api.server import Server, listen
+from api.submission.recovery import recovering
 from t9ksched.cli.assembly import limits_of, scheduler_of, services_of
 from t9ksched.cli.failure import Failure
 from t9ksched.cli.health import probed
 from t9ksched.cli.heap import settle
 from t9ksched.cli.leading import CONTROLLER_LEASE, SCHEDULER_LEASE, leading, standing
 from t9ksched.controller.service import Controllers
-from t9ksched.kube.client import Client
-from t9ksched.kube.config import connect
-from t9ksched.scheduler.leadership import HEARTBEAT_SECONDS
-from t9ksched.scheduler.metrics import standby
+from t9ksched.kube.transport.client import Client
+from t9ksched.kube.transport.config import connect
+from t9ksched.scheduler.keep.leadership import HEARTBEAT_SECONDS
+from t9ksched.scheduler.report.metrics import standby
 from t9ksched.scheduler.service import SchedulerService
 from t9ksched.settings import Settings
 from t9ksched.store import Store

@@ -15,9 +15,9 @@ from pathlib import Path
 import aiohttp
 
 from api.app import create_app
+from api.http.server import Server, listen
 from api.leader import HttpLeader
-from api.recovery import recovering
-from api.server import Server, listen
+from api.submission.recovery import recovering
 from t9ksched.cli.assembly import limits_of, scheduler_of, services_of
 from t9ksched.cli.datadir import ClientFile, database_url, lock
 from t9ksched.cli.failure import BAD_USAGE, Failure
@@ -27,12 +27,12 @@ from t9ksched.cli.leading import SCHEDULER_LEASE, leading
 from t9ksched.controller.service import Controllers
 from t9ksched.devcluster.agents import Agents
 from t9ksched.devcluster.cluster import DevCluster
-from t9ksched.devcluster.presets import load_nodes
-from t9ksched.kube.config import connect
-from t9ksched.kube.crds import ensure, ensure_namespace, read
-from t9ksched.kube.guarded import read_only
+from t9ksched.devcluster.nodes.presets import load_nodes
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.resources import LEASES
+from t9ksched.kube.setup.crds import ensure, ensure_namespace, read
+from t9ksched.kube.transport.config import connect
+from t9ksched.kube.write.guarded import read_only
 from t9ksched.model.names import SYSTEM_NAMESPACE
 from t9ksched.model.resources import add_card_resources
 from t9ksched.packaged import folder

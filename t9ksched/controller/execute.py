@@ -14,8 +14,9 @@ from t9ksched.kube import resources
 from t9ksched.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound, Unprocessable
 from t9ksched.kube.port import ClusterPort, Object
 from t9ksched.model.reasons import Code
-from t9ksched.workloads import mpi, taken
+from t9ksched.workloads import taken
 from t9ksched.workloads.actions import Actions, metadata, name_of, owned_by, uid_of
+from t9ksched.workloads.kinds import mpi
 from t9ksched.workloads.upkeep import follow
 
 _AT_ONCE = 16

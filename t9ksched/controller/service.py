@@ -18,9 +18,9 @@ from t9ksched.controller.sshkeys import KeyPair, new_key_pair
 from t9ksched.controller.workqueue import WorkQueue
 from t9ksched.kube import resources
 from t9ksched.kube.errors import ApiError, NotFound
-from t9ksched.kube.events import EventRecorder
 from t9ksched.kube.port import ClusterPort, Object
-from t9ksched.kube.reflector import Reflector
+from t9ksched.kube.watch.reflector import Reflector
+from t9ksched.kube.write.events import EventRecorder
 from t9ksched.workloads import taken
 from t9ksched.workloads.actions import metadata, name_of, uid_of
 from t9ksched.workloads.parts import COMPONENT_LABEL

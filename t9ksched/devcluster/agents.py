@@ -9,17 +9,17 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
-from t9ksched.devcluster.auditor import AuditReport
-from t9ksched.devcluster.auditwatch import AuditWatcher
-from t9ksched.devcluster.defaultscheduler import DefaultScheduler
-from t9ksched.devcluster.faults import Faults
-from t9ksched.devcluster.follow import Follower, Reconciler
-from t9ksched.devcluster.heartbeat import Heartbeat
-from t9ksched.devcluster.jobs import JobController
-from t9ksched.devcluster.kubelet import Kubelet, Refusal
-from t9ksched.devcluster.timers import Clock, Timers, system_clock
-from t9ksched.devcluster.volumes import Provisioner, VolumeBinder
-from t9ksched.devcluster.workloads import DeploymentController, ReplicaSetController, StatefulSetController
+from t9ksched.devcluster.audit.auditor import AuditReport
+from t9ksched.devcluster.audit.auditwatch import AuditWatcher
+from t9ksched.devcluster.controllers.defaultscheduler import DefaultScheduler
+from t9ksched.devcluster.controllers.follow import Follower, Reconciler
+from t9ksched.devcluster.controllers.jobs import JobController
+from t9ksched.devcluster.controllers.timers import Clock, Timers, system_clock
+from t9ksched.devcluster.controllers.volumes import Provisioner, VolumeBinder
+from t9ksched.devcluster.controllers.workloads import DeploymentController, ReplicaSetController, StatefulSetController
+from t9ksched.devcluster.faults.faults import Faults
+from t9ksched.devcluster.nodes.heartbeat import Heartbeat
+from t9ksched.devcluster.nodes.kubelet import Kubelet, Refusal
 from t9ksched.kube.errors import AlreadyExists
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.resources import NODES

@@ -16,20 +16,20 @@ from typing import Any, Final
 from aiohttp import web
 
 from t9ksched import packaged
-from t9ksched.devcluster import shapes
-from t9ksched.devcluster.api import Api
-from t9ksched.devcluster.auth import MASTERS, Authenticator, Authorizer, User
-from t9ksched.devcluster.crd import DEFINITIONS, Definitions
-from t9ksched.devcluster.faults import Faults
-from t9ksched.devcluster.gc import GarbageCollector
-from t9ksched.devcluster.http import Frontend
-from t9ksched.devcluster.inprocess import InProcessPort
-from t9ksched.devcluster.journal import Journal
-from t9ksched.devcluster.kinds import Kind, Registry
-from t9ksched.devcluster.options import WriteOptions
-from t9ksched.devcluster.storage import Storage
-from t9ksched.devcluster.tokens import AccountTokens
-from t9ksched.devcluster.users import open_to_users
+from t9ksched.devcluster.apiserver import shapes
+from t9ksched.devcluster.apiserver.api import Api
+from t9ksched.devcluster.apiserver.auth import MASTERS, Authenticator, Authorizer, User
+from t9ksched.devcluster.apiserver.crd import DEFINITIONS, Definitions
+from t9ksched.devcluster.apiserver.gc import GarbageCollector
+from t9ksched.devcluster.apiserver.http import Frontend
+from t9ksched.devcluster.apiserver.inprocess import InProcessPort
+from t9ksched.devcluster.apiserver.journal import Journal
+from t9ksched.devcluster.apiserver.kinds import Kind, Registry
+from t9ksched.devcluster.apiserver.options import WriteOptions
+from t9ksched.devcluster.apiserver.storage import Storage
+from t9ksched.devcluster.apiserver.tokens import AccountTokens
+from t9ksched.devcluster.apiserver.users import open_to_users
+from t9ksched.devcluster.faults.faults import Faults
 from t9ksched.model.names import SYSTEM_NAMESPACE
 from t9ksched.model.text import read_all
 from t9ksched.serving import ConnectionLimits, listen

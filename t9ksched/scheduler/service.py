@@ -14,44 +14,44 @@ from pathlib import Path
 import structlog
 
 from t9ksched.engine.policy import Policy
-from t9ksched.kube.events import EventRecorder
-from t9ksched.kube.guarded import read_only
-from t9ksched.kube.lease import boot_time
 from t9ksched.kube.port import ClusterPort
-from t9ksched.kube.reflector import Reflector
 from t9ksched.kube.resources import CONFIGMAPS
-from t9ksched.kube.volumes import VolumeBinding
+from t9ksched.kube.watch.reflector import Reflector
+from t9ksched.kube.write.events import EventRecorder
+from t9ksched.kube.write.guarded import read_only
+from t9ksched.kube.write.lease import boot_time
+from t9ksched.kube.write.volumes import VolumeBinding
 from t9ksched.model.names import SYSTEM_NAMESPACE
-from t9ksched.scheduler.cardkeeper import CardKeeper
-from t9ksched.scheduler.clockwatch import ClockWatch
-from t9ksched.scheduler.configuration import NAMED, Configuration, ConfigurationFile
-from t9ksched.scheduler.directions import Directions
-from t9ksched.scheduler.durations import DurationKeeper
-from t9ksched.scheduler.executor import Executor
-from t9ksched.scheduler.feeds import Feed, Feeds
-from t9ksched.scheduler.heap import reading
-from t9ksched.scheduler.housekeeping import Housekeeping
-from t9ksched.scheduler.integrity import GANG_BIND_TIMEOUT_SECONDS, Integrity
-from t9ksched.scheduler.internal import InternalServer
-from t9ksched.scheduler.jobindex import JobIndex
-from t9ksched.scheduler.journal import Journal
-from t9ksched.scheduler.leadership import Leadership
-from t9ksched.scheduler.loop import Loop
-from t9ksched.scheduler.narrator import Narrator
-from t9ksched.scheduler.notices import Notices
-from t9ksched.scheduler.plugins import PluginWatch, Slow, installed
-from t9ksched.scheduler.preemption import Evictor
-from t9ksched.scheduler.projection import Projection
-from t9ksched.scheduler.promises import PromiseKeeper
-from t9ksched.scheduler.queuestatus import QueueStatuses
-from t9ksched.scheduler.recall import recall_losses
-from t9ksched.scheduler.refill import GANG_RECOVERY_TIMEOUT_SECONDS
-from t9ksched.scheduler.state import ClusterState
-from t9ksched.scheduler.status import StatusWriter
-from t9ksched.scheduler.stopping import Stopper
-from t9ksched.scheduler.timekeeper import TimeKeeper
-from t9ksched.scheduler.vocabulary import Names
-from t9ksched.scheduler.waitinglimits import NO_LIMITS, WaitingLimits
+from t9ksched.scheduler.act.cardkeeper import CardKeeper
+from t9ksched.scheduler.act.executor import Executor
+from t9ksched.scheduler.act.integrity import GANG_BIND_TIMEOUT_SECONDS, Integrity
+from t9ksched.scheduler.act.preemption import Evictor
+from t9ksched.scheduler.act.promises import PromiseKeeper
+from t9ksched.scheduler.act.stopping import Stopper
+from t9ksched.scheduler.decide.configuration import NAMED, Configuration, ConfigurationFile
+from t9ksched.scheduler.decide.loop import Loop
+from t9ksched.scheduler.decide.plugins import PluginWatch, Slow, installed
+from t9ksched.scheduler.keep.directions import Directions
+from t9ksched.scheduler.keep.durations import DurationKeeper
+from t9ksched.scheduler.keep.housekeeping import Housekeeping
+from t9ksched.scheduler.keep.leadership import Leadership
+from t9ksched.scheduler.keep.projection import Projection
+from t9ksched.scheduler.keep.timekeeper import TimeKeeper
+from t9ksched.scheduler.observe.feeds import Feed, Feeds
+from t9ksched.scheduler.observe.heap import reading
+from t9ksched.scheduler.observe.recall import recall_losses
+from t9ksched.scheduler.report.clockwatch import ClockWatch
+from t9ksched.scheduler.report.journal import Journal
+from t9ksched.scheduler.report.narrator import Narrator
+from t9ksched.scheduler.report.notices import Notices
+from t9ksched.scheduler.report.queuestatus import QueueStatuses
+from t9ksched.scheduler.report.status import StatusWriter
+from t9ksched.scheduler.report.vocabulary import Names
+from t9ksched.scheduler.serve.internal import InternalServer
+from t9ksched.scheduler.serve.jobindex import JobIndex
+from t9ksched.scheduler.state.refill import GANG_RECOVERY_TIMEOUT_SECONDS
+from t9ksched.scheduler.state.state import ClusterState
+from t9ksched.scheduler.state.waitinglimits import NO_LIMITS, WaitingLimits
 from t9ksched.store.errors import StoreError
 from t9ksched.store.instance import LeadershipLost
 from t9ksched.store.store import Store

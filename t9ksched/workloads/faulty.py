@@ -11,11 +11,12 @@ from typing import Any, Final
 
 from t9ksched.model.errors import Invalid
 from t9ksched.model.names import EVENT_REFUSED
-from t9ksched.workloads import notebook, phase
+from t9ksched.workloads import phase
 from t9ksched.workloads.actions import Actions, Children, Event, Object
 from t9ksched.workloads.conditions import Conditions
 from t9ksched.workloads.fields import Field
 from t9ksched.workloads.jobspec import read_run_mode
+from t9ksched.workloads.kinds import notebook
 from t9ksched.workloads.parts import Owner
 from t9ksched.workloads.replica import Record
 

@@ -10,10 +10,11 @@ from typing import Any
 
 from t9ksched.model.errors import Invalid
 from t9ksched.model.names import SCHEDULER_NAME
-from t9ksched.workloads import faulty, lifecycle, mpi, notebook, pytorch, taken
+from t9ksched.workloads import faulty, lifecycle, taken
 from t9ksched.workloads.actions import NO_CHILDREN, Actions, Children, Expansion
 from t9ksched.workloads.fields import Field
 from t9ksched.workloads.job import Job
+from t9ksched.workloads.kinds import mpi, notebook, pytorch
 from t9ksched.workloads.parts import Owner
 from t9ksched.workloads.read import read
 

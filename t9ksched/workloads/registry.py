@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from t9ksched.model.names import BATCH_API, PLATFORM_API, SCHEDULER_API
-from t9ksched.workloads import mpi, notebook, pytorch
-from t9ksched.workloads.autotune import read_autotune_experiment
-from t9ksched.workloads.beam import read_beam_job
-from t9ksched.workloads.colossalai import read_colossalai_job
-from t9ksched.workloads.deepspeed import read_deepspeed_job
 from t9ksched.workloads.fields import Field
-from t9ksched.workloads.native import read_batch_job, read_pod, read_pod_group, read_replicated
-from t9ksched.workloads.replicajobs import read_generic_job, read_tensorflow_job, read_xgboost_job
-from t9ksched.workloads.services import read_generated, read_ml_service, read_nothing, read_simple_ml_service
+from t9ksched.workloads.kinds import mpi, notebook, pytorch
+from t9ksched.workloads.kinds.autotune import read_autotune_experiment
+from t9ksched.workloads.kinds.beam import read_beam_job
+from t9ksched.workloads.kinds.colossalai import read_colossalai_job
+from t9ksched.workloads.kinds.deepspeed import read_deepspeed_job
+from t9ksched.workloads.kinds.native import read_batch_job, read_pod, read_pod_group, read_replicated
+from t9ksched.workloads.kinds.replicajobs import read_generic_job, read_tensorflow_job, read_xgboost_job
+from t9ksched.workloads.kinds.services import read_generated, read_ml_service, read_nothing, read_simple_ml_service
 from t9ksched.workloads.shape import Template
 
 Reader = Callable[[Field], list[Template]]

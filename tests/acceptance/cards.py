@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, NamedTuple
 
-from t9ksched.devcluster.auditor import audit, occupied
-from t9ksched.kube.client import Client
+from t9ksched.devcluster.audit.auditor import audit, occupied
 from t9ksched.kube.errors import ApiError
 from t9ksched.kube.resources import NODES, PODS
+from t9ksched.kube.transport.client import Client
 from t9ksched.store import Store, history
 from tests.chaos.witness import QUEUE
 

@@ -14,7 +14,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
 from t9ksched.devcluster.agents import Agents, register
-from t9ksched.devcluster.presets import load_nodes
+from t9ksched.devcluster.nodes.presets import load_nodes
 from t9ksched.kube.errors import AlreadyExists, NotFound
 from t9ksched.kube.resources import (
     JOBS,
@@ -28,7 +28,7 @@ from t9ksched.kube.resources import (
     SERVICEACCOUNTS,
     Resource,
 )
-from t9ksched.kube.rights import ROLES
+from t9ksched.kube.setup.rights import ROLES
 from t9ksched.model.names import SYSTEM_NAMESPACE
 from tests.integration.accounts import EVERYTHING
 from tests.integration.collector import collect

@@ -19,9 +19,9 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from t9ksched.devcluster.auditor import AuditReport, audit
-from t9ksched.kube.config import connect
+from t9ksched.devcluster.audit.auditor import AuditReport, audit
 from t9ksched.kube.errors import ApiError
+from t9ksched.kube.transport.config import connect
 from tests.integration.accounts import EVERYTHING
 from tests.integration.world import KUBECONFIG
 

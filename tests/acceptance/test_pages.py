@@ -26,7 +26,7 @@ cat >namespace.json <<END
 END
 "$PYTHON" - <<END
 import asyncio, json, os
-from t9ksched.kube.config import connect
+from t9ksched.kube.transport.config import connect
 async def main():
     async with connect(os.environ["KUBECONFIG"]) as client:
         await client.request("POST", "/api/v1/namespaces", body=open("namespace.json", "rb").read())

@@ -18,9 +18,9 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from t9ksched.kube.config import connect
 from t9ksched.kube.resources import PODS, ROLEBINDINGS, ROLES
-from t9ksched.kube.rights import API, SCHEDULER
+from t9ksched.kube.setup.rights import API, SCHEDULER
+from t9ksched.kube.transport.config import connect
 from t9ksched.store import Store, history
 from t9ksched.store.history import Event
 from tests.acceptance.conftest import PATIENCE_SECONDS, Cluster, environment

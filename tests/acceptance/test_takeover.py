@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from t9ksched.kube.config import connect
 from t9ksched.kube.errors import NotFound
 from t9ksched.kube.resources import LEASES, PODS
-from t9ksched.kube.rights import SCHEDULER
-from t9ksched.kube.standby import lease_of
+from t9ksched.kube.setup.rights import SCHEDULER
+from t9ksched.kube.transport.config import connect
+from t9ksched.kube.write.standby import lease_of
 from t9ksched.model.names import SCHEDULER_NAME, SYSTEM_NAMESPACE
 from tests.acceptance.conftest import PATIENCE_SECONDS, Cluster, until
 from tests.acceptance.test_soak import Processes

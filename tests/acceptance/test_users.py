@@ -8,7 +8,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from t9ksched.kube.config import credentials
+from t9ksched.kube.transport.config import credentials
 from tests.acceptance.conftest import Json, Up
 from tests.acceptance.test_upgrade import installed
 from tests.integration.world import KUBECONFIG

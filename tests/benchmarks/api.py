@@ -36,7 +36,7 @@ import aiohttp
 from sqlalchemy import insert, select, text
 
 from api import Services, create_app
-from api.server import Server, listen
+from api.http.server import Server, listen
 from t9ksched.store import Store, history
 from t9ksched.store.history import Event
 from t9ksched.store.jobs import JobRecord

@@ -38,15 +38,15 @@ import aiohttp
 import msgspec
 
 from t9ksched.devcluster.cluster import DevCluster
-from t9ksched.devcluster.nodefile import nodes_from
-from t9ksched.kube.client import Client
-from t9ksched.kube.config import connect, credentials
-from t9ksched.kube.crds import ensure, read
+from t9ksched.devcluster.nodes.nodefile import nodes_from
 from t9ksched.kube.errors import AlreadyExists, Forbidden, NotFound, TooManyRequests
 from t9ksched.kube.resources import CRDS, NAMESPACES, NODES, PODGROUPS, PODS, QUEUES, SERVICEACCOUNTS, Resource
+from t9ksched.kube.setup.crds import ensure, read
+from t9ksched.kube.transport.client import Client
+from t9ksched.kube.transport.config import connect, credentials
 from t9ksched.model import names
 from t9ksched.packaged import folder
-from t9ksched.scheduler import paced
+from t9ksched.scheduler.act import paced
 from t9ksched.scheduler.service import SchedulerService, running
 from t9ksched.store.store import Store
 from tests.benchmarks import nullserver

@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from t9ksched.devcluster.agents import start
-from t9ksched.devcluster.auditor import audit
+from t9ksched.devcluster.audit.auditor import audit
 from t9ksched.devcluster.cluster import DevCluster
-from t9ksched.devcluster.nodefile import nodes_from
-from t9ksched.kube.client import Client
-from t9ksched.kube.config import connect
+from t9ksched.devcluster.nodes.nodefile import nodes_from
 from t9ksched.kube.resources import NODES, PODGROUPS, PODS
+from t9ksched.kube.transport.client import Client
+from t9ksched.kube.transport.config import connect
 from t9ksched.model import names
 from t9ksched.scheduler.service import SchedulerService, running
 from t9ksched.store.store import Store

@@ -30,7 +30,7 @@ from t9ksched.model.node import decode_node
 from t9ksched.model.pod import decode_pod
 from t9ksched.model.podrules import parse_rules
 from t9ksched.model.queue import Queue, parse_queue_spec
-from t9ksched.scheduler.state import ClusterState
+from t9ksched.scheduler.state.state import ClusterState
 from tests.benchmarks.memory import NOW
 from tests.benchmarks.memory import node as a_node
 from tests.benchmarks.memory import pod as a_pod

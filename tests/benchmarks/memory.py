@@ -27,10 +27,10 @@ from t9ksched.model import names
 from t9ksched.model.node import decode_node
 from t9ksched.model.pod import decode_pod
 from t9ksched.model.queue import Queue, parse_queue_spec
-from t9ksched.scheduler.feeds import decoder
-from t9ksched.scheduler.preemption import Tenants
-from t9ksched.scheduler.records import PodGroupObject
-from t9ksched.scheduler.state import ClusterState
+from t9ksched.scheduler.act.preemption import Tenants
+from t9ksched.scheduler.observe.feeds import decoder
+from t9ksched.scheduler.state.records import PodGroupObject
+from t9ksched.scheduler.state.state import ClusterState
 from tests.benchmarks.timing import best, report
 
 SIZE = 8

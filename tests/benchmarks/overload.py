@@ -21,9 +21,9 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from t9ksched.kube.config import connect
 from t9ksched.kube.resources import PODS
-from t9ksched.kube.rights import API, SCHEDULER
+from t9ksched.kube.setup.rights import API, SCHEDULER
+from t9ksched.kube.transport.config import connect
 from tests.acceptance.conftest import Cluster
 from tests.acceptance.load import ADMIN, USERS, WORKLOADS, pod
 from tests.acceptance.test_soak import ADMIN_TOKEN, Processes, Readiness, allow_users, served, spent

@@ -24,8 +24,8 @@ from typing import Any
 import aiohttp
 
 from t9ksched.devcluster.cluster import DevCluster
-from t9ksched.devcluster.nodefile import nodes_from
-from t9ksched.kube.config import connect
+from t9ksched.devcluster.nodes.nodefile import nodes_from
+from t9ksched.kube.transport.config import connect
 from t9ksched.model import names
 from t9ksched.scheduler.service import SchedulerService, running
 from t9ksched.store.store import Store

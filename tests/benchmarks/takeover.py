@@ -23,12 +23,12 @@ from random import Random
 from typing import Any
 
 from t9ksched.devcluster.cluster import DevCluster
-from t9ksched.devcluster.nodefile import nodes_from
-from t9ksched.kube.client import Client
-from t9ksched.kube.config import connect
+from t9ksched.devcluster.nodes.nodefile import nodes_from
 from t9ksched.kube.errors import NotFound
 from t9ksched.kube.resources import LEASES, PODS
-from t9ksched.kube.standby import lease_of
+from t9ksched.kube.transport.client import Client
+from t9ksched.kube.transport.config import connect
+from t9ksched.kube.write.standby import lease_of
 from t9ksched.model.leadership import DURATION
 from t9ksched.model.names import SYSTEM_NAMESPACE
 from tests.benchmarks.restart import pod, running_pod

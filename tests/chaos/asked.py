@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from t9ksched.devcluster.volumes import PROVISIONER
+from t9ksched.devcluster.controllers.volumes import PROVISIONER
 from t9ksched.kube.resources import (
     JOBS,
     MPIJOBS,

@@ -14,14 +14,14 @@ import msgspec
 import yaml
 
 from t9ksched import packaged
-from t9ksched.devcluster.api import Api
-from t9ksched.devcluster.crd import DEFINITIONS, Definitions
-from t9ksched.devcluster.gc import GarbageCollector
-from t9ksched.devcluster.kinds import Registry
-from t9ksched.devcluster.storage import Storage
+from t9ksched.devcluster.apiserver.api import Api
+from t9ksched.devcluster.apiserver.crd import DEFINITIONS, Definitions
+from t9ksched.devcluster.apiserver.gc import GarbageCollector
+from t9ksched.devcluster.apiserver.kinds import Registry
+from t9ksched.devcluster.apiserver.storage import Storage
 from t9ksched.kube.resources import NAMESPACES
 from t9ksched.model.names import SYSTEM_NAMESPACE
-from t9ksched.scheduler import integrity, preemption
+from t9ksched.scheduler.act import integrity, preemption
 from t9ksched.store import schema
 from tests.chaos.repeat import START
 from tests.chaos.witness import Witness
@@ -56,7 +56,7 @@ def _watched(world: World) -> Any:
         return evict
 
     with contextlib.ExitStack() as stack:
-        stack.enter_context(patch("t9ksched.scheduler.loop.Planner", world.plans.planner))
+        stack.enter_context(patch("t9ksched.scheduler.decide.loop.Planner", world.plans.planner))
         for module, original in originals.items():
             stack.enter_context(patch.object(module, "evict", telling(original)))
         yield

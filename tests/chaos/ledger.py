@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from t9ksched.devcluster.auditor import amount
+from t9ksched.devcluster.audit.auditor import amount
 
 Object = dict[str, Any]
 GPU = "nvidia.com/gpu"

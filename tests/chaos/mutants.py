@@ -13,27 +13,27 @@ from t9ksched.engine import contest, order
 from t9ksched.engine.held import Held
 from t9ksched.engine.ledger import Ledger
 from t9ksched.engine.masks import QueueNodes
-from t9ksched.kube import binding as protocol
-from t9ksched.kube.binding import Binding, Bound, Conflicted, Refusal, Refused
 from t9ksched.kube.errors import ApiError
-from t9ksched.kube.eviction import evict
+from t9ksched.kube.write import binding as protocol
+from t9ksched.kube.write.binding import Binding, Bound, Conflicted, Refusal, Refused
+from t9ksched.kube.write.eviction import evict
 from t9ksched.model import names
 from t9ksched.model.hold import REFILL
-from t9ksched.scheduler import integrity, preemption
-from t9ksched.scheduler.avoided import Avoided
-from t9ksched.scheduler.cardbook import CardBook
-from t9ksched.scheduler.cardkeeper import CardKeeper
-from t9ksched.scheduler.charges import Charges
-from t9ksched.scheduler.executor import Executor
-from t9ksched.scheduler.integrity import Integrity
-from t9ksched.scheduler.lastgate import LastGate
-from t9ksched.scheduler.observed import Observed
-from t9ksched.scheduler.outage import Outage
-from t9ksched.scheduler.places import Places
-from t9ksched.scheduler.promises import PromiseKeeper
-from t9ksched.scheduler.records import GangRecord
-from t9ksched.scheduler.refill import Refills
-from t9ksched.scheduler.state import ClusterState
+from t9ksched.scheduler.act import integrity, preemption
+from t9ksched.scheduler.act.cardkeeper import CardKeeper
+from t9ksched.scheduler.act.executor import Executor
+from t9ksched.scheduler.act.integrity import Integrity
+from t9ksched.scheduler.act.promises import PromiseKeeper
+from t9ksched.scheduler.state.avoided import Avoided
+from t9ksched.scheduler.state.cardbook import CardBook
+from t9ksched.scheduler.state.charges import Charges
+from t9ksched.scheduler.state.lastgate import LastGate
+from t9ksched.scheduler.state.observed import Observed
+from t9ksched.scheduler.state.outage import Outage
+from t9ksched.scheduler.state.places import Places
+from t9ksched.scheduler.state.records import GangRecord
+from t9ksched.scheduler.state.refill import Refills
+from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.fence import Fence
 
 _recharge, _upsert_pod = Observed._recharge, Observed.upsert_pod

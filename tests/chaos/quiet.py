@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from random import Random
 
-from t9ksched.devcluster.faults import Rule
+from t9ksched.devcluster.faults.faults import Rule
 from t9ksched.engine.policy import Policy
 from t9ksched.kube.resources import PODS
 from tests.chaos import rivals

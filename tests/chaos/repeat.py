@@ -19,9 +19,9 @@ from unittest.mock import patch
 import aiosqlite.core
 
 import t9ksched.cli.leading  # noqa: F401 (parts of it are replaced by name)
-from t9ksched.kube.events import EventRecorder
-from t9ksched.kube.lease import LeaderElection
-from t9ksched.kube.volumes import VolumeBinding
+from t9ksched.kube.write.events import EventRecorder
+from t9ksched.kube.write.lease import LeaderElection
+from t9ksched.kube.write.volumes import VolumeBinding
 from tests.chaos.lives import LIFE
 
 START = 1_790_000_000.0
@@ -247,16 +247,16 @@ def repeatable(seed: int) -> Iterator[None]:
     replacements: dict[str, Any] = {
         "aiosqlite.core.SimpleQueue": _InlineQueue,
         "aiosqlite.core.Thread": _NoThread,
-        "t9ksched.scheduler.housekeeping.AsyncIOScheduler": _Timers,
+        "t9ksched.scheduler.keep.housekeeping.AsyncIOScheduler": _Timers,
         "t9ksched.scheduler.service.InternalServer": _Deaf,
         "t9ksched.store.changes.POLL_SECONDS": 20.0,
-        "t9ksched.scheduler.journal._PAUSE": 1.0,
-        "t9ksched.scheduler.leadership.HEARTBEAT_SECONDS": 30.0,
-        "t9ksched.devcluster.metadata.new_uid": lambda: f"{next(count):08x}-0000-4000-8000-000000000000",
-        "t9ksched.devcluster.metadata.generated_name": lambda prefix: f"{prefix[:58]}{next(count):05d}",
+        "t9ksched.scheduler.report.journal._PAUSE": 1.0,
+        "t9ksched.scheduler.keep.leadership.HEARTBEAT_SECONDS": 30.0,
+        "t9ksched.devcluster.apiserver.metadata.new_uid": lambda: f"{next(count):08x}-0000-4000-8000-000000000000",
+        "t9ksched.devcluster.apiserver.metadata.generated_name": lambda prefix: f"{prefix[:58]}{next(count):05d}",
         "t9ksched.controller.sshkeys.secrets": _Secrets(dice),
-        "t9ksched.kube.reflector.Random": lambda: Random(dice.random()),
-        "t9ksched.kube.lease.Random": lambda: Random(dice.random()),
+        "t9ksched.kube.watch.reflector.Random": lambda: Random(dice.random()),
+        "t9ksched.kube.write.lease.Random": lambda: Random(dice.random()),
         "t9ksched.cli.leading.os": _Os(count),
     }
     SQL.__init__()  # type: ignore[misc]

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from random import Random
 
-from t9ksched.devcluster.faults import Rule
+from t9ksched.devcluster.faults.faults import Rule
 from t9ksched.kube.resources import NODES, PODS
 from tests.chaos import asked
 from tests.chaos.asked import Asked

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from t9ksched.devcluster.faults import Rule
+from t9ksched.devcluster.faults.faults import Rule
 from t9ksched.kube.resources import PODS
 from tests.chaos.asked import Asked, Gang
 from tests.chaos.audit import audit_at_rest

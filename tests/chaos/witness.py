@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from t9ksched.devcluster.auditor import Books, amount, occupied, partial_gangs, placed
+from t9ksched.devcluster.audit.auditor import Books, amount, occupied, partial_gangs, placed
 from tests.chaos.ledger import CardLedger
 from tests.chaos.precedence import Precedence
 

@@ -15,9 +15,9 @@ from t9ksched.cli.failure import Failure
 from t9ksched.cli.leading import SCHEDULER_LEASE, standing
 from t9ksched.controller.service import Controllers
 from t9ksched.devcluster.agents import Agents
-from t9ksched.devcluster.api import Api
-from t9ksched.devcluster.faults import Faults, FaultyPort, told_unreachable
-from t9ksched.devcluster.inprocess import InProcessPort
+from t9ksched.devcluster.apiserver.api import Api
+from t9ksched.devcluster.apiserver.inprocess import InProcessPort
+from t9ksched.devcluster.faults.faults import Faults, FaultyPort, told_unreachable
 from t9ksched.engine.policy import Policy
 from t9ksched.kube.errors import ApiError, NotFound
 from t9ksched.kube.resources import NODES, PODS, QUEUES, Resource

@@ -13,10 +13,10 @@ from typing import Any, Final
 import msgspec
 import yaml
 
-from t9ksched.kube.client import Client
 from t9ksched.kube.errors import AlreadyExists, Forbidden
 from t9ksched.kube.resources import CLUSTERROLEBINDINGS, ROLEBINDINGS, SERVICEACCOUNTS, of
-from t9ksched.kube.rights import ROLES
+from t9ksched.kube.setup.rights import ROLES
+from t9ksched.kube.transport.client import Client
 from t9ksched.model.names import SCHEDULER_GROUP, SYSTEM_NAMESPACE
 
 MANIFEST: Final = Path(__file__).parents[2] / "deploy" / "rbac.yaml"

@@ -4,7 +4,6 @@ import asyncio
 from contextlib import suppress
 from typing import Final
 
-from t9ksched.kube.client import Client
 from t9ksched.kube.errors import ApiError, Conflict, NotFound
 from t9ksched.kube.resources import (
     CONFIGMAPS,
@@ -20,6 +19,7 @@ from t9ksched.kube.resources import (
     SERVICES,
     STATEFULSETS,
 )
+from t9ksched.kube.transport.client import Client
 
 _LEAVES_FIRST: Final = (
     PODS,

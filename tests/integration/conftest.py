@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from t9ksched.kube.client import Client
+from t9ksched.kube.transport.client import Client
 from tests.integration.world import World, new_world
 
 

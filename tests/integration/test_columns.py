@@ -6,7 +6,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from t9ksched.kube.config import credentials
+from t9ksched.kube.transport.config import credentials
 from tests.integration.world import World
 
 pytestmark = pytest.mark.cluster

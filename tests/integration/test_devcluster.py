@@ -10,11 +10,11 @@ from typing import Any
 import aiohttp
 import pytest
 
+from t9ksched.devcluster.apiserver.journal import DirectoryInUse
 from t9ksched.devcluster.cluster import DevCluster
-from t9ksched.devcluster.journal import DirectoryInUse
-from t9ksched.kube.config import connect
 from t9ksched.kube.errors import Expired
 from t9ksched.kube.resources import CONFIGMAPS
+from t9ksched.kube.transport.config import connect
 from t9ksched.serving import PortInUse
 
 pytestmark = pytest.mark.cluster

@@ -10,12 +10,12 @@ import aiohttp
 import pytest
 
 from t9ksched.devcluster.cluster import DevCluster
-from t9ksched.devcluster.faults import Faults, FaultyPort, Rule
-from t9ksched.kube.client import Client
-from t9ksched.kube.config import connect
+from t9ksched.devcluster.faults.faults import Faults, FaultyPort, Rule
 from t9ksched.kube.errors import ApiError, Expired, NotFound, TooManyRequests
 from t9ksched.kube.port import WatchEvent
 from t9ksched.kube.resources import CONFIGMAPS, NODES
+from t9ksched.kube.transport.client import Client
+from t9ksched.kube.transport.config import connect
 
 pytestmark = pytest.mark.cluster
 NODE = {"metadata": {"name": "n"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}

@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from t9ksched.kube.client import Client
-from t9ksched.kube.config import connect
 from t9ksched.kube.errors import ApiError, Forbidden
 from t9ksched.kube.resources import (
     CLUSTERROLEBINDINGS,
@@ -25,7 +23,9 @@ from t9ksched.kube.resources import (
     SECRETS,
     SERVICEACCOUNTS,
 )
-from t9ksched.kube.rights import API, CONTROLLER, SCHEDULER
+from t9ksched.kube.setup.rights import API, CONTROLLER, SCHEDULER
+from t9ksched.kube.transport.client import Client
+from t9ksched.kube.transport.config import connect
 from tests.integration.accounts import owning, write_kubeconfig
 from tests.integration.test_accounts import token
 from tests.integration.world import World

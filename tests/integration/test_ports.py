@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from t9ksched.devcluster.cluster import DevCluster
-from t9ksched.kube.config import connect
 from t9ksched.kube.errors import AlreadyExists, Conflict, Expired, NotFound, TooManyRequests, Unprocessable
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.resources import CONFIGMAPS, PDBS, PODS, QUEUES
+from t9ksched.kube.transport.config import connect
 
 pytestmark = pytest.mark.cluster
 

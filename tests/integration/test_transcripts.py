@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-from t9ksched.devcluster.auth import User
+from t9ksched.devcluster.apiserver.auth import User
 from t9ksched.devcluster.cluster import DevCluster
 from tests.integration.replay import Player
 

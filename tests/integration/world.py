@@ -17,13 +17,10 @@ from typing import Any, Final
 import msgspec
 
 from t9ksched.devcluster.agents import Agents, register
-from t9ksched.devcluster.auditor import AuditReport, audit
+from t9ksched.devcluster.audit.auditor import AuditReport, audit
 from t9ksched.devcluster.cluster import DevCluster
-from t9ksched.devcluster.faults import Faults, FaultyPort
-from t9ksched.devcluster.nodefile import nodes_from
-from t9ksched.kube.client import Client
-from t9ksched.kube.config import connect
-from t9ksched.kube.crds import ensure, read
+from t9ksched.devcluster.faults.faults import Faults, FaultyPort
+from t9ksched.devcluster.nodes.nodefile import nodes_from
 from t9ksched.kube.errors import AlreadyExists, ApiError, Forbidden, NotFound
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.resources import (
@@ -42,6 +39,9 @@ from t9ksched.kube.resources import (
     Resource,
     of,
 )
+from t9ksched.kube.setup.crds import ensure, read
+from t9ksched.kube.transport.client import Client
+from t9ksched.kube.transport.config import connect
 from t9ksched.model import names
 from t9ksched.packaged import folder
 from tests.integration.accounts import install, token_file

@@ -7,14 +7,14 @@ taken away on purpose. Whatever the state keeps up to date must be what a look a
 from collections import Counter, defaultdict
 from typing import Any
 
-from t9ksched.kube.eviction import OTHERS
+from t9ksched.kube.write.eviction import OTHERS
 from t9ksched.model import names
 from t9ksched.model.gang import Gang
 from t9ksched.model.pod import decode_pod
 from t9ksched.model.podgroup import PodGroupSpec
-from t9ksched.scheduler.groupstatus import group_status
-from t9ksched.scheduler.preemption import Tenants
-from t9ksched.scheduler.records import GangRecord, PodRecord, nanoseconds, natural
+from t9ksched.scheduler.act.preemption import Tenants
+from t9ksched.scheduler.report.groupstatus import group_status
+from t9ksched.scheduler.state.records import GangRecord, PodRecord, nanoseconds, natural
 from tests.property.stateobjects import ENDED, GPU
 from tests.property.stateworld import World
 

@@ -13,10 +13,10 @@ from t9ksched.engine.plan import Assignment, plan
 from t9ksched.engine.policy import Policy
 from t9ksched.model import names
 from t9ksched.model.node import decode_node
-from t9ksched.scheduler.cardbook import row_of
-from t9ksched.scheduler.feeds import decoder
-from t9ksched.scheduler.namespaces import NamespaceObject
-from t9ksched.scheduler.records import PodGroupObject
+from t9ksched.scheduler.observe.feeds import decoder
+from t9ksched.scheduler.state.cardbook import row_of
+from t9ksched.scheduler.state.namespaces import NamespaceObject
+from t9ksched.scheduler.state.records import PodGroupObject
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.controls import JobControl
 from tests.property.stateobjects import (

@@ -14,8 +14,8 @@ from t9ksched.admission.access import Members
 from t9ksched.kube.resources import DEPLOYMENTS, REPLICASETS
 from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.store.acceptances import Acceptance
-from tests.unit.scheduler.test_lastgate import owned, replicated
-from tests.unit.scheduler.test_state import GPU, NOW, decide, group, node, pod, state_with
+from tests.unit.scheduler.state.test_lastgate import owned, replicated
+from tests.unit.scheduler.state.test_state import GPU, NOW, decide, group, node, pod, state_with
 
 HISTORIES, STEPS = 60, 25
 

@@ -7,10 +7,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from t9ksched.scheduler.feeds import decoder
-from t9ksched.scheduler.jobindex import JobIndex
-from t9ksched.scheduler.records import GangRecord, JobRecord, PodGroupObject
-from t9ksched.scheduler.shapes import identity
+from t9ksched.scheduler.observe.feeds import decoder
+from t9ksched.scheduler.report.shapes import identity
+from t9ksched.scheduler.serve.jobindex import JobIndex
+from t9ksched.scheduler.state.records import GangRecord, JobRecord, PodGroupObject
 from t9ksched.store.acceptances import Acceptance
 from tests.property.test_state import GROUPS, Cluster
 

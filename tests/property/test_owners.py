@@ -10,10 +10,10 @@ from unittest.mock import patch
 import pytest
 
 from t9ksched.model.queue import Queue, QueueSpec
-from t9ksched.scheduler.lastgate import LastGate
-from t9ksched.scheduler.state import ClusterState
-from tests.unit.scheduler.test_lastgate import run, waits, with_deployment
-from tests.unit.scheduler.test_state import decide, node, state_with
+from t9ksched.scheduler.state.lastgate import LastGate
+from t9ksched.scheduler.state.state import ClusterState
+from tests.unit.scheduler.state.test_lastgate import run, waits, with_deployment
+from tests.unit.scheduler.state.test_state import decide, node, state_with
 
 HISTORIES = 60
 STEPS = 30

@@ -17,13 +17,13 @@ from t9ksched.model import names
 from t9ksched.model.node import decode_node
 from t9ksched.model.pod import OwnerReference
 from t9ksched.model.queue import Queue, parse_queue_spec
-from t9ksched.scheduler.payers import Payers
-from t9ksched.scheduler.permissions import NAMING_NS, Permissions
-from t9ksched.scheduler.records import GangRecord
-from t9ksched.scheduler.refill import Refills
-from t9ksched.scheduler.state import ClusterState
+from t9ksched.scheduler.state.payers import Payers
+from t9ksched.scheduler.state.permissions import NAMING_NS, Permissions
+from t9ksched.scheduler.state.records import GangRecord
+from t9ksched.scheduler.state.refill import Refills
+from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.acceptances import Acceptance
-from tests.unit.scheduler.test_state import GPU, NOW, decide, group, node, pod, state_with
+from tests.unit.scheduler.state.test_state import GPU, NOW, decide, group, node, pod, state_with
 
 QUEUES = ("a", "b")
 HISTORIES, STEPS = 60, 25

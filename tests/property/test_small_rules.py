@@ -16,15 +16,15 @@ from t9ksched.model.node import NodeFacts
 from t9ksched.model.pod import OwnerReference
 from t9ksched.model.podclass import ContainerCards, PodClass
 from t9ksched.model.reasons import Code
-from t9ksched.scheduler.avoided import Avoided
-from t9ksched.scheduler.charges import Charges, annotated_cards, indices
-from t9ksched.scheduler.feeds import decoder
-from t9ksched.scheduler.outage import Outage
-from t9ksched.scheduler.owners import Owner, Owners, alike, exceeds
-from t9ksched.scheduler.patience import Patience
-from t9ksched.scheduler.payers import Payers
-from t9ksched.scheduler.records import GangRecord, JobObject, PodRecord
-from t9ksched.scheduler.refill import Failures
+from t9ksched.scheduler.observe.feeds import decoder
+from t9ksched.scheduler.state.avoided import Avoided
+from t9ksched.scheduler.state.charges import Charges, annotated_cards, indices
+from t9ksched.scheduler.state.outage import Outage
+from t9ksched.scheduler.state.owners import Owner, Owners, alike, exceeds
+from t9ksched.scheduler.state.patience import Patience
+from t9ksched.scheduler.state.payers import Payers
+from t9ksched.scheduler.state.records import GangRecord, JobObject, PodRecord
+from t9ksched.scheduler.state.refill import Failures
 from t9ksched.store.acceptances import Acceptance
 
 SECOND = 1_000_000_000

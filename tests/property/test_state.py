@@ -17,11 +17,11 @@ from t9ksched.model.node import decode_node
 from t9ksched.model.pod import decode_pod
 from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.model.reasons import Code, Reason
-from t9ksched.scheduler.cardbook import CardBook, row_of
-from t9ksched.scheduler.feeds import decoder
-from t9ksched.scheduler.observed import Observed
-from t9ksched.scheduler.records import PodGroupObject
-from t9ksched.scheduler.state import ClusterState
+from t9ksched.scheduler.observe.feeds import decoder
+from t9ksched.scheduler.state.cardbook import CardBook, row_of
+from t9ksched.scheduler.state.observed import Observed
+from t9ksched.scheduler.state.records import PodGroupObject
+from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.bindings import CardBinding
 
 GPU = "nvidia.com/gpu"

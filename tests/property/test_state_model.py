@@ -5,8 +5,8 @@ from unittest.mock import patch
 
 import pytest
 
-from t9ksched.scheduler.avoided import Avoided
-from t9ksched.scheduler.observed import Observed
+from t9ksched.scheduler.state.avoided import Avoided
+from t9ksched.scheduler.state.observed import Observed
 from tests.property.statemodel import Model
 from tests.property.stateworld import World
 

@@ -23,12 +23,12 @@ from t9ksched.model import names
 from t9ksched.model.node import decode_node
 from t9ksched.model.pod import decode_pod
 from t9ksched.model.queue import Queue, parse_queue_spec
-from t9ksched.scheduler.explaining import explanation
-from t9ksched.scheduler.feeds import decoder
-from t9ksched.scheduler.records import GangRecord, PodGroupObject
-from t9ksched.scheduler.shapes import job_view
-from t9ksched.scheduler.standstill import stopped
-from t9ksched.scheduler.state import ClusterState
+from t9ksched.scheduler.decide.standstill import stopped
+from t9ksched.scheduler.observe.feeds import decoder
+from t9ksched.scheduler.report.shapes import job_view
+from t9ksched.scheduler.serve.explaining import explanation
+from t9ksched.scheduler.state.records import GangRecord, PodGroupObject
+from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.controls import SCHEDULING, JobControl, Stop
 
 GPU = "nvidia.com/gpu"

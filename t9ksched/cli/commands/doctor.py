@@ -13,7 +13,7 @@ from t9ksched.cli.options import OutputOption
 from t9ksched.cli.output import Output, console, print_json, print_table, table
 
 if TYPE_CHECKING:
-    from t9ksched.kube.doctor import Finding
+    from t9ksched.kube.setup.doctor import Finding
 
 STYLES = {"ok": "green", "note": "blue", "warning": "yellow", "blocks": "bold red"}
 
@@ -74,12 +74,12 @@ def doctor(
 
 async def _examine(kubeconfig: Path | None, role: Role) -> "list[Finding]":
     from t9ksched.cli.policycheck import examine_policy
-    from t9ksched.kube.config import connect
-    from t9ksched.kube.crds import read
-    from t9ksched.kube.doctor import examine
-    from t9ksched.kube.rights import ROLES
+    from t9ksched.kube.setup.crds import read
+    from t9ksched.kube.setup.doctor import examine
+    from t9ksched.kube.setup.rights import ROLES
+    from t9ksched.kube.transport.config import connect
     from t9ksched.packaged import folder
-    from t9ksched.scheduler.plugins import installed
+    from t9ksched.scheduler.decide.plugins import installed
 
     async with connect(kubeconfig) as client:
         found = await examine(client, read(folder("crds")), ROLES if role is Role.all else [role])
@@ -87,7 +87,7 @@ async def _examine(kubeconfig: Path | None, role: Role) -> "list[Finding]":
 
 
 def _database(address: str) -> "Finding":
-    from t9ksched.kube.doctor import Finding, Level
+    from t9ksched.kube.setup.doctor import Finding, Level
     from t9ksched.store import schema
     from t9ksched.store.errors import StoreError
 

@@ -17,9 +17,9 @@ from t9ksched.cli.demo.scenes import SCENES
 from t9ksched.cli.demo.stage import Stage
 from t9ksched.cli.logs import configure
 from t9ksched.cli.runtime import Plan, Running, running
-from t9ksched.devcluster.auditwatch import AuditWatcher
-from t9ksched.kube.client import Client as KubeClient
-from t9ksched.kube.config import connect
+from t9ksched.devcluster.audit.auditwatch import AuditWatcher
+from t9ksched.kube.transport.client import Client as KubeClient
+from t9ksched.kube.transport.config import connect
 from t9ksched.settings import Settings
 
 

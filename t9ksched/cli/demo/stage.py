@@ -14,8 +14,8 @@ from t9ksched.cli.demo.audience import Audience
 from t9ksched.cli.demo.picture import Picture
 from t9ksched.cli.demo.record import SceneRecord, Step
 from t9ksched.cli.failure import Failure
-from t9ksched.kube.client import Client as KubeClient
 from t9ksched.kube.errors import ApiError
+from t9ksched.kube.transport.client import Client as KubeClient
 
 NAMESPACE = "vision"
 PATIENCE_SECONDS = 15.0

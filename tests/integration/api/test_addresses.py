@@ -8,10 +8,10 @@ import aiohttp
 import pytest
 
 from api import Services, create_app
+from api.http.server import Server, listen
 from api.leader import HttpLeader
-from api.server import Server, listen
 from t9ksched.kube.resources import PODGROUPS, PODS
-from t9ksched.kube.rights import API
+from t9ksched.kube.setup.rights import API
 from t9ksched.store.store import Store
 from tests.integration.api.test_cancelling import shown
 from tests.integration.scheduler.conftest import Start

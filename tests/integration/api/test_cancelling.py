@@ -9,10 +9,10 @@ import aiohttp
 import pytest
 
 from api import Services, create_app
+from api.http.server import Server, listen
 from api.leader import HttpLeader
-from api.server import Server, listen
 from t9ksched.kube.resources import DEPLOYMENTS, PODGROUPS, PODS, PYTORCHTRAININGJOBS, ROLEBINDINGS, ROLES
-from t9ksched.kube.rights import API
+from t9ksched.kube.setup.rights import API
 from t9ksched.store import history
 from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start

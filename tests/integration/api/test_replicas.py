@@ -15,9 +15,9 @@ import aiohttp
 import pytest
 
 from api import Services, create_app
+from api.http.server import Server, listen
 from api.leader import HttpLeader
-from api.server import Server, listen
-from t9ksched.kube.rights import SCHEDULER
+from t9ksched.kube.setup.rights import SCHEDULER
 from t9ksched.model import names
 from t9ksched.scheduler.service import SchedulerService, running
 from t9ksched.store import Store, changes, history

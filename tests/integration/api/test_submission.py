@@ -10,8 +10,7 @@ import pytest
 import yaml
 
 from api import Services, create_app
-from api.server import Server, listen
-from t9ksched.kube.client import Client as Kube
+from api.http.server import Server, listen
 from t9ksched.kube.errors import AlreadyExists
 from t9ksched.kube.resources import (
     JOBS,
@@ -23,7 +22,8 @@ from t9ksched.kube.resources import (
     SERVICEACCOUNTS,
     Resource,
 )
-from t9ksched.kube.rights import API
+from t9ksched.kube.setup.rights import API
+from t9ksched.kube.transport.client import Client as Kube
 from t9ksched.packaged import folder
 from t9ksched.store import Store
 from tests.integration.world import new_world

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from t9ksched.controller.service import Controllers
-from t9ksched.kube.client import Client
 from t9ksched.kube.errors import NotFound
 from t9ksched.kube.resources import CONFIGMAPS, PODGROUPS, PODS, PYTORCHTRAININGJOBS, SECRETS, SERVICES
+from t9ksched.kube.transport.client import Client
 from tests.integration.controller.conftest import Cluster
 from tests.unit.workloads.builders import container, mpi_v1, notebook, pytorch, template
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from t9ksched.controller.service import Controllers
-from t9ksched.kube.crds import ensure, read
 from t9ksched.kube.errors import Unprocessable
 from t9ksched.kube.resources import CONFIGMAPS, CRDS, MPIJOBS, PODGROUPS, PODS, PYTORCHTRAININGJOBS, SERVICES
+from t9ksched.kube.setup.crds import ensure, read
 from t9ksched.packaged import folder
 from tests.integration.controller.conftest import Cluster
 from tests.integration.world import World

@@ -14,7 +14,7 @@ from aiohttp import web
 from t9ksched.cli.failure import BAD_USAGE, Failure
 from t9ksched.cli.runtime import Plan, Running, running
 from t9ksched.devcluster.cluster import DevCluster
-from t9ksched.devcluster.nodefile import nodes_from
+from t9ksched.devcluster.nodes.nodefile import nodes_from
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.resources import CRDS, PODGROUPS, PODS, QUEUES
 from t9ksched.model import names

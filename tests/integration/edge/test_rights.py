@@ -16,16 +16,14 @@ import pytest
 from aiohttp import web
 
 from api import Services, create_app
-from api.server import Server, listen
+from api.http.server import Server, listen
 from t9ksched.cli.leading import CONTROLLER_LEASE, SCHEDULER_LEASE, leading
 from t9ksched.controller.service import Controllers
 from t9ksched.devcluster.agents import Agents
-from t9ksched.devcluster.auth import Attributes, Authorizer, User
+from t9ksched.devcluster.apiserver.auth import Attributes, Authorizer, User
+from t9ksched.devcluster.apiserver.status import StatusError
 from t9ksched.devcluster.cluster import DevCluster
-from t9ksched.devcluster.nodefile import nodes_from
-from t9ksched.devcluster.status import StatusError
-from t9ksched.kube.client import Client
-from t9ksched.kube.config import connect
+from t9ksched.devcluster.nodes.nodefile import nodes_from
 from t9ksched.kube.resources import (
     ALL,
     CLUSTERROLES,
@@ -39,12 +37,14 @@ from t9ksched.kube.resources import (
     STORAGECLASSES,
     of,
 )
-from t9ksched.kube.rights import API, CONTROLLER, ROLES, SCHEDULER, Right, manifest, rights
+from t9ksched.kube.setup.rights import API, CONTROLLER, ROLES, SCHEDULER, Right, manifest, rights
+from t9ksched.kube.transport.client import Client
+from t9ksched.kube.transport.config import connect
 from t9ksched.model import names
 from t9ksched.model.queue import parse_queue_spec
 from t9ksched.model.volumes import SELECTED_NODE
 from t9ksched.packaged import folder
-from t9ksched.scheduler.projection import PROJECTED_ANNOTATION, fingerprint
+from t9ksched.scheduler.keep.projection import PROJECTED_ANNOTATION, fingerprint
 from t9ksched.scheduler.service import SchedulerService, running
 from t9ksched.store.store import Store
 from t9ksched.workloads.stops import STOPS

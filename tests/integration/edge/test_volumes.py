@@ -3,7 +3,7 @@
 import secrets
 from typing import Any
 
-from t9ksched.devcluster.volumes import PROVISIONER
+from t9ksched.devcluster.controllers.volumes import PROVISIONER
 from t9ksched.kube.resources import CSINODES, NODES, PODS, PVCS, PVS, STORAGECLASSES
 from t9ksched.model.volumes import SELECTED_NODE
 from tests.integration.scheduler.conftest import Start

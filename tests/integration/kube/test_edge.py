@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 
-from t9ksched.kube import binding, errors
-from t9ksched.kube.binding import Binding, Bound, Conflicted, Gone
-from t9ksched.kube.client import Client
-from t9ksched.kube.events import EventRecorder
-from t9ksched.kube.eviction import AlreadyGone, Evicted, Victim, evict
-from t9ksched.kube.lease import LeaderElection
-from t9ksched.kube.reflector import Reflector
+from t9ksched.kube import errors
 from t9ksched.kube.resources import CONFIGMAPS, EVENTS, PODS
+from t9ksched.kube.transport.client import Client
+from t9ksched.kube.watch.reflector import Reflector
+from t9ksched.kube.write import binding
+from t9ksched.kube.write.binding import Binding, Bound, Conflicted, Gone
+from t9ksched.kube.write.events import EventRecorder
+from t9ksched.kube.write.eviction import AlreadyGone, Evicted, Victim, evict
+from t9ksched.kube.write.lease import LeaderElection
 from t9ksched.model.names import GPU_INDEX_PREFIX, SCHEDULER_NAME
 
 pytestmark = pytest.mark.cluster

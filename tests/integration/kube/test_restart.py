@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from t9ksched.devcluster.cluster import DevCluster
-from t9ksched.kube import binding
-from t9ksched.kube.binding import Binding, Bound, Throttled
-from t9ksched.kube.client import Client
-from t9ksched.kube.credentials import Access, Credentials
-from t9ksched.kube.reflector import Reflector
 from t9ksched.kube.resources import CONFIGMAPS, PODS
+from t9ksched.kube.transport.client import Client
+from t9ksched.kube.transport.credentials import Access, Credentials
+from t9ksched.kube.watch.reflector import Reflector
+from t9ksched.kube.write import binding
+from t9ksched.kube.write.binding import Binding, Bound, Throttled
 
 pytestmark = pytest.mark.cluster
 PATIENCE = 20.0

@@ -12,15 +12,15 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.expression import Executable
 
 from t9ksched.devcluster.agents import register
-from t9ksched.devcluster.nodefile import nodes_from
+from t9ksched.devcluster.nodes.nodefile import nodes_from
 from t9ksched.kube.resources import PODS
-from t9ksched.kube.rights import SCHEDULER
+from t9ksched.kube.setup.rights import SCHEDULER
 from t9ksched.model import names
 from t9ksched.model.reasons import Code, Reason
-from t9ksched.scheduler.explaining import explanation
-from t9ksched.scheduler.metrics import exposition
+from t9ksched.scheduler.report.metrics import exposition
+from t9ksched.scheduler.report.shapes import job_view, node_shape
+from t9ksched.scheduler.serve.explaining import explanation
 from t9ksched.scheduler.service import SchedulerService, running
-from t9ksched.scheduler.shapes import job_view, node_shape
 from t9ksched.store.database import Database
 from t9ksched.store.errors import StoreError
 from t9ksched.store.store import Store

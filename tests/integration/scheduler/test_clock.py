@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from t9ksched.kube.resources import PODS
-from t9ksched.scheduler.metrics import exposition
+from t9ksched.scheduler.report.metrics import exposition
 from t9ksched.store.history import BOUND, CLOCK_SET, RELEASED
 from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start

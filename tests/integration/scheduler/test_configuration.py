@@ -11,8 +11,8 @@ import pytest
 from t9ksched.kube.resources import CONFIGMAPS
 from t9ksched.model import names
 from t9ksched.model.errors import Invalid
-from t9ksched.scheduler.configuration import CONFIG_MAP, EVENT_APPLIED, EVENT_REFUSED, KEY
-from t9ksched.scheduler.plugins import EVENT_FAILED
+from t9ksched.scheduler.decide.configuration import CONFIG_MAP, EVENT_APPLIED, EVENT_REFUSED, KEY
+from t9ksched.scheduler.decide.plugins import EVENT_FAILED
 from t9ksched.scheduler.service import SchedulerService
 from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start

@@ -7,7 +7,7 @@ from typing import Any
 
 from t9ksched.kube.resources import PODS, QUEUES
 from t9ksched.model import names
-from t9ksched.scheduler.metrics import exposition
+from t9ksched.scheduler.report.metrics import exposition
 from t9ksched.store.controls import PREEMPTION, SCHEDULING, Stop
 from t9ksched.store.history import JOB_HELD, JOB_PRIORITISED, JOB_RELEASED, Event
 from t9ksched.store.store import Store

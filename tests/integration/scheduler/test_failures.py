@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from t9ksched.devcluster.faults import Rule
+from t9ksched.devcluster.faults.faults import Rule
 from t9ksched.kube.resources import NODES, PODS
 from t9ksched.model import names
 from t9ksched.store import history

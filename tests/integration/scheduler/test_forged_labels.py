@@ -7,8 +7,8 @@ import pytest
 
 from t9ksched.kube.resources import PODGROUPS, PODS
 from t9ksched.model import names
-from t9ksched.scheduler.records import PodRecord
 from t9ksched.scheduler.service import SchedulerService
+from t9ksched.scheduler.state.records import PodRecord
 from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start
 from tests.integration.world import GPU, PATIENCE, World

@@ -10,11 +10,11 @@ import pytest
 from t9ksched.controller.service import Controllers
 from t9ksched.engine.policy import Policy
 from t9ksched.kube.resources import NODES, PODGROUPS, PODS, PYTORCHTRAININGJOBS, REPLICASETS
-from t9ksched.kube.rights import CONTROLLER
+from t9ksched.kube.setup.rights import CONTROLLER
 from t9ksched.model import names
-from t9ksched.scheduler.explaining import explanation
+from t9ksched.scheduler.report.shapes import job_view
+from t9ksched.scheduler.serve.explaining import explanation
 from t9ksched.scheduler.service import SchedulerService
-from t9ksched.scheduler.shapes import job_view
 from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start
 from tests.integration.world import World

@@ -7,7 +7,7 @@ from typing import Any
 from t9ksched.engine.policy import Policy
 from t9ksched.kube.resources import DEPLOYMENTS, JOBS, PODS
 from t9ksched.model import names
-from t9ksched.scheduler.explaining import explanation
+from t9ksched.scheduler.serve.explaining import explanation
 from t9ksched.store import history
 from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start

@@ -4,7 +4,7 @@ import aiohttp
 
 from t9ksched.kube.resources import CONFIGMAPS, QUEUES
 from t9ksched.model import names
-from t9ksched.scheduler.vocabulary import SHAPES
+from t9ksched.scheduler.report.vocabulary import SHAPES
 from tests.integration.scheduler.conftest import Start
 from tests.integration.scheduler.test_metrics import SECRET
 from tests.integration.world import GPU, RUN_LABEL, World

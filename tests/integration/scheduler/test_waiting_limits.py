@@ -5,7 +5,7 @@ from typing import Any
 
 from t9ksched.kube.resources import PODS
 from t9ksched.model import names
-from t9ksched.scheduler.waitinglimits import WaitingLimits
+from t9ksched.scheduler.state.waitinglimits import WaitingLimits
 from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start
 from tests.integration.scheduler.test_directions import until

@@ -11,7 +11,7 @@ import structlog
 from fastapi import FastAPI
 
 from api import Services, create_app
-from api.server import Server, listen
+from api.http.server import Server, listen
 from t9ksched.store import Store, schema
 from tests.unit.api.world import Client, MemoryCluster, ScriptedLeader, World
 

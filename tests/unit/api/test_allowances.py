@@ -9,7 +9,7 @@ import pytest
 from msgspec import structs
 
 from api.allowances import Allowances, Limits
-from api.problems import Problem
+from api.http.problems import Problem
 from t9ksched.settings import Settings
 from t9ksched.store import history
 from t9ksched.store.jobs import Jobs
@@ -196,10 +196,10 @@ async def test_many_objects_are_worked_on_beside_the_event_loop(world: World, mo
 
         monkeypatch.setattr(f"{module}.{name}", noted)
 
-    noting("api.workloads", "prepare")
-    noting("api.judging", "check")
-    noting("api.creation", "intents")
-    noting("api.creation", "_written")
+    noting("api.routers.workloads", "prepare")
+    noting("api.submission.judging", "check")
+    noting("api.submission.creation", "intents")
+    noting("api.submission.creation", "_written")
     made = await world.user("POST", JOBS, documents(*(pod(f"p{at}", queue="a100") for at in range(50))))
     assert made.status == 201, made.body
     assert seen == {"prepare": False, "check": False, "intents": False, "_written": False}

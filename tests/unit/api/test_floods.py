@@ -35,7 +35,7 @@ class Held:
 
 @pytest.fixture
 def held(world: World, monkeypatch: pytest.MonkeyPatch) -> Held:
-    monkeypatch.setattr("api.overload.WAIT_SECONDS", 30.0)
+    monkeypatch.setattr("api.http.overload.WAIT_SECONDS", 30.0)
     world.app.state.services = replace(world.app.state.services, max_requests_at_once=4)
     return Held(world, monkeypatch)
 
@@ -62,7 +62,7 @@ async def test_a_flood_of_one_user_is_refused_and_others_are_served(world: World
 
 
 async def test_who_waits_too_long_is_refused(world: World, held: Held, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("api.overload.WAIT_SECONDS", 0.0)
+    monkeypatch.setattr("api.http.overload.WAIT_SECONDS", 0.0)
     await world.admin("GET", OTHER)  # from now on the token is known
     running = [asyncio.create_task(world.admin("GET", LIST)) for _ in range(3)]
     await held.until(3)
@@ -74,7 +74,7 @@ async def test_who_waits_too_long_is_refused(world: World, held: Held, monkeypat
 
 async def test_two_who_send_slowly_slow_nobody_down(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two users send the heads of more requests than may run; others are answered, and the excess is told."""
-    monkeypatch.setattr("api.overload._PROMPT_SECONDS", 0.01)
+    monkeypatch.setattr("api.http.overload._PROMPT_SECONDS", 0.01)
     world.app.state.services = replace(world.app.state.services, max_requests_at_once=4)
     await world.user("GET", OTHER)
     host, _, port = world.user.url.removeprefix("http://").rpartition(":")

@@ -15,9 +15,9 @@ import pytest
 from fastapi import FastAPI
 
 from api import Services
-from api.findings import SKEW
-from api.recovery import Recovery
-from api.server import Server, listen
+from api.http.server import Server, listen
+from api.submission.findings import SKEW
+from api.submission.recovery import Recovery
 from t9ksched.kube.errors import ServerError, Unprocessable
 from t9ksched.kube.resources import PYTORCHTRAININGJOBS as PYTORCH
 from t9ksched.model.names import SUBMISSION_ANNOTATION

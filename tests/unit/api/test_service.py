@@ -13,8 +13,8 @@ import pytest
 import structlog
 from sqlalchemy import text
 
+from api.http.server import PortInUse, listen
 from api.probe import WRITE_SECONDS, Probe
-from api.server import PortInUse, listen
 from t9ksched.kube.errors import Unreachable
 from t9ksched.store import Store
 from t9ksched.store.errors import DatabaseUnreachable

@@ -4,7 +4,7 @@ import pytest
 
 from t9ksched.cli.failure import Failure
 from t9ksched.cli.foreign import failures
-from t9ksched.kube.config import ConfigError
+from t9ksched.kube.transport.config import ConfigError
 
 
 @pytest.mark.parametrize(

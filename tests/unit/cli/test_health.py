@@ -7,12 +7,12 @@ from typing import Any
 import aiohttp
 import pytest
 
-from api.server import PortInUse
+from api.http.server import PortInUse
 from t9ksched.cli import roles
 from t9ksched.cli.health import probed
 from t9ksched.model.leadership import Timing
-from t9ksched.scheduler.families import OPENMETRICS, TEXT
-from t9ksched.scheduler.metrics import standby
+from t9ksched.scheduler.report.families import OPENMETRICS, TEXT
+from t9ksched.scheduler.report.metrics import standby
 from t9ksched.settings import Settings
 
 

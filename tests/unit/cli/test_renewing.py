@@ -13,9 +13,9 @@ from t9ksched.cli.failure import Failure
 from t9ksched.cli.leading import standing
 from t9ksched.cli.renewing import LEAST_LEADERSHIP_SECONDS, Overseer, Work, renewing
 from t9ksched.kube.errors import ServerError
-from t9ksched.kube.lease import LeaderElection
 from t9ksched.kube.resources import LEASES
-from t9ksched.kube.standby import StandbyReport, StandbySight, lease_of
+from t9ksched.kube.write.lease import LeaderElection
+from t9ksched.kube.write.standby import StandbyReport, StandbySight, lease_of
 from t9ksched.model.leadership import Timing
 from t9ksched.model.names import SYSTEM_NAMESPACE
 from tests.unit.kube.memory import MemoryPort

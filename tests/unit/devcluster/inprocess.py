@@ -4,12 +4,12 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
-from t9ksched.devcluster.api import Api
-from t9ksched.devcluster.crd import Definitions
-from t9ksched.devcluster.gc import GarbageCollector
-from t9ksched.devcluster.inprocess import InProcessPort
-from t9ksched.devcluster.kinds import Registry
-from t9ksched.devcluster.storage import Storage
+from t9ksched.devcluster.apiserver.api import Api
+from t9ksched.devcluster.apiserver.crd import Definitions
+from t9ksched.devcluster.apiserver.gc import GarbageCollector
+from t9ksched.devcluster.apiserver.inprocess import InProcessPort
+from t9ksched.devcluster.apiserver.kinds import Registry
+from t9ksched.devcluster.apiserver.storage import Storage
 from t9ksched.kube.resources import CRDS, NAMESPACES, PODGROUPS
 
 PODGROUP_CRD = {

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from t9ksched.devcluster import agents
-from t9ksched.devcluster.presets import load_nodes
+from t9ksched.devcluster.nodes.presets import load_nodes
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.resources import NODES, PODS
 from tests.unit.devcluster.inprocess import new_port

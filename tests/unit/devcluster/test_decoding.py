@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from t9ksched.devcluster.quantities import QuantityError, canonical
-from t9ksched.devcluster.schema import WrongType, decoder
+from t9ksched.devcluster.apiserver.quantities import QuantityError, canonical
+from t9ksched.devcluster.apiserver.schema import WrongType, decoder
 
 
 @pytest.mark.parametrize(

@@ -8,17 +8,23 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from t9ksched.devcluster import protobuf, tables
-from t9ksched.devcluster.api import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Api
-from t9ksched.devcluster.apply import apply
-from t9ksched.devcluster.binding import bind
+from t9ksched.devcluster.apiserver import protobuf, tables
+from t9ksched.devcluster.apiserver.api import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Api
+from t9ksched.devcluster.apiserver.apply import apply
+from t9ksched.devcluster.apiserver.binding import bind
+from t9ksched.devcluster.apiserver.crd import Definitions
+from t9ksched.devcluster.apiserver.eviction import evict
+from t9ksched.devcluster.apiserver.kinds import Registry
+from t9ksched.devcluster.apiserver.options import (
+    WriteOptions,
+    delete_options,
+    list_options,
+    watch_options,
+    write_options,
+)
+from t9ksched.devcluster.apiserver.status import StatusError
+from t9ksched.devcluster.apiserver.storage import Storage
 from t9ksched.devcluster.cluster import install
-from t9ksched.devcluster.crd import Definitions
-from t9ksched.devcluster.eviction import evict
-from t9ksched.devcluster.kinds import Registry
-from t9ksched.devcluster.options import WriteOptions, delete_options, list_options, watch_options, write_options
-from t9ksched.devcluster.status import StatusError
-from t9ksched.devcluster.storage import Storage
 
 Object = dict[str, Any]
 TEMPLATE = {

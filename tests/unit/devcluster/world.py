@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from t9ksched.devcluster.agents import Agents, create_nodes
-from t9ksched.devcluster.nodefile import parse_nodes
+from t9ksched.devcluster.nodes.nodefile import parse_nodes
 from t9ksched.kube.errors import NotFound
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.resources import PODS, Resource

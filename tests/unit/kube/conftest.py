@@ -6,8 +6,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from t9ksched.kube.client import Client
-from t9ksched.kube.credentials import Credentials
+from t9ksched.kube.transport.client import Client
+from t9ksched.kube.transport.credentials import Credentials
 from tests.unit.kube.scripted import ScriptedApi
 
 

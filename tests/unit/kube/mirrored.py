@@ -16,10 +16,10 @@ from t9ksched.kube.errors import (
     TooManyRequests,
     Unreachable,
 )
-from t9ksched.kube.identity import Identity
 from t9ksched.kube.port import Page, WatchEvent
-from t9ksched.kube.reflector import Reflector, State
 from t9ksched.kube.resources import PODS
+from t9ksched.kube.watch.identity import Identity
+from t9ksched.kube.watch.reflector import Reflector, State
 
 
 @dataclass

@@ -7,9 +7,20 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from t9ksched.kube.binding import Binding, Bound, Conflicted, Gone, Outcome, Refusal, Refused, Throttled, Unknown, run
-from t9ksched.kube.client import Client
-from t9ksched.kube.credentials import Access, Credentials
+from t9ksched.kube.transport.client import Client
+from t9ksched.kube.transport.credentials import Access, Credentials
+from t9ksched.kube.write.binding import (
+    Binding,
+    Bound,
+    Conflicted,
+    Gone,
+    Outcome,
+    Refusal,
+    Refused,
+    Throttled,
+    Unknown,
+    run,
+)
 from tests.unit.kube.scripted import Answer, ScriptedApi, drop
 
 INDEX = "scheduler.tensorstack.dev/gpu-index-container-main"

@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from t9ksched.kube.reflector import Reflector
+from t9ksched.kube.watch.reflector import Reflector
 from tests.unit.kube.mirrored import (
     OPS,
     Change,

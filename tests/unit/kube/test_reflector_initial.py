@@ -11,7 +11,7 @@ from hypothesis import given, settings
 
 from t9ksched.kube.errors import TimedOut, Unprocessable
 from t9ksched.kube.port import WatchEvent
-from t9ksched.kube.reflector import State
+from t9ksched.kube.watch.reflector import State
 from tests.unit.kube.mirrored import (
     FAULTS,
     OPS,
@@ -113,7 +113,7 @@ class TestInitialEvents:
         assert (server.streams, server.lists) == (1, 0), "it is resumed, not begun anew"
 
     async def test_a_server_that_ignores_the_question_is_found_out(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("t9ksched.kube.reflector._SILENCE", 0.01)
+        monkeypatch.setattr("t9ksched.kube.watch.reflector._SILENCE", 0.01)
         server, mirror = StreamingServer("ignored"), Mirror()
         server.apply("put", "a")
         reflector, _ = following(server, mirror, initial_events=True)

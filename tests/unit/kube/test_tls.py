@@ -15,11 +15,11 @@ import pytest
 import yaml
 from aiohttp import web
 
-from t9ksched.kube.client import Client
-from t9ksched.kube.config import credentials
-from t9ksched.kube.credentials import Credentials
 from t9ksched.kube.errors import Unauthorized, Unreachable
 from t9ksched.kube.resources import NODES, PODS
+from t9ksched.kube.transport.client import Client
+from t9ksched.kube.transport.config import credentials
+from t9ksched.kube.transport.credentials import Credentials
 from tests.unit.kube.authority import Authority
 
 
@@ -250,7 +250,7 @@ async def test_a_pods_token_is_read_again(
 ) -> None:
     from kubernetes.aio.config import incluster_config
 
-    from t9ksched.kube import config
+    from t9ksched.kube.transport import config
 
     await server.start(trusted.server())
     (tmp_path / "token").write_text("one")

@@ -6,7 +6,7 @@ from t9ksched.model.names import CORDONED_CARDS_ANNOTATION, GPU_INDEX_PREFIX
 from t9ksched.model.node import decode_node, node_facts
 from t9ksched.model.podclass import ContainerCards, PodClass
 from t9ksched.model.whole import whole_number
-from t9ksched.scheduler.charges import annotated_cards
+from t9ksched.scheduler.state.charges import annotated_cards
 
 ODD = ["", " 1", "-1", "+1", "1_0", "²", "٣", "1.0", "0x1", "9" * 20, "9" * 5000]
 

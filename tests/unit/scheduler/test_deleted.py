@@ -6,11 +6,11 @@ import pytest
 
 from t9ksched.kube.resources import JOBS
 from t9ksched.model.pod import OwnerReference
-from t9ksched.scheduler.feeds import decoder, job_record
-from t9ksched.scheduler.records import JobObject
-from t9ksched.scheduler.shapes import phase_now
-from t9ksched.scheduler.state import ClusterState
-from tests.unit.scheduler.test_state import node, pod, state_with
+from t9ksched.scheduler.observe.feeds import decoder, job_record
+from t9ksched.scheduler.report.shapes import phase_now
+from t9ksched.scheduler.state.records import JobObject
+from t9ksched.scheduler.state.state import ClusterState
+from tests.unit.scheduler.state.test_state import node, pod, state_with
 
 OWNER = OwnerReference("batch/v1", "Job", "j", "j", True)
 

@@ -9,13 +9,13 @@ from t9ksched.engine.plan import plan
 from t9ksched.engine.policy import Policy
 from t9ksched.kube.resources import JOBS
 from t9ksched.model.pod import OwnerReference
-from t9ksched.scheduler.explaining import explanation
-from t9ksched.scheduler.feeds import decoder, job_record
-from t9ksched.scheduler.records import JobObject, nanoseconds
-from t9ksched.scheduler.shapes import job_shape, job_view
-from t9ksched.scheduler.state import ClusterState
-from tests.unit.scheduler.test_lastgate import with_deployment
-from tests.unit.scheduler.test_state import NOW, group, pod, state_with
+from t9ksched.scheduler.observe.feeds import decoder, job_record
+from t9ksched.scheduler.report.shapes import job_shape, job_view
+from t9ksched.scheduler.serve.explaining import explanation
+from t9ksched.scheduler.state.records import JobObject, nanoseconds
+from t9ksched.scheduler.state.state import ClusterState
+from tests.unit.scheduler.state.test_lastgate import with_deployment
+from tests.unit.scheduler.state.test_state import NOW, group, pod, state_with
 
 FIRST, LATER = "2023-11-14T22:13:20Z", "2023-11-14T23:00:00Z"
 assert nanoseconds(FIRST) == NOW

@@ -3,11 +3,11 @@
 import msgspec
 
 from t9ksched.model.hold import Hold
-from t9ksched.scheduler.avoided import AVOID_NS
-from t9ksched.scheduler.groupstatus import group_status
-from t9ksched.scheduler.patience import FIRST_NS
-from t9ksched.scheduler.state import IDLE_PROMISE_NS, ClusterState
-from tests.unit.scheduler.test_state import NOW, decide, group, node, pod, state_with, used_cards
+from t9ksched.scheduler.report.groupstatus import group_status
+from t9ksched.scheduler.state.avoided import AVOID_NS
+from t9ksched.scheduler.state.patience import FIRST_NS
+from t9ksched.scheduler.state.state import IDLE_PROMISE_NS, ClusterState
+from tests.unit.scheduler.state.test_state import NOW, decide, group, node, pod, state_with, used_cards
 
 
 def failed(name: str, where: str, reason: str) -> object:

@@ -11,14 +11,14 @@ from t9ksched.admission.access import Members
 from t9ksched.kube.resources import STATEFULSETS
 from t9ksched.model.pod import Metadata, OwnerReference
 from t9ksched.model.reasons import Code
-from t9ksched.scheduler.groupstatus import group_status
-from t9ksched.scheduler.limits import limit_asked
-from t9ksched.scheduler.records import JobObject
-from t9ksched.scheduler.shapes import job_shape, job_view
-from t9ksched.scheduler.state import ClusterState
+from t9ksched.scheduler.report.groupstatus import group_status
+from t9ksched.scheduler.report.shapes import job_shape, job_view
+from t9ksched.scheduler.state.limits import limit_asked
+from t9ksched.scheduler.state.records import JobObject
+from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.acceptances import Acceptance
-from tests.unit.scheduler.test_permissions import LATER, accepted, cluster, owned_group, owned_pod
-from tests.unit.scheduler.test_state import NOW, decide, pod
+from tests.unit.scheduler.state.test_permissions import LATER, accepted, cluster, owned_group, owned_pod
+from tests.unit.scheduler.state.test_state import NOW, decide, pod
 
 ANN = Members(users=frozenset({"ann"}))
 BOTH = Members(users=frozenset({"ann", "bob"}))

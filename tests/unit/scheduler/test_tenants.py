@@ -1,8 +1,8 @@
 """Who may have to yield, as the engine is told: looked at anew only where something changed."""
 
-from t9ksched.scheduler.preemption import Tenants
-from t9ksched.scheduler.state import ClusterState
-from tests.unit.scheduler.test_state import NOW, group, node, pod, state_with
+from t9ksched.scheduler.act.preemption import Tenants
+from t9ksched.scheduler.state.state import ClusterState
+from tests.unit.scheduler.state.test_state import NOW, group, node, pod, state_with
 
 DAY = 86_400 * 1_000_000_000
 

@@ -7,11 +7,11 @@ import pytest
 
 from t9ksched.model.pod import OwnerReference
 from t9ksched.model.reasons import Code, Reason
-from t9ksched.scheduler.records import GangRecord
-from t9ksched.scheduler.state import ClusterState
-from t9ksched.scheduler.waitinglimits import WaitingLimits
+from t9ksched.scheduler.state.records import GangRecord
+from t9ksched.scheduler.state.state import ClusterState
+from t9ksched.scheduler.state.waitinglimits import WaitingLimits
 from t9ksched.store.acceptances import Acceptance
-from tests.unit.scheduler.test_state import NOW, decide, group, node, pod, state_with
+from tests.unit.scheduler.state.test_state import NOW, decide, group, node, pod, state_with
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 

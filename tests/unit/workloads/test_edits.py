@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from t9ksched.kube.crds import read
+from t9ksched.kube.setup.crds import read
 from t9ksched.packaged import folder
 from t9ksched.workloads.job import FIXED_WHILE_RUNNING, REVISION_ANNOTATION, revision
 from t9ksched.workloads.upkeep import follow, upkeep

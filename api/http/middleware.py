@@ -1,0 +1,166 @@
+"""Around every request: an id, a line in the log, and an answer even when something unforeseen goes wrong.
+
+HEAD is answered wherever GET is, with the headers of that answer and no body.
+
+A body that the app did not read to its end, because it is too large or the caller unknown, is read and thrown away
+before the answer goes out: a client that is still sending would find its connection reset, and the answer lost.
+
+Query strings, headers and bodies never reach the log: they may hold secrets.
+"""
+
+import asyncio
+import time
+import uuid
+from typing import Final
+
+import structlog
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from api.http.overload import REFUSED
+from api.http.problems import Problem
+from api.http.requestlines import RequestLines
+from t9ksched.serving import EXEMPT_PATHS, answering
+
+log = structlog.get_logger("api")
+
+_POLICY: Final = b"content-security-policy"
+GUARDS: Final = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+)
+"""Headers of every answer: browsers take it for what it says it is, and show it in nobody's frame."""
+NO_PAGE: Final = (_POLICY, b"default-src 'none'; frame-ancestors 'none'")
+_CLOSE: Final = (b"connection", b"close")
+_LONGEST_PATH: Final = 300
+_MOST_THROWN_AWAY: Final = 16 * 1024 * 1024
+"""Bytes; a client that sends more finds the connection reset."""
+_LONGEST_SECONDS: Final = 5.0
+MOST_AT_ONCE: Final = 4
+"""Bodies that are thrown away at the same time; others find the connection reset."""
+
+
+class _Body:
+    """The body of a request, as far as somebody read it."""
+
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        self._receive = receive
+        headers = dict(scope["headers"])
+        # Who waits for the word to go on has not begun to send.
+        self._asks = headers.get(b"expect", b"").lower() == b"100-continue"
+        self._left = b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0"
+
+    async def read(self) -> Message:
+        """The next part."""
+        self._asks = False
+        message = await self._receive()
+        self._left = self._left and message["type"] == "http.request" and bool(message.get("more_body"))
+        return message
+
+    @property
+    def left(self) -> bool:
+        """Whether some of it was not read."""
+        return self._left
+
+    async def throw_away(self) -> None:
+        """Read what is left, within bounds."""
+        size = 0
+        try:
+            async with asyncio.timeout(_LONGEST_SECONDS):
+                while self._left and not self._asks and size < _MOST_THROWN_AWAY:
+                    size += len((await self.read()).get("body", b""))
+        except TimeoutError:
+            pass
+
+
+class _Bin:
+    """Throws away what is left of bodies, of few at a time: strangers send them too."""
+
+    def __init__(self) -> None:
+        self._at_work = 0
+
+    async def take(self, body: _Body) -> bool:
+        """Whether nothing is left."""
+        if body.left and self._at_work < MOST_AT_ONCE:
+            self._at_work += 1
+            try:
+                await body.throw_away()
+            finally:
+                self._at_work -= 1
+        return not body.left
+
+
+def printable(text: str) -> str:
+    """A text that may stand in a line of the log: no control characters, and not too long."""
+    shown = "".join(sign if sign.isprintable() else f"\\x{ord(sign):02x}" for sign in text[:_LONGEST_PATH])
+    return shown if len(text) <= _LONGEST_PATH else f"{shown}…"
+
+
+class Envelope:
+    """The outermost layer of the app."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._bin = _Bin()
+        self._lines = RequestLines()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        with answering() as connection:
+            await self._answer(scope, receive, send, reserved=connection is not None and connection.reserved)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send, *, reserved: bool) -> None:
+        request_id, started, status = uuid.uuid4().hex[:12], time.monotonic(), 0
+        method, path = scope["method"], printable(scope["path"])
+        if method == "HEAD":
+            scope = {**scope, "method": "GET"}
+
+        body = _Body(scope, receive)
+
+        async def watched(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                whole = await self._bin.take(body)
+                status = message["status"]
+                message["headers"] = [*message["headers"], *GUARDS, (b"x-request-id", request_id.encode())]
+                if not whole and _CLOSE not in message["headers"]:
+                    message["headers"].append(_CLOSE)
+                if not any(name == _POLICY for name, _ in message["headers"]):
+                    message["headers"].append(NO_PAGE)
+            elif method == "HEAD" and message["type"] == "http.response.body":
+                message["body"] = b""
+            await send(message)
+
+        with structlog.contextvars.bound_contextvars(request=request_id):
+            try:
+                if "\x00" in scope["path"] or b"%00" in scope["query_string"]:
+                    problem = Problem("Malformed", "the address holds a NUL character")
+                    await problem.response()(scope, receive, watched)
+                elif reserved and scope["path"] not in EXEMPT_PATHS:
+                    await _too_many().response()(scope, receive, watched)
+                else:
+                    await self._app(scope, body.read, watched)
+            except Exception:
+                log.exception("request failed", method=method, path=path)
+                if status:
+                    raise  # the answer has begun; all that is left is to break the connection
+                detail = f"the service made a mistake; its log tells more under {request_id}"
+                await Problem("Internal", detail, id=request_id).response()(scope, receive, watched)
+            finally:
+                now = time.monotonic()
+                if untold := self._lines.untold(now):
+                    log.info("requests without a line", more=untold)
+                quiet = scope["path"] in EXEMPT_PATHS or REFUSED in scope
+                report = log.info if not quiet and self._lines.has_line(status, now - started, now) else log.debug
+                report("request", method=method, path=path, status=status, ms=round((now - started) * 1000, 1))
+
+
+def _too_many() -> Problem:
+    return Problem(
+        "Unavailable",
+        "the service has as many connections as it may",
+        remedy="repeat it a little later",
+        headers={"Retry-After": "1", "Connection": "close"},
+    )

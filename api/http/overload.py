@@ -1,0 +1,170 @@
+"""Refusing what cannot be answered in time: a limit of requests in work, a short queue, and a fair share a caller.
+
+A caller is the owner of a token that is known; all others count by their address. Pages after health and for Prometheus
+are never refused. See `t9ksched.serving.overload` for the rule.
+"""
+
+import asyncio
+import contextlib
+import time
+from typing import Final
+
+import structlog
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from api.http.problems import Problem
+from api.services import Services
+from t9ksched.serving import EXEMPT_PATHS
+from t9ksched.serving.overload import MOST_SENDING, WAIT_SECONDS, ConcurrencyLimiter, State, Ticket
+from t9ksched.store import tokens
+
+log = structlog.get_logger("api")
+
+REFUSED: Final = "t9ksched.refused"
+"""Set in the scope of a request that was refused, which gets no line of its own in the log."""
+_STREAM: Final = b"text/event-stream"
+_PROMPT_SECONDS: Final = 0.1
+"""A body of which nothing comes for so long takes no place while it is awaited."""
+
+
+class Overload:
+    """Lets requests through to the app as its limiter says."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] in EXEMPT_PATHS:
+            await self._app(scope, receive, send)
+            return
+        limiter: ConcurrencyLimiter = scope["app"].state.services.limiter
+        turn = asyncio.Event()
+        kind = " ".join((scope["method"], *scope["path"].split("/")[1:4]))
+        ticket = limiter.arrive(_caller(scope), kind, time.monotonic(), turn.set)
+        passage = _Passage(limiter, ticket, receive, send)
+        try:
+            if ticket.state is State.WAITING:
+                try:
+                    async with asyncio.timeout(WAIT_SECONDS):
+                        await turn.wait()
+                except TimeoutError:
+                    passage.leave()
+            if ticket.state is State.RUNNING:
+                await self._app(scope, passage.receive, passage.send)
+                return
+        finally:
+            passage.leave()
+        scope[REFUSED] = True
+        tell(limiter)
+        await problem(ticket.state).response()(scope, receive, send)
+
+
+class _Passage:
+    """A request on its way through the app: knows how long it waited for its caller, and ends once."""
+
+    def __init__(self, limiter: ConcurrencyLimiter, ticket: Ticket, receive: Receive, send: Send) -> None:
+        self._limiter, self._ticket, self._receive, self._send = limiter, ticket, receive, send
+        self._blocked = 0.0
+        self._over = False
+        self._sending = True
+
+    def leave(self) -> None:
+        """The request needs its place no longer."""
+        if not self._over:
+            self._over = True
+            self._limiter.leave(self._ticket, time.monotonic(), self._blocked)
+
+    async def receive(self) -> Message:
+        """The next part of the request.
+
+        Raises:
+            Problem: it does not come at once, and the caller sends other requests as slowly.
+        """
+        began = time.monotonic()
+        try:
+            message = await self._next()
+        finally:
+            self._blocked += time.monotonic() - began
+        self._sending = bool(message.get("more_body"))
+        return message
+
+    async def _next(self) -> Message:
+        if self._over or not self._sending:  # what else may come is that the caller goes away
+            return await self._receive()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_PROMPT_SECONDS):
+                return await self._receive()
+        if not self._limiter.pause(self._ticket, time.monotonic()):
+            raise _too_slow()
+        try:
+            return await self._receive()
+        finally:
+            self._limiter.resume(self._ticket)
+
+    async def send(self, message: Message) -> None:
+        """A part of the answer; a stream of events goes on without a place."""
+        if message["type"] == "http.response.start" and _streams(message):
+            self.leave()
+        began = time.monotonic()
+        try:
+            await self._send(message)
+        finally:
+            self._blocked += time.monotonic() - began
+
+
+def _streams(message: Message) -> bool:
+    return any(name == b"content-type" and value.startswith(_STREAM) for name, value in message["headers"])
+
+
+def _caller(scope: Scope) -> str:
+    """Whose share a request is of."""
+    secret = ""
+    for name, value in scope["headers"]:
+        if name == b"authorization":
+            secret = value.decode("latin-1").partition(" ")[2].strip()
+            break
+    return caller_of(scope["app"].state.services, secret, scope.get("client"))
+
+
+def caller_of(services: Services, secret: str, client: tuple[str, int] | None) -> str:
+    """Whose share a request with this token is of, from this address.
+
+    Only tokens that are known have a share of their own: others are invented at will.
+    """
+    if secret and secret.isascii():
+        owner = services.store.mirror.owner(tokens.digest(secret))
+        if owner is not None:
+            return f"user {owner}"
+    return f"address {client[0] if client else ''}"
+
+
+def tell(limiter: ConcurrencyLimiter) -> None:
+    """Write a line about refusals, at most once a minute."""
+    if more := limiter.untold(time.monotonic()):
+        log.warning("requests are refused", more=more, limit=int(limiter.limit))
+
+
+def problem(state: State) -> Problem:
+    """What a refused request is told."""
+    if state is State.SHARE:
+        return Problem(
+            "RateLimited",
+            "you have more requests in work than your share of what the service can answer now",
+            remedy="repeat it after a moment, and send fewer at once",
+            headers={"Retry-After": "1"},
+        )
+    return Problem(
+        "Unavailable",
+        "the service has more requests than it can answer now",
+        remedy="repeat it after a moment",
+        headers={"Retry-After": "1"},
+    )
+
+
+def _too_slow() -> Problem:
+    return Problem(
+        "RateLimited",
+        f"the bodies of {MOST_SENDING} other requests of yours are awaited",
+        remedy="send whole requests, or fewer at once",
+        headers={"Retry-After": "1", "Connection": "close"},
+    )

@@ -1,0 +1,74 @@
+"""Parameters of an address and its query, checked once for all endpoints.
+
+A parameter that a question does not know is refused, for a misspelt filter would answer with too much. Names go into
+addresses of the cluster's API and into the log: what cannot be a name gets no further than here.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from fastapi import Request
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute
+
+from api.http.problems import invalid
+from t9ksched.admission.oddities import nearest
+from t9ksched.model.dns import is_label, is_subdomain
+from t9ksched.model.errors import FieldError
+
+_KIND: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}")
+_SHOWN: Final = 100
+_CHECKS: Final[dict[str, tuple[Callable[[str], object], str]]] = {
+    "namespace": (is_label, "a namespace: use at most 63 of a-z, 0-9 and -, a letter or digit at both ends"),
+    "name": (is_subdomain, "a name: use at most 253 of a-z, 0-9, - and ., a letter or digit at both ends"),
+    "queue": (is_label, "the name of a queue: use at most 63 of a-z, 0-9 and -, a letter or digit at both ends"),
+    "kind": (_KIND.fullmatch, "a kind: use letters and digits"),
+}
+
+
+async def known_parameters(request: Request) -> None:
+    """Refuse parameters of a GET that it does not read, and names that cannot be.
+
+    Raises:
+        Problem: `InvalidField` with the parameters, an unknown one with the nearest that there is.
+    """
+    faults = [*_names(request), *_unknown(request)]
+    if faults:
+        raise invalid(faults)
+
+
+def _names(request: Request) -> Iterator[FieldError]:
+    places = (("path", request.path_params.items()), ("query", request.query_params.multi_items()))
+    for place, given in places:
+        for key, value in given:
+            check, what = _CHECKS.get(key, (None, ""))
+            if check is not None and value and not check(str(value)):
+                shown = str(value)[:_SHOWN]
+                yield FieldError(f"{place}.{key}", f"{shown!r} is not {what}")
+
+
+def _unknown(request: Request) -> Iterator[FieldError]:
+    route = request.scope.get("route")
+    if request.method != "GET" or not request.query_params or not isinstance(route, APIRoute):
+        return
+    known = sorted(_read(route.dependant))
+    for name in request.query_params:
+        if name not in known:
+            yield _fault(name, known)
+
+
+def _read(dependant: Dependant) -> set[str]:
+    """The parameters that an endpoint and what it depends on read."""
+    found = {field.alias for field in dependant.query_params}
+    return found.union(*(_read(one) for one in dependant.dependencies))
+
+
+def _fault(name: str, known: list[str]) -> FieldError:
+    if (near := nearest(name, known)) is not None:
+        hint = f"did you mean {near}?"
+    elif known:
+        hint = f"the parameters are {', '.join(known)}"
+    else:
+        hint = "there are no parameters here"
+    return FieldError(f"query.{name[:_SHOWN]}", f"is unknown: {hint}")

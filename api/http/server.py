@@ -1,0 +1,83 @@
+"""Serving the app: a listening socket first, so that a port in use is known before anything else starts."""
+
+import asyncio
+import contextlib
+import socket
+import sys
+from collections.abc import Sequence
+from typing import Final, cast
+
+import uvicorn
+from fastapi import FastAPI
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from api.http.shedding import shedding
+from t9ksched.serving import Acceptor, ConnectionLimits
+from t9ksched.serving import PortInUse as PortInUse
+from t9ksched.serving import listen as listen
+
+SWITCH_SECONDS: Final = 0.0005
+"""For so long a thread that parses may keep the event loop waiting each time: a tenth of Python's own 5 ms."""
+
+
+class _Uvicorn(uvicorn.Server):
+    """Uvicorn behind our own acceptor."""
+
+    def __init__(self, config: uvicorn.Config, limits: ConnectionLimits) -> None:
+        super().__init__(config)
+        self._limits = limits
+        self.acceptor: Acceptor | None = None
+
+    async def startup(self, sockets: Sequence[socket.socket] | None = None) -> None:
+        """Begin to accept on the socket."""
+        await self.lifespan.startup()
+        make, config = self.config.http_protocol_class, self.config
+
+        def protocol() -> asyncio.BaseProtocol:
+            made = make(config=config, server_state=self.server_state, app_state=self.lifespan.state)  # type: ignore[call-arg]
+            return cast(asyncio.BaseProtocol, made)
+
+        (listener,) = sockets or ()
+        self.acceptor = Acceptor(listener, protocol, self._limits, "REST")
+        self.acceptor.open()
+        self.servers = [cast(asyncio.base_events.Server, self.acceptor)]
+        self.started = True
+
+
+class Server:
+    """The app behind a socket. `url` is known from the start; use as an async context manager."""
+
+    def __init__(self, app: FastAPI, listener: socket.socket, limits: ConnectionLimits | None = None) -> None:
+        self._listener = listener
+        host, port = listener.getsockname()[:2]
+        self.url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        config = uvicorn.Config(
+            app,
+            http=shedding(app) if isinstance(app, FastAPI) else H11Protocol,
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            lifespan="off",
+            timeout_graceful_shutdown=5,
+        )
+        self._server = _Uvicorn(config, limits or ConnectionLimits())
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def acceptor(self) -> Acceptor | None:
+        """What accepts connections, once it does."""
+        return self._server.acceptor
+
+    async def __aenter__(self) -> "Server":
+        sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_SECONDS))
+        # `_serve` leaves signals to whoever owns the process.
+        self._task = asyncio.create_task(self._server._serve(sockets=[self._listener]), name="api-server")
+        # The socket listens already, so whoever connects now is served as soon as the task runs.
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.should_exit = True
+        if self._task is not None:
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+        self._listener.close()

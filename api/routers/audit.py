@@ -1,0 +1,57 @@
+"""`/apis/v1/admin/audit`: administrative changes, each with who, when, before and after. Append-only, newest first."""
+
+from datetime import datetime
+from typing import Annotated
+
+from fastapi import Query
+from starlette.responses import Response
+
+from api.auth import Manager, guarded
+from api.http.answers import answer, documented
+from api.http.problems import invalid
+from api.routers.usage import aware
+from api.schemas import AuditPage
+from api.services import Given
+from api.shapes import from_event
+from t9ksched.model.errors import FieldError
+from t9ksched.store.history import AUDITED
+
+router = guarded("/apis/v1/admin/audit", "audit")
+
+
+@router.get(
+    "",
+    summary="List administrative changes, newest first",
+    description="A manager sees those of his queues. `next` of an answer is `after` of the next page.",
+    responses=documented({200: AuditPage}, 403, 422),
+)
+async def list_changes(
+    services: Given,
+    caller: Manager,
+    event: Annotated[str | None, Query(description="Such as queue-changed", max_length=40)] = None,
+    queue: str | None = None,
+    actor: Annotated[str | None, Query(description="Who did it")] = None,
+    name: Annotated[str | None, Query(description="Of the token, the job or what was stopped")] = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    after: Annotated[int, Query(ge=0, lt=2**63)] = 0,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+) -> Response:
+    try:
+        begin, end = aware(since), aware(until)
+    except (OverflowError, ValueError):
+        raise invalid([FieldError("query.since", "is no time this service can count with")]) from None
+    found = await services.store.history.list(
+        events=AUDITED if event is None else AUDITED & {event},
+        queue=queue,
+        queues=None if caller.is_admin else caller.ruled,
+        actor=actor,
+        name=name,
+        since=begin,
+        until=end,
+        after=after,
+        limit=limit,
+        newest_first=True,
+    )
+    items = [from_event(one) for one in found]
+    return answer({"items": items, "next": found[-1].id if len(found) == limit else None})

@@ -1,0 +1,195 @@
+"""`/apis/v1/workloads/…/actions`: a manager holds, releases or re-prioritises a job that waits, or changes the time
+limit of one that may run already.
+
+What runs is not held: that would be an eviction, which no button here makes. A submitter may shorten the limit of a job
+of his own, and release one that did not start in time.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import Request
+from starlette.responses import Response
+
+from api.auth import Actor, Caller, User, guarded
+from api.http.answers import BODY, Json, answer, at, body_of, documented
+from api.http.problems import Problem, invalid
+from api.leader import LeaderAway
+from api.permits import Eyes, rules_of
+from api.routers.workloads import from_cluster, is_held, limit_text, not_found
+from api.schemas import ControlShape, PriorityBody, UpdateBody
+from api.services import Given, Services
+from api.shapes import FINISHED
+from api.submission.kinds import addressed
+from t9ksched.kube.resources import Resource
+from t9ksched.model.errors import FieldError
+from t9ksched.model.queue import MAX_PRIORITY
+from t9ksched.model.reasons import Code
+from t9ksched.model.timelimit import limit_seconds
+from t9ksched.store import history, tokens
+from t9ksched.store.controls import JobControl
+from t9ksched.store.history import Event
+
+router = guarded("/apis/v1/workloads/{namespace}/{kind}/{name}/actions", "workloads")
+
+
+@router.post(
+    "/hold", summary="Do not start a waiting job", responses=documented({200: ControlShape}, 403, 404, 409, 503)
+)
+async def hold(namespace: str, kind: str, name: str, services: Given, caller: User) -> Response:
+    event, root = await _decided(services, caller, history.JOB_HELD, namespace, kind, name)
+    return answer(_shape(await services.store.controls.hold(event, root)))
+
+
+@router.post(
+    "/release", summary="Let a held job start again", responses=documented({200: ControlShape}, 403, 404, 409, 503)
+)
+async def release(namespace: str, kind: str, name: str, services: Given, caller: User) -> Response:
+    event, root = await _decided(services, caller, history.JOB_RELEASED, namespace, kind, name)
+    return answer(_shape(await services.store.controls.release(event, root)))
+
+
+@router.post(
+    "/prioritise",
+    summary="Give a waiting job another priority within its queue",
+    responses=documented({200: ControlShape}, 400, 403, 404, 409, *BODY, 422, 503),
+    openapi_extra=body_of(PriorityBody),
+)
+async def prioritise(namespace: str, kind: str, name: str, request: Request, services: Given, caller: User) -> Response:
+    body = await services.bodies.mapping(request, caller.user)
+    faults = [FieldError(key, "is unknown: the field is priority") for key in body if key != "priority"]
+    priority = body.get("priority")
+    if isinstance(priority, bool) or not isinstance(priority, int) or not 0 <= priority <= MAX_PRIORITY:
+        faults.append(FieldError("priority", f"{priority!r} must be a whole number from 0 to {MAX_PRIORITY}"))
+    if faults:
+        raise invalid(faults)
+    event, root = await _decided(services, caller, history.JOB_PRIORITISED, namespace, kind, name)
+    assert isinstance(priority, int)
+    return answer(_shape(await services.store.controls.prioritise(event, priority, root)))
+
+
+@router.post(
+    "/update",
+    summary="Change the time limit of a job: its submitter shortens it, a manager of its queue lengthens it too",
+    responses=documented({200: ControlShape}, 400, 403, 404, 409, *BODY, 422, 503),
+    openapi_extra=body_of(UpdateBody),
+)
+async def update(namespace: str, kind: str, name: str, request: Request, services: Given, caller: Actor) -> Response:
+    body = await services.bodies.mapping(request, caller.user)
+    faults = [FieldError(key, "is unknown: the field is timeLimit") for key in body if key != "timeLimit"]
+    text = body.get("timeLimit")
+    if not isinstance(text, str) or not text:
+        faults.append(FieldError("timeLimit", f"{text!r} must be a duration such as 2h, or 0 for none"))
+    if faults:
+        raise invalid(faults)
+    seconds = limit_seconds(str(limit_text(str(text))))
+    resource, job = await _seen(services, caller, namespace, kind, name)
+    record = caller.decided.queues.get(str(job.get("queue")))
+    spec = rules_of(record)[0].spec if record is not None else None
+    longest = limit_seconds(spec.max_duration) if spec is not None else None
+    if spec is not None and longest is not None and (seconds is None or seconds > longest):
+        message = f"{text!r} is too long: queue {job['queue']!r} lets jobs run for {spec.max_duration} at most"
+        raise invalid([FieldError("timeLimit", message)])
+    if job["phase"] in FINISHED and not _comes_back(job):
+        raise Problem("Conflict", f"{resource.kind}/{name} is {job['phase']}: its time limit means nothing any more")
+    now = (job.get("timeLimit") or {}).get("seconds")
+    shorter = seconds is not None and (now is None or seconds <= now)
+    if not caller.rules(job.get("queue")) and not (shorter and job.get("submitter") == caller.user):
+        whose = "lengthen the time limit" if job.get("submitter") == caller.user else "change the time limit of others"
+        raise Problem(
+            "Forbidden",
+            f"{caller.user!r} may not {whose} in the queue {job.get('queue')!r}",
+            remedy="ask a manager of the queue",
+        )
+    event = _event(history.JOB_LIMITED, caller, job)
+    return answer(_shape(await services.store.controls.limit(event, seconds or 0, str(job.get("rootUid") or ""))))
+
+
+def _comes_back(job: dict[str, Any]) -> bool:
+    """Whether it is a PodGroup that its time limit ended: with another limit, pods that are made for it again run."""
+    return job["kind"] == "PodGroup" and (job.get("reason") or {}).get("code") == Code.TIME_LIMIT_EXCEEDED
+
+
+async def _seen(
+    services: Services, caller: Caller, namespace: str, kind: str, name: str
+) -> tuple[Resource, dict[str, Any]]:
+    """The job, if the caller may know of it.
+
+    Raises:
+        Problem: there is none, or it is not the caller's to see.
+    """
+    resource, job = await _found(services, namespace, kind, name)
+    if not caller.rules(job.get("queue")) and not (await Eyes.of(services, caller)).see(job):
+        raise not_found(resource, namespace, name)
+    return resource, job
+
+
+async def _found(services: Services, namespace: str, kind: str, name: str) -> tuple[Resource, dict[str, Any]]:
+    resource = addressed(kind)
+    try:
+        job = await services.leader.job(namespace, resource.kind, name)
+    except LeaderAway:
+        job = None
+    if job is None:
+        job = (await from_cluster(services, resource, namespace, name))[0]
+    return resource, job
+
+
+async def _decided(
+    services: Services, caller: Caller, event: str, namespace: str, kind: str, name: str
+) -> tuple[Event, str]:
+    """The decision as an event, and the UID of the root owner above the job if there is one, once it is clear that the
+    job is there, waits, and is the caller's to decide about.
+    """
+    resource, job = await _found(services, namespace, kind, name)
+    own = job.get("submitter") == caller.user and caller.role != tokens.VIEWER
+    own = own and event == history.JOB_RELEASED and _timed_out(job) and not is_held(caller, job)
+    if not caller.rules(job.get("queue")) and not own:
+        if not (await Eyes.of(services, caller)).see(job):
+            raise not_found(resource, namespace, name)
+        raise Problem(
+            "Forbidden",
+            f"{resource.kind}/{name} waits in the queue {job.get('queue')!r}, which {caller.user!r} does not manage",
+            remedy="ask a manager of the queue",
+        )
+    if job["phase"] not in ("Pending", "Waiting", "Paused"):
+        raise Problem(
+            "Conflict", f"{resource.kind}/{name} is {job['phase']}: only a job that waits can be decided about"
+        )
+    members = job.get("members") or {}
+    if event == history.JOB_HELD and (there := max(members.get("running", 0), members.get("bound", 0))):
+        raise Problem(
+            "Conflict",
+            f"{resource.kind}/{name} has started, and {there} of {members.get('total')} members are on nodes: only what"
+            " has not started can be held",
+        )
+    return _event(event, caller, job), str(job.get("rootUid") or "")
+
+
+def _timed_out(job: Mapping[str, Any]) -> bool:
+    """Whether the job waits because it did not start in time: its submitter may have it tried again."""
+    return (job.get("reason") or {}).get("code") == "StartTimedOut"
+
+
+def _event(what: str, caller: Caller, job: Json) -> Event:
+    """A decision about the job, which is another than was named if that belongs to a job."""
+    return Event(
+        event=what,
+        kind=job["kind"],
+        namespace=job["namespace"],
+        name=job["name"],
+        uid=job["uid"],
+        queue=job.get("queue"),
+        actor=caller.user,
+    )
+
+
+def _shape(control: JobControl) -> Json:
+    return {
+        "uid": control.uid,
+        "held": control.held,
+        "priority": control.priority,
+        "timeLimitSeconds": control.time_limit_seconds,
+        "by": control.by,
+        "at": at(control.at),
+    }

@@ -1,0 +1,36 @@
+"""`/apis/v1/nodes`: nodes with their cards and whose they are, as the leader accounts for them.
+
+Everybody sees how full a node is; the names of other people's jobs on it are shown to their managers alone.
+"""
+
+from starlette.responses import Response
+
+from api.auth import User, guarded
+from api.hiding import Others
+from api.http.answers import Json, answer, documented
+from api.http.problems import Problem
+from api.permits import Eyes
+from api.schemas import Node, Nodes
+from api.services import Given
+from api.slices import answer_items, slices
+
+router = guarded("/apis/v1/nodes", "nodes")
+
+
+@router.get("", summary="List the nodes", responses=documented({200: Nodes}, 503))
+async def list_all(services: Given, caller: User) -> Response:
+    nodes = await services.leader.nodes()
+    others = await Others.of(services, await Eyes.of(services, caller))
+    shown: list[Json] = []
+    async for some in slices(nodes):
+        shown += [others.node(node) for node in some]
+    return await answer_items(shown, {})
+
+
+@router.get("/{name}", summary="Get a node", responses=documented({200: Node}, 404, 503))
+async def get(name: str, services: Given, caller: User) -> Response:
+    node = await services.leader.node(name)
+    if node is None:
+        raise Problem("NotFound", f"there is no node {name!r}", remedy="GET /apis/v1/nodes lists those there are")
+    others = await Others.of(services, await Eyes.of(services, caller))
+    return answer(others.node(node))

@@ -1,0 +1,78 @@
+"""`/apis/v1/access-reviews`: may somebody use a queue, and by which rule. About others only its managers may ask."""
+
+from fastapi import Request
+from starlette.responses import Response
+
+from api.auth import User, guarded
+from api.http.answers import BODY, answer, body_of, documented
+from api.http.problems import Problem
+from api.permits import Place, may_caller_use, may_somebody_use
+from api.schemas import AccessAnswer, AccessQuestion
+from api.services import Given
+from t9ksched.admission import Verdict
+from t9ksched.admission.access import within_maximum
+from t9ksched.model.errors import FieldError, Invalid
+from t9ksched.model.queue import MAX_PRIORITY
+
+router = guarded("/apis/v1/access-reviews", "queues")
+
+
+@router.post(
+    "",
+    summary="May you (or, for its managers, somebody else) use a queue?",
+    responses=documented({200: AccessAnswer}, 400, 403, 404, *BODY, 422),
+    openapi_extra=body_of(AccessQuestion),
+)
+async def review(request: Request, services: Given, caller: User) -> Response:
+    body = await services.bodies.mapping(request, caller.user)
+    _check(body)
+    name, user, space = body["queue"], body.get("user") or caller.user, body.get("namespace")
+    other = user != caller.user or body.get("groups") is not None
+    if other and not caller.rules(name):
+        detail = f"only a manager of the queue {name!r} may ask about others"
+        raise Problem("Forbidden", detail, remedy="leave out user and groups to ask about yourself")
+    record = caller.decided.queues.get(name)
+    if record is None:
+        raise Problem("QueueNotFound", f"there is no queue {name!r}")
+    place = await Place.of(services, caller, space)
+    if other:
+        groups = frozenset(body["groups"]) if body.get("groups") else caller.groups_of(user)
+        access = may_somebody_use(record, place, user, groups)
+    else:
+        access = may_caller_use(caller, record, place)
+    refusal: Verdict = access
+    if access.allowed and body.get("priority") is not None:
+        refusal = within_maximum(access, body["priority"], name, "priority")
+    return answer(
+        {
+            "allowed": access.allowed and refusal.allowed,
+            "queue": name,
+            "namespace": space,
+            "user": user,
+            "rule": access.rule or None,
+            "maxPriority": access.max_priority if access.allowed else None,
+            "code": refusal.code or None,
+            "message": refusal.message or None,
+            "remedy": refusal.remedy or None,
+        }
+    )
+
+
+def _check(body: dict[str, object]) -> None:
+    known = AccessQuestion.model_fields
+    faults = [FieldError(key, f"is unknown: the fields are {', '.join(known)}") for key in body if key not in known]
+    if not isinstance(body.get("queue"), str) or not body["queue"]:
+        faults.append(FieldError("queue", "is missing: name the queue"))
+    for key in ("namespace", "user"):
+        if not isinstance(body.get(key, ""), str | None):
+            faults.append(FieldError(key, "must be a text"))
+    groups = body.get("groups")
+    if groups is not None and not (isinstance(groups, list) and all(isinstance(name, str) for name in groups)):
+        faults.append(FieldError("groups", "must be a list of names"))
+    priority = body.get("priority")
+    if priority is not None and (
+        isinstance(priority, bool) or not isinstance(priority, int) or not 0 <= priority <= MAX_PRIORITY
+    ):
+        faults.append(FieldError("priority", f"must be a whole number from 0 to {MAX_PRIORITY}"))
+    if faults:
+        raise Invalid(faults)

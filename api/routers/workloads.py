@@ -1,0 +1,395 @@
+"""`/apis/v1/workloads`: submit, list, look at, explain and cancel jobs.
+
+A user sees his own jobs, and those in queues and namespaces that are his; others' are as good as not there. What lives
+is the leader's word; while it is away, lists come from what was last recorded, with their age. A single job
+that the leader does not know (yet, or because another scheduler places it) is shown from its own object.
+"""
+
+import hashlib
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Annotated, Any
+
+from fastapi import Query, Request
+from starlette.responses import Response
+
+from api.auth import Actor, Caller, User, guarded
+from api.hiding import Others, name_others
+from api.http.answers import BODY, Json, answer, at, body_of, documented
+from api.http.aside import aside
+from api.http.problems import Problem, from_kube, invalid
+from api.leader import LeaderAway
+from api.permits import Eyes
+from api.queueshapes import stops_now
+from api.schemas import PHASES, Cancelled, Explanation, HistoryPage, Job, Jobs, Shape, Submitted
+from api.services import Given, Services
+from api.shapes import FINISHED, TERMINATING, from_event, from_object
+from api.slices import answer_items
+from api.submission.advice import about_jobs
+from api.submission.cancelling import delete_job, not_cancelled, until_noticed
+from api.submission.creation import Creation, try_out
+from api.submission.judging import judge, usable_names
+from api.submission.kinds import ACCEPTED, addressed, owner_of
+from api.submission.repeats import REPEATING, Key, checked, once
+from api.submission.submission import Item, Wish, prepare
+from t9ksched.admission.oddities import nearest
+from t9ksched.kube.errors import ApiError, NotFound
+from t9ksched.kube.resources import PODGROUPS, Resource
+from t9ksched.model.errors import FieldError, Invalid
+from t9ksched.model.names import SCHEDULER_NAME
+from t9ksched.model.timelimit import limit_seconds
+from t9ksched.store import history
+from t9ksched.store.history import Event
+from t9ksched.store.jobs import JobRecord
+from t9ksched.store.repeats import Attempt
+from t9ksched.workloads.read import read
+from t9ksched.workloads.shape import Workload
+
+router = guarded("/apis/v1/workloads", "workloads")
+
+_FRESH = timedelta(seconds=30)
+"""How long a job just accepted is listed though the leader has not seen it yet."""
+_Object = dict[str, Any]
+
+
+@router.post(
+    "",
+    status_code=201,
+    summary="Submit one or several objects: all are created, or none",
+    description="The body is a Kubernetes object in JSON or YAML, several YAML documents, or a List."
+    " With `dryRun` everything is checked and nothing is created; the answer is the same.\n\n" + REPEATING,
+    responses=documented({201: Submitted, 200: Submitted}, 400, 403, 404, 409, *BODY, 422, 503),
+    openapi_extra=body_of(Shape, "application/yaml", "application/json"),
+)
+async def submit(
+    request: Request,
+    services: Given,
+    caller: Actor,
+    namespace: Annotated[str | None, Query(description="For objects that name none", max_length=63)] = None,
+    queue: Annotated[str | None, Query(description="Wins over the object's own", min_length=1, max_length=63)] = None,
+    priority: Annotated[
+        int | None, Query(ge=0, le=100, description="Within the queue; wins over the object's own")
+    ] = None,
+    time_limit: Annotated[
+        str | None, Query(alias="timeLimit", description="Such as 4h; wins over the object's own", max_length=100)
+    ] = None,
+    dry_run: Annotated[bool, Query(alias="dryRun", description="Check everything, create nothing")] = False,
+    _key: Key = None,
+) -> Response:
+    key = checked(request)
+    wish = Wish(namespace, queue, priority, limit_text(time_limit))
+    body, documents = await services.bodies.documents(request, caller.user)
+    services.allowances.objects(len(documents))
+    items = await aside(services, len(documents), prepare, documents, wish)
+    if dry_run:
+        await judge(services, caller, items)
+        warnings = await about_jobs(services, caller, items)
+        return answer(_submission(caller, items, warnings, await try_out(services, items)))
+    act = partial(_submit, services, caller, items, hashlib.sha256(body).hexdigest())
+    return await (act() if key is None else once(services, caller, request, key, body, len(items), act))
+
+
+async def _submit(
+    services: Services, caller: Caller, items: list[Item], digest: str, attempt: Attempt | None = None
+) -> Response:
+    """Judge and create; goes on from what an earlier attempt left."""
+    creation = Creation(services, caller, items, attempt)
+    try:
+        await creation.resume()
+        try:
+            await judge(services, caller, items)
+        except Problem as problem:
+            # What was created whole was accepted before it was created; only its record was lost.
+            if not all(creation.left):
+                raise problem if problem.status >= 500 else await creation.undo(problem) from None
+        told = await creation.run(await about_jobs(services, caller, items))
+    except Problem as problem:
+        await _note_refusal(services, caller, items, digest, problem)
+        raise
+    return Response(told, 201, media_type="application/json")
+
+
+def _submission(caller: Caller, items: list[Item], warnings: list[Json], made: list[_Object]) -> Json:
+    jobs = [_submitted(item, obj, caller) for item, obj in zip(items, made, strict=True) if item.group is None]
+    return {"items": jobs, "warnings": warnings}
+
+
+@router.get("", summary="List the jobs you may see", responses=documented({200: Jobs}, 422))
+async def list_jobs(
+    services: Given,
+    caller: User,
+    namespace: str | None = None,
+    queue: str | None = None,
+    phase: Annotated[str | None, Query(description=f"One of {', '.join(PHASES)}")] = None,
+    deleted: Annotated[bool, Query(description="Also those whose objects are gone")] = False,
+) -> Response:
+    if phase is not None and phase not in PHASES:
+        near = nearest(phase, PHASES)
+        hint = f"did you mean {near}?" if near else f"they are {', '.join(PHASES)}"
+        raise invalid([FieldError("query.phase", f"{phase!r} is no phase: {hint}")])
+    eyes = await Eyes.of(services, caller)
+    headers: dict[str, str] = {}
+    live: list[Json] = []
+    fresh: datetime | None = None
+    try:
+        live = await services.leader.jobs(eyes.sight)
+        fresh = datetime.now(UTC) - _FRESH
+    except LeaderAway as away:
+        headers = away.age_header(away.age)
+    recorded = await services.store.jobs.list(
+        namespace=namespace, queue=queue, phase=phase, deleted=deleted, live_since=fresh, seen_by=eyes.sight
+    )
+    known = {job["uid"] for job in live}
+    wanted = {"namespace": namespace, "queue": queue, "phase": phase}
+    asked = {key: value for key, value in wanted.items() if value is not None}
+    jobs = [job for job in live if all(job.get(key) == value for key, value in asked.items())] if asked else live
+    jobs = eyes.those([*jobs, *(_recorded(record) for record in recorded if record.uid not in known)])
+    jobs.sort(key=lambda job: (job.get("submittedAt") or "", job["namespace"], job["name"]))
+    if queue and not jobs and queue not in caller.decided.queues:
+        raise await _no_queue(services, caller, queue)
+    items = [job | {"held": True} if is_held(caller, job) else job for job in jobs]
+    return await answer_items(items, {"stopped": stops_now(caller)}, headers)
+
+
+def is_held(caller: Caller, job: Json) -> bool:
+    """Whether a manager holds the job, or the root owner above it; the later decision counts."""
+    controls = caller.decided.controls
+    found = [one for uid in (job.get("uid"), job.get("rootUid")) if uid and (one := controls.get(uid)) is not None]
+    return max(found, key=lambda one: one.at).held if found else False
+
+
+@router.get("/{namespace}/{kind}/{name}", summary="Get a job", responses=documented({200: Job}, 404, 503))
+async def get(namespace: str, kind: str, name: str, services: Given, caller: User) -> Response:
+    resource = addressed(kind)
+    headers: dict[str, str] = {}
+    try:
+        job = await services.leader.job(namespace, resource.kind, name)
+    except LeaderAway as away:
+        job, headers = None, away.age_header(away.age)
+    job = job or (await from_cluster(services, resource, namespace, name))[0]
+    await _see(services, caller, job, resource, name)
+    return answer(job | ({"held": True} if is_held(caller, job) else {}), headers=headers)
+
+
+@router.get(
+    "/{namespace}/{kind}/{name}/explanation",
+    summary="Why a job is where it is",
+    responses=documented({200: Explanation}, 404, 503),
+)
+async def explain(namespace: str, kind: str, name: str, services: Given, caller: User) -> Response:
+    resource = addressed(kind)
+    explanation = await services.leader.explanation(namespace, resource.kind, name)
+    if explanation is None:
+        explanation = _unseen(*await from_cluster(services, resource, namespace, name))
+    eyes = await _see(services, caller, explanation.get("job") or {"namespace": namespace}, resource, name)
+    holders = explanation.get("holders") or []
+    if holders:
+        others = await Others.of(services, eyes)
+        holders = [others.holder(one) for one in holders]
+    return answer(explanation | {"holders": holders, "stopped": stops_now(caller)})
+
+
+@router.get(
+    "/{namespace}/{kind}/{name}/history",
+    summary="What happened to jobs of this name, also when they are gone",
+    responses=documented({200: HistoryPage}, 404, 422, 503),
+)
+async def events(
+    namespace: str,
+    kind: str,
+    name: str,
+    services: Given,
+    caller: User,
+    after: Annotated[int, Query(ge=0, lt=2**63, description="The last `id` seen")] = 0,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 200,
+) -> Response:
+    resource = addressed(kind)
+    eyes = await Eyes.of(services, caller)
+    found = await services.store.history.list(
+        namespace=namespace, kind=resource.kind, name=name, after=after, limit=limit, seen_by=eyes.sight
+    )
+    if not found and after == 0:
+        job, _ = await from_cluster(services, resource, namespace, name)
+        await _see(services, caller, job, resource, name)
+        if job["kind"] != resource.kind:
+            found = await services.store.history.list(
+                namespace=namespace, kind=job["kind"], name=job["name"], limit=limit, seen_by=eyes.sight
+            )
+    items = [from_event(event) for event in found]
+    if any(name_others(event.detail) for event in found):
+        others = await Others.of(services, eyes)
+        items = [item | {"detail": others.preemptor(item["detail"])} for item in items]
+    return answer({"items": items})
+
+
+@router.delete(
+    "/{namespace}/{kind}/{name}",
+    summary="Cancel a job",
+    description="Each object is deleted as the user: what he submitted, what the cluster lets him delete himself, and"
+    " with a role over the queue the job with its members. `warnings` say which pods stay, and whom to ask.",
+    responses=documented({200: Cancelled}, 403, 404, 409, 503),
+)
+async def cancel(namespace: str, kind: str, name: str, services: Given, caller: Actor) -> Response:
+    resource = addressed(kind)
+    job, _ = await from_cluster(services, resource, namespace, name)
+    await _see(services, caller, job, resource, name)
+    if resource.kind not in ACCEPTED:
+        raise not_cancelled(job)
+    if job["kind"] != resource.kind:
+        title = f"{job['kind']}/{job['name']}"
+        message = f"{resource.kind}/{name} belongs to {title}, whose controller would make it again"
+        raise Problem("Conflict", message, remedy=f"cancel {title}")
+    kept = await delete_job(services, caller, resource, job)
+    await until_noticed(services, resource, job)
+    shown = job if job["phase"] in FINISHED else job | {"phase": TERMINATING}
+    return answer(shown | {"warnings": [each.to_json() for each in kept]})
+
+
+def limit_text(text: str | None, path: str = "timeLimit") -> str | None:
+    """A time limit as somebody wrote it.
+
+    Raises:
+        Problem: it cannot be read.
+    """
+    if text is not None:
+        if not text.strip():
+            raise invalid([FieldError(path, "is empty: name a duration such as 4h or 1h30m, or 0 for no limit")])
+        try:
+            limit_seconds(text)
+        except ValueError as error:
+            raise invalid([FieldError(path, str(error))]) from None
+    return text
+
+
+async def _see(services: Services, caller: Caller, job: Json, resource: Resource, name: str) -> Eyes:
+    """See that the caller may know of the job; else it is answered as one that does not exist."""
+    eyes = await Eyes.of(services, caller)
+    seen = eyes.see(job)
+    if not seen and job.get("uid") and job.get("submitter") is None:
+        # The leader knows an object before it hears whose it is.
+        accepted = await services.store.acceptances.get(job["uid"])
+        seen = accepted is not None and eyes.see(job | {"submitter": accepted.submitter})
+    if not seen:
+        raise not_found(resource, str(job.get("namespace")), name)
+    return eyes
+
+
+async def _no_queue(services: Services, caller: Caller, name: str) -> Problem:
+    """The problem of a list of jobs of a queue that is not there."""
+    near = nearest(name, await usable_names(services, caller))
+    message = f"there is no queue {name!r}" + (f"; did you mean {near!r}?" if near else "")
+    remedy = "GET /apis/v1/queues lists those that you may use"
+    return Problem("QueueNotFound", message, [FieldError("queue", message)], status=422, remedy=remedy)
+
+
+async def _note_refusal(services: Services, caller: Caller, items: list[Item], digest: str, problem: Problem) -> None:
+    """Refusals of rules are history, one row each however much was asked for; trouble of the service is not, nor is a
+    user who asks too often.
+    """
+    if problem.status >= 500 or problem.code == "RateLimited":
+        return
+    at_fault = problem.errors[0].path if problem.errors else ""
+    item = next((one for one in items if one.prefix and at_fault.startswith(one.prefix)), items[0])
+    detail: Json = {"code": problem.code, "message": problem.detail}
+    if len(items) > 1:
+        detail |= {"objects": len(items), "sha256": digest}
+    await services.store.history.append(
+        Event(
+            event=history.REFUSED,
+            kind=item.workload.kind,
+            namespace=item.workload.namespace,
+            name=item.workload.name,
+            queue=item.workload.queue or None,
+            actor=caller.user,
+            detail=detail,
+        )
+    )
+
+
+def _submitted(item: Item, obj: _Object, caller: Caller) -> Json:
+    job = from_object(obj, item.workload, None, [member.workload for member in item.members])
+    return job | {"submitter": caller.user}
+
+
+def _recorded(record: JobRecord) -> Json:
+    shape = record.shape | {"phase": record.phase}
+    if record.deleted_at is None:
+        return shape
+    gone = at(record.deleted_at)
+    members = shape.get("members", {}) | {"bound": 0, "running": 0}
+    return shape | {"deletedAt": gone, "finishedAt": shape.get("finishedAt") or gone, "members": members}
+
+
+def not_found(resource: Resource, namespace: str, name: str) -> Problem:
+    """A job that is not there, or that the caller may not know of."""
+    return Problem("NotFound", f"there is no {resource.kind}/{name} in the namespace {namespace!r}")
+
+
+async def from_cluster(services: Services, resource: Resource, namespace: str, name: str) -> tuple[Json, Workload]:
+    """The job of an object as the cluster has it; for a PodGroup that a job owns, that job.
+
+    Kinds that are not submitted here are not read either: their jobs are what the leader tells.
+    """
+    if resource.kind not in ACCEPTED:
+        known = await services.leader.job(namespace, resource.kind, name)
+        if known is None:
+            raise not_found(resource, namespace, name)
+        return known, Workload(resource.kind, resource.api_version, namespace, name, "", "", 0, ())
+    try:
+        obj = await services.kube.get(resource, name, namespace)
+        if resource == PODGROUPS and (above := owner_of(obj)) is not None:
+            resource, name = above
+            obj = await services.kube.get(resource, name, namespace)
+    except NotFound as error:
+        raise not_found(resource, namespace, name) from error
+    except ApiError as error:
+        raise from_kube(error, f"{resource.kind}/{name} in the namespace {namespace!r}") from error
+    obj |= {"apiVersion": resource.api_version, "kind": resource.kind}
+    try:
+        workload = read(obj)
+    except Invalid:
+        # Made past us, and faulty: its name is all that can be said.
+        workload = Workload(resource.kind, resource.api_version, namespace, name, "", "", 0, ())
+    uid = obj["metadata"]["uid"]
+    acceptance = await services.store.acceptances.get(uid)
+    job = from_object(obj, workload, acceptance)
+    if acceptance is None:
+        # Another scheduler's: nothing was agreed, but who submitted it by us is on record.
+        submitted = await services.store.history.list(uid=uid, event=history.SUBMITTED, limit=1)
+        job["submitter"] = submitted[0].actor if submitted else None
+    return job, workload
+
+
+def _unseen(job: Json, workload: Workload) -> Json:
+    """The explanation of a job that the leader does not know."""
+    reasons: list[Json] = []
+    warnings: list[Json] = []
+    node = next((str(at) for part in workload.templates if (at := part.spec.get("nodeName"))), "")
+    if node and workload.kind == "Pod" and workload.scheduler == SCHEDULER_NAME:
+        text = (
+            f"its creator put it on node {node}: the scheduler was not asked, and counts it to no queue and to no group"
+        )
+        warnings.append({"path": "spec.nodeName", "message": f"{text}; leave spec.nodeName out", "nearest": None})
+    if job["phase"] in FINISHED:
+        verdict = "Finished"
+        if job["reason"]:
+            reasons.append(job["reason"] | {"needs": None, "has": None, "nodes": None})
+    elif job["phase"] == TERMINATING:
+        verdict = "Placed" if job["members"]["running"] else "Finished"
+        message = "it was deleted, and its last pods end"
+        reasons.append({"code": TERMINATING, "message": message, "needs": None, "has": None, "nodes": None})
+    elif job["phase"] == "Running":
+        verdict = "Placed"
+    else:
+        verdict = "Waiting"
+        message = "the scheduler has not seen it yet: ask again in a moment"
+        if warnings:
+            message = warnings[0]["message"]
+        elif workload.scheduler != SCHEDULER_NAME:
+            message = f"its pods are placed by {workload.scheduler or 'another scheduler'}, which must be asked"
+        ours = workload.scheduler == SCHEDULER_NAME and not warnings
+        code = "GangIncomplete" if ours else "OtherScheduler"
+        told = job["reason"] or {"code": code, "message": message}
+        reasons.append(told | {"needs": None, "has": None, "nodes": None})
+    told = {"job": job, "verdict": verdict, "reasons": reasons, "warnings": warnings}
+    return told | {"holders": [], "unblocks": [], "position": None}

@@ -1,0 +1,80 @@
+"""Which kinds can be submitted now, how people may write their names, and where each says its queue."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from api.http.problems import Problem
+from t9ksched.kube import resources
+from t9ksched.kube.resources import Resource
+from t9ksched.model.errors import FieldError, child
+from t9ksched.model.names import QUEUE_LABEL
+from t9ksched.workloads.registry import CONTROLLED, KINDS, Kind
+
+_NATIVE: Final = ("Pod", "PodGroup", "Job")
+ACCEPTED: Final[dict[str, Resource]] = {
+    name: resources.by_kind(KINDS[name].api_version, name) for name in (*CONTROLLED, *_NATIVE)
+}
+"""Kinds our controllers turn into pods, and those Kubernetes and the scheduler handle by themselves."""
+
+_FOLLOWED: Final = {row.kind: row for row in (resources.DEPLOYMENTS, resources.REPLICASETS, resources.STATEFULSETS)}
+"""Kinds of which the scheduler places the pods: their jobs are shown and decided about, not made or deleted here."""
+_ADDRESSED: Final = ACCEPTED | _FOLLOWED
+
+_SPELLINGS: Final = {
+    spelling: name
+    for name, row in _ADDRESSED.items()
+    for spelling in (name.lower(), row.plural, f"{row.plural}.{row.group}")
+}
+
+
+def accepted(kind: str, prefix: str = "") -> Resource:
+    """The resource of a kind that can be submitted.
+
+    Raises:
+        Problem: UnknownKind, naming those that can.
+    """
+    row = ACCEPTED.get(kind)
+    if row is None:
+        text = (
+            f"{kind!r} cannot be submitted yet: there is no controller for it"
+            if kind in KINDS
+            else f"{kind!r} is unknown"
+        )
+        message = f"{text}; kinds that can are {', '.join(sorted(ACCEPTED))}"
+        raise Problem("UnknownKind", message, [FieldError(f"{prefix}kind", message)])
+    return row
+
+
+def addressed(kind: str) -> Resource:
+    """The resource that an address names, in any case, singular or plural.
+
+    Raises:
+        Problem: UnknownKind.
+    """
+    name = _SPELLINGS.get(kind.lower())
+    if name is None:
+        message = f"{kind!r} is no kind of workload; these are {', '.join(sorted(_ADDRESSED))}"
+        raise Problem("UnknownKind", message, [FieldError("kind", message)], status=404)
+    return _ADDRESSED[name]
+
+
+def owner_reference(obj: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The controlling owner reference of an object, of whatever kind; None where it has none."""
+    owners = obj["metadata"].get("ownerReferences") or ()
+    return next((one for one in owners if one.get("controller")), None)
+
+
+def owner_of(obj: Mapping[str, Any]) -> tuple[Resource, str] | None:
+    """Resource and name of the job that owns an object, as its controlling owner reference says."""
+    for reference in obj["metadata"].get("ownerReferences") or ():
+        row = ACCEPTED.get(str(reference.get("kind")))
+        if reference.get("controller") and row is not None and reference.get("apiVersion") == row.api_version:
+            return row, str(reference["name"])
+    return None
+
+
+def queue_path(kind: Kind) -> str:
+    """Where an object of the kind names its queue."""
+    if kind.pod is not None:
+        return child(".".join((*kind.pod, "metadata", "labels")), QUEUE_LABEL)
+    return ".".join((*kind.block, "t9kScheduler", "queue")) if kind.block else "spec.queue"

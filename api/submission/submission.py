@@ -1,0 +1,231 @@
+"""From a body to checked objects: what a submission asks for, before anything is created.
+
+Every document is read, given its namespace, queue and priority, and judged; pods of a PodGroup in the same request are
+judged together with it. Either all are fit to be created, or the faults of all are told.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from api.http.problems import Problem, invalid, refused
+from api.submission.kinds import accepted, queue_path
+from t9ksched.admission import Request, judge
+from t9ksched.kube.resources import Resource
+from t9ksched.model.errors import FieldError, Invalid
+from t9ksched.model.names import QUEUE_LABEL, SCHEDULER_NAME, TIME_LIMIT_ANNOTATION, is_system_namespace
+from t9ksched.model.podgroup import PodGroupSpec
+from t9ksched.model.queue import Queue
+from t9ksched.workloads.queueing import set_time_limit, with_queue
+from t9ksched.workloads.read import UnknownKind, read
+from t9ksched.workloads.registry import KINDS
+from t9ksched.workloads.shape import Template, Workload
+
+Object = dict[str, Any]
+
+_SET_BY_SERVER = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink")
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What the request says besides the objects; it wins over their own queue and fills a missing namespace."""
+
+    namespace: str | None = None
+    queue: str | None = None
+    priority: int | None = None
+    time_limit: str | None = None
+
+
+@dataclass(slots=True)
+class Item:
+    """One object to be created.
+
+    `members` of a PodGroup are the pods of it in the same request; `permitted_by` is the rule that lets the caller use
+    the queue.
+    """
+
+    prefix: str
+    obj: Object
+    resource: Resource
+    workload: Workload
+    queue_path: str
+    priority_path: str = "priority"
+    permitted_by: str | None = None
+    members: list["Item"] = field(default_factory=list)
+    group: "Item | None" = None
+
+    @property
+    def what(self) -> str:
+        """For sentences."""
+        return f"{self.workload.kind}/{self.workload.name}"
+
+    @property
+    def ours(self) -> bool:
+        """Whether our scheduler places its pods."""
+        return self.workload.scheduler == SCHEDULER_NAME
+
+    @property
+    def is_job(self) -> bool:
+        """Whether users see it as a job of its own; a pod of a group is part of that group."""
+        return self.ours and self.workload.group is None
+
+    @property
+    def limits(self) -> list[str]:
+        """The time limits that it asks for in annotations, of Kubernetes' own kinds also in those of their pods."""
+        found = [self.obj["metadata"].get("annotations") or {}]
+        if KINDS[self.resource.kind].pod:
+            found += [template.metadata.get("annotations") or {} for template in self.workload.templates]
+        return [str(text) for each in found if (text := each.get(TIME_LIMIT_ANNOTATION))]
+
+    @property
+    def needs(self) -> dict[str, int]:
+        """What it cannot do without; of a PodGroup the cheapest members that make up its minimum."""
+        if not self.members:
+            return self.workload.min_totals
+        minimum = PodGroupSpec.parse(self.obj.get("spec")).min_member
+        names = {name for member in self.members for name in member.workload.totals}
+        cheapest = {
+            name: sorted(member.workload.totals.get(name, 0) for member in self.members)[:minimum] for name in names
+        }
+        return {name: sum(amounts) for name, amounts in cheapest.items()}
+
+    @property
+    def totals(self) -> dict[str, int]:
+        """Everything it asks for now."""
+        total: dict[str, int] = {}
+        for part in self.members or (self,):
+            for name, amount in part.workload.totals.items():
+                total[name] = total.get(name, 0) + amount
+        return total
+
+
+def prepare(documents: Sequence[tuple[str, Any]], wish: Wish) -> list[Item]:
+    """The objects of a request, complete and sound in themselves, in the order in which they must be created.
+
+    Raises:
+        Problem: anything is wrong with any of them.
+    """
+    faults: list[FieldError] = []
+    items: list[Item] = []
+    for prefix, document in documents:
+        try:
+            items.append(_item(prefix, document, wish))
+        except UnknownKind as error:
+            raise Problem("UnknownKind", str(error), _prefixed(prefix, error.errors)) from None
+        except Invalid as error:
+            faults += _prefixed(prefix, error.errors)
+    seen: set[tuple[str, str, str]] = set()
+    for item in items:
+        key = (item.workload.kind, item.workload.namespace, item.workload.name)
+        if key in seen:
+            faults.append(FieldError(f"{item.prefix}metadata.name", f"{item.what} is in the request twice"))
+        seen.add(key)
+    _join_groups(items)
+    for item in items:
+        if wish.time_limit is not None and item.is_job:
+            set_time_limit(item.obj, wish.time_limit)
+        if wish.priority is not None and item.ours and item.resource.kind in ("Pod", "Job") and item.group is None:
+            text = f"a {item.resource.kind} has no priority: leave it out, or put its pods in a PodGroup"
+            faults.append(FieldError("priority", text))
+    if faults:
+        raise invalid(dict.fromkeys(faults))
+    return sorted(items, key=lambda item: item.resource.kind != "PodGroup")
+
+
+def check(
+    items: Sequence[Item],
+    queues: Mapping[str, Queue],
+    allocated: Mapping[str, Mapping[str, int]] | None,
+    suggested: Sequence[str] = (),
+) -> None:
+    """Ask the rules about every gang. `allocated` is what queues hold now, in units; None if nobody knows.
+
+    `suggested` are the queues that may be named to whoever asked for one that is not there.
+
+    Raises:
+        Problem: the first refusal.
+    """
+    for item in items:
+        if not item.ours or item.group is not None:
+            continue
+        name = item.workload.queue
+        request = Request(
+            what=item.what,
+            queue_name=name,
+            queue_path=item.queue_path,
+            queue=queues.get(name),
+            queue_names=tuple(suggested),
+            templates=[
+                _placed(template, part) for part in (item, *item.members) for template in part.workload.templates
+            ],
+            needs=item.needs,
+            annotations=(item.obj["metadata"].get("annotations") or {}),
+            annotations_path=f"{item.prefix}metadata.annotations",
+            allocated=None if allocated is None else allocated.get(name, {}),
+        )
+        verdict = judge(request)
+        if not verdict.allowed:
+            raise refused(verdict)
+
+
+def _item(prefix: str, document: Any, wish: Wish) -> Item:
+    if not isinstance(document, dict):
+        raise Invalid.at("", "is no object: write a mapping with apiVersion, kind, metadata and spec")
+    kind = document.get("kind")
+    if not isinstance(kind, str):
+        raise UnknownKind.at("kind", "is missing: say what the object is, such as PyTorchTrainingJob")
+    known = KINDS.get(kind)
+    resource = accepted(known.name if known else kind, prefix)
+    kind_row = KINDS[resource.kind]
+    priority = wish.priority if kind_row.pod is None else None
+    obj = with_queue(document, wish.queue, priority)
+    obj.pop("status", None)
+    meta = obj.get("metadata")
+    if isinstance(meta, dict):
+        obj["metadata"] = meta = {key: value for key, value in meta.items() if key not in _SET_BY_SERVER}
+        meta["namespace"] = meta.get("namespace") or wish.namespace or "default"
+    workload = read(obj)
+    assert isinstance(meta, dict), "read() refuses objects without metadata"
+    if not workload.name:
+        raise Invalid.at("metadata.name", "is missing: generated names cannot be followed, give the object a name")
+    if meta.get("ownerReferences"):
+        raise Invalid.at("metadata.ownerReferences", "is set by controllers: leave it out")
+    _check_namespace(workload.namespace, prefix)
+    if named := [template for template in workload.templates if template.spec.get("nodeName")]:
+        text = "is set by the scheduler: leave it out, and name nodes by nodeSelector or affinity"
+        raise Invalid([FieldError(f"{template.path}.nodeName", text) for template in named])
+    written = f"{prefix}{queue_path(kind_row)}"
+    path = "queue" if wish.queue is not None else written
+    priority_path = "priority" if wish.priority is not None else f"{written.removesuffix('queue')}priority"
+    return Item(prefix, obj, resource, workload, path, priority_path)
+
+
+def _check_namespace(namespace: str, prefix: str) -> None:
+    if is_system_namespace(namespace):
+        message = f"the namespace {namespace!r} belongs to the system: nothing can be submitted there"
+        raise Problem(
+            "Forbidden", message, [FieldError(f"{prefix}metadata.namespace", message)], remedy="use another namespace"
+        )
+
+
+def _join_groups(items: list[Item]) -> None:
+    groups = {(item.workload.namespace, item.workload.name): item for item in items if item.resource.kind == "PodGroup"}
+    for item in items:
+        group = groups.get((item.workload.namespace, item.workload.group or ""))
+        if group is not None and item.ours:
+            item.group = group
+            group.members.append(item)
+            if item.workload.queue != group.workload.queue:
+                # The group's queue pays (OQ-19); saying the same on the pod keeps people from wondering.
+                item.obj["metadata"].setdefault("labels", {})[QUEUE_LABEL] = group.workload.queue
+
+
+def _placed(template: Template, part: Item) -> Template:
+    """The template with the document's prefix before its path."""
+    return replace(template, path=f"{part.prefix}{template.path}")
+
+
+def _prefixed(prefix: str, errors: Sequence[FieldError]) -> list[FieldError]:
+    return [
+        FieldError(f"{prefix}{error.path}" if error.path else prefix.rstrip("."), error.message) for error in errors
+    ]

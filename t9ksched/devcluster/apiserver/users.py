@@ -1,0 +1,66 @@
+"""What everybody who signs in may do on a laptop's cluster: create and look at work, in no system namespace.
+
+A real cluster has its own roles for this; the bare dev cluster, as any API server, grants nothing. RBAC has no grant of
+all namespaces but some, so each open namespace has a RoleBinding of its own, made in the same step as the namespace.
+"""
+
+from typing import Any, Final
+
+from t9ksched.devcluster.apiserver.api import Api
+from t9ksched.devcluster.apiserver.auth import AUTHENTICATED
+from t9ksched.devcluster.apiserver.kinds import Kind
+from t9ksched.devcluster.apiserver.policies import ACTING
+from t9ksched.devcluster.apiserver.storage import Entry
+from t9ksched.model.names import BATCH_GROUP, PLATFORM_GROUP, SCHEDULER_GROUP, is_system_namespace
+
+Object = dict[str, Any]
+ROLE: Final = "t9ksched-dev-user"
+"""Of the ClusterRole, and of its binding in each open namespace."""
+_RBAC: Final = "rbac.authorization.k8s.io"
+_VERBS: Final = ["create", "delete", "get", "list", "patch", "update", "watch"]
+_RULES: Final = [
+    {"apiGroups": [""], "resources": ["pods", "services", "configmaps", "persistentvolumeclaims"], "verbs": _VERBS},
+    {"apiGroups": ["batch", "apps", BATCH_GROUP, PLATFORM_GROUP], "resources": ["*"], "verbs": _VERBS},
+    {"apiGroups": [SCHEDULER_GROUP], "resources": ["podgroups"], "verbs": _VERBS},
+]
+
+
+def open_to_users(api: Api) -> None:
+    """Grant it in the namespaces that there are, and in each that will be made.
+
+    A role or a binding that exists stays as an administrator left it: one without subjects closes its namespace. The
+    grant of all namespaces that former releases made is taken back.
+    """
+    everywhere = api.kind(_RBAC, "v1", "clusterrolebindings")
+    if ROLE in api.collection(everywhere).entries:
+        api.delete(everywhere, None, ROLE)
+    roles = api.kind(_RBAC, "v1", "clusterroles")
+    if ROLE not in api.collection(roles).entries:
+        api.create(roles, None, {"metadata": {"name": ROLE}, "rules": _RULES})
+    for entry in list(api.collection(api.kind("", "v1", "namespaces")).entries.values()):
+        _open(api, entry.object)
+
+    def observe(kind: Kind, entry: Entry, removed: bool) -> None:
+        if kind.collection == "namespaces" and not removed:
+            _open(api, entry.object)
+
+    api.observers.append(observe)
+
+
+def _open(api: Api, namespace: Object) -> None:
+    meta = namespace["metadata"]
+    name = meta["name"]
+    kind = api.kind(_RBAC, "v1", "rolebindings")
+    found = kind.key(name, ROLE) in api.collection(kind).entries
+    if found or is_system_namespace(name) or "deletionTimestamp" in meta:
+        return
+    binding = {
+        "metadata": {"name": ROLE},
+        "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": ROLE},
+        "subjects": [{"apiGroup": _RBAC, "kind": "Group", "name": AUTHENTICATED}],
+    }
+    acting = ACTING.set(None)  # the cluster itself writes it, whoever made the namespace
+    try:
+        api.create(kind, name, binding)
+    finally:
+        ACTING.reset(acting)

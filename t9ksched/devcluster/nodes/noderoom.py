@@ -1,0 +1,165 @@
+"""What a simulated node has and who occupies it: the admission check of its kubelet.
+
+A pod that was bound here is admitted if the node really has room for it, else refused with the reason a kubelet gives:
+`OutOf<resource>`, `NodeAffinity`, `NodePorts`, `TaintToleration`, or `UnexpectedAdmissionError` for cards. The check
+reads only this node, so its cost does not grow with the cluster.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from t9ksched.devcluster.nodes import deviceplugin
+from t9ksched.devcluster.nodes.deviceplugin import CardsRefused, Rack
+from t9ksched.model.errors import Invalid
+from t9ksched.model.names import HONOURS_INDEX
+from t9ksched.model.node import NodeFacts, decode_node, node_facts
+from t9ksched.model.pod import decode_pod, pod_class
+from t9ksched.model.podclass import HostPort, PodClass
+from t9ksched.model.quantity import QuantityError, from_units
+from t9ksched.model.resources import is_card_resource
+
+Object = dict[str, Any]
+
+
+class PodRefused(Exception):
+    """The kubelet does not admit a pod; `reason` is what it writes into the pod's status."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(f"{reason}: {message}")
+        self.reason = reason
+        self.message = message
+
+
+@dataclass(frozen=True)
+class _Occupant:
+    requests: tuple[tuple[str, int], ...]
+    ports: tuple[HostPort, ...]
+
+
+class NodeRoom:
+    """One node: its amounts, the pods that occupy it, and its racks of cards."""
+
+    def __init__(self, node: Object) -> None:
+        self.used: dict[str, int] = {}
+        self.occupants: dict[str, _Occupant] = {}
+        self.racks: dict[str, Rack] = {}
+        self._read: dict[str, PodClass] = {}
+        """By uid: what pods that are promised room ask for."""
+        self.update(node)
+
+    def update(self, node: Object) -> None:
+        """Take over a newer state of the node object; occupants stay."""
+        self.facts: NodeFacts = node_facts(decode_node(node))
+        addresses = (node.get("status") or {}).get("addresses") or []
+        self.address = next((entry["address"] for entry in addresses if entry.get("type") == "InternalIP"), "")
+        # A device plugin has a device for each unit that it offers, be it a card or a part of one.
+        devices = {name: count for name, count in self.facts.allocatable.items() if is_card_resource(name)}
+        for resource, count in devices.items():
+            self.racks.setdefault(resource, Rack()).count = count
+        for resource in self.racks.keys() - devices.keys():
+            self.racks[resource].count = 0
+
+    @property
+    def honours(self) -> bool:
+        """Whether containers get the cards that our annotation names."""
+        return self.facts.card_mode == HONOURS_INDEX
+
+    def promise(self, pod: Object) -> None:
+        """Note the cards that a bound pod was promised, until it is admitted or goes."""
+        try:
+            uid = pod["metadata"]["uid"]
+            wanted = self._read[uid] = _read(pod)
+            request = deviceplugin.requested(_annotations(pod), wanted.cards)
+        except (PodRefused, CardsRefused):
+            return  # its admission says what is wrong
+        for cards in request.values():
+            for resource, indices in cards.items():
+                for index in indices:
+                    self.racks.setdefault(resource, Rack()).promised.setdefault(index, uid)
+
+    def restore(self, pod: Object) -> None:
+        """Take in a pod that runs here already, whatever it occupies."""
+        try:
+            wanted = _read(pod)
+        except PodRefused:
+            return
+        uid = pod["metadata"]["uid"]
+        self._occupy(uid, wanted)
+        for cards in deviceplugin.recorded(_annotations(pod), wanted.cards).values():
+            for resource, indices in cards.items():
+                for index in indices:
+                    self.racks.setdefault(resource, Rack()).holders.setdefault(index, uid)
+
+    def admit(self, pod: Object) -> dict[str, str]:
+        """Give the pod its room and its cards.
+
+        Returns:
+            the annotations that record the cards given; none for a container that got what a node that honours
+            requests was asked for.
+
+        Raises:
+            PodRefused: the node cannot take it; nothing is occupied then.
+        """
+        uid = pod["metadata"]["uid"]
+        wanted = self._read.pop(uid, None) or _read(pod)
+        self._check(wanted)
+        try:
+            request = deviceplugin.requested(_annotations(pod), wanted.cards) if self.honours else {}
+            given = deviceplugin.give(self.racks, uid, wanted.cards, request, self.honours)
+        except CardsRefused as error:
+            raise PodRefused("UnexpectedAdmissionError", f"node {self.facts.name}: {error}") from None
+        self._occupy(uid, wanted)
+        for rack in self.racks.values():
+            rack.promised = {index: owner for index, owner in rack.promised.items() if owner != uid}
+        return deviceplugin.annotations_for(given, request)
+
+    def release(self, uid: str) -> None:
+        """A pod is gone, or has ended: its room is free."""
+        occupant = self.occupants.pop(uid, None)
+        if occupant is not None:
+            for resource, amount in occupant.requests:
+                self.used[resource] -= amount
+        self._read.pop(uid, None)
+        deviceplugin.release(self.racks, uid)
+
+    def _occupy(self, uid: str, wanted: PodClass) -> None:
+        self.occupants[uid] = _Occupant(wanted.requests, wanted.host_ports)
+        for resource, amount in wanted.requests:
+            self.used[resource] = self.used.get(resource, 0) + amount
+
+    def _check(self, wanted: PodClass) -> None:
+        name, labels = self.facts.name, self.facts.labels
+        for key, value in wanted.node_selector:
+            if labels.get(key) != value:
+                raise PodRefused("NodeAffinity", f"node {name} has not the label {key}={value} that the pod selects")
+        if wanted.node_affinity is not None and not wanted.node_affinity.matches(labels, name):
+            raise PodRefused(
+                "NodeAffinity", f"node {name} is not one of those the pod requires: {wanted.node_affinity}"
+            )
+        for taint in self.facts.taints:
+            if taint.effect == "NoExecute" and not any(t.tolerates(taint) for t in wanted.tolerations):
+                raise PodRefused("TaintToleration", f"node {name} has the taint {taint} that the pod does not tolerate")
+        for resource, amount in wanted.requests:
+            has, used = self.facts.allocatable.get(resource, 0), self.used.get(resource, 0)
+            if used + amount > has:
+                asked, taken, whole = (from_units(resource, units) for units in (amount, used, has))
+                raise PodRefused(
+                    f"OutOf{resource}", f"node {name}: {resource} requested {asked}, used {taken}, allocatable {whole}"
+                )
+        for port in wanted.host_ports:
+            if any(port.conflicts(other) for occupant in self.occupants.values() for other in occupant.ports):
+                raise PodRefused("NodePorts", f"port {port.port}/{port.protocol} of node {name} is taken")
+
+
+def _annotations(pod: Object) -> Mapping[str, str]:
+    return pod["metadata"].get("annotations") or {}
+
+
+def _read(pod: Object) -> PodClass:
+    try:
+        return pod_class(decode_pod(pod).spec)
+    except (msgspec.ValidationError, QuantityError, Invalid) as error:
+        raise PodRefused("UnexpectedAdmissionError", f"the pod cannot be read: {error}") from None

@@ -1,0 +1,280 @@
+"""What stands in the way of scheduling on a cluster, and what to do about it: findings as values.
+
+The judgements are pure functions of objects as lists show them; `examine` reads those objects and asks for every right
+by a SelfSubjectAccessReview, and changes nothing. A finding that blocks keeps t9ksched from working; a warning is
+something that will hurt; a note is worth knowing.
+"""
+
+import asyncio
+import re
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from t9ksched.kube.errors import ApiError, NotFound
+from t9ksched.kube.port import Object
+from t9ksched.kube.resources import CRDS, NODES, PODS, SELFSUBJECTACCESSREVIEWS
+from t9ksched.kube.setup.crds import VERSION_LABEL
+from t9ksched.kube.setup.rights import ROLES, Right, rights
+from t9ksched.kube.transport.client import Client
+from t9ksched.model.names import SCHEDULER_NAME
+from t9ksched.model.pod import container_cards, decode_pod
+from t9ksched.model.quantity import QuantityError, to_units
+from t9ksched.model.resources import NVIDIA_GPU, is_card_resource
+
+OLDEST_SERVER: Final = (1, 28)
+"""Older servers lack scheduling gates that are on by default, and validation rules in custom kinds."""
+NEEDED_KINDS: Final = ("podgroups.scheduler.tensorstack.dev", "queues.scheduler.tensorstack.dev")
+_PCI_LABEL: Final = re.compile(r"feature\.node\.kubernetes\.io/pci-(?:03\d\d_)?10de(?:[_-].*)?\.present")
+_PRODUCT_LABEL: Final = "nvidia.com/gpu.product"
+_OTHERS_MARKS: Final = {
+    "hami.io/node-nvidia-register": "HAMi",
+    "volcano.sh/node-vgpu-register": "Volcano vGPU",
+    "vke.volcengine.com/mgpu-compute-policy": "mGPU",
+}
+"""By annotation or label of a node: who hands out shares of its cards."""
+_QUESTIONS_AT_ONCE: Final = 16
+
+
+class Level(StrEnum):
+    """How bad it is."""
+
+    OK = "ok"
+    NOTE = "note"
+    WARNING = "warning"
+    BLOCKS = "blocks"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at: `subject` says where, `message` what is so, `remedy` what to do."""
+
+    check: str
+    level: Level
+    subject: str
+    message: str
+    remedy: str = ""
+
+    def to_json(self) -> dict[str, str]:
+        """What programs read."""
+        return {
+            "check": self.check,
+            "level": str(self.level),
+            "subject": self.subject,
+            "message": self.message,
+            "remedy": self.remedy,
+        }
+
+
+async def examine(client: Client, definitions: Sequence[Object], roles: Iterable[str] = tuple(ROLES)) -> list[Finding]:
+    """Look at the cluster of `client` as its user. `definitions` are the custom kinds of this release.
+
+    Raises:
+        ApiError: the server does not answer at all.
+    """
+    found = [judge_version(msgspec.json.decode(await client.request("GET", "/version")))]
+    found += [finding async for finding in _rights(client, roles)]
+    found += await _looking(CRDS.plural, lambda: _definitions(client, definitions))
+    found += await _looking(NODES.plural, lambda: _nodes(client))
+    found += await _looking(PODS.plural, lambda: _pods(client))
+    return found
+
+
+async def _looking(what: str, look: Callable[[], Awaitable[list[Finding]]]) -> list[Finding]:
+    """The findings of one look; that it is not allowed is a finding too."""
+    try:
+        return await look()
+    except ApiError as error:
+        remedy = "repeat it as an administrator of the cluster"
+        return [Finding("rights", Level.WARNING, what, f"could not be looked at: {error.message or error}", remedy)]
+
+
+def judge_version(answer: Object) -> Finding:
+    """The server's version, from what it answers at `/version`."""
+    text = str(answer.get("gitVersion") or "unknown")
+    numbers = tuple(int(part) for part in re.findall(r"\d+", text)[:2])
+    if len(numbers) == 2 and numbers < OLDEST_SERVER:
+        oldest = ".".join(map(str, OLDEST_SERVER))
+        return Finding(
+            "server", Level.WARNING, text, f"is older than {oldest}, the oldest we know", "update the cluster"
+        )
+    return Finding("server", Level.OK, text, "answers")
+
+
+async def _rights(client: Client, roles: Iterable[str]) -> AsyncIterator[Finding]:
+    places = asyncio.Semaphore(_QUESTIONS_AT_ONCE)
+
+    async def asked(right: Right) -> bool:
+        async with places:
+            return await may(client, right)
+
+    for role in roles:
+        wanted = list(rights(role))
+        answers = await asyncio.gather(*(asked(right) for right, _ in wanted))
+        missing: defaultdict[str, list[Right]] = defaultdict(list)
+        for (right, why), answer in zip(wanted, answers, strict=True):
+            if not answer:
+                missing[why].append(right)
+        for why, lacking in missing.items():
+            names = ", ".join(map(str, lacking))
+            remedy = f"kubectl apply -f deploy/rbac.yaml, and bind this user to the role {role}"
+            yield Finding("rights", Level.BLOCKS, role, f"may not {names}; with it, it {why}", remedy)
+        if not missing:
+            yield Finding("rights", Level.OK, role, f"this user has all {len(wanted)} rights of the role")
+
+
+async def may(client: Client, right: Right) -> bool:
+    """Whether the user has a right. Raises ApiError when the server does not say."""
+    resource, _, subresource = right.resource.partition("/")
+    about = {
+        "group": right.group,
+        "resource": resource,
+        "subresource": subresource,
+        "verb": right.verb,
+        "namespace": right.namespace,
+    }
+    review = {
+        "apiVersion": SELFSUBJECTACCESSREVIEWS.api_version,
+        "kind": SELFSUBJECTACCESSREVIEWS.kind,
+        "spec": {"resourceAttributes": {key: value for key, value in about.items() if value}},
+    }
+    answer = await client.create(SELFSUBJECTACCESSREVIEWS, review)
+    return bool((answer.get("status") or {}).get("allowed"))
+
+
+async def _definitions(client: Client, definitions: Sequence[Object]) -> list[Finding]:
+    there: dict[str, Object] = {}
+    for definition in definitions:
+        name = definition["metadata"]["name"]
+        try:
+            there[name] = await client.get(CRDS, name)
+        except NotFound:
+            continue
+    return judge_definitions(definitions, there)
+
+
+def judge_definitions(definitions: Sequence[Object], there: dict[str, Object]) -> list[Finding]:
+    """Which of our custom kinds are missing or older than this release."""
+    found = []
+    remedy = "kubectl apply -f deploy/crds (t9ksched up does it itself)"
+    for definition in definitions:
+        name = definition["metadata"]["name"]
+        ours = (definition["metadata"].get("labels") or {}).get(VERSION_LABEL, "")
+        known = there.get(name)
+        if known is None:
+            level = Level.BLOCKS if name in NEEDED_KINDS else Level.WARNING
+            found.append(Finding("kinds", level, name, "is not installed", remedy))
+            continue
+        version = (known["metadata"].get("labels") or {}).get(VERSION_LABEL, "")
+        if _numbers(version) < _numbers(ours):
+            text = f"is of release {version}, this is {ours}" if version else f"names no release, this is {ours}"
+            found.append(Finding("kinds", Level.WARNING, name, text, remedy))
+    if not found:
+        found.append(Finding("kinds", Level.OK, f"{len(definitions)} custom kinds", "are installed and current"))
+    return found
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version))
+
+
+async def _nodes(client: Client) -> list[Finding]:
+    return judge_nodes((await client.list(NODES)).items)
+
+
+def judge_nodes(nodes: Iterable[Object]) -> list[Finding]:
+    """GPU nodes that are half ready: cards without a plugin, no labels, not ready, cordoned, shared by others."""
+    found: list[Finding] = []
+    cards = count = 0
+    for node in nodes:
+        meta, name = node["metadata"], node["metadata"]["name"]
+        labels, annotations = meta.get("labels") or {}, meta.get("annotations") or {}
+        given = _cards((node.get("status") or {}).get("allocatable") or {})
+        has_hardware = any(_PCI_LABEL.fullmatch(label) and value == "true" for label, value in labels.items())
+
+        def say(level: Level, message: str, remedy: str, name: str = name) -> None:
+            found.append(Finding("nodes", level, name, message, remedy))
+
+        if has_hardware and not given.get(NVIDIA_GPU):
+            say(
+                Level.WARNING,
+                f"has NVIDIA cards on its bus and offers no {NVIDIA_GPU}",
+                "install the driver and the device plugin there (GPU operator), or look at the plugin's log",
+            )
+        if not any(given.values()):
+            continue
+        count, cards = count + 1, cards + sum(given.values())
+        if given.get(NVIDIA_GPU) and _PRODUCT_LABEL not in labels:
+            say(
+                Level.NOTE,
+                f"has no label {_PRODUCT_LABEL}: queues cannot select its kind of card",
+                "run gpu-feature-discovery",
+            )
+        conditions = {c.get("type"): c for c in (node.get("status") or {}).get("conditions") or ()}
+        ready = conditions.get("Ready") or {}
+        if ready.get("status") != "True":
+            why = ready.get("message") or ready.get("reason") or "its kubelet says nothing"
+            say(Level.WARNING, f"is not ready: {why}", f"kubectl describe node {name}")
+        if (node.get("spec") or {}).get("unschedulable"):
+            say(Level.NOTE, "is cordoned and takes no new pods", f"kubectl uncordon {name}, when that is over")
+        for mark, who in _OTHERS_MARKS.items():
+            if mark in annotations or mark in labels:
+                say(
+                    Level.WARNING,
+                    f"its cards are shared out by {who} ({mark})",
+                    "keep it out of our queues by their nodeSelector: this release hands out whole cards only",
+                )
+    if not count:
+        text, remedy = "no node offers cards", "install a device plugin; pods without cards are placed all the same"
+        found.append(Finding("nodes", Level.WARNING, "cluster", text, remedy))
+    else:
+        found.append(Finding("nodes", Level.OK, "cluster", f"{count} nodes offer {cards} cards"))
+    return found
+
+
+def _cards(amounts: Object) -> dict[str, int]:
+    found = {}
+    for resource, amount in amounts.items():
+        if is_card_resource(resource):
+            try:
+                found[resource] = to_units(resource, amount)
+            except QuantityError:
+                continue
+    return found
+
+
+async def _pods(client: Client) -> list[Finding]:
+    return judge_pods((await client.list(PODS)).items)
+
+
+def judge_pods(pods: Iterable[Object]) -> list[Finding]:
+    """Who else binds pods with cards: one finding a scheduler, with how much and where."""
+    held: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
+    for item in pods:
+        try:
+            pod = decode_pod(item)
+            cards = sum(row.count for row in container_cards(pod.spec) if row.kind != "init")
+        except (msgspec.ValidationError, QuantityError):
+            continue
+        if cards and pod.spec.scheduler_name != SCHEDULER_NAME and pod.status.phase not in ("Succeeded", "Failed"):
+            held[pod.spec.scheduler_name].append((pod.spec.node_name, cards))
+    found = []
+    for scheduler, rows in sorted(held.items()):
+        nodes = {node for node, _ in rows if node}
+        pods_text = "1 pod" if len(rows) == 1 else f"{len(rows)} pods"
+        where = f"on {len(nodes)} of the nodes" if nodes else "that wait"
+        found.append(
+            Finding(
+                "schedulers",
+                Level.WARNING,
+                scheduler,
+                f"places {pods_text} with {sum(cards for _, cards in rows)} cards {where}:"
+                " both may choose the same card at the same moment",
+                f"let those pods name {SCHEDULER_NAME}, or give each scheduler nodes of its own (taints, nodeSelector)",
+            )
+        )
+    return found or [Finding("schedulers", Level.OK, "cluster", "nobody else places pods with cards")]

@@ -1,0 +1,192 @@
+"""Keeps in SQL which cards each pod was given: written before the pod is bound where its node honours indices.
+
+Decisions of one moment share one transaction, and so do the ends of pods. Where the node's device plugin chooses, the
+indices are only intended: their rows are written within a second, and nothing waits for them. A row says too to which
+group the pod belongs, so members of a group have one also without cards; nothing waits for those. A row of a pod that
+was never bound is harmless: it speaks of that pod's UID on that node, and goes when the pod does.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import structlog
+
+from t9ksched.model.reasons import Code, Reason
+from t9ksched.scheduler.state.cardbook import row_of
+from t9ksched.scheduler.state.charges import Charge
+from t9ksched.scheduler.state.records import PodRecord
+from t9ksched.scheduler.state.state import ClusterState
+from t9ksched.store.bindings import Bindings, CardBinding
+from t9ksched.store.errors import StoreError
+
+log = structlog.get_logger(__name__)
+
+_ANSWER_SECONDS: Final = 5.0
+"""A database that takes longer is away."""
+_LAST_WORDS_SECONDS: Final = 2.0
+_BATCH: Final = 1000
+"""Rows of one transaction."""
+
+
+class CardKeeper:
+    """`on_loss` is called when the database does not take something."""
+
+    def __init__(self, bindings: Bindings, state: ClusterState, on_loss: Callable[[], None] = lambda: None) -> None:
+        self._bindings = bindings
+        self._state = state
+        self._on_loss = on_loss
+        self._waiting: dict[str, CardBinding] = {}
+        """Rows that are not written yet, by UID."""
+        self._over: set[str] = set()
+        """UIDs of pods whose rows may go."""
+        self._complete = False
+        """SQL knows that it has the rows of all bound pods."""
+        self._adopted = False
+        """That is so once what was taken down is written."""
+        self._order = asyncio.Lock()
+        """One transaction after the other: a later decision about a pod must not be written before an earlier one."""
+        self.writes = 0
+        """Transactions done."""
+
+    async def restore(self) -> None:
+        """Read the rows that there are.
+
+        Raises:
+            StoreError: the database does not answer.
+        """
+        complete = await self._bindings.complete()
+        rows: dict[str, CardBinding] = {}
+        async for piece in self._bindings.pieces():
+            rows.update((row.pod_uid, row) for row in piece)
+        self._complete = complete
+        self._state.cards.restore(rows, complete=complete)
+        self._state.places.restore(rows)
+
+    async def adopt(self, now: int) -> None:
+        """Everything was read: what bound pods without a row hold is taken from their annotations this once, their
+        groups from their labels, and both are written. `now` in nanoseconds since the epoch.
+        """
+        rows = self._state.cards.adopt(now)
+        self._adopted = True
+        for row in rows:
+            self._waiting.setdefault(row.pod_uid, row)
+        if rows:
+            log.info("cards of pods that were bound before are on record from now on", pods=len(rows))
+        self._note_missing(now)
+        await self.write()
+
+    def _note_missing(self, now: int) -> None:
+        """Take down what is not on record yet of pods that are bound."""
+        for record in self._state.places.take_missing():
+            charge = self._state.charges.get(record.uid)
+            if charge is not None and _recorded(record, charge):
+                self._waiting.setdefault(record.uid, row_of(record, charge, now))
+
+    def note(self, pods: Iterable[str], now: int) -> bool:
+        """Take down what was decided about these pods, which are charged; whether that must be written before they are
+        bound. `now` in nanoseconds since the epoch.
+        """
+        urgent = False
+        state = self._state
+        for uid in pods:
+            record, charge = state.pods.get(uid), state.charges.get(uid)
+            if record is not None and charge is not None and _recorded(record, charge):
+                self._waiting[uid] = row_of(record, charge, now)
+                if charge.cards and charge.sure:
+                    state.cards.unwritten.add(uid)
+                    urgent = True
+        return urgent
+
+    async def write(self) -> bool:
+        """Write what was taken down; whether all of it is written."""
+        try:
+            await self.flush()
+        except StoreError as error:
+            log.warning("which cards pods hold cannot be written", error=str(error))
+            self._on_loss()
+            return False
+        return True
+
+    async def flush(self) -> None:
+        """Write what was taken down, and remove rows of pods that have ended.
+
+        Raises:
+            StoreError: some of it is not written.
+        """
+        async with self._order:
+            over, self._state.cards.over = self._state.cards.over, []
+            self._over.update(over)
+            self._state.cards.unwritten.difference_update(over)
+            self._state.places.forget(over)
+            for uid in over:
+                self._waiting.pop(uid, None)
+            while self._waiting or self._over or (self._adopted and not self._complete):
+                uids = list(self._waiting)[:_BATCH]
+                rows, gone = {uid: self._waiting.pop(uid) for uid in uids}, list(self._over)[:_BATCH]
+                self._over.difference_update(gone)
+                completes = self._adopted and not self._complete and not self._waiting
+                try:
+                    async with asyncio.timeout(_ANSWER_SECONDS):
+                        await self._bindings.write(list(rows.values()), gone, complete=completes)
+                except BaseException as error:
+                    self._waiting = rows | self._waiting
+                    self._over.update(gone)
+                    if isinstance(error, TimeoutError):
+                        raise StoreError(f"no answer within {_ANSWER_SECONDS:g} s") from None
+                    raise
+                self._state.cards.unwritten.difference_update(rows)
+                self._complete = self._complete or completes
+                self.writes += 1
+
+    def withdraw(self, pods: list[str]) -> None:
+        """What was decided about these pods, of one gang, could not be written: it is not carried out."""
+        for uid in pods:
+            self._waiting.pop(uid, None)
+        self._state.cards.unwritten.difference_update(pods)
+        message = (
+            "the database is away: which cards of a node a pod gets is written there before it is bound, so that no"
+            " restart gives them away"
+        )
+        self._state.withdraw(pods, Reason(Code.DATABASE_AWAY, message, unblocks=("the database answers again",)))
+
+    def forget(self, pod: str) -> None:
+        """Another bound this pod, to cards that are not known: what was decided about it here must not be on record."""
+        self._waiting.pop(pod, None)
+        self._state.cards.unwritten.discard(pod)
+        self._state.places.lost(pod)
+        self._over.add(pod)
+
+    async def sweep(self, now: int) -> None:
+        """Write what nobody waits for, unless the database is away: then the journal has it written first. `now` in
+        nanoseconds since the epoch.
+        """
+        if self._adopted:
+            self._note_missing(now)
+        if not self._state.outage.away and (self._waiting or self._over or self._state.cards.over):
+            await self.write()
+
+    async def forget_lost(self) -> None:
+        """Remove rows of pods that are gone although nobody saw them go.
+
+        Raises:
+            StoreError: the database does not answer.
+        """
+        pods = self._state.pods
+        for uid in await self._bindings.uids():
+            record = pods.get(uid)
+            if record is None or record.finished:
+                self._over.add(uid)
+        await self.flush()
+
+    async def stop(self) -> None:
+        """Write what is left, when the database answers."""
+        with contextlib.suppress(StoreError, TimeoutError):
+            async with asyncio.timeout(_LAST_WORDS_SECONDS):
+                await self.flush()
+
+
+def _recorded(record: PodRecord, charge: Charge) -> bool:
+    """Whether a bound pod has a row: it holds cards that are known, or is a member of a group."""
+    return bool(charge.cards) or (record.gang is not None and not record.gang.virtual)

@@ -1,0 +1,275 @@
+"""Carries out placements: many bindings in flight, each outcome with its own reaction.
+
+What a plan decided is charged already. A binding that is refused gives its charge back; one that the server could not
+take now is sent again; one whose result is unknown stays charged until reading the pod tells. The number in flight
+follows the server: halved when it pushes back, one more after each round that went well. A gang with volumes that wait
+for a node has all of them bound before the first of its pods, beside the bindings of others. Which cards of a node
+that honours indices a pod gets is written down before it is bound.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import structlog
+
+from t9ksched.engine.plan import Assignment
+from t9ksched.kube.port import ClusterPort
+from t9ksched.kube.write import binding as protocol
+from t9ksched.kube.write.binding import Binding, Bound, Conflicted, Gone, Outcome, Refused, Throttled, Unknown
+from t9ksched.kube.write.volumes import VolumeBinding, prepare_all
+from t9ksched.model.reasons import Code, Reason
+from t9ksched.scheduler.act.cardkeeper import CardKeeper
+from t9ksched.scheduler.act.paced import pace
+from t9ksched.scheduler.report.narrator import Narrator
+from t9ksched.scheduler.state.state import ClusterState
+
+log = structlog.get_logger(__name__)
+
+START_IN_FLIGHT: Final = 64
+"""Above about 128 a real server's priority and fairness begins to refuse most of an ordinary user's requests."""
+MOST_IN_FLIGHT: Final = 112
+LEAST_IN_FLIGHT: Final = 4
+_MANY: Final = 16
+"""Bindings in flight from which on their answers are worth being gathered."""
+_PAUSE_SECONDS: Final = 0.25
+_LONGEST_PAUSE_SECONDS: Final = 15.0
+
+
+@dataclass(slots=True)
+class ExecutorStats:
+    """What happened to bindings since the start."""
+
+    bound: int = 0
+    refused: int = 0
+    throttled: int = 0
+    unknown: int = 0
+
+
+class Executor:
+    """Binds concurrently. `clock` gives nanoseconds since the epoch."""
+
+    def __init__(
+        self,
+        client: ClusterPort,
+        state: ClusterState,
+        narrator: Narrator,
+        clock: Callable[[], int],
+        wake: Callable[[], None],
+        volumes: protocol.Protocol | None = None,
+        cards: CardKeeper | None = None,
+    ) -> None:
+        self._client = client
+        self._state = state
+        self._narrator = narrator
+        self._clock = clock
+        self._wake = wake
+        self._volumes = volumes or VolumeBinding()
+        self._cards = cards
+        self._unrecorded: deque[list[Binding]] = deque()
+        """Bindings of which must be written down first which cards they give, by gang."""
+        self._recording = False
+        self._preparing: set[asyncio.Task[None]] = set()
+        self._waiting: deque[Binding] = deque()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._limit = float(START_IN_FLIGHT)
+        self._answer_seconds = 0.0
+        """What bindings take, the last ones weighing most."""
+        self.stats = ExecutorStats()
+
+    @property
+    def in_flight(self) -> int:
+        """Bindings under way."""
+        return len(self._tasks)
+
+    @property
+    def busy(self) -> bool:
+        """Whether bindings wait or are under way."""
+        return bool(self._waiting or self._tasks or self._preparing)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether so many bindings are under way that what can wait should let them go first."""
+        return len(self._tasks) >= _MANY
+
+    def submit(self, assignments: Iterable[Assignment]) -> None:
+        """Bind these pods, of one gang; they are charged already."""
+        bindings = []
+        for assignment in assignments:
+            record = self._state.pods.get(assignment.pod)
+            if record is not None:
+                cards = {container: indices for container, _, indices in assignment.cards}
+                claims = tuple(name for name, _ in record.to_bind)
+                bindings.append(
+                    Binding(record.namespace, record.name, record.uid, assignment.node, cards, claims=claims)
+                )
+        if self._cards is not None and self._cards.note([binding.uid for binding in bindings], self._clock()):
+            self._unrecorded.append(bindings)
+            if not self._recording:  # else the write after the one that is under way takes these too
+                self._recording = True
+                self._beside(self._record())
+        else:
+            self._begin(bindings)
+
+    def _begin(self, bindings: list[Binding]) -> None:
+        if any(binding.claims for binding in bindings):
+            self._beside(self._prepare(bindings))
+        else:
+            self._waiting.extend(bindings)
+            self._pump()
+
+    def _beside(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._preparing.add(task)
+        task.add_done_callback(self._prepared)
+
+    async def _record(self) -> None:
+        """Begin bindings once it is written down which cards they give; gangs that come meanwhile share the next write.
+
+        Without the database a gang is given back, unless it stands in part: that is finished, and written down as soon
+        as the database answers.
+        """
+        assert self._cards is not None
+        try:
+            while self._unrecorded:
+                gangs = list(self._unrecorded)
+                self._unrecorded.clear()
+                written = await self._cards.write()
+                for bindings in gangs:
+                    if written or self._finishes(bindings):
+                        self._begin(bindings)
+                    else:
+                        self._cards.withdraw([binding.uid for binding in bindings])
+        finally:
+            self._recording = False
+
+    def _finishes(self, bindings: list[Binding]) -> bool:
+        """Whether these bindings are what a gang lacks of which other members are bound."""
+        record = self._state.pods.get(bindings[0].uid) if bindings else None
+        gang = record.gang if record is not None else None
+        return gang is not None and gang.in_part({binding.uid for binding in bindings})
+
+    async def _prepare(self, bindings: list[Binding]) -> None:
+        """See that the volumes of all are bound, then bind the pods; else give all of their room back."""
+        failed = await prepare_all(self._client, [item for item in bindings if item.claims], self._volumes)
+        if not failed:
+            self._waiting.extend(bindings)
+            return
+        first = next(iter(failed.values()))
+        for binding in bindings:
+            self._react(binding, failed.get(binding.uid, first))
+
+    def _prepared(self, task: asyncio.Task[None]) -> None:
+        self._preparing.discard(task)
+        if not task.cancelled() and (failure := task.exception()) is not None:
+            log.error("preparing a binding failed unexpectedly", exc_info=failure)
+        self._pump()
+
+    async def stop(self) -> None:
+        """Start nothing new and wait for what is under way, so that its result is known."""
+        self._waiting.clear()
+        self._unrecorded.clear()
+        if self._preparing:
+            for task in self._preparing:
+                task.cancel()  # what the claims were told stands, and the next start goes on from it
+            await asyncio.wait(self._preparing, timeout=5)
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=5)
+        for task in self._tasks:
+            task.cancel()
+
+    def _pump(self) -> None:
+        while self._waiting and len(self._tasks) < int(self._limit):
+            task = asyncio.create_task(self._work(self._waiting.popleft()))
+            self._tasks.add(task)
+            task.add_done_callback(self._done)
+        pace(self._answer_seconds if self.crowded else 0.0)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (failure := task.exception()) is not None:
+            log.error("binding failed unexpectedly", exc_info=failure)
+        self._pump()
+
+    async def _work(self, binding: Binding) -> None:
+        """Bind this pod, then one after the other while there are any and the server takes so many at once."""
+        time = asyncio.get_running_loop().time
+        while True:
+            if not self._forgotten(binding):
+                started = time()
+                await self._bind(binding)
+                self._answer_seconds += (time() - started - self._answer_seconds) / START_IN_FLIGHT
+            if not self._waiting or len(self._tasks) > int(self._limit):
+                return
+            binding = self._waiting.popleft()
+            if len(self._tasks) < int(self._limit) or self.stats.bound % _MANY == 0:  # the pace follows the answers
+                self._pump()
+
+    async def _bind(self, binding: Binding) -> None:
+        pause, sent = _PAUSE_SECONDS, False
+        outcome = await protocol.run(self._client, binding)
+        while isinstance(outcome, Throttled | Unknown):
+            self._limit = max(LEAST_IN_FLIGHT, self._limit / 2)
+            await asyncio.sleep(max(pause, getattr(outcome, "retry_after", None) or 0.0))
+            pause = min(_LONGEST_PAUSE_SECONDS, pause * 2)
+            if self._forgotten(binding):
+                return
+            if isinstance(outcome, Unknown):
+                self.stats.unknown += 1
+                sent = True
+                found = await protocol.resolve(self._client, binding, sent=sent)
+                outcome = found or await protocol.run(self._client, binding, sent=sent)
+            else:
+                self.stats.throttled += 1
+                outcome = await protocol.run(self._client, binding, sent=sent)
+        self._react(binding, outcome)
+
+    def _forgotten(self, binding: Binding) -> bool:
+        """Whether the pod went away, or its place was given up, while it waited for its turn."""
+        record = self._state.pods.get(binding.uid)
+        return record is None or record.assumed != binding.node
+
+    def _react(self, binding: Binding, outcome: Outcome) -> None:
+        now = self._clock()
+        match outcome:
+            case Bound():
+                self.stats.bound += 1
+                self._limit = min(MOST_IN_FLIGHT, self._limit + 1 / self._limit)
+                record = self._state.pods.get(binding.uid)
+                if record is not None:
+                    record.refusals = 0
+                    if record.gang is not None:
+                        asked = record.pod_class.card_counts if record.pod_class else {}
+                        resource = record.pod_class.cards[0].resource if record.pod_class and asked else None
+                        self._narrator.bound(
+                            record.gang, binding.name, binding.node, binding.cards, now, resource, asked
+                        )
+                return
+            case Gone():
+                reason = Reason(Code.BIND_REFUSED, f"pod {binding.name} went away before it was bound")
+                keep = False
+            case Conflicted(cause, message, node):
+                where = f" on node {node}" if node else ""
+                reason = Reason(Code.BIND_REFUSED, f"pod {binding.name} is {cause}{where}: {message}")
+                keep = cause == "unclear"
+                if cause == "bound" and self._cards is not None:
+                    self._cards.forget(binding.uid)
+            case Refused(refusal) if refusal.reason == Code.VOLUME_NOT_BOUND:
+                reason = Reason(Code.VOLUME_NOT_BOUND, refusal.message, unblocks=("its volumes can be bound there",))
+                keep = False
+            case Refused(refusal):
+                reason = Reason(
+                    Code.BIND_REFUSED, f"binding pod {binding.name} was refused: {refusal.reason}: {refusal.message}"
+                )
+                keep = False
+            case _:
+                raise AssertionError(f"unexpected outcome {outcome!r}")
+        self.stats.refused += 1
+        log.info("binding refused", pod=f"{binding.namespace}/{binding.name}", node=binding.node, why=reason.message)
+        self._state.refuse(binding.uid, reason, now, keep_place=keep)
+        record = self._state.pods.get(binding.uid)
+        if record is not None and record.gang is not None and isinstance(outcome, Refused):
+            self._narrator.waits(record.gang.uid, (reason,), None, now)  # until it is tried again, that is why
+        self._wake()

@@ -1,0 +1,298 @@
+"""Carries out what the engine decided about victims: their room is promised to whom they go for, then they go.
+
+`Tenants` tells the engine who runs; `Evictor` has the promise written, sends the evictions and keeps at it until the
+API server has answered. A victim that may not be evicted gives the promised room free again: nobody waits for what does
+not come. Nobody is evicted on a promise that is not written, or that does not stand any more when it is.
+"""
+
+import asyncio
+from collections import defaultdict, deque
+from collections.abc import Callable, Container, Coroutine, Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import structlog
+
+from t9ksched.engine.plan import Eviction, Plan
+from t9ksched.kube.port import ClusterPort
+from t9ksched.kube.write.eviction import AlreadyGone, Evicted, NotEvicted, TryLater, Victim, evict
+from t9ksched.model.gang import Running, RunningPod
+from t9ksched.model.hold import Hold
+from t9ksched.model.names import EVENT_PREEMPTED
+from t9ksched.scheduler.act.promises import PromiseKeeper
+from t9ksched.scheduler.report.narrator import Narrator
+from t9ksched.scheduler.report.shapes import identity
+from t9ksched.scheduler.state.records import GangRecord, natural
+from t9ksched.scheduler.state.state import ClusterState
+from t9ksched.store.history import PREEMPTED, History
+
+log = structlog.get_logger(__name__)
+
+_DAY_NS: Final = 86_400 * 1_000_000_000
+_ONE_EVICTION_NS: Final = 600 * 1_000_000_000
+_PAGE: Final = 1000
+_IN_FLIGHT: Final = 16
+_PAUSE_SECONDS: Final = 0.5
+_LONGEST_PAUSE_SECONDS: Final = 10.0
+_SLACK_SECONDS: Final = 60
+"""How much longer than their grace period victims may take before their room is promised to nobody any more."""
+
+
+class Tenants:
+    """Groups that hold places, as the engine sees them when it looks for victims."""
+
+    def __init__(self, state: ClusterState, leaving: Container[str], asked: Container[str] = ()) -> None:
+        """`leaving` are victims that were chosen, `asked` those of them that the API server has evicted."""
+        self._state = state
+        self._leaving = leaving
+        self._asked = asked
+        self._evicted: defaultdict[str, deque[tuple[str, int]]] = defaultdict(deque)
+        """By job: who got its room, and when."""
+        self._known: dict[GangRecord, tuple[object, Running | None]] = {}
+        """Each group as it was last told, with what that depends on."""
+        self._told: tuple[Running, ...] = ()
+
+    def note(self, job: str, by: str, now: int) -> None:
+        """A job lost a member to a preemptor. What it loses to the same one within minutes counts once."""
+        times = self._evicted[job]
+        if not times or times[-1][0] != by or now - times[-1][1] > _ONE_EVICTION_NS:
+            times.append((by, now))
+
+    async def restore(self, history: History, now: int) -> None:
+        """Count what history says of the last day: a restart forgives nobody.
+
+        Raises:
+            StoreError: the database does not answer.
+        """
+        since = datetime.fromtimestamp((now - _DAY_NS) / 1e9, UTC)
+        after = 0
+        while page := await history.list(event=PREEMPTED, since=since, after=after, limit=_PAGE):
+            after = page[-1].id
+            for event in page:
+                if event.uid is not None:
+                    self.note(event.uid, str(event.detail.get("byUid", "")), int(event.at.timestamp() * 1e9))
+
+    def running(self, now: int) -> tuple[Running, ...]:
+        """All of them; groups with a binding under way are left out, they may not be judged yet.
+
+        Only groups that changed are looked at anew; while none did, the same tuple is given, which the engine knows by.
+        """
+        state = self._state
+        state.settle()
+        known, self._known = self._known, {}
+        for gang in state.gangs.values():
+            evictions = self._recent(identity(gang)[0], now) if self._evicted else 0
+            depends = (gang.changes, gang.acceptance, gang.control, evictions)
+            before = known.get(gang)
+            if before is None or before[0] != depends:
+                before = (depends, self._running(gang, evictions))
+            self._known[gang] = before
+        found = (one for _, one in self._known.values() if one is not None)
+        told = state.budgets.guard(found, state.pods, state.queues)
+        if told != self._told:
+            self._told = told
+        return self._told
+
+    def _running(self, gang: GangRecord, evictions: int) -> Running | None:
+        if not gang.uid or not gang.acceptance:
+            return None
+        state = self._state
+        pods = state.refills.places(gang)
+        succeeded: defaultdict[str, int] = defaultdict(int)
+        started = 0
+        for pod in sorted(gang.members.values(), key=lambda pod: natural(pod.name)):
+            if pod.assumed:
+                return None
+            if pod.phase == "Succeeded":
+                succeeded[pod.role] += 1
+            if not pod.node or pod.finished or pod.pod_class is None:
+                continue
+            charge = state.charges.get(pod.uid)
+            cards = tuple(sorted(charge.cards.items())) if charge else ()
+            asked = pod.deleting or pod.uid in self._asked
+            # Where a lost member's room is kept, its end makes room for nobody but a gang that may evict this one.
+            goes = asked or pod.uid in self._leaving
+            kept = goes and state.refills.stays(pod)
+            leaving = goes and not kept
+            certain = asked or not leaving
+            pods.append(RunningPod(pod.uid, pod.key, pod.role, pod.pod_class, pod.node, cards, leaving, certain, kept))
+            started = min(started or pod.started, pod.started)
+        if not pods:
+            return None
+        return Running(
+            uid=gang.uid,
+            name=gang.key,
+            queue=gang.queue,
+            pods=tuple(pods),
+            priority=gang.priority,
+            created=gang.created,
+            started=started,
+            min_member=gang.spec.min_member,
+            roles=gang.spec.roles,
+            succeeded=tuple(sorted(succeeded.items())),
+            evictions=evictions,
+        )
+
+    def _recent(self, job: str, now: int) -> int:
+        times = self._evicted.get(job)
+        if times is None:
+            return 0
+        while times and now - times[0][1] > _DAY_NS:
+            times.popleft()
+        if not times:
+            del self._evicted[job]
+        return len(times)
+
+
+class Evictor:
+    """Evicts victims concurrently. `clock` gives nanoseconds since the epoch."""
+
+    def __init__(
+        self,
+        client: ClusterPort,
+        state: ClusterState,
+        narrator: Narrator,
+        clock: Callable[[], int],
+        keeper: PromiseKeeper,
+    ) -> None:
+        self._going: dict[str, GangRecord] = {}
+        """Victims from their choice until they are seen going, by UID of the pod."""
+        self._asked: set[str] = set()
+        """Those of them that the API server has evicted."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.tenants = Tenants(state, self._going, self._asked)
+        self._client = client
+        self._state = state
+        self._narrator = narrator
+        self._clock = clock
+        self._keeper = keeper
+        self._places = asyncio.Semaphore(_IN_FLIGHT)
+
+    @property
+    def busy(self) -> bool:
+        """Whether evictions are under way, or promises for them being written."""
+        return bool(self._tasks)
+
+    def submit(self, plan: Plan, most_grace: int) -> None:
+        """Promise the room of a plan's victims to whom they go for, and evict them; no pod is asked twice at a time.
+
+        `most_grace` is the longest grace period in seconds that a victim is given.
+        """
+        self._forget_seen()
+        until = self._clock() + (most_grace + _SLACK_SECONDS) * 1_000_000_000
+        promises = self._state.promise(plan.holds, until)
+        evictions = [eviction for eviction in plan.evictions if self._choose(eviction)]
+        kept = [(eviction.gang, eviction.by) for eviction in plan.evictions if self._is_kept_room(eviction)]
+        self._start(self._carry_out(promises, evictions, kept, most_grace))
+
+    def _choose(self, eviction: Eviction) -> bool:
+        gang = self._state.gangs_by_uid.get(eviction.gang)
+        if gang is None or eviction.pod in self._going or eviction.pod not in gang.members:
+            return False
+        self._going[eviction.pod] = gang
+        gang.changes += 1
+        return True
+
+    def _is_kept_room(self, eviction: Eviction) -> bool:
+        """Whether this is no pod, but room kept for one that its gang lost."""
+        gang = self._state.gangs_by_uid.get(eviction.gang)
+        return gang is not None and eviction.pod not in gang.members
+
+    def _over(self, pod: str) -> None:
+        self._going.pop(pod).changes += 1
+
+    def _forget_seen(self) -> None:
+        """Forget the evicted that the watch shows as going: until then they look as if they stayed."""
+        for uid in list(self._asked):
+            record = self._state.pods.get(uid)
+            if record is None or record.deleting:
+                self._asked.discard(uid)
+                self._over(uid)
+
+    async def _carry_out(
+        self,
+        promises: Mapping[str, tuple[Hold, ...]],
+        evictions: Iterable[Eviction],
+        kept: Iterable[tuple[str, str]],
+        most_grace: int,
+    ) -> None:
+        """Evict them once the promises are written, as far as those still stand then.
+
+        `kept` are gangs whose kept room goes as well, each with the gang that gets it.
+        """
+        try:
+            written = await self._keeper.write([hold for holds in promises.values() for hold in holds])
+        except BaseException:
+            for eviction in evictions:
+                self._over(eviction.pod)
+            raise
+        standing = {owner for owner, holds in promises.items() if self._state.promise_stands(owner, holds)}
+        for eviction in evictions:
+            if written and eviction.by in standing:
+                self._start(self._evict(self._going[eviction.pod], eviction, most_grace))
+            else:
+                self._over(eviction.pod)
+        for uid, by in kept:
+            gang = self._state.gangs_by_uid.get(uid)
+            if written and by in standing and gang is not None:
+                self._state.forfeit(gang)
+        if not written:
+            for owner in standing:
+                self._state.give_up_room(owner)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (failure := task.exception()) is not None:
+            log.error("eviction failed unexpectedly", exc_info=failure)
+
+    async def stop(self) -> None:
+        """Start nothing new; what was asked of the server stands."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=2)
+
+    async def _evict(self, gang: GangRecord, eviction: Eviction, most_grace: int) -> None:
+        try:
+            await self._ask(gang, eviction, most_grace)
+        finally:
+            if eviction.pod not in self._asked:
+                self._over(eviction.pod)
+
+    async def _ask(self, gang: GangRecord, eviction: Eviction, most_grace: int) -> None:
+        """Ask the server until it has answered, or the pod is gone."""
+        pod = gang.members.get(eviction.pod)
+        if pod is None:
+            return  # it went while the promise was written
+        victim = Victim(pod.namespace, pod.name, pod.uid)
+        pause = _PAUSE_SECONDS
+        async with self._places:
+            while pod.uid in self._state.pods:
+                now = self._clock()
+                at = datetime.fromtimestamp(now / 1e9, UTC)
+                pod.evicted = True
+                match await evict(self._client, victim, message=eviction.why, now=at, most_grace=most_grace):
+                    case Evicted():
+                        self._asked.add(pod.uid)
+                        gang.changes += 1
+                        if not any(one.holds and one.uid not in self._asked for one in gang.members.values()):
+                            self._state.start_again(gang, EVENT_PREEMPTED, eviction.why)
+                        self.tenants.note(identity(gang)[0], eviction.by, now)
+                        self._narrator.preempted(gang, pod.name, eviction.by, eviction.why, now)
+                        return
+                    case AlreadyGone():
+                        return
+                    case NotEvicted(status, message):
+                        log.warning("victim may not be evicted", pod=pod.key, status=status, error=message)
+                        pod.evicted = False
+                        self._state.give_up_room(eviction.by)
+                        return
+                    case TryLater(retry_after, message):
+                        log.info("victim not evicted yet, trying again", pod=pod.key, error=message)
+                        await asyncio.sleep(max(pause, retry_after or 0.0))
+                        pause = min(_LONGEST_PAUSE_SECONDS, pause * 2)

@@ -1,0 +1,73 @@
+"""Keeps promised room in SQL: written before the first eviction is sent, read at the start, forgotten when it is over.
+
+What was evicted for somebody stays his if the scheduler dies before he is placed. A promise that cannot be written is
+given up, and nobody is evicted for it. One that is over is removed a few seconds later: until then a scheduler that
+starts anew finds that its owner is gone or placed, or that nobody is leaving the room, and drops it.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+import structlog
+
+from t9ksched.model.hold import Hold
+from t9ksched.scheduler.state.state import ClusterState
+from t9ksched.store.errors import StoreError
+from t9ksched.store.promises import Promises
+
+log = structlog.get_logger(__name__)
+
+_ANSWER_SECONDS: Final = 10.0
+"""A database that takes longer is away: nobody is evicted on a word that may be lost."""
+
+
+class PromiseKeeper:
+    """`on_loss` is called when the database does not take something."""
+
+    def __init__(self, promises: Promises, state: ClusterState, on_loss: Callable[[], None] = lambda: None) -> None:
+        self._promises = promises
+        self._state = state
+        self._on_loss = on_loss
+        self._stored: set[str] = set()
+        """Owners of which something may stand in SQL."""
+        self._order = asyncio.Lock()
+        """One after the other: what is removed must not be what was written meanwhile."""
+
+    async def restore(self, now: int) -> None:
+        """Hold what was promised before, as far as its time is not over. `now` in nanoseconds since the epoch.
+
+        Raises:
+            StoreError: the database does not answer.
+        """
+        found = await self._promises.all()
+        self._stored.update(hold.owner for hold in found)
+        # It holds from now on: the clock of whoever made it may have been ahead of this one.
+        standing = [replace(hold, since=min(hold.since, now)) for hold in found if now < hold.until]
+        self._state.restore_promises(standing)
+        if standing:
+            log.info("room is still promised", groups=len({hold.owner for hold in standing}), places=len(standing))
+
+    async def write(self, holds: list[Hold]) -> bool:
+        """Write down what is promised; whether that is certain."""
+        self._stored.update(hold.owner for hold in holds)  # it may stand there although no answer came
+        try:
+            async with asyncio.timeout(_ANSWER_SECONDS), self._order:
+                await self._promises.put(holds)
+        except (StoreError, TimeoutError) as error:
+            log.warning("nobody is evicted: the promise of their room is not written", error=str(error) or "no answer")
+            self._on_loss()
+            return False
+        return True
+
+    async def sweep(self) -> None:
+        """Remove what is over: used, given up, or past its time."""
+        try:
+            async with asyncio.timeout(_ANSWER_SECONDS), self._order:
+                over = self._stored - self._state.promised_to
+                if over:
+                    await self._promises.forget(over)
+                    self._stored -= over
+        except (StoreError, TimeoutError) as error:
+            log.warning("promises that are over wait for the database", error=str(error) or "no answer")

@@ -1,0 +1,100 @@
+"""Ending a job through its owner: the highest object above a pod that can be told to stop.
+
+A Deployment is scaled to 0 through its subresource, which can write nothing else of it, a Job suspended, a training job
+paused; what has no such owner is deleted, with a grace period of its own that is not longer than the policy allows.
+"""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Final
+
+from t9ksched.kube.errors import ApiError, Forbidden
+from t9ksched.kube.port import ClusterPort, Object
+from t9ksched.kube.resources import PODS, Resource, by_kind
+from t9ksched.kube.write.eviction import NotEvicted, TryLater, Victim, evict
+from t9ksched.scheduler.state.records import PodRecord
+from t9ksched.workloads.stops import STOPS
+
+_SCALED: Final = "apps"
+"""The group whose kinds have the subresource `scale`."""
+_DEEPEST: Final = 8
+
+
+class Stopper:
+    """Tells owners to stop. `clock` gives nanoseconds since the epoch; `most_grace` the longest time, in seconds, that
+    a deleted pod gets to end.
+    """
+
+    def __init__(self, client: ClusterPort, clock: Callable[[], int], most_grace: Callable[[], int]) -> None:
+        self._client = client
+        self._clock = clock
+        self._most_grace = most_grace
+
+    async def stop(self, resource: Resource, target: Object, reason: str, message: str) -> None:
+        """Tell an object that `highest` found to stop; a pod is deleted, and its condition says why.
+
+        Raises:
+            ApiError: it was not done, or nobody knows; asking again is harmless.
+        """
+        meta = target["metadata"]
+        if resource is PODS:
+            victim = Victim(meta["namespace"], meta["name"], meta["uid"])
+            now = datetime.fromtimestamp(self._clock() / 1e9, UTC)
+            most = self._most_grace()
+            result = await evict(self._client, victim, message=message, now=now, reason=reason, most_grace=most)
+            if isinstance(result, NotEvicted | TryLater):
+                raise ApiError(getattr(result, "status", 0), "NotEvicted", result.message)
+            return
+        patch = {"metadata": {"uid": meta["uid"]}} | STOPS[resource.group, resource.kind]
+        part = "scale" if resource.group == _SCALED else ""
+        await self._client.patch(resource, meta["name"], meta["namespace"], patch, subresource=part)
+
+    async def annotation(self, pod: PodRecord, key: str) -> str:
+        """An annotation of the object that would be told to stop for a pod, else of that pod as its template has it;
+        empty if the pod itself would be deleted.
+
+        Raises:
+            ApiError: one of them could not be read.
+        """
+        resource, target = await self.highest(pod)
+        if resource is PODS:
+            return ""
+        own = (target["metadata"].get("annotations") or {}).get(key)
+        if own is None:
+            item = await self._client.get(PODS, pod.name, pod.namespace)
+            own = (item["metadata"].get("annotations") or {}).get(key)
+        return str(own or "")
+
+    async def highest(self, pod: PodRecord) -> tuple[Resource, Object]:
+        """The highest owner that can be told to stop, else the pod itself.
+
+        Raises:
+            ApiError: an owner could not be read.
+        """
+        best: tuple[Resource, Object] = (
+            PODS,
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid},
+            },
+        )
+        owner = pod.owner and {"apiVersion": pod.owner.api_version, "kind": pod.owner.kind, "name": pod.owner.name}
+        for _ in range(_DEEPEST):
+            if not owner:
+                break
+            try:
+                resource = by_kind(owner["apiVersion"], owner["kind"])
+            except KeyError:
+                break
+            try:
+                item = await self._client.get(resource, owner["name"], pod.namespace)
+            except Forbidden:
+                break  # nothing that we may look at, so nothing that we may stop
+            item.setdefault("apiVersion", owner["apiVersion"])
+            item.setdefault("kind", owner["kind"])
+            if (resource.group, resource.kind) in STOPS:
+                best = resource, item
+            references = item["metadata"].get("ownerReferences") or []
+            owner = next((reference for reference in references if reference.get("controller")), None)
+        return best

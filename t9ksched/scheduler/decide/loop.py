@@ -1,0 +1,244 @@
+"""The scheduling loop: wait for a change, take a view, plan, charge, hand over.
+
+It runs only when something changed that could let something start; an idle cluster costs nothing. A plan is made in
+slices, so that the event loop is never held for long, and what a slice decided is bound while the rest is planned; what
+happened meanwhile is seen when a decision is charged.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Final
+
+import structlog
+
+from t9ksched.engine.masks import Memo
+from t9ksched.engine.plan import Assignment, Plan, Planner
+from t9ksched.engine.policy import Policy
+from t9ksched.model.reasons import Code, Reason
+from t9ksched.scheduler.act.executor import Executor
+from t9ksched.scheduler.act.preemption import Evictor
+from t9ksched.scheduler.decide.plugins import PluginWatch
+from t9ksched.scheduler.decide.standstill import tell_stopped
+from t9ksched.scheduler.report.narrator import Narrator
+from t9ksched.scheduler.state.state import ClusterState
+
+log = structlog.get_logger(__name__)
+
+GATHER_SECONDS: Final = 0.005
+"""After the first change, how long to wait for its companions: a job's pods come one by one."""
+AGAIN_SECONDS: Final = 1.0
+"""Seconds after a cycle that placed something until those that wait are judged again: some were told of room that is
+gone now."""
+SLICE_SECONDS: Final = 0.005
+"""How long planning goes on before others have their turn: what is decided is bound while the rest is planned."""
+_WORK_A_STEP: Final = 100_000
+"""Units of planning, about a millisecond, between two looks at the clock."""
+FINDING_SECONDS: Final = 1.0
+"""How long a gang of an unknown queue waits for the queues to be read again."""
+_PLACES_NAMED: Final = 8
+
+
+@dataclass(slots=True)
+class LoopStats:
+    """What the loop did since it started."""
+
+    cycles: int = 0
+    dropped: int = 0
+    """Gangs whose decision no longer held when it was to be charged."""
+
+
+@dataclass(slots=True)
+class _Handed:
+    """How much of a plan in the making has been handed over, and of which gangs."""
+
+    count: int = 0
+    gangs: set[str] = field(default_factory=set)
+
+
+class Loop:
+    """Decides until cancelled. `clock` gives nanoseconds since the epoch.
+
+    With `observe` it only says what it would do.
+    """
+
+    def __init__(
+        self,
+        state: ClusterState,
+        executor: Executor,
+        narrator: Narrator,
+        policy: Policy,
+        clock: Callable[[], int],
+        *,
+        evictor: Evictor | None = None,
+        observe: bool = False,
+    ) -> None:
+        self._evictor = evictor
+        self._observe = observe
+        self._state = state
+        self._executor = executor
+        self._narrator = narrator
+        self._clock = clock
+        self._memo = Memo()
+        self._wake = asyncio.Event()
+        self.policy = policy
+        self.stats = LoopStats()
+        self.paused = False
+        """Nothing is planned while this is set; what waits is told so."""
+        self.may_evict = True
+        self._outdated: float | None = None
+        """When a cycle gave room away after others had been told what there was."""
+        self.find_queues: Callable[[], Awaitable[None]] | None = None
+        """Reads queues that were made a moment ago; they are known to the state when it returns."""
+        self._finding: asyncio.Future[None] | None = None
+        self.plugins: PluginWatch | None = None
+        """Is told of plugins that fail."""
+
+    def wake(self) -> None:
+        """Something changed that could let something start."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """One cycle after each change, until cancelled."""
+        while True:
+            await self._wait()
+            await asyncio.sleep(GATHER_SECONDS)
+            self._wake.clear()
+            await self._meet_queues()
+            if self.paused:
+                await self._stand_still()
+            else:
+                await self.cycle()
+
+    async def _wait(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._pause()):
+                await self._wake.wait()
+
+    def _pause(self) -> float | None:
+        """Seconds until the next cycle if nothing changes; None for ever."""
+        pauses: list[float] = []
+        if not self.paused and (retry := self._state.next_retry()) is not None:
+            pauses.append((retry - self._clock()) / 1e9)
+        if self._outdated is not None:
+            pauses.append(self._outdated + AGAIN_SECONDS - asyncio.get_running_loop().time())
+        return max(0.0, min(pauses)) if pauses else None
+
+    async def _meet_queues(self) -> None:
+        """Before anybody is told that a queue does not exist: it may have been made a moment ago.
+
+        A database that does not answer is not waited for longer than a moment, and not asked while it is away.
+        """
+        unknown = self._state.unknown_queues
+        if not unknown or self.find_queues is None or self._state.outage.away:
+            return
+        named, known = set(unknown), self._state.queues
+        unknown.clear()
+        if named <= known.keys():
+            return
+        if self._finding is None or self._finding.done():
+            self._finding = asyncio.ensure_future(self.find_queues())
+        await asyncio.wait({self._finding}, timeout=FINDING_SECONDS)
+
+    async def _stand_still(self) -> None:
+        """Nothing is planned now; what comes is accepted or refused all the same, and what waits is told why."""
+        now = self._clock()
+        view = self._state.view(now)
+        self._told(now)
+        await tell_stopped(view, self._state.stops, self._narrator, now)
+
+    def _told(self, now: int) -> None:
+        """Write down what a view let in, and say what it did not."""
+        self._narrator.accepted(self._state.take_new_acceptances(), self._state.gate.take_grown())
+        for gang in self._state.take_said():
+            self._narrator.waits(gang.uid, gang.reasons, None, now)
+
+    async def cycle(self) -> Plan:
+        """Plan on a frozen view, charge what still holds, hand it to the executor."""
+        now = self._clock()
+        for refused in self._state.turned_away(now):
+            self._narrator.turned_away(refused, now)
+        self._state.follow_losses(now)
+        may_evict = self.may_evict and not self._state.outage.away  # nobody goes for a promise that cannot be kept
+        evictor = self._evictor if may_evict and "preempt" in self.policy.actions else None
+        view = self._state.view(now, evictor.tenants.running(now) if evictor else ())
+        self._told(now)
+        policy = self.policy if evictor else replace(self.policy, actions=("allocate",))
+        planner = Planner(view, policy, now, self._memo)
+        time = asyncio.get_running_loop().time
+        slice_ends = time() + SLICE_SECONDS
+        handed = _Handed()
+        while not planner.step(_WORK_A_STEP):
+            if time() > slice_ends:
+                await self._hand_over(planner.assignments, handed)
+                await asyncio.sleep(0)
+                slice_ends = time() + SLICE_SECONDS
+        await self._hand_over(planner.assignments, handed)
+        plan = planner.result()
+        self.stats.cycles += 1
+        if self.plugins is not None:
+            self.plugins.cycle(plan.faults)
+        await self._carry_out(plan)
+        self._state.end_idle_promises(self._clock(), evicting=self._evictor is not None and self._evictor.busy)
+        return plan
+
+    async def _hand_over(self, assignments: Sequence[Assignment], handed: _Handed) -> None:
+        """Charge what was decided since the last time and let it be bound."""
+        now = self._clock()
+        by_gang: dict[str, list[Assignment]] = {}
+        for assignment in islice(assignments, handed.count, None):
+            by_gang.setdefault(assignment.gang, []).append(assignment)
+        handed.count = len(assignments)
+        time = asyncio.get_running_loop().time
+        slice_ends = time() + SLICE_SECONDS
+        for uid, decided in by_gang.items():
+            if self._observe:
+                self._narrator.waits(uid, (self._would_start(decided),), None, now)
+                continue
+            if uid in handed.gangs and not self._stands(uid):
+                continue  # members above a minimum that is no longer there
+            handed.gangs.add(uid)
+            accepted = self._state.assume(uid, decided, now)
+            if not accepted:
+                self.stats.dropped += 1
+                continue
+            self._narrator.placed(uid, now)
+            self._executor.submit(accepted)
+            if time() > slice_ends:
+                await asyncio.sleep(0)
+                slice_ends = time() + SLICE_SECONDS
+
+    def _stands(self, uid: str) -> bool:
+        gang = self._state.gangs_by_uid.get(uid)
+        return gang is not None and gang.complete()
+
+    async def _carry_out(self, plan: Plan) -> None:
+        """The rest of a plan: why others wait, and who has to go for them."""
+        now = self._clock()
+        waits = bool(plan.waiting or plan.surplus)
+        placed = bool(plan.assignments) and not self._observe
+        self._outdated = asyncio.get_running_loop().time() if placed and waits else None
+        for waiting in (*plan.waiting, *plan.surplus):
+            self._narrator.waits(waiting.gang, waiting.reasons, waiting.position or None, now)
+        self._state.refills.found(plan.kept)
+        if plan.evictions and self._evictor is not None and not self._observe:
+            self._evictor.submit(plan, self.policy.preemption.max_grace_seconds)
+        self._narrator.wake()
+
+    def _would_start(self, decided: list[Assignment]) -> Reason:
+        """What the plan would do with a gang, as the reason of an observer who does not do it."""
+        places = []
+        for assignment in decided[:_PLACES_NAMED]:
+            record = self._state.pods.get(assignment.pod)
+            indices = ",".join(str(index) for _, _, cards in assignment.cards for index in cards)
+            name = record.name if record else assignment.pod
+            places.append(f"{name} on {assignment.node}" + (f" (cards {indices})" if indices else ""))
+        if (more := len(decided) - len(places)) > 0:
+            places.append(f"{more} more")
+        return Reason(
+            Code.PLANNED_START,
+            f"would start now, {', '.join(places)}: this t9ksched only observes",
+            unblocks=("start t9ksched without --observe",),
+        )

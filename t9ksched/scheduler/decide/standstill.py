@@ -1,0 +1,41 @@
+"""What is told to jobs that wait while an administrator has stopped scheduling.
+
+A job that is submitted during a stop is accepted as at any other time, so that a queue that is closed before the stop
+ends still owes it a start. Its reason is the stop, with its author, end and cause, and not the room that others hold.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Final
+
+from t9ksched.engine.view import View
+from t9ksched.model.reasons import Code, Reason
+from t9ksched.scheduler.report.narrator import Narrator
+from t9ksched.store.controls import SCHEDULING, Stop
+
+_GANGS_A_SLICE: Final = 200
+
+
+async def tell_stopped(view: View, stops: Iterable[Stop], narrator: Narrator, now: int) -> None:
+    """Give every gang of the view the stop as its reason; `now` is in nanoseconds."""
+    reasons = (stopped(stops),)
+    for count, waiting in enumerate(view.gangs, start=1):
+        narrator.waits(waiting.uid, reasons, None, now)
+        if count % _GANGS_A_SLICE == 0:
+            await asyncio.sleep(0)
+    narrator.wake()
+
+
+def stopped(stops: Iterable[Stop]) -> Reason:
+    """The reason of everything that waits while scheduling is stopped."""
+    stop = next((one for one in stops if one.what == SCHEDULING), None)
+    if stop is None:  # the leader is told to pause by something that is no administrator's stop
+        return Reason(Code.SCHEDULING_STOPPED, "no job is started at present")
+    until = f" until {stop.until:%Y-%m-%dT%H:%M:%SZ}" if stop.until else ""
+    why = f": {stop.why}" if stop.why else ""
+    ends = ("the stop ends by itself",) if stop.until else ()
+    return Reason(
+        Code.SCHEDULING_STOPPED,
+        f"scheduling is stopped by {stop.by}{until} (no job is started){why}",
+        unblocks=(*ends, "an administrator resumes scheduling: t9ksched stop-scheduling --resume"),
+    )

@@ -1,0 +1,153 @@
+"""Work by the clock, run by APScheduler: sweeps over deadlines and clean-up. Never the scheduling loop itself.
+
+Every job here may run late, twice or not at all without harm: the truth is in the state and in SQL, a timer only looks.
+"""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import structlog
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
+
+from t9ksched.scheduler.act.cardkeeper import CardKeeper
+from t9ksched.scheduler.act.integrity import Integrity
+from t9ksched.scheduler.act.promises import PromiseKeeper
+from t9ksched.scheduler.keep.durations import DurationKeeper
+from t9ksched.scheduler.keep.timekeeper import TimeKeeper
+from t9ksched.scheduler.state.state import ClusterState
+from t9ksched.store.errors import StoreError
+from t9ksched.store.history import RELEASED, Event
+from t9ksched.store.spans import Span
+from t9ksched.store.store import Store
+
+log = structlog.get_logger(__name__)
+
+_JUST_BOUND = timedelta(minutes=5)
+"""How long a pod may be bound before its absence means something: the watch may be behind."""
+
+
+class Housekeeping:
+    """Sets the timers. `clock` gives nanoseconds since the epoch; `retention` is how long history is kept; with
+    `observe` nothing of the cluster is ended.
+    """
+
+    def __init__(
+        self,
+        state: ClusterState,
+        store: Store,
+        integrity: Integrity,
+        durations: DurationKeeper,
+        promises: PromiseKeeper,
+        cards: CardKeeper,
+        clock: Callable[[], int],
+        retention: timedelta,
+        *,
+        observe: bool = False,
+        timekeeper: TimeKeeper | None = None,
+    ) -> None:
+        self._timekeeper = timekeeper
+        self._observe = observe
+        self._state = state
+        self._store = store
+        self._integrity = integrity
+        self._durations = durations
+        self._promises = promises
+        self._cards = cards
+        self._clock = clock
+        self._retention = retention
+        self._timers = AsyncIOScheduler(timezone=UTC)
+
+    def start(self) -> None:
+        """Set the timers on the running event loop."""
+        add = self._timers.add_job
+        first = datetime.now(UTC) + timedelta(minutes=1)
+        options = {"coalesce": True, "max_instances": 1, "misfire_grace_time": None}
+        add(self.sweep_holds, "interval", seconds=5, id="holds", **options)
+        if not self._observe:
+            add(self._integrity.sweep, "interval", seconds=5, id="gangs", **options)
+            add(self._durations.sweep, "interval", seconds=1, id="durations", **options)
+            if self._timekeeper is not None:
+                add(self._timekeeper.sweep, "interval", seconds=1, id="time limits", **options)
+            add(self._promises.sweep, "interval", seconds=5, id="promises", **options)
+            add(self.sweep_cards, "interval", seconds=1, id="cards", **options)
+        add(self.clean_up, "interval", hours=1, id="clean-up", next_run_time=first, **options)
+        self._timers.start()
+
+    def stop(self) -> None:
+        """Drop the timers; a job that runs is not waited for."""
+        if self._timers.running:
+            self._timers.shutdown(wait=False)
+
+    def clock_set(self) -> None:
+        """The wall clock was set, by which the timers go: each starts anew."""
+        for job in self._timers.get_jobs():
+            job.reschedule("interval", seconds=job.trigger.interval.total_seconds())
+
+    def sweep_holds(self) -> None:
+        """End holds whose time is over."""
+        if ended := self._state.sweep_holds(self._clock()):
+            log.info("holds ended by time", count=ended)
+
+    async def sweep_cards(self) -> None:
+        """Write what is to be on record of bound pods and that nobody waits for."""
+        await self._cards.sweep(self._clock())
+
+    async def clean_up(self) -> None:
+        """Drop what is older than the retention: history, jobs that are gone, changes everybody has read; and answers
+        to requests that may be repeated, which have a retention of their own.
+        """
+        now = datetime.fromtimestamp(self._clock() / 1e9, UTC)
+        before = now - self._retention
+        try:
+            events = await self._store.history.purge(before)
+            await self._end_lost_spans()
+            await self._store.usage.purge(before)
+            jobs = await self._store.jobs.purge(before)
+            await self._store.changes.purge(before)
+            await self._store.repeats.purge(now)
+            await self._forget_what_is_gone()
+            if not self._observe:
+                await self._cards.forget_lost()
+        except StoreError as error:
+            log.warning("clean-up waits for the database", error=str(error))
+            return
+        if events or jobs:
+            log.info("clean-up", events=events, jobs=jobs)
+
+    async def _end_lost_spans(self) -> None:
+        """Tell history of pods that gave their cards back while nobody looked, such as between two schedulers."""
+        now = datetime.fromtimestamp(self._clock() / 1e9, UTC)
+        async for spans in self._store.usage.running(now - _JUST_BOUND):
+            lost = [span for span in spans if not self._state.holds_a_place(span.namespace, span.pod)]
+            await self._store.history.append_many([_released(span, now) for span in lost])
+
+    async def _forget_what_is_gone(self) -> None:
+        """Drop what was agreed with and decided about groups and jobs that are gone.
+
+        What is only being made has an hour's grace.
+        """
+        latest = datetime.fromtimestamp(self._clock() / 1e9, UTC) - timedelta(hours=1)
+        state = self._state
+        gone = [uid for uid, one in state.acceptances.items() if one.accepted_at < latest and not state.knows(uid)]
+        await self._store.acceptances.forget(gone)
+        for uid in gone:
+            state.acceptances.pop(uid, None)
+        decided = [uid for uid, one in state.controls.items() if one.at < latest and not state.knows(uid)]
+        await self._store.controls.forget(decided)
+        for uid in decided:
+            state.controls.pop(uid, None)
+
+
+def _released(span: Span, at: datetime) -> Event:
+    kind, _, name = span.job.partition("/")
+    return Event(
+        event=RELEASED,
+        at=at,
+        kind=kind,
+        namespace=span.namespace,
+        name=name,
+        uid=span.uid,
+        queue=span.queue,
+        actor="scheduler",
+        detail={"pod": span.pod},
+    )

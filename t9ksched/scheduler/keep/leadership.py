@@ -1,0 +1,55 @@
+"""The leadership of a scheduler as SQL knows it: its epoch, its address, and its heartbeat."""
+
+import asyncio
+import socket
+from collections.abc import Callable
+
+import structlog
+
+from t9ksched.scheduler.report.journal import Journal
+from t9ksched.store.errors import StoreError
+from t9ksched.store.instance import Instances, LeadershipLost
+
+log = structlog.get_logger(__name__)
+
+HEARTBEAT_SECONDS = 5.0
+
+
+class Leadership:
+    """Begins one leadership and keeps it known. `epoch` is 0 before it began; `answered` counts the answers of the
+    database to its heartbeat, so that others can see that it stands still.
+    """
+
+    def __init__(self, instances: Instances) -> None:
+        self._instances = instances
+        self._beginning = asyncio.Lock()
+        self.epoch = 0
+        self.answered = 0
+
+    async def begin(self, address: str) -> None:
+        """Begin it, unless it has begun: from now on nobody before us writes there.
+
+        Raises:
+            StoreError: the database is away.
+        """
+        async with self._beginning:
+            if not self.epoch:
+                self.epoch = await self._instances.lead(address, socket.gethostname())
+
+    async def keep(self, address: Callable[[], str], journal: Journal) -> None:
+        """Say in SQL where the leader is and that it is alive, until cancelled.
+
+        Raises:
+            LeadershipLost: a later leadership has begun.
+        """
+        while True:
+            try:
+                await self.begin(address())
+                await self._instances.beat(self.epoch)
+                self.answered += 1
+            except LeadershipLost:
+                raise
+            except StoreError as error:
+                log.warning("heartbeat waits for the database", error=str(error))
+                journal.lost()
+            await asyncio.sleep(HEARTBEAT_SECONDS)

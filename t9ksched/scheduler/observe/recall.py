@@ -1,0 +1,124 @@
+"""What a scheduler that starts knows of members that were lost while none looked.
+
+Losses are not written down: what a start needs stands in history and in the cluster. A gang that ran, still holds
+places and is below its minimum lost the rest. Where each of its pods was bound last, and on which cards, says history;
+what such a pod takes say the pod that replaces it, or a member of the same role. Time counts from the start. A gang
+that holds no place at all waits like any other: nothing says whether it was lost, evicted or paused.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import structlog
+
+from t9ksched.model.podclass import PodClass
+from t9ksched.scheduler.report.shapes import identity
+from t9ksched.scheduler.state.records import GangRecord, PodRecord
+from t9ksched.scheduler.state.refill import Loss
+from t9ksched.scheduler.state.state import ClusterState
+from t9ksched.store.errors import StoreError
+from t9ksched.store.history import BOUND, Event, History
+
+log = structlog.get_logger(__name__)
+
+_PAGE: Final = 1000
+_INDEX: Final = re.compile(r"\d+$")
+
+
+async def recall_losses(state: ClusterState, history: History) -> None:
+    """Remember the losses of every gang that stands in part; with the database away, without their places."""
+    for gang in state.partial:
+        if not gang.ran or gang.displaced:
+            continue
+        try:
+            uid = identity(gang)[0]
+            events = await history.list(uid=uid, event=BOUND, newest_first=True, limit=_PAGE)
+        except StoreError:
+            events = []
+        losses = lost_before(gang, events)
+        state.refills.remember(gang, losses)
+        if losses:
+            known = sum(bool(loss.node) for loss in losses)
+            log.info("members were lost before the start", gang=gang.key, members=len(losses), places=known)
+
+
+def lost_before(gang: GangRecord, bound: Iterable[Event]) -> list[Loss]:
+    """The members that a gang lacks of its minimum. `bound` are bindings of its pods, the newest first.
+
+    A minimum that is larger than what was accepted is one that somebody wrote since: it does not count.
+    """
+    holding = {pod.name for pod in gang.members.values() if pod.placed and not pod.deleting}
+    found: list[Loss] = []
+    seen = set(holding)
+    for event in bound:
+        name = str(event.detail.get("pod", ""))
+        like = None if name in seen else _like(gang, name)
+        seen.add(name)
+        if like is not None and like.pod_class is not None:
+            cards = _masks(like.pod_class, event.detail.get("cards") or {})
+            found.append(_loss(gang, like, name, str(event.detail.get("node", "")), cards))
+    chosen = list(_short(gang, found))
+    agreed = gang.acceptance.replicas if gang.acceptance is not None else None
+    most = agreed or _PAGE
+    for role, count in _missing(gang, chosen).items():
+        like = next((pod for pod in gang.members.values() if pod.role == role), None)
+        if like is not None:
+            count = min(count, most - len(holding) - len(chosen))
+            chosen += [_loss(gang, like, f"{role or 'member'}-{at}") for at in range(count)]
+    return chosen
+
+
+def _missing(gang: GangRecord, losses: Iterable[Loss]) -> Counter[str]:
+    """What the minimum lacks beside these, by role; what is of no role is put down to the role most members have."""
+    roles = Counter(pod.role for pod in gang.members.values() if pod.placed and not pod.deleting)
+    common = max(roles, key=lambda role: (roles[role], role), default="")
+    roles.update(loss.role for loss in losses)
+    short = Counter({role: least - roles[role] for role, least in gang.spec.roles if least > roles[role]})
+    short[common] += max(0, gang.spec.min_member - roles.total() - short.total())
+    return +short
+
+
+def _short(gang: GangRecord, losses: list[Loss]) -> Iterator[Loss]:
+    """Of these losses those that the minimum lacks."""
+    missing = _missing(gang, ())
+    total = missing.total()
+    minima = {role for role, _ in gang.spec.roles}
+    for loss in losses:
+        if total and (loss.role not in minima or missing[loss.role]):
+            missing[loss.role] -= 1
+            total -= 1
+            yield loss
+
+
+def _like(gang: GangRecord, name: str) -> PodRecord | None:
+    """The pod of this name, else one that is named alike but for its index."""
+    pods = list(gang.members.values())
+    same = next((pod for pod in pods if pod.name == name), None)
+    stem = _INDEX.sub("", name)
+    return same or next((pod for pod in pods if _INDEX.sub("", pod.name) == stem), None)
+
+
+def _loss(
+    gang: GangRecord, like: PodRecord, name: str, node: str = "", cards: tuple[tuple[str, int], ...] = ()
+) -> Loss:
+    assert like.pod_class is not None
+    return Loss(
+        uid=f"{gang.uid}/{name}",
+        name=f"{gang.namespace}/{name}",
+        role=like.role,
+        pod_class=like.pod_class,
+        node=node,
+        cards=cards,
+        owner=like.owner,
+    )
+
+
+def _masks(pod_class: PodClass, cards: dict[str, Any]) -> tuple[tuple[str, int], ...]:
+    """Masks of cards by resource from their indices by container."""
+    masks: Counter[str] = Counter()
+    for asked in pod_class.cards:
+        for index in cards.get(asked.container) or ():
+            masks[asked.resource] |= 1 << int(index)
+    return tuple(sorted(masks.items()))

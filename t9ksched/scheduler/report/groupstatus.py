@@ -1,0 +1,86 @@
+"""The status of a PodGroup, made from what the scheduler knows; pure."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from t9ksched.scheduler.report.shapes import quantities
+from t9ksched.scheduler.state.charges import Charges
+from t9ksched.scheduler.state.records import GangRecord
+
+_PHASES = {"Pending": "pending", "Running": "running", "Succeeded": "succeeded", "Failed": "failed"}
+
+
+def group_status(
+    gang: GangRecord, before: dict[str, Any], charges: Charges, now: str, new_id: Callable[[], str]
+) -> dict[str, Any]:
+    """The whole status: member counts without zeros, what the members hold, and the conditions.
+
+    A condition keeps its transition time and id from `before` while its status stays the same. `GroupScheduled` stays
+    true once it was; that the group lost its place again as a whole is the condition `Evicted`.
+    """
+    counts = Counter(_PHASES.get(pod.phase, "unknown") for pod in gang.members.values())
+    held: Counter[str] = Counter()
+    for uid in gang.members:
+        charge = charges.get(uid)
+        if charge is not None:
+            held.update({name: amount for name, amount in charge.pod_class.requests if name != "pods"})
+    conditions = {
+        condition.get("type"): condition for condition in before.get("conditions") or [] if isinstance(condition, dict)
+    }
+
+    def condition(kind: str, holds: bool, reason: str, message: str) -> dict[str, Any]:
+        fresh = {"type": kind, "status": "True" if holds else "False", "reason": reason, "message": message}
+        known = conditions.get(kind)
+        if known is not None and known.get("status") == fresh["status"]:
+            return known | fresh
+        return fresh | {"transitionID": new_id(), "lastTransitionTime": now}
+
+    status: dict[str, Any] = {
+        "conditions": [
+            _members(gang, condition),
+            _scheduled(gang, condition),
+            *([_evicted(gang, condition)] if gang.evicted or "Evicted" in conditions else []),
+        ],
+        **dict(sorted(counts.items())),
+    }
+    if held:
+        status["allocated"] = quantities(held.items())
+    return status
+
+
+def _members(gang: GangRecord, condition: Callable[[str, bool, str, str], dict[str, Any]]) -> dict[str, Any]:
+    living = Counter(pod.role for pod in gang.living())
+    total = sum(living.values())
+    short = [f"role {role}: {living[role]} of {minimum}" for role, minimum in gang.spec.roles if living[role] < minimum]
+    if total < gang.spec.min_member:
+        short.insert(0, f"{total} of {gang.spec.min_member} members exist")
+    if short:
+        return condition("SufficientGroupMember", False, "InsufficientMemberPod", "; ".join(short))
+    return condition("SufficientGroupMember", True, "SufficientMemberPods", f"{total} members exist")
+
+
+def _scheduled(gang: GangRecord, condition: Callable[[str, bool, str, str], dict[str, Any]]) -> dict[str, Any]:
+    if gang.scheduled:
+        return condition("GroupScheduled", True, "PodGroupScheduled", "the group has been given its place")
+    if gang.spec_faults:
+        return condition("GroupScheduled", False, "InvalidPodGroup", gang.spec_faults)
+    if gang.reasons:
+        return condition("GroupScheduled", False, str(gang.reasons[0].code), _why(gang))
+    return condition("GroupScheduled", False, "NotScheduledYet", "the group waits for its turn")
+
+
+def _evicted(gang: GangRecord, condition: Callable[[str, bool, str, str], dict[str, Any]]) -> dict[str, Any]:
+    if gang.evicted is None:
+        return condition("Evicted", False, "PodGroupScheduled", "the group has been given its place again")
+    reason, message = gang.evicted
+    now = f". It waits: {_why(gang)}" if gang.reasons else ""
+    return condition("Evicted", True, reason, f"{message}{now}")
+
+
+def _why(gang: GangRecord) -> str:
+    """Why the group waits, and what would let it start."""
+    message = "; ".join(reason.message for reason in gang.reasons)
+    if helps := dict.fromkeys(text for reason in gang.reasons for text in reason.unblocks):
+        message += f". It can start when: {'; or '.join(helps)}"
+    return message

@@ -1,0 +1,179 @@
+"""What the scheduler writes into SQL: acceptances, history, and each job's latest state.
+
+Writes are collected and flushed in batches by one task. With the database away they wait here, newest state only for
+jobs, and scheduling goes on with what is known; `behind` says since when, and the `Outage` is told.
+"""
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+
+import structlog
+from msgspec import structs
+
+from t9ksched.scheduler.report.clockwatch import ClockWatch
+from t9ksched.scheduler.state.outage import Outage
+from t9ksched.store.acceptances import Acceptance
+from t9ksched.store.errors import StoreError
+from t9ksched.store.history import CLOCK_SET, Event
+from t9ksched.store.jobs import JobRecord as StoredJob
+from t9ksched.store.store import Store
+
+log = structlog.get_logger(__name__)
+
+MAX_WAITING = 200_000
+"""Events kept while the database is away; beyond that the oldest are dropped and counted."""
+_LAST_WORDS_SECONDS = 2
+_SILENCE_SECONDS = 5.0
+"""A database that takes longer for one batch counts as away until it answers."""
+_BATCH = 2000
+"""Rows of a kind in one transaction: enough to be cheap, few enough for others not to wait long for their turn."""
+_PAUSE = 0.5
+"""Seconds between two writes: what happens within them goes into one transaction."""
+
+
+class Journal:
+    """Collects rows and writes them in the order they came."""
+
+    def __init__(self, store: Store, outage: Outage | None = None, clocks: ClockWatch | None = None) -> None:
+        self._store = store
+        self._clocks = clocks
+        if clocks is not None:
+            clocks.on_jump.append(self._clock_set)
+        self._outage = outage
+        self.first: Callable[[], Awaitable[None]] | None = None
+        """What must be written before anything else when the database answers again."""
+        self._batches = 0
+        """Transactions done."""
+        self._acceptances: deque[Acceptance] = deque()
+        self._events: deque[Event] = deque(maxlen=MAX_WAITING)
+        self._jobs: dict[str, StoredJob] = {}
+        self._gone: dict[str, datetime] = {}
+        self._work = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self.behind: datetime | None = None
+
+    def accepted(self, acceptances: list[Acceptance]) -> None:
+        """Remember what was agreed with these groups."""
+        self._acceptances.extend(acceptances)
+        self._wake()
+
+    def event(self, event: Event) -> None:
+        """Append to history."""
+        if self._clocks is not None:
+            self._clocks.look()  # so that what was before the clock was set stands before it here too
+            if (at := self._clocks.as_now(event.at)) != event.at:
+                event = structs.replace(event, at=at)
+        self._events.append(event)
+        self._wake()
+
+    def _clock_set(self, by: timedelta, at: datetime) -> None:
+        """Spans that are open in SQL move with the clock."""
+        detail = {"seconds": by.total_seconds()}
+        self._events.append(Event(event=CLOCK_SET, at=at, actor="scheduler", detail=detail))
+        self._wake()
+
+    def job(self, job: StoredJob) -> None:
+        """The job's latest state; an older one that is not written yet is replaced."""
+        self._jobs[job.uid] = job
+        self._wake()
+
+    def gone(self, uid: str, at: datetime) -> None:
+        """The job's object was deleted."""
+        self._gone[uid] = at
+        self._wake()
+
+    @property
+    def backlog(self) -> int:
+        """Rows that wait to be written."""
+        return len(self._acceptances) + len(self._events) + len(self._jobs)
+
+    def lost(self) -> None:
+        """The database did not answer, here or somebody else: it is away until all that waits here is written."""
+        if self.behind is None:
+            self.behind = datetime.now(UTC)
+            if self._outage is not None:
+                self._outage.begin(self.behind, [one.uid for one in self._acceptances])
+        self._work.set()
+
+    def _found(self) -> None:
+        if self.behind is not None:
+            self.behind = None
+            if self._outage is not None:
+                self._outage.end()
+
+    def _wake(self) -> None:
+        self._idle.clear()
+        self._work.set()
+
+    async def run(self) -> None:
+        """Write until cancelled; what is left is written on the way out when the database answers."""
+        pause = _PAUSE
+        try:
+            while True:
+                await self._work.wait()
+                self._work.clear()
+                try:
+                    await self._whole_flush()
+                    pause = _PAUSE
+                    self._found()
+                    self._idle.set()
+                except StoreError as error:
+                    self.lost()
+                    pause = min(5.0, pause * 2)
+                    log.warning("database is away, history waits", error=str(error), since=str(self.behind))
+                await asyncio.sleep(pause)
+        finally:
+            with contextlib.suppress(StoreError, TimeoutError):
+                async with asyncio.timeout(_LAST_WORDS_SECONDS):
+                    await self._flush()
+
+    async def _whole_flush(self) -> None:
+        """A flush that a cancellation does not cut in the middle of a transaction: it ends first."""
+        flush = asyncio.create_task(self._flush())
+        try:
+            while not flush.done():
+                done = self._batches
+                await asyncio.wait({flush}, timeout=_SILENCE_SECONDS)
+                if not flush.done() and self._batches == done:
+                    self.lost()
+            flush.result()
+        except asyncio.CancelledError:
+            with contextlib.suppress(StoreError):
+                await flush
+            raise
+
+    async def flushed(self) -> None:
+        """Return once everything collected so far has been written."""
+        await self._idle.wait()
+
+    async def _flush(self) -> None:
+        if self.behind is not None:
+            await self._store.ping()
+            if self.first is not None:
+                await self.first()
+        while self._acceptances or self._events or self._jobs:
+            accepted = list(islice(self._acceptances, _BATCH))
+            events = [self._events.popleft() for _ in range(min(_BATCH, len(self._events)))]
+            jobs = dict(islice(self._jobs.items(), _BATCH))
+            for uid in jobs:
+                del self._jobs[uid]
+            try:
+                await self._store.tell(accepted, events, list(jobs.values()))
+            except StoreError:
+                self._events.extendleft(reversed(events))
+                self._jobs = jobs | self._jobs
+                raise
+            self._batches += 1
+            for _ in accepted:
+                self._acceptances.popleft()
+        while self._gone:
+            uid, at = next(iter(self._gone.items()))
+            batch_uids = [other for other, when in self._gone.items() if when == at]
+            await self._store.jobs.mark_deleted(batch_uids or [uid], at)
+            for done in batch_uids:
+                self._gone.pop(done, None)

@@ -1,0 +1,339 @@
+"""Why a job waits: the leader's reasons with their numbers, and who holds what it needs.
+
+Names of jobs stand here for whoever may see them; REST takes them out for everybody else. Reasons name nobody.
+"""
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from t9ksched.model.errors import child
+from t9ksched.model.hold import Hold
+from t9ksched.model.names import TIME_LIMIT_ANNOTATION
+from t9ksched.model.node import NodeFacts
+from t9ksched.model.podclass import PodClass
+from t9ksched.model.queue import Queue
+from t9ksched.model.reasons import Code, Reason
+from t9ksched.model.taints import untolerated
+from t9ksched.scheduler.keep.durations import deadline
+from t9ksched.scheduler.report.ended import failure
+from t9ksched.scheduler.report.shapes import (
+    POD_FAILED,
+    JobView,
+    Json,
+    goes_on,
+    identity,
+    job_shape,
+    phase,
+    quantities,
+    taken,
+    why_ended,
+    why_failed,
+)
+from t9ksched.scheduler.state.charges import Charge
+from t9ksched.scheduler.state.edits import ignored
+from t9ksched.scheduler.state.limits import limit_warning, own_limit
+from t9ksched.scheduler.state.records import FINISHED, TERMINATING, GangRecord, PodRecord, timestamp
+from t9ksched.scheduler.state.state import ClusterState
+
+_MOST_HOLDERS: Final = 20
+_MOST_WARNED: Final = 20
+_FEW: Final = 3
+"""Nodes that a sentence names."""
+_FOR_ROOM: Final = frozenset(
+    {
+        Code.QUOTA_EXCEEDED,
+        Code.INSUFFICIENT_RESOURCES,
+        Code.TOPOLOGY_NOT_SATISFIED,
+        Code.HELD_FOR_OTHER,
+        Code.WAITING_FOR_VICTIMS,
+        Code.BEHIND,
+    }
+)
+"""Reasons that say that room or quota is short, so that it matters who holds it."""
+_NODES_A_SLICE: Final = 100
+
+
+async def explanation(view: JobView, state: ClusterState, pod: PodRecord | None = None) -> Json:
+    """Why a job waits, or that it does not, or why it failed, with the numbers and with who holds what it needs.
+
+    With `pod`, one of its members: the verdict is that of the pod, the reasons are those of its gang, without which it
+    does not start.
+    """
+    gangs = view.gangs if pod is None else [gang for gang in view.gangs if gang is pod.gang]
+    now = phase(view, state) if pod is None else pod.phase
+    runs_on = pod is None and goes_on(view, now)
+    reasons = [] if now in (*FINISHED, TERMINATING) or runs_on else _of_all(gangs)
+    if now == TERMINATING:
+        reasons = [Reason(Code.TERMINATING, "it was deleted, and its last pods end")]
+    elif not reasons:
+        reasons = _stopped(view, state, now) or _unwritten(view.pods, state)
+    if now in FINISHED or (now == TERMINATING and not any(pod.placed for pod in view.pods)):
+        verdict = "Finished"
+    elif now == TERMINATING:
+        verdict = "Placed"
+    elif any(reason.refused for reason in reasons) and not (pod is not None and pod.placed):
+        verdict = "Refused"
+    elif pod is not None:
+        own = _unwritten([pod], state) if pod.placed else list(pod.blocked)
+        verdict = "Placed" if pod.placed and not own else "Waiting"
+        reasons = own if pod.placed else own + [reason for reason in reasons if reason not in own]
+    elif runs_on:
+        verdict = "Placed"
+    elif reasons or not view.gangs or any(not gang.complete() for gang in view.gangs):
+        verdict = "Waiting"
+    else:
+        verdict = "Placed"
+    if pod is None and verdict == "Waiting" and not reasons and (elsewhere := _elsewhere(view, state)) is not None:
+        verdict, reasons = ("Placed", []) if now == "Running" else ("Waiting", [elsewhere])
+    if verdict == "Waiting" and pod is None and (name_taken := taken(view)) is not None:
+        reasons = [name_taken, *(reason for reason in reasons if reason.code != Code.GANG_INCOMPLETE)]
+    if verdict == "Waiting" and not reasons and view.record is not None and view.record.fault and not view.pods:
+        message = "its pods are not made: its spec cannot be followed"
+        reasons = [Reason(Code.INVALID_POD, message, unblocks=("its spec is corrected",))]
+    if verdict == "Waiting" and not reasons:
+        reasons = [_not_judged(gangs)]
+    failed = [_failure(view, pod)] if now == "Failed" and not reasons else []
+    return {
+        "job": job_shape(view, state),
+        "verdict": verdict,
+        "reasons": failed
+        or [
+            {
+                "code": str(reason.code),
+                "message": reason.message,
+                "needs": quantities(reason.needs.items()),
+                "has": quantities(reason.has.items()),
+                "nodes": dict(reason.nodes),
+            }
+            for reason in reasons
+        ],
+        "holders": await _holders(view, state, reasons)
+        if verdict == "Waiting" and any(reason.code in _FOR_ROOM for reason in reasons)
+        else [],
+        "unblocks": _addressed(view, state, reasons),
+        "position": next((gang.position for gang in view.gangs if gang.position is not None), None),
+        "warnings": _warnings(view, state),
+    }
+
+
+def _of_all(gangs: Iterable[GangRecord]) -> list[Reason]:
+    """The reasons of groups; what several of them have in common is said once."""
+    found: list[Reason] = []
+    for reason in (reason for gang in gangs for reason in gang.reasons):
+        if reason not in found:
+            found.append(reason)
+    return found
+
+
+def _addressed(view: JobView, state: ClusterState, reasons: Iterable[Reason]) -> list[str]:
+    """What would help, each once, with the job's name in the commands."""
+    root = state.owners.root(view.gangs[0]) if view.gangs else None
+    title = root.title if root is not None else f"{view.kind}/{view.name}"
+    name = title if view.namespace == "default" else f"{title} -n {view.namespace}"
+    return list(dict.fromkeys(text.replace("KIND/NAME", name) for reason in reasons for text in reason.unblocks))
+
+
+def _warnings(view: JobView, state: ClusterState) -> list[Json]:
+    """What was asked for or edited and does not count, and members that failed while the job goes on."""
+    limit = child("metadata.annotations", TIME_LIMIT_ANNOTATION)
+    found = [(limit, limit_warning(state, gang)) for gang in view.gangs]
+    found += [("", text) for gang in view.gangs[:_MOST_WARNED] for text in ignored(gang)]
+    if (elsewhere := _elsewhere(view, state)) is not None:
+        found.append(("spec", elsewhere.message))
+    if view.record is not None and view.record.fault:
+        found.append(("spec", f"its spec is not followed until it is corrected: {view.record.fault}"))
+    if phase(view, state) not in (*FINISHED, TERMINATING):
+        # A single pod that failed has been replaced, or is the whole job.
+        found.append(("", failure(pod for gang in view.gangs if not gang.virtual for pod in gang.members.values())))
+    return [{"path": path, "message": text, "nearest": None} for path, text in dict.fromkeys(found) if text]
+
+
+def _elsewhere(view: JobView, state: ClusterState) -> Reason | None:
+    """That the job's pods are not placed here, because it does not ask for that or they name their nodes themselves;
+    None where they are.
+    """
+    if there := state.put_there.get(view.uid):
+        nodes = ", ".join(sorted(set(there.values()))[:_FEW])
+        message = (
+            f"{len(there)} of its pods name their nodes themselves ({nodes}): the scheduler was not asked, and counts"
+            " them to no queue and to no group"
+        )
+        return Reason(Code.OTHER_SCHEDULER, message, unblocks=("the template names no node: leave spec.nodeName out",))
+    if view.gangs or view.record is None or view.record.queue is not None or view.record.phase in FINISHED:
+        return None
+    message = "it does not ask for this scheduler: another one places its pods, and they are not counted here"
+    return Reason(Code.GANG_INCOMPLETE, message, unblocks=("the scheduler that it names places its pods",))
+
+
+def _stopped(view: JobView, state: ClusterState, now: str) -> list[Reason]:
+    """Why a job that was paused, or ended by a limit, does not run."""
+    if (ended := why_ended(state, view.uid)) is not None:
+        return [ended]
+    if now != "Paused":
+        return []
+    message = "it is paused or suspended: its pods are made when it is resumed"
+    return [Reason(Code.PAUSED, message, unblocks=("the job is resumed",))]
+
+
+def _unwritten(pods: Iterable[PodRecord], state: ClusterState) -> list[Reason]:
+    """Why pods that have their places are not bound to them yet: which cards they get is still to be written down."""
+    if not any(pod.assumed and pod.uid in state.cards.unwritten for pod in pods):
+        return []
+    message = "a place is found, and taken once the database knows which cards go there: it has not answered yet"
+    return [Reason(Code.DATABASE_AWAY, message, unblocks=("the database answers",))]
+
+
+def _failure(view: JobView, pod: PodRecord | None) -> Json:
+    """Why the job failed, or how one pod of it ended."""
+    why = why_failed(view) if pod is None else {"code": POD_FAILED, "message": failure([pod])}
+    return why | {"needs": {}, "has": {}, "nodes": {}}
+
+
+def _not_judged(gangs: list[GangRecord]) -> Reason:
+    """Why there are no reasons: no cycle judged the job, for it has no pods, none that waits, or has only just come."""
+    if not any(gang.members for gang in gangs):
+        message = "no pod of it exists yet: its controller has not made any"
+        return Reason(Code.GANG_INCOMPLETE, message, unblocks=("its controller makes its pods",))
+    short = next((gang for gang in gangs if gang.ran and not any(pod.waiting for pod in gang.members.values())), None)
+    if short is not None:
+        placed, least = short.placed_count(), short.spec.min_member
+        message = f"{placed} of {least} members have a place, and no pod of it waits for one: what runs goes on"
+        return Reason(Code.GANG_INCOMPLETE, message, unblocks=("its other pods are created again",))
+    message = "it has only just come: it is judged in the next cycle"
+    return Reason(Code.GANG_INCOMPLETE, message, unblocks=("the scheduler judges it, a moment from now",))
+
+
+@dataclass(slots=True)
+class _Held:
+    """What one job holds of what is wanted; `until` is None once one of its pods has no end that is known."""
+
+    amounts: dict[str, int] = field(default_factory=dict)
+    cards: int = 0
+    until: int | None = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Usable:
+    """Which nodes a job's pods may use: room that comes free on others does not help it."""
+
+    queue: Queue
+    classes: frozenset[PodClass]
+
+    @classmethod
+    def of(cls, view: JobView, queue: Queue) -> "_Usable":
+        """By the classes of its pods that wait."""
+        return cls(queue, frozenset(pod.pod_class for pod in view.pods if pod.waiting and pod.pod_class is not None))
+
+    def takes(self, facts: NodeFacts) -> bool:
+        """Whether one of the pods may go there, as far as labels and taints tell."""
+        selector = self.queue.spec.node_selector
+        if selector is not None and not selector.matches(facts.labels):
+            return False
+        return not self.classes or any(self._fits(one, facts) for one in self.classes)
+
+    @staticmethod
+    def _fits(pod_class: PodClass, facts: NodeFacts) -> bool:
+        affinity = pod_class.node_affinity
+        named = all(facts.labels.get(key) == value for key, value in pod_class.node_selector)
+        if untolerated(facts.taints, pod_class.tolerations) is not None:
+            return False
+        return named and (affinity is None or affinity.matches(facts.labels, facts.name))
+
+
+async def _holders(view: JobView, state: ClusterState, reasons: list[Reason]) -> list[Json]:
+    """Who holds what this job asks for; the largest first.
+
+    While the quota of its queue is short these are jobs of that queue, wherever they run; else all on the nodes that
+    its queue and its own pods may use.
+    """
+    queue = state.queues.get(view.gangs[0].queue) if view.gangs else None
+    if queue is None:
+        return []
+    quota = next((reason for reason in reasons if reason.code == Code.QUOTA_EXCEEDED), None)
+    wanted = frozenset(quota.needs) if quota is not None else _wanted(view, reasons)
+    usable = None if quota is not None else _Usable.of(view, queue)
+    held: dict[tuple[str | None, str], _Held] = {}
+    for count, (name, (_, facts)) in enumerate(list(state.node_objects.items()), start=1):
+        if usable is None or usable.takes(facts):
+            for charge, pod in _charges(state, name):
+                if pod.gang in view.gangs or (quota is not None and charge.queue != queue.name):
+                    continue
+                amounts = [(resource, amount) for resource, amount in charge.pod_class.requests if resource in wanted]
+                if any(amount for _, amount in amounts):
+                    _add(held.setdefault((charge.queue or None, _job(pod)), _Held()), state, charge, pod, amounts)
+        if count % _NODES_A_SLICE == 0:
+            await asyncio.sleep(0)
+    for hold in state.refills.holds:
+        _add_kept(held, state, hold, view, queue, wanted, usable)
+    ranked = sorted(held.items(), key=lambda item: (-item[1].cards, -max(item[1].amounts.values()), item[0][1]))
+    return [
+        {
+            "queue": holder,
+            "job": job,
+            "gpus": one.cards,
+            "holds": quantities(one.amounts.items()),
+            "until": timestamp(one.until or 0),
+        }
+        for (holder, job), one in ranked[:_MOST_HOLDERS]
+    ]
+
+
+def _wanted(view: JobView, reasons: Iterable[Reason]) -> frozenset[str]:
+    """What the job is short of: its cards if it asks for any, else what its reasons name, else its cpu and memory."""
+    classes = [pod.pod_class for pod in view.pods if pod.pod_class]
+    asked = {resource for pod_class in classes for resource, _ in pod_class.requests} - {"pods"}
+    cards = {card.resource for pod_class in classes for card in pod_class.cards}
+    named = {resource for reason in reasons for resource in reason.needs} & asked
+    return frozenset(cards or named or asked)
+
+
+def _charges(state: ClusterState, node: str) -> Iterator[tuple[Charge, PodRecord]]:
+    for charge in state.charges.on_node(node):
+        pod = state.pods.get(charge.uid)
+        if pod is not None:
+            yield charge, pod
+
+
+def _job(pod: PodRecord) -> str:
+    job = "/".join(identity(pod.gang)[1::2]) if pod.gang else f"Pod/{pod.name}"
+    return f"{pod.namespace}/{job}"
+
+
+def _add_kept(
+    held: dict[tuple[str | None, str], _Held],
+    state: ClusterState,
+    hold: Hold,
+    view: JobView,
+    queue: Queue,
+    wanted: frozenset[str],
+    usable: "_Usable | None",
+) -> None:
+    """Room that is kept for members that a gang lost: that gang holds it."""
+    gang, known = state.gangs_by_uid.get(hold.owner), state.node_objects.get(hold.node)
+    if gang is None or gang in view.gangs or (usable is None and hold.queue != queue.name):
+        return
+    if usable is not None and (known is None or not usable.takes(known[1])):
+        return
+    amounts = [(resource, amount) for resource, amount in hold.pod_class.requests if resource in wanted]
+    if any(amount for _, amount in amounts):
+        _, kind, _, name = identity(gang)
+        entry = held.setdefault((hold.queue, f"{gang.namespace}/{kind}/{name}"), _Held())
+        for resource, amount in amounts:
+            entry.amounts[resource] = entry.amounts.get(resource, 0) + amount
+            entry.cards += hold.pod_class.card_counts.get(resource, 0)
+        entry.until = None if entry.until is None else max(entry.until, hold.until)
+
+
+def _add(held: _Held, state: ClusterState, charge: Charge, pod: PodRecord, amounts: list[tuple[str, int]]) -> None:
+    counts = charge.pod_class.card_counts
+    for resource, amount in amounts:
+        held.amounts[resource] = held.amounts.get(resource, 0) + amount
+        held.cards += counts.get(resource, 0)
+    queue = state.queues.get(charge.queue)
+    ends = [deadline(pod, queue.spec) if queue is not None else None]
+    if pod.gang is not None:
+        ends.append(state.clocks.end(pod.gang, own_limit(state, pod.gang)))
+    end = min((one for one in ends if one is not None), default=None)
+    held.until = None if end is None or held.until is None else max(held.until, end)

@@ -1,0 +1,205 @@
+"""`/internal/v1`: what only the leader knows, for API replicas. JSON over HTTP, one shared secret, never for users.
+
+The secret comes in the Authorization header; every path needs it but `/metrics` and `/healthz`.
+"""
+
+import asyncio
+import hmac
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Final
+
+import msgspec
+from aiohttp import web
+
+from t9ksched.scheduler.decide.configuration import Configuration
+from t9ksched.scheduler.decide.plugins import PluginWatch
+from t9ksched.scheduler.report.families import OPENMETRICS, TEXT, negotiated
+from t9ksched.scheduler.report.metrics import exposition
+from t9ksched.scheduler.report.queuestatus import QueueStatuses
+from t9ksched.scheduler.report.shapes import JobView, Json, identity, job_shape, job_view, node_shape
+from t9ksched.scheduler.report.vocabulary import Names
+from t9ksched.scheduler.serve.explaining import explanation
+from t9ksched.scheduler.serve.jobindex import JobIndex
+from t9ksched.scheduler.state.records import PodRecord
+from t9ksched.scheduler.state.state import ClusterState
+from t9ksched.serving import ConnectionLimits, listen
+from t9ksched.serving.aiohttp_site import AcceptingSite, accounted
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+_OPEN = ("/metrics", "/healthz")
+_A_SLICE: Final = 200
+"""Jobs or nodes that are written down at a time."""
+
+
+class InternalServer:
+    """Serves the state on a loopback or cluster address. Port 0 takes a free one; `address` says which."""
+
+    def __init__(
+        self,
+        state: ClusterState,
+        jobs: JobIndex,
+        configuration: Configuration,
+        plugins: PluginWatch,
+        statuses: QueueStatuses,
+        names: Names,
+        lacking: Callable[[], list[str]],
+        secret: str,
+        listen: tuple[str, int],
+    ) -> None:
+        self._state = state
+        self._index = jobs
+        self._configuration = configuration
+        self._plugins = plugins
+        self._statuses = statuses
+        self._names = names
+        self._lacking = lacking
+        self._secret = secret
+        self._listen = listen
+        self._runner: web.AppRunner | None = None
+        self.address = ""
+
+    async def start(self) -> None:
+        """Begin to serve.
+
+        Raises:
+            PortInUse: the address is in use or not ours.
+        """
+        app = web.Application(middlewares=[accounted, self._authenticate])
+        app.add_routes(
+            [
+                web.get("/internal/v1/jobs", self._jobs),
+                web.get("/internal/v1/jobs/{namespace}/{kind}/{name}", self._job),
+                web.get("/internal/v1/jobs/{namespace}/{kind}/{name}/explanation", self._explanation),
+                web.get("/internal/v1/nodes", self._nodes),
+                web.get("/internal/v1/nodes/{name}", self._node),
+                web.get("/internal/v1/queues", self._queues),
+                web.get("/internal/v1/queues/{name}", self._queue),
+                web.get("/internal/v1/names", self._known_names),
+                web.get("/internal/v1/lacking", self._rights),
+                web.get("/metrics", self._metrics),
+                web.get("/healthz", self._healthz),
+            ]
+        )
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
+        await self._runner.setup()
+        await AcceptingSite(self._runner, listen(*self._listen), ConnectionLimits(), "/internal/v1").start()
+        bound = self._runner.addresses[0]
+        self.address = f"http://{bound[0]}:{bound[1]}"
+
+    async def stop(self) -> None:
+        """Stop serving."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    @web.middleware
+    async def _authenticate(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        given = request.headers.get("Authorization", "")
+        expected = f"Bearer {self._secret}"
+        if request.path not in _OPEN and not hmac.compare_digest(given.encode(), expected.encode()):
+            return web.json_response({"error": "wrong or missing internal secret"}, status=401)
+        return await handler(request)
+
+    async def _jobs(self, request: web.Request) -> web.Response:
+        """All jobs; with a query those of that submitter, and those in its queues and namespaces."""
+        state, query = self._state, request.query
+        if query:
+            users, queues, spaces = (query.getall(key, ()) for key in ("submitter", "queue", "namespace"))
+            uids = await self._index.of(users, queues, spaces)
+        else:
+            uids = await self._index.all()
+        views = (job_view(state, uid) for uid in uids)
+        return await _list("jobs", (job_shape(view, state) for view in views if view is not None))
+
+    async def _job(self, request: web.Request) -> web.Response:
+        view = await self._named(request)
+        return _missing("job") if view is None else _json(job_shape(view, self._state))
+
+    async def _explanation(self, request: web.Request) -> web.Response:
+        view, pod = await self._named(request), None
+        if view is None and request.match_info["kind"].lower() == "pod":
+            view, pod = self._member(request)
+        return _missing("job") if view is None else _json(await explanation(view, self._state, pod))
+
+    def _member(self, request: web.Request) -> tuple[JobView | None, PodRecord | None]:
+        """A pod that is no job of its own but a member of one, and that job."""
+        pod = self._state.pod_named(request.match_info["namespace"], request.match_info["name"])
+        if pod is None or pod.gang is None:
+            return None, None
+        return job_view(self._state, identity(pod.gang)[0]), pod
+
+    async def _named(self, request: web.Request) -> JobView | None:
+        """The job of that name; for a PodGroup that a job owns, that job; for a Deployment its newest ReplicaSet's."""
+        path = request.match_info
+        found = await self._index.find(path["namespace"], path["kind"], path["name"])
+        if found is None and path["kind"].lower() == "podgroup":
+            gang = self._state.gangs.get((path["namespace"], path["name"]))
+            if gang is not None and not gang.virtual:
+                return job_view(self._state, identity(gang)[0])
+        if found is None and path["kind"].lower() == "deployment":
+            return self._newest(path["namespace"], path["name"])
+        return found
+
+    def _newest(self, namespace: str, name: str) -> JobView | None:
+        """The newest job of a Deployment: that of the ReplicaSet it made last."""
+        owners = self._state.owners
+        deployment = owners.named(namespace, "Deployment", name)
+        below = owners.controllers(deployment.uid) if deployment is not None else ()
+        views = [view for uid in below if (view := job_view(self._state, uid)) is not None]
+        return max(views, key=lambda view: view.created, default=None)
+
+    async def _nodes(self, _: web.Request) -> web.Response:
+        shapes = (node_shape(self._state, name) for name in sorted(self._state.node_objects))
+        return await _list("nodes", (shape for shape in shapes if shape is not None))
+
+    async def _node(self, request: web.Request) -> web.Response:
+        shape = node_shape(self._state, request.match_info["name"])
+        return _missing("node") if shape is None else _json(shape)
+
+    async def _queues(self, _: web.Request) -> web.Response:
+        return _json({"queues": {name: self._statuses.of(name) for name in sorted(self._state.queues)}})
+
+    async def _queue(self, request: web.Request) -> web.Response:
+        name = request.match_info["name"]
+        if name not in self._state.queues:
+            return _missing("queue")
+        return _json(self._statuses.of(name))
+
+    async def _known_names(self, _: web.Request) -> web.Response:
+        return _json(await self._names.known())
+
+    async def _rights(self, _: web.Request) -> web.Response:
+        """What it does without, for want of a right in the cluster."""
+        return _json({"lacking": self._lacking()})
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        openmetrics = negotiated(request.headers.get("Accept", ""))
+        page = await self.metrics(openmetrics)
+        return web.Response(body=page, headers={"Content-Type": OPENMETRICS if openmetrics else TEXT})
+
+    async def metrics(self, openmetrics: bool = False) -> bytes:
+        """The metrics page, in the text format of Prometheus or as OpenMetrics."""
+        refused, plugins = bool(self._configuration.refused), self._plugins
+        return await exposition(self._state, refused, plugins.failures, plugins.slow.answers, openmetrics=openmetrics)
+
+    async def _healthz(self, _: web.Request) -> web.Response:
+        return web.Response(text="ok")
+
+
+async def _list(what: str, shapes: Iterable[Json]) -> web.Response:
+    """All of them, made in slices: there may be many. Each is as it is when its turn comes."""
+    pieces: list[bytes] = []
+    for shape in shapes:
+        pieces.append(msgspec.json.encode(shape))
+        if len(pieces) % _A_SLICE == 0:
+            await asyncio.sleep(0)
+    body = b'{"%s":[%s]}' % (what.encode(), b",".join(pieces))
+    return web.Response(body=body, content_type="application/json")
+
+
+def _json(value: Any) -> web.Response:
+    return web.Response(body=msgspec.json.encode(value), content_type="application/json")
+
+
+def _missing(what: str) -> web.Response:
+    return web.json_response({"error": f"the leader knows no such {what}"}, status=404)

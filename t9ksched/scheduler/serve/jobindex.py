@@ -1,0 +1,116 @@
+"""Jobs by name, and by whose they are: a question about a few of them does not walk over all.
+
+The state says of which jobs something changed that counts here (`unindexed`); they are looked at when somebody asks.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from itertools import islice
+from typing import Final, NamedTuple, TypeVar
+
+from t9ksched.scheduler.report.shapes import JobView, job_view, submitter
+from t9ksched.scheduler.state.state import ClusterState
+
+_PERIOD_SECONDS: Final = 5.0
+_A_SLICE: Final = 1000
+_Key = TypeVar("_Key")
+
+
+class _Entry(NamedTuple):
+    """What a job is found by."""
+
+    namespace: str
+    kind: str
+    """In lower case."""
+    name: str
+    queue: str | None
+    submitter: str | None
+
+    @property
+    def title(self) -> tuple[str, str, str]:
+        """Its name in full. One job follows another of the same; for a moment there are both."""
+        return self.namespace, self.kind, self.name
+
+    @property
+    def owners(self) -> tuple[tuple[str, str | None], ...]:
+        """Whose it is."""
+        return ("submitter", self.submitter), ("queue", self.queue), ("namespace", self.namespace)
+
+
+class JobIndex:
+    """An index of the jobs of a state."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self._state = state
+        self._entries: dict[str, _Entry] = {}
+        self._named: defaultdict[tuple[str, str, str], dict[str, None]] = defaultdict(dict)
+        self._owned: defaultdict[tuple[str, str | None], dict[str, None]] = defaultdict(dict)
+
+    async def run(self) -> None:
+        """Take in what changed every few seconds, until cancelled: a question finds little left to do."""
+        while True:
+            await self.refresh()
+            await asyncio.sleep(_PERIOD_SECONDS)
+
+    async def refresh(self) -> None:
+        """Take in what changed, a slice at a time."""
+        changed = self._state.unindexed
+        while changed:
+            for uid in list(islice(changed, _A_SLICE)):
+                changed.discard(uid)
+                self._look(uid)
+            if changed:
+                await asyncio.sleep(0)
+
+    async def find(self, namespace: str, kind: str, name: str) -> JobView | None:
+        """The job of that name, the kind in any case; of two the one whose object is still there."""
+        await self.refresh()
+        found = self._named.get((namespace, kind.lower(), name), ())
+        uid = next((uid for uid in found if uid in self._state.jobs), None) or next(iter(found), None)
+        return None if uid is None else job_view(self._state, uid)
+
+    async def all(self) -> list[str]:
+        """UIDs of every job the scheduler has to do with."""
+        await self.refresh()
+        return list(self._entries)
+
+    async def of(
+        self, submitters: Iterable[str] = (), queues: Iterable[str] = (), namespaces: Iterable[str] = ()
+    ) -> Collection[str]:
+        """UIDs of jobs that one of these people submitted, or that lie in one of these queues or namespaces."""
+        await self.refresh()
+        found: dict[str, None] = {}
+        for what, names in (("submitter", submitters), ("queue", queues), ("namespace", namespaces)):
+            for name in names:
+                found |= self._owned.get((what, name), {})
+        return found
+
+    def _look(self, uid: str) -> None:
+        view = job_view(self._state, uid)
+        before = self._entries.get(uid)
+        if view is None:
+            if before is not None:
+                del self._entries[uid]
+                self._drop(uid, before)
+            return
+        entry = _Entry(view.namespace, view.kind.lower(), view.name, view.queue, submitter(view, self._state))
+        if entry == before:
+            return
+        if before is not None:
+            self._drop(uid, before)
+        self._entries[uid] = entry
+        self._named[entry.title][uid] = None
+        for owner in entry.owners:
+            self._owned[owner][uid] = None
+
+    def _drop(self, uid: str, entry: _Entry) -> None:
+        _leave(self._named, entry.title, uid)
+        for owner in entry.owners:
+            _leave(self._owned, owner, uid)
+
+
+def _leave(index: dict[_Key, dict[str, None]], key: _Key, uid: str) -> None:
+    del index[key][uid]
+    if not index[key]:
+        del index[key]

@@ -1,0 +1,281 @@
+"""Which cards bound pods hold, as the scheduler decided and recorded it. Annotations can be edited: they are evidence.
+
+A pod is charged with the cards of its decision, or of its row in SQL after a restart. An annotation that differs is
+reported (event `CardDrift`, a metric, `nodes`) and changes nothing. Only before SQL has rows at all, after an upgrade,
+is each annotation taken, once. A pod on a node that honours indices whose cards are on no record may hold any of them:
+its node gives no more cards until it is gone. So may a pod that was bound while its node had no indices, once it has.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Final
+
+from t9ksched.engine.cards import grants
+from t9ksched.model.cardmode import is_accelerator
+from t9ksched.model.names import CARDS_GIVEN_PREFIX, GPU_INDEX_PREFIX
+from t9ksched.model.node import Node, NodeFacts
+from t9ksched.model.podclass import ContainerCards, PodClass
+from t9ksched.scheduler.state.charges import Charge, Charges, indices
+from t9ksched.scheduler.state.records import PodRecord
+from t9ksched.store.bindings import CardBinding
+
+Masks = Mapping[str, int]
+"""Bit masks of card indices by resource."""
+UNKNOWN: Final[Masks] = {}
+ReadCards = Callable[[PodClass, Mapping[str, str], str], Masks]
+_SHOWN: Final = 100
+"""Characters of an annotation that are quoted."""
+
+
+class CardBook:
+    """`pods` and `nodes` are the observed ones, `read` gives the masks that annotations of a prefix name (empty for an
+    unreadable one), `refresh` takes a node in again when it becomes certain, or uncertain, who holds its cards.
+    """
+
+    def __init__(
+        self,
+        pods: Mapping[str, PodRecord],
+        nodes: Mapping[str, tuple[Node, NodeFacts]],
+        charges: Charges,
+        read: ReadCards,
+        refresh: Callable[[Node], None],
+    ) -> None:
+        self._pods = pods
+        self._nodes = nodes
+        self._charges = charges
+        self._read = read
+        self._refresh = refresh
+        self._recorded: dict[str, CardBinding] = {}
+        """Rows of pods that have not been seen bound yet, by UID."""
+        self._taken: dict[str, None] = {}
+        """Pods that were charged by their annotations because no row was known."""
+        self.adopting = True
+        """The annotation of a bound pod without a row is taken: SQL has no rows yet, or could not be read."""
+        self.drifting: dict[str, str] = {}
+        """What is wrong with the annotations of pods, by UID, as people are told."""
+        self.untold: list[tuple[PodRecord, str]] = []
+        """Pods whose annotation differs from the record, each once."""
+        self._told: set[str] = set()
+        self.unwritten: set[str] = set()
+        """UIDs of pods that were decided about and wait until it is written down which cards they get."""
+        self.over: list[str] = []
+        """UIDs of pods that have ended, whose rows may go."""
+
+    # Charging
+
+    def charge(self, record: PodRecord, annotations: Mapping[str, str], queue: str) -> None:
+        """Charge a pod of ours that is seen bound, and not where this process decided, if it decided at all."""
+        pod_class, before = record.pod_class, self._charges.get(record.uid)
+        assert pod_class is not None
+        row = self._recorded.pop(record.uid, None)
+        cards, sure = self._held(record, pod_class, annotations, row) if pod_class.cards else (UNKNOWN, True)
+        self._charges.charge(record.uid, record.node, pod_class, queue, cards, sure=sure)
+        for node in {record.node} if before is None else {record.node, before.node}:
+            self._settle(node)
+
+    def _held(
+        self, record: PodRecord, pod_class: PodClass, annotations: Mapping[str, str], row: CardBinding | None
+    ) -> tuple[Masks, bool]:
+        """Its cards, and whether it is certain that it holds them."""
+        if row is not None and row.node == record.node:
+            return row.masks, row.honoured
+        if not self._indexed(pod_class, record.node):
+            return UNKNOWN, True
+        if not self.adopting:
+            return UNKNOWN, False
+        self._taken[record.uid] = None
+        claimed = self._read(pod_class, annotations, GPU_INDEX_PREFIX)
+        if not self.honours(record.node):
+            return claimed, False
+        return (claimed, True) if claimed and self._credible(record, claimed) else (UNKNOWN, False)
+
+    def _credible(self, record: PodRecord, claimed: Masks) -> bool:
+        """Whether the cards exist and no other pod has them."""
+        has = self._nodes[record.node][1].cards
+        if any(mask >> has.get(resource, 0) for resource, mask in claimed.items()):
+            return False
+        others = [charge for charge in self._charges.on_node(record.node) if charge.uid != record.uid]
+        return not any(other.cards.get(resource, 0) & mask for other in others for resource, mask in claimed.items())
+
+    def told(self, record: PodRecord, annotations: Mapping[str, str]) -> Masks:
+        """The cards that its node says it gave a foreign pod, as far as that is news; what was said before the pod runs
+        stands.
+        """
+        known, pod_class = self._charges.get(record.uid), record.pod_class
+        had = known.cards if known is not None else UNKNOWN
+        if pod_class is None or (had and record.phase != "Pending"):
+            return UNKNOWN
+        cards = self._read(pod_class, annotations, CARDS_GIVEN_PREFIX)
+        return UNKNOWN if cards == had else cards
+
+    def honours(self, node: str) -> bool:
+        """Whether the node gives a container the cards that are named to it."""
+        known = self._nodes.get(node)
+        return known is not None and known[1].honours
+
+    def certain(self, pod_class: PodClass, node: str) -> bool:
+        """Whether it is known which cards of the node the pod holds when it is given some: it asks for none, the node
+        gives those that are named to it, or the node's have no indices.
+        """
+        return not pod_class.cards or self.honours(node) or not self._indexed(pod_class, node)
+
+    def _indexed(self, pod_class: PodClass, node: str) -> bool:
+        known = self._nodes.get(node)
+        return known is None or any(asked.resource in known[1].cards for asked in pod_class.cards)
+
+    def unknown(self, charge: Charge, facts: NodeFacts) -> bool:
+        """Whether a pod holds cards of this node, which honours indices, without anybody knowing which.
+
+        That is so when they are on no record, when the plugin chose them before the node honoured indices, and when the
+        pod was bound while the node had no indices or another layout: then it was counted by number.
+        """
+        pod_class, record = charge.pod_class, self._pods.get(charge.uid)
+        if not (facts.honours and pod_class.accelerated) or record is None or not record.ours:
+            return False
+        if not charge.sure:
+            return True
+        # Cards, and parts of cards that the node offered in another layout.
+        others = {name for name, _ in pod_class.requests if is_accelerator(name) and not facts.allocatable.get(name)}
+        asked = others.union(one.resource for one in pod_class.cards if one.resource in facts.cards)
+        return any(not charge.cards.get(resource) for resource in asked)
+
+    def unsure(self, facts: NodeFacts) -> bool:
+        """Whether pods on the node hold cards without anybody knowing which."""
+        return facts.honours and any(self.unknown(charge, facts) for charge in self._charges.on_node(facts.name))
+
+    def node_changed(self, facts: NodeFacts) -> None:
+        """A node was taken in again: it may be told anew of which of its pods nobody knows the cards."""
+        for charge in self._charges.on_node(facts.name):
+            record = self._pods.get(charge.uid)
+            if record is not None and self.unknown(charge, facts):
+                self._differs(record, _no_record(facts.name))
+            elif record is not None and self.drifting.get(record.uid) == _no_record(facts.name):
+                del self.drifting[record.uid]
+
+    def released(self, record: PodRecord, charge: Charge) -> None:
+        """A pod's charge was taken back."""
+        if record.finished:
+            self.ended(record)
+        known = self._nodes.get(charge.node)
+        if known and known[1].unsure:
+            self._settle(charge.node)
+
+    def _settle(self, node: str) -> None:
+        """It may have become certain, or uncertain, who holds which card of a node."""
+        known = self._nodes.get(node)
+        if known and known[1].honours and self.unsure(known[1]) != known[1].unsure:
+            self._refresh(known[0])
+
+    # Rows
+
+    def restore(self, rows: Mapping[str, CardBinding], *, complete: bool) -> None:
+        """Take over rows from SQL; they win over what was taken from annotations before. When they are `complete`, a
+        bound pod without one was bound while the database was away: nobody knows its cards.
+        """
+        self._recorded.update(rows)
+        self.adopting = not complete
+        for uid in list(self._taken):
+            cards: Masks = UNKNOWN
+            record, charge, row = self._pods.get(uid), self._charges.get(uid), self._recorded.pop(uid, None)
+            if record is None or charge is None or not record.node:
+                continue
+            if row is not None and row.node == record.node:
+                cards, sure = row.masks, row.honoured
+                if cards != charge.cards:
+                    self._differs(record, f"its annotations say {_words(charge.cards)}, on record is {_words(cards)}")
+            elif complete:
+                sure = False
+            else:
+                continue
+            del self._taken[uid]
+            self._charges.charge(uid, charge.node, charge.pod_class, charge.queue, cards, sure=sure)
+            self._settle(charge.node)
+
+    def adopt(self, now: int) -> list[CardBinding]:
+        """Everything was read: from now on what was taken from annotations is the record. The rows that must be
+        written for that; rows of pods that are gone are over. `now` in nanoseconds since the epoch.
+        """
+        self.adopting = False
+        taken = ((self._pods.get(uid), self._charges.get(uid)) for uid in self._taken)
+        rows = [row_of(record, charge, now) for record, charge in taken if record and charge and charge.cards]
+        self._taken.clear()
+        for uid in list(self._recorded):
+            record = self._pods.get(uid)
+            if record is None or record.finished:
+                del self._recorded[uid]
+                self.over.append(uid)
+        return rows
+
+    def ended(self, record: PodRecord) -> None:
+        """The pod holds nothing any more."""
+        grouped = record.gang is not None and not record.gang.virtual
+        if record.ours and record.pod_class is not None and (record.pod_class.cards or grouped):
+            self.over.append(record.uid)
+            self._recorded.pop(record.uid, None)
+            self._taken.pop(record.uid, None)
+        self.drifting.pop(record.uid, None)
+        self._told.discard(record.uid)
+
+    # Evidence
+
+    def look(self, record: PodRecord, annotations: Mapping[str, str]) -> None:
+        """Hold a bound pod's annotations against what is on record."""
+        pod_class, charge = record.pod_class, self._charges.get(record.uid)
+        if pod_class is None or not pod_class.cards or charge is None:
+            return
+        known = self._nodes.get(charge.node)
+        if known is not None and self.unknown(charge, known[1]):
+            self._differs(record, _no_record(charge.node))
+            return
+        for key, text in expected(pod_class.cards, tuple(sorted(charge.cards.items()))):
+            if (said := annotations.get(key)) != text:
+                word = "is gone" if said is None else f"says {said[:_SHOWN]!r}"
+                self._differs(record, f"annotation {key} {word}, on record is {text!r}")
+                return
+        self.drifting.pop(record.uid, None)
+
+    def _differs(self, record: PodRecord, what: str) -> None:
+        self.drifting[record.uid] = what
+        if record.uid not in self._told:
+            self._told.add(record.uid)
+            self.untold.append((record, what))
+
+
+def row_of(record: PodRecord, charge: Charge, now: int) -> CardBinding:
+    """What is to be recorded of a charge with known cards; `now` in nanoseconds since the epoch."""
+    given = grants(charge.pod_class.cards, tuple(sorted(charge.cards.items())))
+    gang = record.gang
+    return CardBinding(
+        pod_uid=record.uid,
+        namespace=record.namespace,
+        name=record.name,
+        node=charge.node,
+        cards=list(given),
+        honoured=charge.sure,
+        at=_moment(now // 1_000_000),
+        group_name=None if gang is None else "" if gang.virtual else gang.name,
+        role=None if gang is None else record.role,
+        queue=None if gang is None else gang.queue,
+    )
+
+
+@lru_cache(maxsize=1 << 14)
+def expected(wanted: tuple[ContainerCards, ...], held: tuple[tuple[str, int], ...]) -> tuple[tuple[str, str], ...]:
+    """The annotations that a binding writes, by key, for a pod that holds these masks."""
+    cards = {container: given for container, _, given in grants(wanted, held)}
+    return tuple((GPU_INDEX_PREFIX + container, ",".join(map(str, given))) for container, given in cards.items())
+
+
+@lru_cache(maxsize=64)
+def _moment(millisecond: int) -> datetime:
+    return datetime.fromtimestamp(millisecond / 1e3, UTC)
+
+
+def _no_record(node: str) -> str:
+    return f"which cards of node {node} it holds is not on record"
+
+
+def _words(masks: Masks) -> str:
+    parts = [f"{','.join(map(str, indices(mask)))} of {resource}" for resource, mask in sorted(masks.items())]
+    return " and ".join(parts) or "no cards"

@@ -1,0 +1,198 @@
+"""The clock of each job that has a time limit, or that was bound and does not run yet.
+
+A clock counts from the moment the job's whole minimum ran. It outlives members that are replaced; an eviction or pause
+of the whole job starts it anew. `Clocks` is told of groups that changed and decides by the time that is passed in;
+`TimeKeeper` acts on it and writes it down. A job is known by the UID of its owner, else of its group.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from t9ksched.model.names import TIME_LIMIT_ANNOTATION
+from t9ksched.model.ordered import OrderedSet
+from t9ksched.model.reasons import Code, Reason
+from t9ksched.model.timelimit import limit_seconds, shortest, written
+from t9ksched.scheduler.state.records import GangRecord, job_of, timestamp
+from t9ksched.store.controls import JobControl
+from t9ksched.store.runs import Run
+
+SECOND: Final = 1_000_000_000
+NEAR_SECONDS: Final = 600
+"""How long before its end a job is told; limits that are not longer are told of no nearing end."""
+FIRST_PAUSE_SECONDS: Final = 60
+"""How long a group that did not start in time is kept from its next try; twice that after the second."""
+MOST_MISSED: Final = 3
+"""After so many starts in a row that were missed a job waits until it is released."""
+SLOW_START_NS: Final = 60 * SECOND
+"""A job without a limit that takes longer to start is written down: a restart does not forget since when it does."""
+
+
+class Clock(msgspec.Struct, eq=False):
+    """The clock of one job.
+
+    Attributes:
+        run: what outlives a restart.
+        timed: whether the moment of its binding is known, so that a late start can be told from an early look.
+        lost_at: since when it has no place; 0 while it has one.
+        evicted: UIDs of pods that were evicted or paused, and still look as if they ran.
+        stop_at: when it is told to stop again.
+        signal: how many seconds before its limit its owner is told to stop; None until that was asked.
+        unsure: whether it may have begun to run while nobody looked.
+        unwritten: whether `run` changed since it was written.
+        written: whether there is a row of it.
+    """
+
+    run: Run
+    timed: bool = False
+    lost_at: int = 0
+    evicted: frozenset[str] = frozenset()
+    stop_at: int = 0
+    signal: int | None = None
+    unsure: bool = False
+    unwritten: bool = False
+    written: bool = False
+
+    def set(self, **change: object) -> None:
+        """Change what outlives a restart."""
+        self.run = msgspec.structs.replace(self.run, **change)
+        self.unwritten = True
+
+    def note(self, *, keep: bool, **change: object) -> None:
+        """As `set`; written down only if `keep`, or if it was before."""
+        before = self.unwritten
+        self.set(**change)
+        self.unwritten = before or keep or self.written
+
+    def start_anew(self, pods: Iterable[str]) -> None:
+        """The whole job lost its place for good: these pods are leaving, and its next run has a clock of its own."""
+        self.evicted |= frozenset(pods)
+        self.timed = self.unsure = False
+        self.signal = None
+        if self.run.bound_at or self.run.ran_at:
+            self.note(keep=False, bound_at=0, ran_at=0, near=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The limit that annotations ask for, in seconds, None for none; and what cannot be read of them, as a sentence."""
+
+    seconds: int | None = None
+    fault: str = ""
+    texts: tuple[str, ...] = ()
+
+
+_NOTHING_ASKED: Final = Asked()
+
+
+def asked(texts: Iterable[str]) -> Asked:
+    """The shortest of the limits written in annotations; those that cannot be read are left out and named."""
+    given = tuple(dict.fromkeys([text for text in texts if text]))
+    if not given:
+        return _NOTHING_ASKED
+    found: list[int | None] = []
+    fault = ""
+    for text in given:
+        try:
+            found.append(limit_seconds(text))
+        except ValueError as error:
+            fault = f"the annotation {TIME_LIMIT_ANNOTATION} is ignored: {error}"
+    return Asked(shortest(found), fault, given)
+
+
+class Clocks:
+    """Clocks by job, and the groups that changed since somebody looked."""
+
+    def __init__(self) -> None:
+        self.by_job: dict[str, Clock] = {}
+        self.changed: OrderedSet[GangRecord] = OrderedSet()
+        self.followed = False
+        """Whether somebody looks: else nothing is collected."""
+
+    def of(self, gang: GangRecord) -> Clock | None:
+        """The clock of a group's job."""
+        return self.by_job.get(job_of(gang)) if self.by_job else None
+
+    def restore(self, runs: Iterable[Run]) -> None:
+        """What was written before a restart."""
+        for run in runs:
+            starting = bool(run.bound_at) and not run.ran_at
+            self.by_job.setdefault(run.uid, Clock(run, timed=bool(run.bound_at), unsure=starting, written=True))
+
+    def start_anew(self, gang: GangRecord) -> None:
+        """The whole group was evicted or paused."""
+        clock = self.of(gang)
+        if clock is not None:
+            clock.start_anew(pod.uid for pod in gang.members.values() if pod.node)
+
+    def leaving(self, gang: GangRecord) -> bool:
+        """Whether the group was evicted or paused whole, and some of those members still look as if they ran."""
+        clock = self.of(gang)
+        return clock is not None and not clock.evicted.isdisjoint(gang.members)
+
+    def refusal(self, gang: GangRecord, want: Asked, control: JobControl | None, now: int) -> Reason | None:
+        """Why the group may not be placed now; None when nothing speaks against it."""
+        clock = self.of(gang)
+        if clock is None:
+            return None
+        run = clock.run
+        if run.ended_code == Code.TIME_LIMIT_EXCEEDED:
+            if not _renewed(clock, want, control):
+                limit, longer = written(run.ended_limit), written(2 * (run.ended_limit or 0))
+                return Reason(
+                    Code.TIME_LIMIT_EXCEEDED,
+                    f"{run.message}; it resumes only with another limit",
+                    unblocks=(
+                        f"it is given a time limit other than {limit}, such as: t9ksched update KIND/NAME --time-limit"
+                        f" {longer}",
+                    ),
+                )
+            clock.set(ended_at=0, ended_code="", ended_limit=None, message="")
+        if run.missed >= MOST_MISSED:
+            if control is None or control.released_at is None or _ns(control) <= run.missed_at:
+                message = f"it did not start in time {run.missed} times in a row ({run.why})"
+                return Reason(Code.START_TIMED_OUT, message, unblocks=("it is released: t9ksched release KIND/NAME",))
+            clock.set(missed=0, missed_at=0, retry_at=0, why="")
+        elif run.retry_at > now:
+            message = f"it did not start in time ({run.why}): it is tried again at {timestamp(run.retry_at)}"
+            return Reason(Code.START_TIMED_OUT, message, unblocks=("its pods can start: see the reason",))
+        return None
+
+    def limit(self, gang: GangRecord, control: JobControl | None, agreed: Iterable[int | None]) -> int | None:
+        """The job's own limit in seconds that is in force: the one given last, else the shortest agreed."""
+        clock = self.of(gang)
+        decided = control.time_limit_seconds if control is not None else None
+        if clock is not None and clock.run.limit is not None and (decided is None or clock.run.limit_at > _at(control)):
+            decided = clock.run.limit
+        return shortest(agreed) if decided is None else decided or None
+
+    def end(self, gang: GangRecord, limit: int | None) -> int | None:
+        """When the job of a group reaches this limit, in nanoseconds since the epoch; None when it does not, or before
+        its minimum ran.
+        """
+        clock = self.of(gang)
+        if clock is None or limit is None or not clock.run.ran_at:
+            return None
+        return clock.run.ran_at + limit * SECOND
+
+
+def _renewed(clock: Clock, want: Asked, control: JobControl | None) -> bool:
+    """Whether a job that reached its limit was given another one since; it is taken over."""
+    run = clock.run
+    if control is not None and control.time_limit_seconds is not None and _at(control) > run.ended_at:
+        return (control.time_limit_seconds or None) != run.ended_limit
+    if not want.texts or want.fault or want.seconds == run.ended_limit:
+        return False
+    clock.set(limit=want.seconds or 0, limit_at=run.ended_at)
+    return True
+
+
+def _at(control: JobControl | None) -> int:
+    return int(control.at.timestamp() * 1e9) if control is not None else 0
+
+
+def _ns(control: JobControl) -> int:
+    assert control.released_at is not None
+    return int(control.released_at.timestamp() * 1e9)

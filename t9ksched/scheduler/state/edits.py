@@ -1,0 +1,64 @@
+"""What was edited on a group or its pods after it was accepted, and therefore does not count; as sentences."""
+
+from collections.abc import Iterator
+
+from t9ksched.model.names import DEFAULT_QUEUE, GROUP_LABEL, QUEUE_LABEL, ROLE_LABEL
+from t9ksched.scheduler.state.records import GangRecord, PodRecord
+
+_MOST = 5
+"""Pods named of a group: replicas are edited alike."""
+
+
+def ignored(gang: GangRecord) -> tuple[str, ...]:
+    """One sentence for each field that says something else than what counts."""
+    found: list[str] = []
+    if not gang.virtual and gang.uid:
+        found += _group(gang)
+    for pod in gang.members.values():
+        if len(found) < _MOST:
+            found += _pod(pod, gang)
+    return tuple(found)
+
+
+def _group(gang: GangRecord) -> Iterator[str]:
+    accepted = gang.acceptance
+    if gang.claimed_by:
+        yield (
+            f"the PodGroup {gang.name} names {gang.claimed_by} as its controller: it was accepted without one and stays"
+            " a job of its own"
+        )
+    if gang.spec.queue != gang.queue:
+        yield (
+            f"the PodGroup {gang.name} names queue {gang.spec.queue!r}: that counts no more, it was accepted in"
+            f" {gang.queue!r} and stays there"
+        )
+    if accepted is not None and gang.spec.priority != accepted.priority:
+        yield (
+            f"the PodGroup {gang.name} asks for priority {gang.spec.priority}: it was accepted with"
+            f" {accepted.priority}, and that counts"
+        )
+
+
+def _pod(pod: PodRecord, gang: GangRecord) -> Iterator[str]:
+    queue, group = pod.labels.get(QUEUE_LABEL, ""), pod.labels.get(GROUP_LABEL, "")
+    if pod.claimed_by and (gang.virtual or not gang.owner):
+        yield (f"pod {pod.name} names {pod.claimed_by} as its controller: it came without one, and that counts no more")
+    if gang.virtual:
+        if (queue or DEFAULT_QUEUE) != gang.queue:
+            yield (
+                f"the label {QUEUE_LABEL} of pod {pod.name} says {queue or 'nothing'!r}: it was accepted in"
+                f" {gang.queue!r} and stays there"
+            )
+        if group:
+            yield f"the label {GROUP_LABEL} of pod {pod.name} says {group!r}: it came without a group and stays alone"
+        return
+    if queue and queue != gang.queue:
+        yield (
+            f"the label {QUEUE_LABEL} of pod {pod.name} says {queue!r}, and its group {gang.name} is in queue"
+            f" {gang.queue!r}: the group's counts"
+        )
+    if group != gang.name:
+        yield f"the label {GROUP_LABEL} of pod {pod.name} says {group or 'nothing'!r}: it stays in {gang.name}"
+    if pod.labels.get(ROLE_LABEL, "") != pod.role:
+        said = pod.labels.get(ROLE_LABEL) or "nothing"
+        yield f"the label {ROLE_LABEL} of pod {pod.name} says {said!r}: its role stays {pod.role or 'none'!r}"

@@ -1,0 +1,404 @@
+"""The last gate: the door's own rules, asked of everything that reached the scheduler by another way.
+
+What is accepted is the root owner of pods (a Job, a Deployment, a PodGroup made by hand), by its UID: so many pods,
+with so much in all. Its replacement pods go on where new work is refused; what goes beyond that is judged as new work,
+and counts from then on if it is let in. A refusal stands until its queue, the queue's members or the pods change: so
+with `overQuota: Reject` an owner is judged once, whatever comes free, and pods of an accepted one wait.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from msgspec import structs
+
+from t9ksched.admission import Request, judge
+from t9ksched.admission.verdict import OVER_QUOTA
+from t9ksched.model.names import ENDLESS_KINDS, QUEUE_LABEL
+from t9ksched.model.queue import Queue
+from t9ksched.model.reasons import Reason
+from t9ksched.model.resources import is_card_resource
+from t9ksched.scheduler.state.limits import limit_agreed
+from t9ksched.scheduler.state.owners import Root, alike, exceeds
+from t9ksched.scheduler.state.records import GangRecord, PodRecord, natural
+from t9ksched.scheduler.state.refusals import refused, turned_away, unknown, withdrawn
+from t9ksched.store.acceptances import Acceptance
+from t9ksched.workloads.shape import Template
+
+if TYPE_CHECKING:
+    from t9ksched.scheduler.state.state import ClusterState
+
+_NOTHING: Final = Template("", 1, 1, {}, {}, "spec")
+
+
+@dataclass(slots=True)
+class _Held:
+    """What pods of a root that were let in ask for together."""
+
+    count: int = 0
+    amounts: Counter[str] = field(default_factory=Counter)
+
+    def add(self, pod: PodRecord) -> None:
+        self.count += 1
+        self.amounts.update(_requests(pod))
+
+
+class LastGate:
+    """Asks the rules about groups that wait, and keeps what was accepted of each root owner."""
+
+    def __init__(self, state: "ClusterState") -> None:
+        self._state = state
+        self._held: dict[tuple[str, str], _Held] = {}
+        self.grown: dict[str, Acceptance] = {}
+        """Acceptances of owners that are new or were changed, by UID, until they are written."""
+
+    def begin(self) -> None:
+        """A new look at all that waits."""
+        self._held.clear()
+
+    def _settle_queue(self, gang: GangRecord) -> None:
+        """A group of an owner that was accepted is in that owner's queue, unless its kind may move to another."""
+        self._state.give_up_kept_queue(gang)
+        record = self.agreed(gang)
+        agreed = record.queue or "" if record is not None and record.kind not in ENDLESS_KINDS else ""
+        if gang.agreed != agreed:
+            gang.agreed, gang.stale = agreed, True
+            self._state.settle_bill(gang)
+            self._state.membership.sort(gang)
+
+    def agreed(self, gang: GangRecord) -> Acceptance | None:
+        """What was agreed with the group's root owner."""
+        record = self._state.acceptances.get(self._state.owners.root(gang).uid)
+        if record is None or not record.queue or record.namespace != gang.namespace:
+            return None
+        return record
+
+    def started(self, gang: GangRecord) -> bool:
+        """Whether the group or another of its owner has had a place: a queue that drains lets it go on."""
+        if gang.ran or gang.placed_count():
+            return True
+        if gang.owner is None:
+            return False
+        record = self.agreed(gang)
+        if record is not None and record.started_at is not None:
+            return True
+        return any(pod.node for pod in self._pods(self._state.owners.root(gang).uid, gang))
+
+    def refusal(self, gang: GangRecord, now: int) -> Reason | None:
+        """Why nothing of the group may start; None when it may. Single members that may not are marked."""
+        departures = self._state.departures
+        gone = departures.get(self._state.owners.root_uid(gang.owner), 0) if departures and gang.owner else 0
+        key = (self._state.permissions.version, gang.changes + gone)
+        if gang.judged == key:
+            return gang.unpermitted
+        self._settle_queue(gang)
+        queue = self._state.queues.get(gang.queue)
+        if queue is None:
+            return None
+        gang.judged = key
+        gang.unpermitted = self._look(gang, queue, now)
+        return gang.unpermitted
+
+    def _look(self, gang: GangRecord, queue: Queue, now: int) -> Reason | None:
+        state = self._state
+        root, record = state.owners.root(gang), self.agreed(gang)
+        access = state.permissions.access(gang, queue)
+        if record is None and (gang.acceptance is not None or (access.allowed and self._runs(root, gang))):
+            record = self._adopt(gang, root, queue, now)
+        moves = record is not None and record.queue != queue.name
+        if record is None or moves:
+            if gang.placed_count() or gang.ran:
+                return unknown(access) or withdrawn(access)
+            return turned_away(access) or self._new(gang, root, queue, now)
+        if record.replicas is None:
+            record = self._adopt(gang, root, queue, now) or record
+        if not (gang.placed_count() and not gang.ran) and (reason := withdrawn(access)) is not None:
+            return reason
+        return self._members(gang, root, queue, record, now)
+
+    def _members(self, gang: GangRecord, root: Root, queue: Queue, record: Acceptance, now: int) -> Reason | None:
+        """Let in the members that were accepted with the owner, judge the others, and say of each that may not come."""
+        held = self._held_by(root, gang, queue.name)
+        first: Reason | None = None
+        grown = False
+        waiting = [pod for pod in gang.members.values() if pod.waiting]
+        if any(not _inside(pod) for pod in waiting):
+            waiting.sort(key=lambda pod: natural(pod.name))
+        for pod in waiting:
+            reason: Reason | None = None
+            if not _inside(pod):
+                if not self._covers(record, root, held, pod):
+                    by_itself = pod.uid in self._state.acceptances  # submitted into the group, and judged then
+                    reason = None if by_itself else self._more(gang, root, queue, held, pod, now)
+                    grown = grown or reason is None
+                if reason is None:
+                    pod.accepted = True
+                    held.add(pod)
+            self._mark(pod, gang, reason)
+            first = first or reason
+        if grown:
+            self._record(gang, root, queue.name, now)
+        if first is not None:
+            self._state.departures.setdefault(root.uid, 0)
+        return first if gang.virtual or not any(self._free(gang)) else None
+
+    @staticmethod
+    def _mark(pod: PodRecord, gang: GangRecord, reason: Reason | None) -> None:
+        marked = () if reason is None or gang.virtual else (reason,)
+        if pod.unpermitted != marked:
+            pod.unpermitted, gang.stale = marked, True
+
+    @staticmethod
+    def _free(gang: GangRecord) -> Iterator[bool]:
+        """Of each member that waits whether it may be placed."""
+        return (not pod.unpermitted for pod in gang.members.values() if pod.waiting)
+
+    def _covers(self, record: Acceptance, root: Root, held: _Held, pod: PodRecord) -> bool:
+        """Whether one pod more is among those that were accepted with the owner."""
+        limit = record.replicas
+        if limit is None:
+            return True
+        wanted = root.owner.wanted if root.owner is not None else None
+        within = wanted is not None and wanted.replicas <= limit and not exceeds(wanted.amounts, record.amounts)
+        # While a Deployment replaces its pods by others it makes some before the old ones are gone.
+        surge = -(-limit // 4) if within and root.kind == "Deployment" else 0
+        if held.count + 1 > limit + surge:
+            return False
+        if wanted is not None and (within or alike(wanted.amounts, wanted.replicas, record.amounts, limit)):
+            return True  # the pods may have more than their template says: defaults, sidecars
+        return not exceeds(held.amounts + Counter(_requests(pod)), record.amounts)
+
+    def _new(self, gang: GangRecord, root: Root, queue: Queue, now: int) -> Reason | None:
+        """The whole judge about an owner that was never accepted."""
+        wanted = root.owner.wanted if root.owner is not None else None
+        needs = wanted.needs if wanted is not None else _minimum(gang)
+        return self._judged(gang, root, queue, needs, needs, gang.members.values(), now)
+
+    def _more(self, gang: GangRecord, root: Root, queue: Queue, held: _Held, pod: PodRecord, now: int) -> Reason | None:
+        """The whole judge about one pod beyond what was accepted with its owner."""
+        if not gang.virtual and held.count < gang.spec.min_member:
+            # What the group cannot do without came with it, though its pods are seen one by one.
+            queue = replace(queue, spec=replace(queue.spec, closed=False), draining=False)
+        total = held.amounts + Counter(_requests(pod))
+        return self._judged(gang, root, queue, total, _requests(pod), (pod,), now, of=pod.uid)
+
+    def _judged(
+        self,
+        gang: GangRecord,
+        root: Root,
+        queue: Queue,
+        total: Mapping[str, int],
+        fresh: Mapping[str, int],
+        pods: Iterable[PodRecord],
+        now: int,
+        *,
+        of: str = "",
+    ) -> Reason | None:
+        """The rules about an owner that needs `total`, of which `fresh` is not charged yet.
+
+        What was refused for lack of room in a queue that rejects stays refused while the queue, its members, the group
+        and what it needs are the same: changes of other queues and room that comes free are no reason to judge again.
+        """
+        pods = list(pods)
+        members = self._state.permissions.members(queue.name)
+        judged = (queue, members, gang.terms(), sorted(total.items()), sorted(pod.uid for pod in pods))
+        standing = (gang.turned_away or {}).get(of)
+        if standing is not None and standing[0] == judged:
+            return standing[1]
+        used: Mapping[str, int] = self._state.charges.queue_used.get(queue.name, {})
+        templates = {id(pod.template): (pod.name, pod.template or _NOTHING) for pod in pods if pod.waiting}
+        request = Request(
+            what=root.title,
+            queue_name=queue.name,
+            queue_path=f"metadata.labels[{QUEUE_LABEL}]" if gang.virtual else "spec.queue",
+            queue=queue,
+            templates=[replace(template, path=f"pod {name}: spec") for name, template in templates.values()],
+            needs=total,
+        )
+        verdict = judge(request)
+        if verdict.allowed:
+            at = f"{_moment(now):%H:%M:%S} UTC"
+            verdict = judge(replace(request, needs=fresh, allocated=used, judged_at=at))
+        if verdict.allowed:
+            return None
+        reason = refused(verdict, queue, total, fresh, used)
+        if verdict.code == OVER_QUOTA:
+            gang.turned_away = {**(gang.turned_away or {}), of: (judged, reason)}
+        return reason
+
+    def accept(self, gang: GangRecord, now: int, *, runs: bool = False) -> None:
+        """The group is in: it and its owner are recorded by their UIDs. What `runs` is taken as it is."""
+        state = self._state
+        if gang.spec_faults or state.outage.unread or gang.acceptance is not None:
+            return
+        self._settle_queue(gang)
+        queue = state.queues.get(gang.queue)
+        if queue is None:
+            return
+        access = state.permissions.access(gang, queue)
+        if runs and not access.allowed:
+            return  # it runs on, and whoever else would join it is asked
+        root, record = state.owners.root(gang), self.agreed(gang)
+        if not runs and record is None and (queue.spec.closed or self._gathers(gang, root, queue)):
+            return
+        asked = gang.spec.priority
+        if record is not None and record.queue == queue.name and gang.owner is not None:
+            asked = record.priority
+        source = state.acceptances.get(root.uid)
+        acceptance = Acceptance(
+            uid=gang.uid,
+            kind="Pod" if gang.virtual else "PodGroup",
+            namespace=gang.namespace,
+            name=gang.name,
+            queue=queue.name,
+            priority=min(asked, access.max_priority),
+            submitter=source.submitter if source else None,
+            groups=list(source.groups) if source else [],
+            permitted_by=access.rule,
+            time_limit=limit_agreed(state, gang, queue),
+            group_uid=None if gang.virtual else gang.uid,
+            group_name=None if gang.virtual else gang.name,
+            accepted_at=_moment(now),
+        )
+        for pod in _outside(gang):
+            pod.accepted = not pod.unpermitted
+        gang.acceptance = state.acceptances[gang.uid] = acceptance
+        gang.stale = True
+        if gang.owner is None or record is None or record.queue != queue.name:
+            self._record(gang, root, queue.name, now)
+        state.accepted_anew(state.acceptances[gang.uid])
+
+    @staticmethod
+    def _gathers(gang: GangRecord, root: Root, queue: Queue) -> bool:
+        """Whether members are still to come that the group cannot do without, and only its pods tell what it needs.
+
+        Such a group is not accepted: a quota would be asked for a part of it, and what was accepted waits for ever.
+        """
+        told = root.owner is not None and root.owner.wanted is not None
+        return bool(queue.spec.quota) and not (told or gang.placed_count() or gang.gathered())
+
+    def note_start(self, gang: GangRecord, now: int) -> None:
+        """A member of the group has a place: its owner is on record, and as started."""
+        gang.noted = True
+        if gang.acceptance is None or (gang.virtual and gang.owner is None):
+            return
+        root, record = self._state.owners.root(gang), self.agreed(gang)
+        if record is None or record.replicas is None:
+            record = self._record(gang, root, gang.queue, now)
+        if record is not None and record.started_at is None:
+            self._keep(structs.replace(record, started_at=_moment(now)))
+            for uid in self._state.owners.controllers(root.uid):
+                self._state.waiting_jobs.started(self._state.gangs_of_owner(uid))
+
+    def _adopt(self, gang: GangRecord, root: Root, queue: Queue, now: int) -> Acceptance | None:
+        """Record an owner that was let in before owners were recorded, as it is now."""
+        for pod in self._pods(root.uid, gang):
+            pod.accepted = pod.accepted or not pod.finished
+        self._held.pop((root.uid, queue.name), None)
+        return self._record(gang, root, queue.name, now)
+
+    def _record(self, gang: GangRecord, root: Root, queue: str, now: int) -> Acceptance | None:
+        """Write down how much of the owner is accepted: what it asks for, and what its pods that were let in hold."""
+        if not root.certain and root.kind == "ReplicaSet":
+            return None  # who owns it is not known yet
+        state = self._state
+        self._held.pop((root.uid, queue), None)
+        held = self._held_by(root, gang, queue)
+        wanted = root.owner.wanted if root.owner is not None else None
+        count, amounts = held.count, dict(held.amounts)
+        if wanted is not None:
+            count = max(count, wanted.replicas)
+            amounts = {name: max(amount, amounts.get(name, 0)) for name, amount in wanted.amounts.items()} | {
+                name: amount for name, amount in amounts.items() if name not in wanted.amounts
+            }
+        known, own = state.acceptances.get(root.uid), gang.acceptance
+        if known is None or known.namespace != gang.namespace:
+            known = Acceptance(
+                uid=root.uid,
+                kind=root.kind,
+                namespace=root.namespace,
+                name=root.name,
+                queue=queue,
+                priority=own.priority if own else gang.spec.priority,
+                permitted_by=own.permitted_by if own else None,
+                accepted_at=_moment(now),
+            )
+        elif known.queue == queue and known.replicas is not None:
+            count = max(count, known.replicas)
+            amounts = {
+                name: max(amounts.get(name, 0), known.amounts.get(name, 0)) for name in {**known.amounts, **amounts}
+            }
+        moved = {} if known.queue == queue else {"queue": queue, "priority": own.priority if own else known.priority}
+        return self._keep(
+            structs.replace(
+                known,
+                replicas=count,
+                cards={name: amount for name, amount in sorted(amounts.items()) if is_card_resource(name)},
+                requests={name: amount for name, amount in sorted(amounts.items()) if not is_card_resource(name)},
+                **moved,
+            )
+        )
+
+    def _keep(self, record: Acceptance) -> Acceptance:
+        state = self._state
+        if state.acceptances.get(record.uid) != record:
+            state.acceptances[record.uid] = self.grown[record.uid] = record
+            gang = state.gangs_by_uid.get(record.uid)
+            if gang is not None and gang.acceptance is not None:
+                gang.acceptance = record
+        return record
+
+    def take_grown(self) -> list[Acceptance]:
+        """Acceptances of owners that changed since the last call, to be written."""
+        taken, self.grown = self.grown, {}
+        return list(taken.values())
+
+    def _runs(self, root: Root, gang: GangRecord) -> bool:
+        """Whether pods of the root hold places, or were accepted one by one."""
+        return gang.owner is not None and any(_inside(pod) for pod in self._pods(root.uid, gang))
+
+    def _held_by(self, root: Root, gang: GangRecord, queue: str) -> _Held:
+        held = self._held.get((root.uid, queue))
+        if held is None:
+            held = self._held[root.uid, queue] = _Held()
+            for pod in self._pods(root.uid, gang):
+                if _inside(pod) and pod.gang is not None and pod.gang.queue == queue:
+                    held.add(pod)
+        return held
+
+    def _pods(self, root: str, gang: GangRecord) -> Iterator[PodRecord]:
+        """Pods of the root that have not ended and are not about to."""
+        gangs = [gang]
+        if gang.owner is not None:
+            state = self._state
+            gangs = [one for uid in state.owners.controllers(root) for one in state.gangs_of_owner(uid)]
+        return (pod for one in gangs for pod in one.members.values() if not (pod.finished or pod.deleting))
+
+
+def _inside(pod: PodRecord) -> bool:
+    """Whether the pod was let in."""
+    if pod.node or pod.assumed or pod.accepted:
+        return True
+    return pod.gang is not None and pod.gang.virtual and pod.gang.acceptance is not None
+
+
+def _outside(gang: GangRecord) -> list[PodRecord]:
+    return [pod for pod in gang.members.values() if pod.waiting and not _inside(pod)]
+
+
+def _requests(pod: PodRecord) -> Mapping[str, int]:
+    return (pod.template or _NOTHING).requests
+
+
+def _minimum(gang: GangRecord) -> dict[str, int]:
+    """What the cheapest members that make up the minimum ask for."""
+    asked = [_requests(pod) for pod in gang.living()]
+    names = sorted({name for requests in asked for name in requests})
+    count = gang.spec.min_member
+    return {name: sum(sorted(requests.get(name, 0) for requests in asked)[:count]) for name in names}
+
+
+def _moment(now: int) -> datetime:
+    return datetime.fromtimestamp(now / 1e9, UTC)

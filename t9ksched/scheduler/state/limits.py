@@ -1,0 +1,108 @@
+"""Which time limits there are for a job: asked for by annotations, agreed at acceptance, given since, set by its queue.
+
+What was agreed counts, whatever the annotations say later; `limit_warning` is what people are told of the difference.
+"""
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Protocol
+
+from t9ksched.model.names import TIME_LIMIT_ANNOTATION
+from t9ksched.model.queue import Queue
+from t9ksched.model.timelimit import TimeLimit, limit_seconds, shortest, time_limit, written
+from t9ksched.scheduler.state.clocks import Asked, Clocks, asked
+from t9ksched.scheduler.state.owners import Owners
+from t9ksched.scheduler.state.records import GangRecord, JobRecord, job_of
+from t9ksched.store.acceptances import Acceptance
+from t9ksched.store.controls import JobControl
+
+
+class Known(Protocol):
+    """The part of the scheduler's state that is read here."""
+
+    jobs: dict[str, JobRecord]
+    acceptances: dict[str, Acceptance]
+    controls: dict[str, JobControl]
+    queues: dict[str, Queue]
+    clocks: Clocks
+    owners: Owners
+
+
+def limit_asked(known: Known, gang: GangRecord) -> Asked:
+    """The time limit that the annotations of a group's job, and of the root owner above it, ask for now.
+
+    Of a job of a kind that is turned into pods here its own annotation counts, not the copies on what it owns.
+    """
+    job = known.jobs.get(job_of(gang))
+    if job is not None and job.kind != "Job":
+        return asked((job.limit_text,))
+    texts = dict.fromkeys(pod.limit_text for pod in gang.members.values())
+    owner = known.owners.root(gang).owner
+    return asked((job.limit_text if job else "", owner.limit_text if owner else "", gang.limit_text, *texts))
+
+
+def own_limit(known: Known, gang: GangRecord) -> int | None:
+    """The limit in seconds that was agreed with a group's job, or was given to it since; None without one."""
+    root = known.acceptances.get(known.owners.root_uid(gang.owner)) if gang.owner else None
+    agreed = [one.time_limit_seconds for one in (gang.acceptance, root) if one is not None]
+    return known.clocks.limit(gang, control_of(known, gang), agreed)
+
+
+def control_of(known: Known, gang: GangRecord) -> JobControl | None:
+    """What managers decided about the job of a group, or about the root owner above it; the later of the two."""
+    own = known.controls.get(job_of(gang))
+    above = known.controls.get(known.owners.root_uid(gang.owner)) if gang.owner is not None else None
+    if own is None or above is None:
+        return own or above
+    return above if above.at >= own.at else own
+
+
+def limit_warning(known: Known, gang: GangRecord) -> str:
+    """What people should know of the annotation that asks for a time limit; empty when there is nothing."""
+    want = limit_asked(known, gang)
+    if want.fault or gang.acceptance is None:
+        return want.fault
+    clock, control = known.clocks.of(gang), control_of(known, gang)
+    given = control is not None and control.time_limit_seconds is not None
+    own = own_limit(known, gang)
+    ended = clock is not None and clock.run.ended_code
+    if not want.texts and (ended or not gang.members):
+        return ""  # the pods that asked for it are gone
+    if want.seconds == own or given or (clock is not None and clock.run.limit is not None):
+        return ""
+    queue = known.queues.get(gang.queue)
+    asks = f"the annotation {TIME_LIMIT_ANNOTATION} asks for a time limit of {written(want.seconds)}"
+    if want.seconds is not None and own is not None and own == _seconds(queue) and own < want.seconds:
+        return f"{asks}: queue {gang.queue!r} allows {written(own)}, which counts"
+    return f"{asks}: what was agreed when the job was accepted counts, {written(own)}"
+
+
+def limit_of(known: Known, gangs: Iterable[GangRecord], job_uid: str) -> TimeLimit:
+    """What of all limits counts for a job of these groups; of one that was not accepted yet, those it asks for."""
+    limits: list[int | None] = []
+    lengths: list[int | None] = []
+    for gang in gangs:
+        limits.append(own_limit(known, gang) if gang.acceptance else limit_asked(known, gang).seconds)
+        if gang.virtual and gang.owner is None:
+            limits.extend(pod.active_deadline for pod in gang.members.values())
+        queue = known.queues.get(gang.queue)
+        lengths.append(_seconds(queue) if queue is not None else None)
+    job = known.jobs.get(job_uid)
+    if job is not None:
+        limits.append(job.deadline)
+        if not limits[:-1]:  # nothing is made of it yet
+            limits.append(asked((job.limit_text,)).seconds)
+            lengths.append(_seconds(known.queues.get(job.queue or "")))
+    return time_limit(shortest(limits), shortest(lengths))
+
+
+def _seconds(queue: Queue | None) -> int | None:
+    """The longest that a queue lets its pods run."""
+    return limit_seconds(queue.spec.max_duration) if queue is not None else None
+
+
+def limit_agreed(known: Known, gang: GangRecord, queue: Queue) -> timedelta | None:
+    """The limit that is agreed to: as asked for, at most what the queue allows. Without one the queue's own holds."""
+    limit = limit_asked(known, gang).seconds
+    found = None if limit is None else shortest((limit, _seconds(queue)))
+    return None if found is None else timedelta(seconds=found)

@@ -1,0 +1,138 @@
+"""Which pods are members of the groups that they name, and what becomes of those that may not join.
+
+A label makes no member. A pod is a member of the group that it names if it belongs to the job that owns the group, if
+it and the group were submitted by the same user, or, of a group made by hand, if its own submitter may use the group's
+queue (`Permissions.stranger`). Any other pod is a stranger: it counts nowhere in the group, and waits as a job of its
+own with a reason that says so, until it may join. A pod that has a place stays a member: what runs is never judged
+again.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from t9ksched.model.ordered import OrderedSet
+from t9ksched.model.reasons import Code, Reason
+from t9ksched.scheduler.state.permissions import NAMING_NS
+from t9ksched.scheduler.state.records import GangRecord, PodRecord
+
+if TYPE_CHECKING:
+    from t9ksched.scheduler.state.observed import Observed
+
+
+class Membership:
+    """Sorts pods into members and strangers. Times are nanoseconds since the epoch."""
+
+    def __init__(self, state: "Observed") -> None:
+        self._state = state
+        self._doubtful: OrderedSet[GangRecord] = OrderedSet()
+        self._strangers: dict[GangRecord, dict[str, PodRecord]] = {}
+        """Pods that name a group and may not join it, by UID; groups without any are left out."""
+        self._guests: OrderedSet[GangRecord] = OrderedSet()
+        """Groups that pods may have joined because they may use the queue, or before it was known whose they are."""
+        self._as_of = (0, False)
+        self._nameless: dict[str, int] = {}
+        """Since when it has not been known who submitted a stranger, by UID, while that is not said yet."""
+        self.unread: Callable[[], bool] = lambda: False
+        """Whether the database has not been read, so that it is not known who submitted what: every pod is a member."""
+
+    def join(self, pod: PodRecord, gang: GangRecord, *, placed: bool) -> None:
+        """A pod that names the group is seen for the first time; `placed` if it is on a node."""
+        reason = None if placed else self._refusal(pod, gang)
+        if reason is None:
+            self._take_in(pod, gang)
+        else:
+            self._keep_out(pod, gang, reason)
+
+    def left(self, pod: PodRecord) -> None:
+        """A pod is gone."""
+        gang, pod.outside = pod.outside, None
+        self._nameless.pop(pod.uid, None)
+        if gang is not None:
+            del self._strangers[gang][pod.uid]
+            if not self._strangers[gang]:
+                del self._strangers[gang]
+
+    def strangers(self, gang: GangRecord) -> list[PodRecord]:
+        """The pods that name the group and may not join it."""
+        return list(self._strangers.get(gang, {}).values())
+
+    def doubt(self, gang: GangRecord) -> None:
+        """Something changed that decides who may join the group."""
+        self._doubtful.add(gang)
+
+    def doubt_strangers(self) -> None:
+        """Something changed that may let a stranger join."""
+        self._doubtful.update(self._strangers)
+
+    def settle(self) -> None:
+        """Look again at the groups for which something changed."""
+        as_of = (self._state.permissions.version, self.unread())
+        if as_of != self._as_of:
+            self._as_of = as_of
+            self.doubt_strangers()
+            self._guests = OrderedSet(gang for gang in self._guests if gang.members)
+            self._doubtful.update(self._guests)
+        doubtful, self._doubtful = self._doubtful, OrderedSet()
+        for gang in doubtful:
+            self.sort(gang)
+
+    def sort(self, gang: GangRecord) -> None:
+        """Look at every pod that names the group and has no place."""
+        for pod in list(gang.members.values()):
+            if pod.waiting and (reason := self._refusal(pod, gang)) is not None:
+                self._keep_out(pod, gang, reason)
+        for pod in self.strangers(gang):
+            reason = None if pod.node else self._refusal(pod, gang)
+            if reason is None:
+                self._take_in(pod, gang)
+            elif pod.unpermitted != (reason,):
+                self._keep_out(pod, gang, reason)
+
+    def show(self, now: int) -> list[int]:
+        """Make strangers jobs of their own, so that they can be told why they wait; when to look again.
+
+        Whose a pod is may be recorded a moment after it is seen: that it is not known is not said at once.
+        """
+        again = []
+        for those in self._strangers.values():
+            for pod in those.values():
+                if pod.gang is not None or not pod.waiting:
+                    continue
+                (reason,) = pod.unpermitted
+                if reason.code == Code.SUBMITTER_UNKNOWN:
+                    until = self._nameless.setdefault(pod.uid, now) + NAMING_NS
+                    if now < until:
+                        again.append(until)
+                        continue
+                self._nameless.pop(pod.uid, None)
+                self._state.join_none(pod).kept_out = reason
+        return again
+
+    def _refusal(self, pod: PodRecord, gang: GangRecord) -> Reason | None:
+        """Why the pod may not join the group; None when it may, or it cannot be said."""
+        if not gang.uid:
+            return None
+        if self.unread():
+            self._guests.add(gang)
+            return None
+        if self._state.permissions.came_with(pod, gang):
+            return None
+        self._guests.add(gang)
+        return self._state.permissions.stranger(pod, gang, self._state.queues.get(gang.queue))
+
+    def _take_in(self, pod: PodRecord, gang: GangRecord) -> None:
+        if pod.gang is not None:
+            self._state.leave_none(pod)
+        self.left(pod)
+        pod.gang, pod.unpermitted = gang, ()
+        gang.members[pod.uid] = pod
+        self._state.member_changed(pod, gang)
+
+    def _keep_out(self, pod: PodRecord, gang: GangRecord, reason: Reason) -> None:
+        if gang.members.pop(pod.uid, None) is not None:
+            pod.gang = None
+        pod.outside, pod.unpermitted = gang, (reason,)
+        self._strangers.setdefault(gang, {})[pod.uid] = pod
+        if pod.gang is not None:
+            pod.gang.kept_out = reason
+        self._state.member_changed(pod, gang)

@@ -1,0 +1,249 @@
+"""The objects that make pods: what they want now, and which of them is the root owner of a pod.
+
+A pod of a Deployment is owned by a ReplicaSet, and that by the Deployment: the root owner is what a user made. Other
+kinds are roots themselves; a Job of a CronJob too, for each Job is work of its own. Only objects whose pods are ours
+are kept, each as the text of its spec, which is read when somebody asks what it wants.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from itertools import islice
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from t9ksched.kube.resources import DEPLOYMENTS, REPLICASETS, STATEFULSETS, Resource
+from t9ksched.model.errors import Invalid
+from t9ksched.model.names import SCHEDULER_API, SCHEDULER_NAME, TIME_LIMIT_ANNOTATION
+from t9ksched.model.ordered import OrderedSet
+from t9ksched.model.pod import OwnerReference
+from t9ksched.model.quantity import QuantityError
+from t9ksched.scheduler.state.records import GangRecord, JobObject, nanoseconds
+from t9ksched.workloads.read import read
+
+REPLICATED: Final[tuple[Resource, ...]] = (DEPLOYMENTS, REPLICASETS, STATEFULSETS)
+"""Kinds that are followed for their pods' sake alone."""
+_REPLICATED: Final = frozenset(kind.kind for kind in REPLICATED)
+_MOST_GONE: Final = 4096
+"""So many owners that are gone are remembered: their last pods are seen for a while."""
+_MOST_LEVELS: Final = 8
+"""Owners above one another that are looked at: references are what a user wrote, and may go round in a circle."""
+_BETWEEN: Final = "ReplicaSet"
+"""The kind that another owner may stand above."""
+_FOLLOWED: Final = frozenset(
+    {"Deployment", "ReplicaSet", "StatefulSet", "Job", "PyTorchTrainingJob", "MPIJob", "Notebook"}
+)
+_encode: Final = msgspec.json.Encoder(order="sorted").encode
+
+
+def is_followed(reference: OwnerReference) -> bool:
+    """Whether objects of the kind that is referred to are meant to be read."""
+    return reference.kind in _FOLLOWED
+
+
+class Wanted(NamedTuple):
+    """What an owner asks for now, in pods and in units by resource; `needs` is what it cannot do without."""
+
+    replicas: int
+    amounts: Mapping[str, int]
+    needs: Mapping[str, int]
+
+
+class Owner(msgspec.Struct, eq=False):
+    """An object that makes pods of ours."""
+
+    uid: str
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    above: OwnerReference | None
+    text: bytes
+    """Its spec as JSON."""
+    created: int = 0
+    """Nanoseconds since 1970; 0 if it is not known."""
+    limit_text: str = ""
+    """Its annotation `time-limit`."""
+    _wanted: Wanted | None = None
+    _read: bool = False
+
+    @property
+    def wanted(self) -> Wanted | None:
+        """What it asks for; None when its spec cannot be read."""
+        if not self._read:
+            self._read, self._wanted = True, self._look()
+        return self._wanted
+
+    def _look(self) -> Wanted | None:
+        kind = "Deployment" if self.kind == _BETWEEN else self.kind  # the same spec, as far as it is read
+        meta = {"name": self.name, "namespace": self.namespace}
+        obj = {"apiVersion": self.api_version, "kind": kind, "metadata": meta, "spec": msgspec.json.decode(self.text)}
+        try:
+            found = read(obj)
+        except (Invalid, QuantityError):
+            return None
+        return Wanted(found.replicas, found.totals, found.min_totals)
+
+
+class Root(NamedTuple):
+    """The root owner of a group: what a user made. `owner` is its object; None if it is not known, or the group itself
+    is the root. `certain` is False while the object of a followed kind has not been seen yet.
+    """
+
+    uid: str
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    owner: Owner | None = None
+    certain: bool = True
+
+    @property
+    def title(self) -> str:
+        """For people: `Kind/name`."""
+        return f"{self.kind}/{self.name}"
+
+
+class Owners:
+    """The owners by UID. `on_change` is called with the UID of one that appeared or asks for something else."""
+
+    def __init__(self, on_change: Callable[[str], None]) -> None:
+        self._on_change = on_change
+        self._known: dict[str, Owner] = {}
+        self._below: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        self._gone: OrderedSet[str] = OrderedSet()
+        self.unread: set[str] = set()
+        """Followed kinds of which nothing was read yet, for want of the right."""
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._known
+
+    def shows(self, reference: OwnerReference) -> bool:
+        """Whether objects of the kind that is referred to are read, so that one that is not known is not there."""
+        return is_followed(reference) and reference.kind not in self.unread
+
+    def upsert(self, obj: JobObject, kind: Resource, *, ours: bool) -> None:
+        """An object appeared or changed."""
+        meta = obj.metadata
+        if not ours:
+            self.remove(meta.uid)
+            return
+        text = _encode(obj.spec)
+        limit = str((meta.annotations or {}).get(TIME_LIMIT_ANNOTATION, ""))
+        known = self._known.get(meta.uid)
+        if known is not None and (known.text, known.limit_text) == (text, limit):
+            return
+        above = meta.controller
+        owner = Owner(
+            meta.uid,
+            kind.api_version,
+            kind.kind,
+            meta.namespace,
+            meta.name,
+            above,
+            text,
+            nanoseconds(meta.creation_timestamp),
+            limit,
+        )
+        self._known[meta.uid] = owner
+        if owner.kind == _BETWEEN and above is not None:
+            self._below[above.uid][meta.uid] = None
+        self._on_change(meta.uid)
+
+    def upsert_replicated(self, obj: JobObject, kind: Resource) -> None:
+        """The same for a kind of `REPLICATED`: its pods are ours if their template says so."""
+        spec = (obj.spec.get("template") or {}).get("spec") or {}
+        self.upsert(obj, kind, ours=spec.get("schedulerName") == SCHEDULER_NAME)
+
+    def remove(self, uid: str) -> None:
+        """An object is gone."""
+        owner = self._known.pop(uid, None)
+        if owner is not None:
+            self._gone.add(uid)
+            for oldest in list(islice(self._gone, max(0, len(self._gone) - _MOST_GONE))):
+                self._gone.discard(oldest)
+        if owner is not None and owner.above is not None:
+            below = self._below[owner.above.uid]
+            below.pop(uid, None)
+            if not below:
+                del self._below[owner.above.uid]
+
+    def controllers(self, root: str) -> tuple[str, ...]:
+        """UIDs of the objects that own pods of this root directly."""
+        return (root, *self._below.get(root, ()))
+
+    def root_uid(self, reference: OwnerReference) -> str:
+        """The UID of the root above an owner."""
+        owner = self._known.get(reference.uid)
+        if owner is not None and owner.kind == _BETWEEN and owner.above is not None:
+            return owner.above.uid
+        return reference.uid
+
+    def leads_to(self, reference: OwnerReference, uid: str) -> bool:
+        """Whether the object of that UID is the owner that is referred to, or stands above it."""
+        for _ in range(_MOST_LEVELS):
+            if reference.uid == uid:
+                return True
+            owner = self._known.get(reference.uid)
+            if owner is None or owner.above is None:
+                return False
+            reference = owner.above
+        return False
+
+    def root(self, gang: GangRecord) -> Root:
+        """The root owner of a group; the group itself where nobody owns it."""
+        reference, space = gang.owner, gang.namespace
+        if reference is None:
+            api_version, kind = ("v1", "Pod") if gang.virtual else (SCHEDULER_API, "PodGroup")
+            return Root(gang.uid, api_version, kind, space, gang.name)
+        owner = self._known.get(reference.uid)
+        if owner is not None and owner.kind == _BETWEEN and owner.above is not None:
+            reference = owner.above
+            owner = self._known.get(reference.uid)
+        certain = owner is not None or not is_followed(reference)
+        return Root(reference.uid, reference.api_version, reference.kind, space, reference.name, owner, certain)
+
+    def awaited(self, gang: GangRecord) -> bool:
+        """Whether the object that a user made of the group is still to be seen, so that its annotations are not known:
+        of pods and the objects above them the watches may tell in any order.
+        """
+        root = self.root(gang)
+        return (
+            not root.certain and root.kind in _REPLICATED and root.kind not in self.unread and not self.gone(root.uid)
+        )
+
+    def gone(self, uid: str) -> bool:
+        """Whether an owner was there and is gone."""
+        return uid in self._gone
+
+    def wants(self, reference: OwnerReference, living: int) -> bool:
+        """Whether an owner wants another pod beside so many that live; True for one that was never seen.
+
+        One that was seen and is gone wants none.
+        """
+        if reference.uid in self._gone:
+            return False
+        owner = self._known.get(reference.uid)
+        if owner is None or (owner.kind not in _REPLICATED) or owner.wanted is None:
+            return True
+        return living < owner.wanted.replicas
+
+    def named(self, namespace: str, kind: str, name: str) -> Owner | None:
+        """The object of that name, the kind in any case; looks at all, for when somebody asks."""
+        wanted = (namespace, kind.lower(), name)
+        known = self._known.values()
+        return next((one for one in known if (one.namespace, one.kind.lower(), one.name) == wanted), None)
+
+    def titled(self, uid: str) -> Owner | None:
+        """The object of that UID, if it is followed."""
+        return self._known.get(uid)
+
+
+def exceeds(amounts: Mapping[str, Any], limits: Mapping[str, Any]) -> bool:
+    """Whether any amount is above its limit; what has no limit may not be there at all."""
+    return any(amount > limits.get(name, 0) for name, amount in amounts.items())
+
+
+def alike(amounts: Mapping[str, int], count: int, others: Mapping[str, int], limit: int) -> bool:
+    """Whether one replica asks for the same as one did at acceptance."""
+    return all(amounts.get(name, 0) * limit == others.get(name, 0) * count for name in {**amounts, **others})

@@ -1,0 +1,79 @@
+"""The group, the role and the queue of bound pods, as they were when the scheduler bound them.
+
+They stand in SQL beside the cards (`store/bindings.py`), by the pod's UID. Labels can be edited: a scheduler that
+starts goes by the row of a pod on the node that the row names, and by the labels of a pod without one. Such a pod is
+recorded as it is, so that its labels are believed once.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from t9ksched.model.ordered import OrderedSet
+from t9ksched.scheduler.state.records import PodRecord
+from t9ksched.store.bindings import CardBinding
+
+if TYPE_CHECKING:
+    from t9ksched.scheduler.state.observed import Observed
+
+
+class Place(NamedTuple):
+    """What is on record of a pod on a node; `group` is empty for a pod that came without one."""
+
+    node: str
+    group: str
+    role: str
+    queue: str
+
+
+class Places:
+    """What is on record of the pods of `state`."""
+
+    def __init__(self, state: "Observed") -> None:
+        self._state = state
+        self._recorded: dict[str, Place] = {}
+        """By UID; of pods that are gone until `forget`."""
+        self._missing: OrderedSet[str] = OrderedSet()
+        """UIDs of pods that were seen bound without anything on record."""
+
+    def on(self, uid: str, node: str) -> Place | None:
+        """What is on record of the pod if it is bound to the node; None for a pod without a node."""
+        place = self._recorded.get(uid)
+        return place if place is not None and node and place.node == node else None
+
+    def seen_bound(self, record: PodRecord, node: str) -> Place | None:
+        """What is on record of a pod that another process bound to the node. A pod without anything on record is kept
+        for `take_missing`.
+        """
+        place = self.on(record.uid, node)
+        if place is None:
+            self._missing.add(record.uid)
+        return place
+
+    def restore(self, rows: Mapping[str, CardBinding]) -> None:
+        """Take over rows from SQL; pods that were seen before go back to where the rows say they belong."""
+        for uid, row in rows.items():
+            if row.group_name is None:
+                continue
+            place = Place(row.node, row.group_name, row.role or "", row.queue or "")
+            self._recorded[uid] = place
+            record = self._state.pods.get(uid)
+            if record is not None and record.ours and record.node == row.node:
+                self._missing.discard(uid)
+                self._state.put_back(record, place)
+
+    def take_missing(self) -> list[PodRecord]:
+        """Pods that are bound and have nothing on record, since the last call."""
+        missing, self._missing = self._missing, OrderedSet()
+        found = (self._state.pods.get(uid) for uid in missing)
+        return [record for record in found if record is not None and record.ours and record.node]
+
+    def lost(self, uid: str) -> None:
+        """What was on record of the pod speaks of another place than it has."""
+        self._recorded.pop(uid, None)
+        self._missing.add(uid)
+
+    def forget(self, uids: Iterable[str]) -> None:
+        """These pods have ended, or nothing is on record of them any more."""
+        for uid in uids:
+            self._recorded.pop(uid, None)
+            self._missing.discard(uid)

@@ -1,0 +1,114 @@
+"""One copy of what many pods have alike: their class, their labels, the cards they hold, the texts that name them.
+
+Replicas differ in their names and little else. What was worked out for one serves the next, found by the fields that
+decide it; tables that were filled by very unlike pods begin anew, so that they stay small.
+"""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final, TypeVar
+
+import msgspec
+
+from t9ksched.model.names import DEFAULT_QUEUE
+from t9ksched.model.pod import PodSpec, pod_class
+from t9ksched.model.podclass import ClassTable, PodClass
+from t9ksched.model.podgroup import PodGroupSpec
+from t9ksched.scheduler.state.charges import annotated_cards
+from t9ksched.workloads.shape import Template
+
+K = TypeVar("K")
+V = TypeVar("V")
+_MOST: Final = 8192
+_encode: Final = msgspec.msgpack.Encoder().encode
+NOTHING: Final[dict[str, str]] = {}
+"""Shared and never changed."""
+
+
+class Sharing:
+    """The copies. `intern` keeps one object a class."""
+
+    def __init__(self) -> None:
+        table = ClassTable()
+        self.intern = table.intern
+        self._classes: dict[bytes, tuple[PodClass, Template]] = {}
+        self._labels: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
+        self._cards: dict[tuple[PodClass, tuple[str, ...]], dict[str, int]] = {}
+
+    def class_of(self, spec: PodSpec, namespace: str, labels: Mapping[str, str]) -> PodClass:
+        """The pod's class, volumes left aside; raises what `pod_class` raises."""
+        return self.meaning_of(spec, namespace, labels)[0]
+
+    def meaning_of(self, spec: PodSpec, namespace: str, labels: Mapping[str, str]) -> tuple[PodClass, Template]:
+        """The pod's class, and what the rules of admission read of it; raises what `pod_class` raises."""
+        around = (spec.affinity, spec.topology_spread_constraints)
+        key = _encode(
+            (
+                spec.containers,
+                spec.init_containers,
+                spec.overhead,
+                spec.resources,
+                spec.node_selector,
+                spec.tolerations,
+                spec.host_network,
+                around,
+                (namespace, labels) if any(around) else None,  # only rules about other pods read them
+            )
+        )
+        known = self._classes.get(key)
+        if known is None:
+            own = self.intern(pod_class(spec, (), namespace, labels))
+            known = _room(self._classes)[key] = own, _template(spec, own)
+        return known
+
+    def labels(self, labels: dict[str, str] | None) -> dict[str, str]:
+        """Equal labels; nobody may change them."""
+        if not labels:
+            return NOTHING
+        key = tuple(labels.items())
+        known = self._labels.get(key)
+        if known is None:
+            known = _room(self._labels)[key] = labels
+        return known
+
+    def cards(self, own: PodClass, annotations: Mapping[str, str], prefix: str) -> dict[str, int]:
+        """Equal masks, as `annotated_cards` reads them; nobody may change them."""
+        if not own.cards:
+            return {}
+        texts = tuple(annotations.get(prefix + cards.container, "") for cards in own.cards)
+        known = self._cards.get((own, texts))
+        if known is None:
+            known = _room(self._cards)[own, texts] = annotated_cards(own, annotations, prefix)
+        return known
+
+
+def _template(spec: PodSpec, own: PodClass) -> Template:
+    """The resources of its containers, as they stand in the pod."""
+    parts = {"containers": spec.containers, "initContainers": spec.init_containers or ()}
+    written = {
+        part: [
+            {
+                "name": container.name,
+                "resources": {
+                    "requests": (container.resources and container.resources.requests) or {},
+                    "limits": (container.resources and container.resources.limits) or {},
+                },
+            }
+            for container in containers
+        ]
+        for part, containers in parts.items()
+    }
+    requests = {name: amount for name, amount in own.requests if name != "pods"}
+    return Template("", 1, 1, {}, written, "spec", requests)
+
+
+def _room(table: dict[K, V]) -> dict[K, V]:
+    if len(table) >= _MOST:
+        table.clear()
+    return table
+
+
+@lru_cache(maxsize=_MOST)
+def alone(queue: str, priority: int) -> PodGroupSpec:
+    """The group of a single pod."""
+    return PodGroupSpec(queue=queue or DEFAULT_QUEUE, priority=priority)

@@ -1,0 +1,174 @@
+"""How many jobs may wait at the same time, in a queue and of a user, however they were created.
+
+REST refuses what is beyond these limits; what was created past REST is not accepted until others have started or gone.
+Meanwhile it is charged to nobody and has no place in its queue's order. A job is the root owner of its groups. It
+counts from the moment it is let in until its first group has a place. Its user is the submitter on record, or its
+namespace. Each count is kept as groups change, so that a cycle asks for two numbers.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeVar
+
+from t9ksched.model.reasons import Code, Reason
+from t9ksched.scheduler.state.owners import Owners
+from t9ksched.scheduler.state.permissions import Permissions
+from t9ksched.scheduler.state.records import GangRecord
+from t9ksched.store.acceptances import Acceptance
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class WaitingLimits:
+    """Jobs that may wait; None is no limit."""
+
+    per_user: int | None = None
+    per_queue: int | None = None
+
+
+NO_LIMITS: Final = WaitingLimits()
+
+
+class _Job(NamedTuple):
+    """A job as it counts: UID of its root owner, its queue, and whose it is, for people."""
+
+    uid: str
+    queue: str
+    user: str
+
+
+class _Standing(NamedTuple):
+    """What a refusal rests on besides the counts: changes of the group, and the version of permissions."""
+
+    as_of: tuple[int, int]
+    job: _Job
+
+
+class WaitingJobs:
+    """Counts the jobs that wait. `limits` may be replaced at any time."""
+
+    def __init__(self, permissions: Permissions, acceptances: Mapping[str, Acceptance], owners: Owners) -> None:
+        self._permissions = permissions
+        self._acceptances = acceptances
+        self._owners = owners
+        self.limits = NO_LIMITS
+        self._counted: dict[GangRecord, _Job] = {}
+        """Groups that wait and were let in."""
+        self._groups: Counter[_Job] = Counter()
+        """How many of them each job has."""
+        self._queues: Counter[str] = Counter()
+        """Jobs by queue."""
+        self._users: Counter[str] = Counter()
+        """Jobs by user."""
+        self._let_in: set[GangRecord] = set()
+        """Groups that were let in and not accepted yet, for some of their members are still to come."""
+        self._refused: dict[GangRecord, _Standing] = {}
+
+    def __len__(self) -> int:
+        """Groups that are refused for now."""
+        return len(self._refused)
+
+    def jobs(self, queue: str) -> int:
+        """Jobs that count as waiting in a queue."""
+        return self._queues[queue]
+
+    def update(self, gang: GangRecord, *, waits: bool) -> None:
+        """A group changed; `waits` says whether a member of it waits for a place."""
+        job = self._job(gang) if waits and self._is_in(gang) and not self._has_started(gang) else None
+        if not waits:
+            self._refused.pop(gang, None)
+            self._let_in.discard(gang)
+        known = self._counted.get(gang)
+        if known == job:
+            return
+        if known is not None:
+            del self._counted[gang]
+            self._count(known, -1)
+        if job is not None:
+            self._counted[gang] = job
+            self._count(job, 1)
+
+    def started(self, gangs: Iterable[GangRecord]) -> None:
+        """The job of these groups has had its first place."""
+        for gang in gangs:
+            if gang in self._counted:
+                self.update(gang, waits=True)
+
+    def forget(self, gang: GangRecord) -> None:
+        """The group is no more."""
+        self.update(gang, waits=False)
+
+    def refusal(self, gang: GangRecord) -> Reason | None:
+        """Why the group may not even wait in its queue; None when it may. Cheaper than all other rules."""
+        if self._is_in(gang):
+            return None
+        job = self._job(gang)
+        if not self._is_full(job) or job in self._groups or self._has_started(gang):
+            self._refused.pop(gang, None)
+            return None
+        self._refused[gang] = _Standing(self._as_of(gang), job)
+        return self._reason(job)
+
+    def let_in(self, gang: GangRecord) -> None:
+        """The group may wait, and counts from now on."""
+        if not self._is_in(gang):
+            self._let_in.add(gang)
+            self.update(gang, waits=True)
+
+    def stands(self, gang: GangRecord) -> bool:
+        """Whether the group was refused, and nothing has changed that this rests on. Each group is asked about in each
+        cycle.
+        """
+        known = self._refused.get(gang)
+        return known is not None and known.as_of == self._as_of(gang) and self._is_full(known.job)
+
+    def _as_of(self, gang: GangRecord) -> tuple[int, int]:
+        return gang.changes, self._permissions.version
+
+    def _is_in(self, gang: GangRecord) -> bool:
+        return gang.acceptance is not None or gang in self._let_in
+
+    def _has_started(self, gang: GangRecord) -> bool:
+        """Whether the job has had a place: then it does not count, and goes on."""
+        if gang.placed_count():
+            return True
+        record = None if gang.owner is None else self._acceptances.get(self._owners.root_uid(gang.owner))
+        return record is not None and record.started_at is not None and record.namespace == gang.namespace
+
+    def _job(self, gang: GangRecord) -> _Job:
+        owner = gang.owner
+        root = gang.uid if owner is None else self._owners.root_uid(owner)
+        submitter = self._permissions.submitter(gang)
+        user = f"namespace {gang.namespace!r}" if submitter is None else repr(submitter)
+        return _Job(root, gang.queue, user)
+
+    def _count(self, job: _Job, more: int) -> None:
+        """One group more or less of a job counts; the job itself with its first and its last."""
+        before = self._groups[job]
+        _add(self._groups, job, more)
+        if before == 0 or before + more == 0:
+            _add(self._queues, job.queue, more)
+            _add(self._users, job.user, more)
+
+    def _is_full(self, job: _Job) -> bool:
+        """Whether one job more may not wait beside those that count."""
+        most, queued = self.limits.per_user, self.limits.per_queue
+        return (queued is not None and self._queues[job.queue] >= queued) or (
+            most is not None and self._users[job.user] >= most
+        )
+
+    def _reason(self, job: _Job) -> Reason:
+        count, whose, most = self._queues[job.queue], f"in the queue {job.queue!r}", self.limits.per_queue
+        if most is None or count < most:
+            count, whose, most = self._users[job.user], f"of {job.user}", self.limits.per_user
+        message = f"{count} jobs {whose} wait already, and at most {most} may: it is not accepted yet"
+        helps = (f"jobs {whose} start or are cancelled",)
+        return Reason(Code.RATE_LIMITED, message, {"jobs": count + 1}, {"jobs": most or 0}, unblocks=helps)
+
+
+def _add(counts: Counter[T], key: T, more: int) -> None:
+    counts[key] += more
+    if not counts[key]:
+        del counts[key]

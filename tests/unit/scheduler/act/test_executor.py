@@ -1,0 +1,142 @@
+"""Each outcome of a binding has its reaction."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from t9ksched.engine.plan import Assignment
+from t9ksched.kube.write import binding as protocol
+from t9ksched.kube.write.binding import Binding, Bound, Conflicted, Gone, Outcome, Refusal, Refused, Throttled, Unknown
+from t9ksched.scheduler.act import executor as module
+from t9ksched.scheduler.act import paced
+from t9ksched.scheduler.act.executor import Executor
+from t9ksched.scheduler.state.records import GangRecord, PodRecord
+
+
+class State:
+    """Remembers what it is told."""
+
+    def __init__(self) -> None:
+        self.pods: dict[str, PodRecord] = {}
+        self.refused: list[tuple[str, bool]] = []
+
+    def refuse(self, uid: str, reason: Any, now: int, *, keep_place: bool) -> None:
+        self.refused.append((uid, keep_place))
+        self.pods[uid].assumed = ""
+
+
+class Narrator:
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def bound(self, gang: Any, pod: str, node: str, cards: Any, now: int, resource: str | None, asked: Any) -> None:
+        self.told.append(f"{pod} on {node} {dict(cards)}")
+
+    def waits(self, uid: str, reasons: Any, position: Any, now: int) -> None:
+        self.told.append(f"{uid} waits: {reasons[0].code}: {reasons[0].message}")
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> list[Outcome]:
+    """What the server will answer, one by one; pauses are skipped."""
+    script: list[Outcome] = []
+
+    async def run(_: Any, binding: Binding, *, sent: bool = False) -> Outcome:
+        return script.pop(0)
+
+    async def resolve(_: Any, binding: Binding, *, sent: bool = False) -> Outcome | None:
+        return script.pop(0)
+
+    async def sleep(_: float) -> None:
+        await yielding(0)
+
+    yielding = asyncio.sleep
+    monkeypatch.setattr(protocol, "run", run)
+    monkeypatch.setattr(protocol, "resolve", resolve)
+    monkeypatch.setattr(module.asyncio, "sleep", sleep)
+    return script
+
+
+async def carry_out(script: list[Outcome], outcomes: list[Outcome]) -> tuple[State, Narrator, Executor]:
+    script.extend(outcomes)
+    state, narrator = State(), Narrator()
+    gang = GangRecord("ns", "g", "g")
+    state.pods["p"] = PodRecord("p", "ns", "p", True, None, assumed="n1", gang=gang)
+    woken: list[None] = []
+    executor = Executor(None, state, narrator, lambda: 1, lambda: woken.append(None))  # type: ignore[arg-type]
+    executor.submit([Assignment("g", "p", "n1", 1, (("main", "nvidia.com/gpu", (0, 3)),))])
+    await asyncio.gather(*executor._tasks)
+    assert bool(woken) == bool(state.refused), "a refusal wakes the loop"
+    return state, narrator, executor
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "refused"),
+    [
+        ([Bound()], []),
+        ([Bound(found=True)], []),
+        ([Gone()], [("p", False)]),
+        ([Conflicted("bound", "m", "n2")], [("p", False)]),
+        ([Conflicted("gated", "m")], [("p", False)]),
+        ([Conflicted("terminating", "m")], [("p", False)]),
+        ([Conflicted("unclear", "m")], [("p", True)]),
+        ([Refused(Refusal(422, "Invalid", "m"))], [("p", False)]),
+        ([Throttled(0.1, "m"), Bound()], []),
+        ([Throttled(None, "m"), Throttled(None, "m"), Refused(Refusal(403, "Forbidden", "m"))], [("p", False)]),
+        ([Unknown("m"), Bound(found=True)], []),
+        ([Unknown("m"), Unknown("m"), Gone()], [("p", False)]),
+    ],
+)
+async def test_reactions(answers: list[Outcome], outcomes: list[Outcome], refused: list[tuple[str, bool]]) -> None:
+    state, narrator, executor = await carry_out(answers, outcomes)
+    assert state.refused == refused
+    why = "g waits: BindRefused: binding pod p was refused: "
+    said = [why + f"{last.refusal.reason}: m"] if isinstance(last := outcomes[-1], Refused) else []
+    assert narrator.told == (said if refused else ["p on n1 {'main': (0, 3)}"])
+    assert executor.stats.bound == (0 if refused else 1)
+
+
+async def test_a_volume_that_cannot_be_bound_is_told_to_whoever_waits_for_it(answers: list[Outcome]) -> None:
+    refusal = Refusal(0, "VolumeNotBound", "the volume claim 'data' got no volume for node n1")
+    _, narrator, _ = await carry_out(answers, [Refused(refusal)])
+    assert narrator.told == [f"g waits: VolumeNotBound: {refusal.message}"]
+
+
+async def test_an_unknown_result_that_did_not_happen_is_sent_again(answers: list[Any]) -> None:
+    _, narrator, executor = await carry_out(answers, [Unknown("m"), None, Bound()])  # type: ignore[list-item]
+    assert narrator.told
+    assert executor.stats.unknown == 1
+
+
+async def test_the_number_in_flight_follows_the_server(answers: list[Outcome]) -> None:
+    _, _, executor = await carry_out(answers, [Throttled(None, "m"), Bound()])
+    assert executor._limit < module.START_IN_FLIGHT
+
+
+def test_the_pace_follows_the_answers_while_many_are_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With as many in flight as there may be nobody new begins, and the pace is set anew all the same."""
+    seen: list[float] = []
+
+    async def run(_: Any, binding: Binding, *, sent: bool = False) -> Outcome:
+        seen.append(asyncio.get_running_loop().pace)  # type: ignore[attr-defined]
+        await asyncio.sleep(0.004)
+        return Bound()
+
+    monkeypatch.setattr(protocol, "run", run)
+
+    async def main() -> None:
+        state = State()
+        gang = GangRecord("ns", "g", "g")
+        names = [f"p{at}" for at in range(6 * module.MOST_IN_FLIGHT)]
+        state.pods = {name: PodRecord(name, "ns", name, True, None, assumed="n1", gang=gang) for name in names}
+        executor = Executor(None, state, Narrator(), lambda: 1, lambda: None)  # type: ignore[arg-type]
+        executor._limit = module.MOST_IN_FLIGHT
+        executor.submit([Assignment("g", name, "n1", 1) for name in names])
+        while tasks := set(executor._tasks):
+            await asyncio.wait(tasks)
+        assert asyncio.get_running_loop().pace == 0  # type: ignore[attr-defined]
+
+    paced.run(main())
+    assert seen[0] == 0
+    assert max(seen) > 0

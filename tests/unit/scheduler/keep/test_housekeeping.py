@@ -1,0 +1,56 @@
+"""Clean-up: what was agreed with and decided about what is gone is forgotten, what is there is kept."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from t9ksched.admission.access import Members
+from t9ksched.scheduler.act.cardkeeper import CardKeeper
+from t9ksched.scheduler.keep.housekeeping import Housekeeping
+from t9ksched.store import Store
+from t9ksched.store.acceptances import Acceptance
+from t9ksched.store.history import Event
+from tests.unit.scheduler.state.test_permissions import cluster, owned_group, owned_pod
+
+
+async def test_what_is_gone_is_forgotten_after_an_hour(tmp_path: Path) -> None:
+    now = datetime.now(UTC)
+    later: Any = lambda: int((now + timedelta(hours=2)).timestamp() * 1e9)  # noqa: E731
+    async with await Store.open(f"sqlite:///{tmp_path / 'store.db'}") as store:
+        state = cluster(Members())
+        state.upsert_group(owned_group(owner="job"))
+        for uid in ("job", "gone"):
+            await store.controls.hold(Event(event="job-held", uid=uid, actor="root"))
+            state.accept(Acceptance(uid=uid, kind="MPIJob", namespace="ns", name=uid))
+        await store.acceptances.put_many(list(state.acceptances.values()))
+        state.direct({one.uid: one for one in await store.controls.all()})
+        cards = CardKeeper(store.bindings, state)
+        keeping: Any = Housekeeping(state, store, None, None, None, cards, later, timedelta(days=90))  # type: ignore[arg-type]
+        keeping._clock = lambda: int(now.timestamp() * 1e9)
+        await keeping.clean_up()
+        assert len(await store.controls.all()) == len(await store.acceptances.all()) == 2
+        keeping._clock = later
+        await keeping.clean_up()
+        assert [one.uid for one in await store.controls.all()] == ["job"] == list(state.controls)
+        assert [one.uid for one in await store.acceptances.all()] == ["job"] == list(state.acceptances)
+
+
+async def test_cards_that_came_free_while_nobody_looked_are_not_counted_on(tmp_path: Path) -> None:
+    now = datetime.now(UTC)
+    async with await Store.open(f"sqlite:///{tmp_path / 'store.db'}") as store:
+        state = cluster(Members(everyone=True))
+        state.upsert_group(owned_group())
+        state.upsert_pod(owned_pod("stays", node="n1", phase="Running"))
+        head: dict[str, Any] = {"uid": "job", "kind": "MPIJob", "namespace": "ns", "name": "job", "queue": "q"}
+        for name, ago in (("stays", 9), ("lost", 9), ("new", 0)):
+            detail = {"pod": name, "node": "n1", "cards": {"main": [0]}}
+            at = now - timedelta(hours=ago)
+            await store.history.append(Event(event="bound", at=at, detail=detail, actor="scheduler", **head))
+        clock = lambda: int(now.timestamp() * 1e9)  # noqa: E731
+        cards = CardKeeper(store.bindings, state)
+        keeping: Any = Housekeeping(state, store, None, None, None, cards, clock, timedelta(days=90))  # type: ignore[arg-type]
+        await keeping.clean_up()
+        left = [span.pod async for spans in store.usage.running(now + timedelta(hours=1)) for span in spans]
+        assert sorted(left) == ["new", "stays"]
+        told = [(event.event, event.detail["pod"]) for event in await store.history.list(event="released")]
+        assert told == [("released", "lost")]

@@ -1,0 +1,187 @@
+"""Who holds what a job waits for: by quota or by room, cards or cpu, and until when."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from t9ksched.admission.access import Members
+from t9ksched.engine.plan import plan
+from t9ksched.engine.policy import Policy
+from t9ksched.kube.resources import NOTEBOOKS
+from t9ksched.model import names
+from t9ksched.model.node import decode_node
+from t9ksched.model.pod import OwnerReference, Pod, decode_pod
+from t9ksched.model.queue import Queue, parse_queue_spec
+from t9ksched.scheduler.observe.feeds import job_record
+from t9ksched.scheduler.serve.explaining import explanation
+from t9ksched.scheduler.serve.jobindex import JobIndex
+from t9ksched.scheduler.state.records import JobObject
+from t9ksched.scheduler.state.state import ClusterState
+
+NOW = 1_700_000_000_000_000_000
+GPU = "nvidia.com/gpu"
+
+
+def pod(name: str, queue: str = "q", *, node: str = "", start: str = "", ours: bool = True, **requests: Any) -> Pod:
+    amounts = {key.replace("gpu", GPU): str(value) for key, value in requests.items()}
+    return decode_pod(
+        {
+            "metadata": {"name": name, "namespace": "ns", "uid": name, "labels": {names.QUEUE_LABEL: queue}},
+            "spec": {
+                "schedulerName": names.SCHEDULER_NAME if ours else "other",
+                "nodeName": node,
+                "containers": [{"name": "main", "resources": {"requests": amounts}}],
+            },
+            "status": {
+                "phase": "Running" if node else "Pending",
+                "startTime": start or None,
+                "conditions": [{"type": "PodScheduled", "status": "True"}] if node else [],
+            },
+        }
+    )
+
+
+@pytest.fixture
+def state() -> ClusterState:
+    found = ClusterState()
+    specs: dict[str, dict[str, Any]] = {
+        "q": {"nodeSelector": {"matchLabels": {"pool": "a"}}},
+        "short": {"quota": {"requests": {"cpu": "4"}}, "maxDuration": "1h"},
+    }
+    found.set_queues([Queue(name, parse_queue_spec(spec)) for name, spec in specs.items()])
+    found.permit({name: Members(everyone=True) for name in specs})
+    for name, pool in (("n0", "a"), ("n1", "a"), ("n2", "b")):
+        labels = {"kubernetes.io/hostname": name, "pool": pool}
+        status = {
+            "allocatable": {"cpu": "8", "pods": "9", GPU: "4"},
+            "conditions": [{"type": "Ready", "status": "True"}],
+        }
+        found.upsert_node(decode_node({"metadata": {"name": name, "uid": name, "labels": labels}, "status": status}))
+    return found
+
+
+async def told(state: ClusterState, name: str) -> dict[str, Any]:
+    found = plan(state.view(NOW), Policy(), NOW)
+    for entry in found.waiting:
+        gang = state.gangs_by_uid[entry.gang]
+        gang.reasons, gang.position = entry.reasons, entry.position
+    view = await JobIndex(state).find("ns", "pod", name)
+    assert view is not None
+    return await explanation(view, state)
+
+
+async def test_cards_on_the_queues_nodes(state: ClusterState) -> None:
+    state.upsert_pod(pod("large", node="n0", gpu=3, cpu=1))
+    state.upsert_pod(pod("small", node="n1", gpu=1, cpu=1))
+    state.upsert_pod(pod("foreign", node="n1", gpu=2, cpu=1, ours=False))
+    state.upsert_pod(pod("no-cards", node="n1", cpu=1))
+    state.upsert_pod(pod("elsewhere", "short", node="n2", gpu=4))
+    state.upsert_pod(pod("mine", gpu=4, cpu=1))
+    found = await told(state, "mine")
+    assert (found["verdict"], found["position"]) == ("Waiting", 1)
+    assert [(one["queue"], one["job"], one["gpus"], one["until"]) for one in found["holders"]] == [
+        ("q", "ns/Pod/large", 3, None),
+        (None, "ns/Pod/foreign", 2, None),
+        ("q", "ns/Pod/small", 1, None),
+    ]
+    assert found["unblocks"]
+
+
+async def test_cpu_for_who_asks_for_no_cards(state: ClusterState) -> None:
+    state.upsert_pod(pod("a", node="n0", cpu=7))
+    state.upsert_pod(pod("b", node="n1", cpu=6, gpu=1))
+    state.upsert_pod(pod("mine", cpu=3))
+    holders = (await told(state, "mine"))["holders"]
+    assert [(one["job"], one["gpus"], one["holds"]) for one in holders] == [
+        ("ns/Pod/a", 0, {"cpu": "7"}),
+        ("ns/Pod/b", 0, {"cpu": "6"}),
+    ]
+
+
+async def test_who_uses_the_quota_and_until_when(state: ClusterState) -> None:
+    state.upsert_pod(pod("early", "short", node="n2", cpu=1, start="2023-11-14T22:00:00Z"))
+    state.upsert_pod(pod("late", "short", node="n0", cpu=2, start="2023-11-14T22:10:00Z"))
+    state.upsert_pod(pod("not-yet", "short", node="n0", cpu=1))
+    state.upsert_pod(pod("other", "q", node="n1", cpu=8))
+    state.upsert_pod(pod("mine", "short", cpu=1))
+    found = await told(state, "mine")
+    assert found["reasons"][0]["code"] == "QuotaExceeded"
+    assert [(one["job"], one["until"]) for one in found["holders"]] == [
+        ("ns/Pod/late", "2023-11-14T23:10:00Z"),
+        ("ns/Pod/early", "2023-11-14T23:00:00Z"),
+        ("ns/Pod/not-yet", None),
+    ]
+
+
+async def test_a_job_is_over_when_its_last_pod_is(state: ClusterState) -> None:
+    job = {"apiVersion": "batch/v1", "kind": "Job", "name": "twins", "uid": "twins", "controller": True}
+    for name, start in (("one", "2023-11-14T22:10:00Z"), ("two", "2023-11-14T22:00:00Z")):
+        twin = pod(name, "short", node="n2", cpu=2, start=start)
+        twin.metadata.owner_references = [msgspec.convert(job, OwnerReference)]
+        state.upsert_pod(twin)
+    state.upsert_pod(pod("mine", "short", cpu=1))
+    (holder,) = (await told(state, "mine"))["holders"]
+    assert (holder["job"], holder["holds"], holder["until"]) == ("ns/Job/twins", {"cpu": "4"}, "2023-11-14T23:10:00Z")
+
+
+async def test_what_runs_needs_nobodys_room(state: ClusterState) -> None:
+    state.upsert_pod(pod("a", node="n0", cpu=7))
+    found = await told(state, "a")
+    assert (found["verdict"], found["holders"]) == ("Placed", [])
+
+
+@pytest.mark.parametrize("placed", [True, False])
+async def test_a_fault_of_the_spec_is_told(state: ClusterState, placed: bool) -> None:
+    fault = "spec.template.spec.containers[0].resources.requests.cpu: 5 is more than the limit 1"
+    conditions = [{"type": "Initialized", "status": "False", "reason": "InvalidSpec", "message": fault}]
+    book = {
+        "metadata": {"name": "lab", "namespace": "ns", "uid": "lab"},
+        "spec": {"scheduler": {"t9kScheduler": {"queue": "q"}}},
+        "status": {"phase": "Running" if placed else "Pending", "conditions": conditions},
+    }
+    state.upsert_job(job_record(msgspec.convert(book, JobObject), NOTEBOOKS))
+    if placed:
+        one = pod("one", node="n0", gpu=1)
+        owner = {
+            "apiVersion": NOTEBOOKS.api_version,
+            "kind": "Notebook",
+            "name": "lab",
+            "uid": "lab",
+            "controller": True,
+        }
+        one.metadata.owner_references = [msgspec.convert(owner, OwnerReference)]
+        state.upsert_pod(one)
+    view = await JobIndex(state).find("ns", "notebook", "lab")
+    assert view is not None
+    found = await explanation(view, state)
+    assert found["verdict"] == ("Placed" if placed else "Waiting")
+    assert [reason["code"] for reason in found["reasons"]] == ([] if placed else ["InvalidPod"])
+    assert [note["message"] for note in found["warnings"]] == [
+        f"its spec is not followed until it is corrected: {fault}"
+    ]
+
+
+@pytest.mark.parametrize(("phase", "verdict"), [("Running", "Placed"), ("Pending", "Waiting")])
+async def test_a_job_whose_pods_another_scheduler_places_says_so(state: ClusterState, phase: str, verdict: str) -> None:
+    book = {"metadata": {"name": "lab", "namespace": "ns", "uid": "lab"}, "spec": {}, "status": {"phase": phase}}
+    state.upsert_job(job_record(msgspec.convert(book, JobObject), NOTEBOOKS))
+    view = await JobIndex(state).find("ns", "notebook", "lab")
+    assert view is not None
+    found = await explanation(view, state)
+    assert (found["verdict"], len(found["reasons"])) == (verdict, int(phase == "Pending"))
+    assert "another one places its pods" in found["warnings"][0]["message"]
+
+
+@pytest.mark.parametrize("by", ["nodeSelector", "affinity"])
+async def test_holders_on_nodes_that_the_pods_may_not_use_are_not_named(state: ClusterState, by: str) -> None:
+    state.upsert_pod(pod("here", node="n0", gpu=4, cpu=1))
+    state.upsert_pod(pod("there", node="n1", gpu=4, cpu=1))
+    mine = pod("mine", gpu=4, cpu=1)
+    rule = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["n0"]}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [rule]}]}
+    affinity = {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
+    only = {"nodeSelector": {"kubernetes.io/hostname": "n0"}} if by == "nodeSelector" else affinity
+    text = msgspec.to_builtins(mine)
+    state.upsert_pod(decode_pod(text | {"spec": text["spec"] | only}))
+    assert [one["job"] for one in (await told(state, "mine"))["holders"]] == ["ns/Pod/here"]

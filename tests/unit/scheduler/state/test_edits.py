@@ -1,0 +1,134 @@
+"""Edits after acceptance do not count, and are told: once as an event, and in the explanation."""
+
+from typing import Any
+
+import pytest
+
+from t9ksched.model import names
+from t9ksched.model.pod import OwnerReference
+from t9ksched.scheduler.report.shapes import job_view
+from t9ksched.scheduler.serve.explaining import explanation
+from t9ksched.scheduler.state.edits import ignored
+from t9ksched.scheduler.state.state import ClusterState
+from tests.unit.scheduler.state.test_state import NOW, decide, group, node, pod, state_with
+
+
+def relabelled(made: Any, **labels: str) -> Any:
+    more = {f"{names.SCHEDULER_GROUP}/{key}": value for key, value in labels.items()}
+    made.metadata.labels = made.metadata.labels | more
+    return made
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda: relabelled(pod("p", queue="q"), queue="other"), "it was accepted in 'q' and stays there"),
+        (lambda: relabelled(pod("p", queue="q"), **{"group-name": "g"}), "came without a group and stays alone"),
+    ],
+)
+async def test_labels_of_a_pod(change: Any, told: str) -> None:
+    state = state_with(queues={"q": {}, "other": {}})
+    state.upsert_pod(pod("p", 9, queue="q"))
+    decide(state)
+    gang = state.gangs_by_uid["pod-p"]
+    assert ignored(gang) == ()
+    state.changed_jobs.clear()
+    state.upsert_pod(change())
+    (text,) = ignored(gang)
+    assert told in text
+    assert "pod-p" in state.changed_jobs, "or no event would be written"
+    assert gang.queue == "q"
+    view = job_view(state, "pod-p")
+    assert view is not None
+    assert [one["message"] for one in (await explanation(view, state))["warnings"]] == [text]
+
+
+def test_a_group_and_its_members() -> None:
+    state = state_with(queues={"q": {}, "other": {}})
+    state.upsert_group(group("g", 2, priority=3))
+    state.upsert_pod(relabelled(pod("a", group="g"), role="worker"))
+    state.upsert_pod(relabelled(pod("b", group="g"), queue="other"))
+    decide(state)
+    gang = state.gangs_by_uid["group-g"]
+    (text,) = ignored(gang)
+    assert "its group g is in queue 'q': the group's counts" in text
+    state.upsert_group(group("g", 2, queue="other", priority=9))
+    state.upsert_pod(relabelled(pod("a", group="g"), role="ps"))
+    state.upsert_pod(relabelled(pod("b", group="g"), **{"group-name": "h"}))
+    found = ignored(gang)
+    assert [text.split(":")[0] for text in found] == [
+        "the PodGroup g names queue 'other'",
+        "the PodGroup g asks for priority 9",
+        f"the label {names.ROLE_LABEL} of pod a says 'ps'",
+        f"the label {names.GROUP_LABEL} of pod b says 'h'",
+    ]
+    assert (gang.queue, gang.priority) == ("q", 3)
+
+
+def test_after_a_restart_a_pod_is_still_in_the_group_that_it_was_accepted_with() -> None:
+    before = state_with()
+    before.upsert_pod(pod("p", queue="q"))
+    decide(before)
+    state = state_with()
+    state.accept(before.acceptances["pod-p"])
+    state.upsert_group(group("g", 1))
+    state.upsert_pod(relabelled(pod("p", queue="q"), **{"group-name": "g"}))
+    assert state.gangs_by_uid["pod-p"].virtual
+
+
+def owned(made: Any, controller: str) -> Any:
+    """The same object with that PodGroup as its controller; with none if it is empty."""
+    reference = OwnerReference(names.SCHEDULER_API, "PodGroup", controller, f"group-{controller}", True)
+    made.metadata.owner_references = [reference] if controller else None
+    return made
+
+
+CLAIMED: dict[str, tuple[Any, Any, str]] = {
+    "a pod that waits": (lambda: pod("p", queue="q"), ClusterState.upsert_pod, "pod-p"),
+    "a pod that runs": (lambda: pod("p", queue="q", node="n1"), ClusterState.upsert_pod, "pod-p"),
+    "a group": (lambda: group("p", 1), ClusterState.upsert_group, "group-p"),
+}
+
+
+@pytest.mark.parametrize("when", ["it is running", "it starts", "acceptances are read late"])
+@pytest.mark.parametrize(("made", "upsert", "uid"), CLAIMED.values(), ids=CLAIMED)
+def test_what_came_without_a_controller_stays_a_job_of_its_own(made: Any, upsert: Any, uid: str, when: str) -> None:
+    """Its job would be taken for one that is gone, and it would count as a part of another's."""
+    state = state_with(node("n1"))
+    upsert(state, made())
+    if uid == "group-p":
+        state.upsert_pod(pod("a", group="p"))
+    state.accept_running(NOW)
+    decide(state)
+    agreed = state.acceptances[uid]
+    if when != "it is running":
+        state = state_with(node("n1"))
+    if when == "it starts":
+        state.accept(agreed)
+    state.upsert_group(group("g", 1))
+    upsert(state, owned(made(), "g"))
+    if when == "acceptances are read late":
+        assert state.gangs_of_owner("group-g"), "nothing else is known yet"
+        state.accept(agreed)
+    gang = state.gangs_by_uid[uid]
+    assert gang.owner is None
+    assert not state.gangs_of_owner("group-g")
+    assert job_view(state, uid) is not None
+    assert uid in state.changed_jobs
+    (text,) = ignored(gang)
+    assert "names PodGroup/g as its controller" in text
+    upsert(state, owned(made(), ""))
+    assert ignored(gang) == ()
+
+
+def test_a_pod_that_a_controller_made_keeps_its_owner_after_a_restart() -> None:
+    before = state_with()
+    before.upsert_pod(owned(pod("p", queue="q", node="n1"), "g"))
+    before.accept_running(NOW)
+    state = state_with()
+    for agreed in before.acceptances.values():
+        state.accept(agreed)
+    state.upsert_pod(owned(pod("p", queue="q", node="n1"), "g"))
+    (gang,) = state.gangs_of_owner("group-g")
+    assert gang.owner is not None
+    assert ignored(gang) == ()

@@ -1,0 +1,62 @@
+"""What is told of the annotation that asks for a time limit, also when pods that carried it are gone."""
+
+from datetime import timedelta
+
+import pytest
+
+from t9ksched.model import names
+from t9ksched.model.pod import OwnerReference, Pod, decode_pod
+from t9ksched.model.reasons import Code
+from t9ksched.scheduler.state.limits import limit_warning
+from t9ksched.scheduler.state.records import GangRecord
+from t9ksched.scheduler.state.state import ClusterState
+from t9ksched.store.acceptances import Acceptance
+
+NOW = 1_700_000_000_000_000_000
+
+
+def member(name: str, limit: str = "") -> Pod:
+    """A pod of the PodGroup `g`."""
+    meta = {"name": name, "namespace": "ns", "uid": name, "labels": {names.GROUP_LABEL: "g"}}
+    note = {"annotations": {names.TIME_LIMIT_ANNOTATION: limit}} if limit else {}
+    made = decode_pod({"metadata": meta | note, "spec": {"schedulerName": names.SCHEDULER_NAME, "containers": []}})
+    made.metadata.owner_references = [OwnerReference("batch/v1", "Job", "sweep", "sweep", True)]
+    return made
+
+
+@pytest.fixture
+def state() -> ClusterState:
+    found = ClusterState()
+    for name in ("asks", "says-nothing"):
+        found.upsert_pod(member(name, "22s" if name == "asks" else ""))
+    return found
+
+
+def gang(state: ClusterState) -> GangRecord:
+    (found,) = state.gangs.values()
+    found.acceptance = Acceptance(uid="g", kind="Job", namespace="ns", name="g", time_limit=timedelta(seconds=22))
+    return found
+
+
+def test_nothing_is_told_of_a_job_whose_pods_are_gone(state: ClusterState) -> None:
+    group = gang(state)
+    assert limit_warning(state, group) == ""
+    state.note_end(group, Code.TIME_LIMIT_EXCEEDED, "it reached its time limit", NOW, 22)
+    state.remove_pod("asks")
+    assert limit_warning(state, group) == "", "its pods are leaving, the one with the annotation first"
+    state.remove_pod("says-nothing")
+    assert limit_warning(state, group) == ""
+
+
+def test_nor_of_one_that_ended_by_itself(state: ClusterState) -> None:
+    group = gang(state)
+    for name in ("asks", "says-nothing"):
+        state.remove_pod(name)
+    assert limit_warning(state, group) == ""
+
+
+@pytest.mark.parametrize(("text", "told"), [("", "none"), ("9h", "9h")])
+def test_an_edit_is_told(state: ClusterState, text: str, told: str) -> None:
+    group = gang(state)
+    state.upsert_pod(member("asks", text))
+    assert f"asks for a time limit of {told}" in limit_warning(state, group)

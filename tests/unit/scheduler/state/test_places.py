@@ -1,0 +1,148 @@
+"""To which group a bound pod belongs, in which role, and which queue pays: what is on record wins over labels."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from t9ksched.admission.access import Members
+from t9ksched.scheduler.state.state import ClusterState
+from t9ksched.store.bindings import CardBinding
+from tests.unit.scheduler.state.test_state import GPU, decide, group, node, pod, state_with
+
+QUEUES: dict[str, Any] = {"q": {}, "other": {}}
+
+
+def row(uid: str, group: str | None, *, node: str = "n1", role: str = "", queue: str = "q") -> CardBinding:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    return CardBinding(
+        pod_uid=uid,
+        namespace="ns",
+        name=uid.removeprefix("pod-"),
+        node=node,
+        cards=[],
+        honoured=False,
+        at=at,
+        group_name=group,
+        role=role if group is not None else None,
+        queue=queue if group is not None else None,
+    )
+
+
+def place(state: ClusterState, name: str) -> tuple[str, str, str]:
+    record = state.pods[f"pod-{name}"]
+    charge = state.charges.get(record.uid)
+    assert record.gang is not None
+    assert charge is not None
+    assert charge.queue == record.gang.queue
+    return "" if record.gang.virtual else record.gang.name, record.role, charge.queue
+
+
+CASES: dict[str, tuple[Any, CardBinding, tuple[str, str, str]]] = {
+    "out of its group": (pod("p", queue="other", node="n1"), row("pod-p", "g"), ("g", "", "q")),
+    "into a group": (pod("p", group="g", node="n1"), row("pod-p", "", queue="other"), ("", "", "other")),
+    "another group": (pod("p", group="h", node="n1"), row("pod-p", "g"), ("g", "", "q")),
+    "another role": (pod("p", group="g", node="n1"), row("pod-p", "g", role="lead"), ("g", "lead", "q")),
+    "another queue": (pod("p", queue="other", node="n1"), row("pod-p", ""), ("", "", "q")),
+    "a group that is gone": (pod("p", group="h", node="n1"), row("pod-p", "gone"), ("gone", "", "q")),
+    "nothing on record": (pod("p", group="h", node="n1"), row("pod-p", None), ("h", "", "other")),
+    "on record on another node": (pod("p", group="h", node="n1"), row("pod-p", "g", node="n2"), ("h", "", "other")),
+}
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["read first", "read after the pods"])
+@pytest.mark.parametrize(("seen", "written", "counts"), CASES.values(), ids=CASES)
+def test_what_is_on_record_counts(seen: Any, written: CardBinding, counts: tuple[str, str, str], late: bool) -> None:
+    state = state_with(node("n1"), node("n2"), queues=QUEUES)
+    if not late:
+        state.places.restore({"pod-p": written})
+    state.upsert_group(group("g", 1))
+    state.upsert_group(group("h", 1, queue="other"))
+    state.upsert_pod(seen)
+    if late:
+        state.places.restore({"pod-p": written})
+    assert place(state, "p") == counts
+    assert [uid for gang in state.gangs.values() for uid in gang.members] == ["pod-p"], "it is in one group"
+    used = {queue: amounts.get(GPU) for queue, amounts in state.charges.queue_used.items() if amounts.get(GPU)}
+    assert used == {counts[2]: 1}
+    state.settle()
+    state.remove_pod("pod-p")
+    assert not any(amounts.get(GPU) for amounts in state.charges.queue_used.values())
+
+
+def test_a_pod_whose_binding_is_seen_late_goes_where_it_was_bound_for() -> None:
+    """A former leader's request was still on its way, and the label was edited before it arrived."""
+    state = state_with(node("n1"), queues=QUEUES)
+    state.places.restore({"pod-p": row("pod-p", "g")})
+    state.upsert_group(group("g", 1))
+    state.upsert_pod(pod("p", queue="other"))
+    state.upsert_pod(pod("p", queue="other", node="n1"))
+    assert place(state, "p") == ("g", "", "q")
+
+
+def test_what_is_not_on_record_is_found_once() -> None:
+    state = state_with(node("n1"), queues=QUEUES)
+    state.places.restore({"pod-known": row("pod-known", "g"), "pod-old": row("pod-old", None)})
+    state.upsert_group(group("g", 1))
+    for name in ("known", "old", "new"):
+        state.upsert_pod(pod(name, group="g", node="n1"))
+    state.upsert_pod(pod("waits", group="g"))
+    assert [record.name for record in state.places.take_missing()] == ["old", "new"]
+    assert state.places.take_missing() == []
+
+
+def remade(state: ClusterState, queue: str) -> None:
+    """Its user deletes PodGroup g and makes another of that name in a queue."""
+    state.remove_group(group("g", 1))
+    state.upsert_group(group("g", 1, uid="group-anew", queue=queue))
+
+
+@pytest.mark.parametrize("queue", ["other", "nosuch"])
+def test_a_group_made_anew_stays_in_the_queue_that_pays_for_its_members(queue: str) -> None:
+    """Else its members would run on in a queue that nobody asked, and their own had room again."""
+    state = state_with(node("n1"), queues=QUEUES)
+    state.upsert_group(group("g", 1))
+    state.upsert_pod(pod("p", group="g"))
+    (decided,) = decide(state)
+    state.upsert_pod(pod("p", group="g", node=decided.node))
+    remade(state, queue)
+    state.upsert_pod(pod("more", 2, group="g"))
+    assert place(state, "p") == ("g", "", "q")
+    assert [assignment.pod for assignment in decide(state)] == ["pod-more"]
+    assert state.charges.queue_used["q"][GPU] == 3
+    gang = state.gangs["ns", "g"]
+    assert gang.acceptance is not None
+    assert gang.acceptance.queue == "q"
+
+
+@pytest.mark.parametrize("first", ["rows", "group", "pod"])
+def test_a_start_finds_a_group_made_anew_in_the_queue_that_pays(first: str) -> None:
+    rows = {"pod-p": row("pod-p", "g")}
+    state = state_with(node("n1"), queues=QUEUES)
+    steps = {
+        "rows": lambda: state.places.restore(rows),
+        "group": lambda: state.upsert_group(group("g", 1, uid="group-anew", queue="other")),
+        "pod": lambda: state.upsert_pod(pod("p", group="g", node="n1")),
+    }
+    for step in (first, *(one for one in steps if one != first)):
+        steps[step]()
+    decide(state)
+    assert place(state, "p") == ("g", "", "q")
+    assert not state.charges.queue_used.get("other")
+
+
+def test_without_placed_members_a_group_made_anew_is_in_its_own_queue() -> None:
+    state = state_with(node("n1"), queues=QUEUES)
+    state.upsert_group(group("g", 1))
+    state.upsert_pod(pod("p", group="g"))
+    (decided,) = decide(state)
+    state.upsert_pod(pod("p", group="g", node=decided.node))
+    state.remove_group(group("g", 1))
+    state.permit({})  # the new one may not be accepted
+    state.upsert_group(group("g", 1, uid="group-anew", queue="other"))
+    decide(state)
+    state.remove_pod("pod-p")
+    state.permit(dict.fromkeys(QUEUES, Members(everyone=True)))
+    state.upsert_pod(pod("new", group="g"))
+    assert [assignment.pod for assignment in decide(state)] == ["pod-new"]
+    assert place(state, "new") == ("g", "", "other")

@@ -1,0 +1,71 @@
+"""What many pods have alike is kept once, and what differs is kept apart."""
+
+from typing import Any
+
+from t9ksched.model.pod import PodSpec, decode_pod_spec, pod_class
+from t9ksched.scheduler.state.sharing import NOTHING, Sharing
+
+TOPOLOGY = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "a"}}}
+APART = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [TOPOLOGY]}}
+
+
+def spec(node: str = "", cards: int = 1, container: str = "main", **more: Any) -> PodSpec:
+    resources = {"requests": {"cpu": "1", "nvidia.com/gpu": str(cards)}}
+    return decode_pod_spec({"nodeName": node, "containers": [{"name": container, "resources": resources}], **more})
+
+
+def test_replicas_on_different_nodes_share_their_class() -> None:
+    sharing = Sharing()
+    first = sharing.class_of(spec("n1"), "ns", {"index": "0"})
+    assert sharing.class_of(spec("n2", priority=7), "other", {"index": "1"}) is first
+    assert first == pod_class(spec(), (), "ns", {})
+
+
+def test_whatever_decides_a_class_tells_two_apart() -> None:
+    sharing = Sharing()
+    unlike = [
+        spec(),
+        spec(cards=2),
+        spec(container="other"),
+        spec(nodeSelector={"a": "b"}),
+        spec(tolerations=[{"key": "k", "operator": "Exists"}]),
+        spec(overhead={"cpu": "1"}),
+        spec(initContainers=[{"name": "i", "resources": {"requests": {"cpu": "9"}}}]),
+        spec(affinity=APART),
+    ]
+    found = [sharing.class_of(one, "ns", {}) for one in unlike]
+    assert found == [pod_class(one, (), "ns", {}) for one in unlike]
+    assert len(set(found)) == len(unlike)
+
+
+def test_rules_about_other_pods_belong_to_their_namespace() -> None:
+    sharing = Sharing()
+    one, other = (sharing.class_of(spec(affinity=APART), namespace, {}) for namespace in ("ns", "other"))
+    assert one != other
+    assert other == pod_class(spec(affinity=APART), (), "other", {})
+
+
+def test_equal_labels_are_one_object() -> None:
+    sharing = Sharing()
+    first = sharing.labels({"a": "b"})
+    assert sharing.labels({"a": "b"}) is first
+    assert sharing.labels({"a": "c"}) == {"a": "c"}
+    assert sharing.labels(None) is NOTHING
+
+
+def test_equal_cards_are_one_object() -> None:
+    sharing = Sharing()
+    own = sharing.class_of(spec(cards=2), "ns", {})
+    first = sharing.cards(own, {"p/main": "0,3"}, "p/")
+    assert first == {"nvidia.com/gpu": 0b1001}
+    assert sharing.cards(own, {"p/main": "0,3", "else": "1"}, "p/") is first
+    assert sharing.cards(own, {"p/main": "1,2"}, "p/") == {"nvidia.com/gpu": 0b110}
+    assert sharing.cards(own, {}, "p/") == {}
+
+
+def test_tables_that_are_full_begin_anew(monkeypatch: Any) -> None:
+    monkeypatch.setattr("t9ksched.scheduler.state.sharing._MOST", 2)
+    sharing = Sharing()
+    for index in range(5):
+        assert sharing.labels({"index": str(index)}) == {"index": str(index)}
+    assert len(sharing._labels) <= 2
