@@ -17,8 +17,8 @@ from api.http.problems import Problem
 from api.services import Given
 from t9ksched.admission import access
 from t9ksched.store import tokens
-from t9ksched.store.controls import Stop
-from t9ksched.store.mirror import Decided
+from t9ksched.store.job_overrides import Stop
+from t9ksched.store.read_cache import Decided
 
 _bearer = HTTPBearer(auto_error=False, description="An API token, as `t9ksched token create` prints it.")
 _MAX_TOKEN = 512

@@ -10,14 +10,14 @@ import msgspec
 from starlette.responses import Response
 
 from api.auth import Caller
-from api.http.answers import Json, answer, at
+from api.authorization import rules_of
+from api.http.responses import Json, answer, at
 from api.leader import LeaderAway
-from api.permits import rules_of
 from api.services import Services
 from t9ksched.admission.access import Access, Members
 from t9ksched.model.quantity import from_units, to_units
 from t9ksched.model.queue import Queue
-from t9ksched.store.controls import Stop
+from t9ksched.store.job_overrides import Stop
 from t9ksched.store.queues import QueueRecord
 
 Held = Mapping[str, Json]

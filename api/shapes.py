@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from api.http.answers import Json, at
+from api.http.responses import Json, at
 from t9ksched.model.names import SCHEDULER_NAME, TIME_LIMIT_ANNOTATION
 from t9ksched.model.podgroup import PodGroupSpec
 from t9ksched.model.reasons import Code

@@ -14,8 +14,8 @@ from typing import Any, Final, cast
 from anyio import CapacityLimiter, to_thread
 from starlette.requests import ClientDisconnect, Request
 
-from api.http.documents import parse
 from api.http.problems import Problem
+from api.http.request_bodies import parse
 from t9ksched.model.whole import whole_number
 
 SMALL: Final = 16 * 1024

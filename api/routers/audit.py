@@ -7,8 +7,8 @@ from fastapi import Query
 from starlette.responses import Response
 
 from api.auth import Manager, guarded
-from api.http.answers import answer, documented
 from api.http.problems import invalid
+from api.http.responses import answer, documented
 from api.routers.usage import aware
 from api.schemas import AuditPage
 from api.services import Given

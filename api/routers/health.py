@@ -10,8 +10,8 @@ import structlog
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from api.http.answers import answer
 from api.http.problems import MEDIA_TYPE, Problem
+from api.http.responses import answer
 from api.schemas import Health, Readiness
 from api.services import Given, Services
 from t9ksched.kube.errors import ApiError, NotFound

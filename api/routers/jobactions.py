@@ -12,10 +12,10 @@ from fastapi import Request
 from starlette.responses import Response
 
 from api.auth import Actor, Caller, User, guarded
-from api.http.answers import BODY, Json, answer, at, body_of, documented
+from api.authorization import Eyes, rules_of
 from api.http.problems import Problem, invalid
+from api.http.responses import BODY, Json, answer, at, body_of, documented
 from api.leader import LeaderAway
-from api.permits import Eyes, rules_of
 from api.routers.workloads import from_cluster, is_held, limit_text, not_found
 from api.schemas import ControlShape, PriorityBody, UpdateBody
 from api.services import Given, Services
@@ -27,8 +27,8 @@ from t9ksched.model.queue import MAX_PRIORITY
 from t9ksched.model.reasons import Code
 from t9ksched.model.timelimit import limit_seconds
 from t9ksched.store import history, tokens
-from t9ksched.store.controls import JobControl
 from t9ksched.store.history import Event
+from t9ksched.store.job_overrides import JobControl
 
 router = guarded("/apis/v1/workloads/{namespace}/{kind}/{name}/actions", "workloads")
 

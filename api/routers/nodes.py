@@ -6,10 +6,10 @@ Everybody sees how full a node is; the names of other people's jobs on it are sh
 from starlette.responses import Response
 
 from api.auth import User, guarded
-from api.hiding import Others
-from api.http.answers import Json, answer, documented
+from api.authorization import Eyes
 from api.http.problems import Problem
-from api.permits import Eyes
+from api.http.responses import Json, answer, documented
+from api.redaction import Others
 from api.schemas import Node, Nodes
 from api.services import Given
 from api.slices import answer_items, slices

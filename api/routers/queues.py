@@ -13,10 +13,10 @@ from fastapi import Header, Query, Request
 from starlette.responses import Response
 
 from api.auth import Admin, Caller, Manager, Ruler, User, guarded
-from api.http.answers import BODY, Json, answer, body_of, documented
+from api.authorization import Place, usable
 from api.http.problems import Problem
+from api.http.responses import BODY, Json, answer, body_of, documented
 from api.leader import LeaderAway
-from api.permits import Place, usable
 from api.queueshapes import held_now, one, several, text
 from api.schemas import MembersBody, MembersShape, Queue, QueueBody, QueueChange, Queues
 from api.services import Given, Services

@@ -4,9 +4,9 @@ from fastapi import Request
 from starlette.responses import Response
 
 from api.auth import User, guarded
-from api.http.answers import BODY, answer, body_of, documented
+from api.authorization import Place, may_caller_use, may_somebody_use
 from api.http.problems import Problem
-from api.permits import Place, may_caller_use, may_somebody_use
+from api.http.responses import BODY, answer, body_of, documented
 from api.schemas import AccessAnswer, AccessQuestion
 from api.services import Given
 from t9ksched.admission import Verdict

@@ -11,14 +11,14 @@ from fastapi import Request
 from starlette.responses import Response
 
 from api.auth import Admin, User, guarded
-from api.http.answers import BODY, answer, body_of, documented
 from api.http.durations import lasting
 from api.http.problems import Problem
+from api.http.responses import BODY, answer, body_of, documented
 from api.queueshapes import stop_shape, stops_now
 from api.schemas import StopBody, StopShape, StopsShape
 from api.services import Given
 from t9ksched.model.errors import FieldError, Invalid
-from t9ksched.store.controls import Stop
+from t9ksched.store.job_overrides import Stop
 
 users = guarded("/apis/v1/stops", "stops")
 admin = guarded("/apis/v1/admin/stops", "stops")

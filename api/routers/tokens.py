@@ -8,9 +8,9 @@ from fastapi import Request
 from starlette.responses import Response
 
 from api.auth import Admin, guarded
-from api.http.answers import BODY, Json, answer, at, body_of, documented
 from api.http.durations import lasting
 from api.http.problems import Problem
+from api.http.responses import BODY, Json, answer, at, body_of, documented
 from api.schemas import NewToken, TokenBody, Tokens
 from api.services import Given
 from t9ksched.model.errors import FieldError, Invalid

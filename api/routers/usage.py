@@ -10,9 +10,9 @@ from fastapi import Query
 from starlette.responses import Response
 
 from api.auth import User, guarded
-from api.http.answers import answer, at, documented
+from api.authorization import Eyes
 from api.http.problems import invalid
-from api.permits import Eyes
+from api.http.responses import answer, at, documented
 from api.schemas import UsageReport
 from api.services import Given
 from t9ksched.model.errors import FieldError

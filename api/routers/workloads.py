@@ -14,13 +14,13 @@ from fastapi import Query, Request
 from starlette.responses import Response
 
 from api.auth import Actor, Caller, User, guarded
-from api.hiding import Others, name_others
-from api.http.answers import BODY, Json, answer, at, body_of, documented
+from api.authorization import Eyes
 from api.http.aside import aside
 from api.http.problems import Problem, from_kube, invalid
+from api.http.responses import BODY, Json, answer, at, body_of, documented
 from api.leader import LeaderAway
-from api.permits import Eyes
 from api.queueshapes import stops_now
+from api.redaction import Others, name_others
 from api.schemas import PHASES, Cancelled, Explanation, HistoryPage, Job, Jobs, Shape, Submitted
 from api.services import Given, Services
 from api.shapes import FINISHED, TERMINATING, from_event, from_object

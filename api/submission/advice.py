@@ -11,10 +11,10 @@ from functools import lru_cache
 import yaml
 
 from api.auth import Caller
-from api.http.answers import Json
+from api.authorization import rules_of
 from api.http.aside import FEW
+from api.http.responses import Json
 from api.leader import LeaderAway
-from api.permits import rules_of
 from api.services import Services
 from api.submission.submission import Item
 from t9ksched.admission.misspelt import misspelt_fields, misspelt_metadata

@@ -18,9 +18,9 @@ import structlog
 
 from api.auth import Caller
 from api.clusterrights import cluster_allows
-from api.http.answers import Json
 from api.http.aside import aside
 from api.http.problems import Problem, from_kube
+from api.http.responses import Json
 from api.services import Services
 from api.submission.findings import carries, find, remove
 from api.submission.recording import Records, answered, intents, records

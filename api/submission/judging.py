@@ -4,10 +4,10 @@ from collections import Counter
 from dataclasses import replace
 
 from api.auth import Caller
+from api.authorization import Place, may_caller_use, rules_of, usable
 from api.http.aside import aside
 from api.http.problems import Problem, refused
 from api.leader import LeaderAway
-from api.permits import Place, may_caller_use, rules_of, usable
 from api.services import Services
 from api.submission.creation import may_create
 from api.submission.kinds import owner_reference

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import structs
 
 from api.auth import Caller
-from api.http.answers import Json
+from api.http.responses import Json
 from api.shapes import from_object
 from api.submission.submission import Item, Object
 from t9ksched.model.resources import is_card_resource

@@ -21,7 +21,7 @@ from t9ksched.cli.health import Page, probed
 from t9ksched.cli.renewing import Overseer, Work, renewing
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.transport.client import Client
-from t9ksched.kube.write.guarded import GuardedPort
+from t9ksched.kube.write.leader_guard import LeaderGuard
 from t9ksched.kube.write.lease import LeaderElection
 from t9ksched.kube.write.standby import StandbyReport, StandbySight
 from t9ksched.model.leadership import Timing
@@ -120,7 +120,7 @@ async def standing(
             try:
                 if not election.holds():
                     log.info("waiting to lead", lease=name, identity=identity)
-                yield Candidate(GuardedPort(client, election.holds), turn, work)
+                yield Candidate(LeaderGuard(client, election.holds), turn, work)
             finally:
                 guard.cancel()
                 for helper in helpers:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from t9ksched.engine.conf import parse_conf
+from t9ksched.engine.scheduler_conf import parse_conf
 from t9ksched.kube.errors import ApiError, NotFound
 from t9ksched.kube.resources import CONFIGMAPS
 from t9ksched.kube.setup.doctor import Finding, Level

@@ -6,7 +6,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from t9ksched.cli.failure import Failure
-from t9ksched.scheduler.act import paced
+from t9ksched.scheduler.act import batching as paced
 from t9ksched.serving import descriptors
 
 

@@ -32,7 +32,7 @@ from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.resources import LEASES
 from t9ksched.kube.setup.crds import ensure, ensure_namespace, read
 from t9ksched.kube.transport.config import connect
-from t9ksched.kube.write.guarded import read_only
+from t9ksched.kube.write.leader_guard import read_only
 from t9ksched.model.names import SYSTEM_NAMESPACE
 from t9ksched.model.resources import add_card_resources
 from t9ksched.packaged import folder

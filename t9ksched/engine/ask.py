@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from t9ksched.engine.placement import Group, hardness
-from t9ksched.engine.trial import ClassColumn, Trial
+from t9ksched.engine.trial import ClassFit, Trial
 from t9ksched.engine.view import QueueState
 from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang, Member
@@ -113,13 +113,13 @@ class Asks:
     def __init__(self, trial: Trial, queues: Mapping[str, QueueState]) -> None:
         self._trial = trial
         self._queues = queues
-        self._columns: dict[tuple[str, int], ClassColumn] = {}
+        self._columns: dict[tuple[str, int], ClassFit] = {}
         self._classes: list[PodClass] = []
         self._known: dict[tuple[object, ...], Ask] = {}
-        self.full: set[ClassColumn] = set()
+        self.full: set[ClassFit] = set()
         """Classes of which not one more pod fits."""
 
-    def column(self, queue: str, pod_class: PodClass) -> ClassColumn:
+    def column(self, queue: str, pod_class: PodClass) -> ClassFit:
         """The column of a class in a queue; looked up by identity, as comparing classes costs more than a placement."""
         key = (queue, id(pod_class))
         found = self._columns.get(key)
@@ -129,11 +129,11 @@ class Asks:
             self._classes.append(pod_class)  # alive as long as its id is a key
         return found
 
-    def by_class(self, queue: str, members: Sequence[Member]) -> list[tuple[ClassColumn, list[Member]]]:
+    def by_class(self, queue: str, members: Sequence[Member]) -> list[tuple[ClassFit, list[Member]]]:
         """Members by class, in the order in which classes first appear."""
         if alike(members):
             return [(self.column(queue, members[0].pod_class), list(members))]
-        groups: dict[int, tuple[ClassColumn, list[Member]]] = {}
+        groups: dict[int, tuple[ClassFit, list[Member]]] = {}
         for member in members:
             column = self.column(queue, member.pod_class)
             groups.setdefault(id(column), (column, []))[1].append(member)
@@ -148,7 +148,7 @@ class Asks:
             signature = (queue, topology, *counts.items())
         found = self._known.get(signature)
         if found is None:
-            columns: dict[ClassColumn, int] = {}
+            columns: dict[ClassFit, int] = {}
             for nth, member in enumerate(members, start=1):
                 column = self.column(queue, member.pod_class)
                 columns[column] = columns.get(column, 0) + 1

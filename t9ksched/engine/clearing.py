@@ -11,12 +11,12 @@ from typing import Final
 import numpy as np
 
 from t9ksched.engine.contest import Contest
-from t9ksched.engine.costs import Costs
 from t9ksched.engine.everyset import every_set
 from t9ksched.engine.field import Cleared, Field
 from t9ksched.engine.nodes import Int64s
 from t9ksched.engine.sparing import spare, spare_alike
-from t9ksched.engine.tenants import Flags
+from t9ksched.engine.victim_costs import VictimCosts
+from t9ksched.engine.victim_table import Flags
 from t9ksched.engine.work import Meter, Work
 
 _MOST_TURNS: Final = 4_000
@@ -53,14 +53,14 @@ def _node_by_node(
     for one in field.wanted:
         counts = np.zeros(len(field.rows), np.int64)
         found.counts.append(counts)
-        costs: Costs | None = None
+        costs: VictimCosts | None = None
         left = one.pods
         while left:
             rooms = np.minimum(one.rooms(found.free, counts), left)
             took = np.minimum(rooms, np.maximum(left - (np.cumsum(rooms) - rooms), 0))
             meter.spent += field.free.size
             if not took.any():
-                costs = costs or Costs(field, one, contest, allowed, turns)
+                costs = costs or VictimCosts(field, one, contest, allowed, turns)
                 rows, units = costs.next(found.free, counts, found.units, left)
                 meter.spent += costs.size
                 if not len(rows):

@@ -6,7 +6,7 @@ import numpy as np
 
 from t9ksched.engine.ledger import Ledger
 from t9ksched.engine.nodes import Int64s
-from t9ksched.engine.tenants import Flags, Indices, Tenants
+from t9ksched.engine.victim_table import Flags, Indices, Tenants
 from t9ksched.engine.victims import Contender, Price, Victim, bands, price, walk
 from t9ksched.engine.work import Work
 

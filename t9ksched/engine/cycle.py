@@ -6,15 +6,15 @@ from itertools import islice
 from t9ksched.engine import explain
 from t9ksched.engine.ask import Ask, Asks, alike
 from t9ksched.engine.cards import grants
-from t9ksched.engine.crowd import Crowd
-from t9ksched.engine.decision import Assignment, Eviction, Stats, Waiting
-from t9ksched.engine.held import Held
 from t9ksched.engine.ledger import Ledger
-from t9ksched.engine.masks import Mask, Memo
+from t9ksched.engine.masks import FeasibilityCache, Mask
+from t9ksched.engine.plan import Assignment, Eviction, Stats, Waiting
+from t9ksched.engine.pod_affinity import Crowd
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.preemption import Preemption
 from t9ksched.engine.recall import Recall
 from t9ksched.engine.refill import Refills
+from t9ksched.engine.reservations import Held
 from t9ksched.engine.trial import Placement, Trial
 from t9ksched.engine.view import View
 from t9ksched.engine.work import Work
@@ -35,12 +35,12 @@ class Cycle:
         refills: room kept for members that gangs lost.
     """
 
-    def __init__(self, view: View, policy: Policy, now: int, memo: Memo | None) -> None:
+    def __init__(self, view: View, policy: Policy, now: int, memo: FeasibilityCache | None) -> None:
         self.view = view
         self.policy = policy
         self.now = now
         crowd = Crowd.of(view)
-        self.trial = Trial(view.nodes, memo or Memo(), policy, crowd)
+        self.trial = Trial(view.nodes, memo or FeasibilityCache(), policy, crowd)
         self.ledger = Ledger(view.queues, self._total)
         self.asks = Asks(self.trial, view.queues)
         self.stats = Stats()

@@ -12,7 +12,7 @@ import numpy as np
 from t9ksched.engine.ledger import Shortfall
 from t9ksched.engine.masks import CARD_HOLDERS, DATABASE, CardsCounted, Mask, constraints
 from t9ksched.engine.placement import Group
-from t9ksched.engine.trial import ClassColumn, Trial
+from t9ksched.engine.trial import ClassFit, Trial
 from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang, Running
 from t9ksched.model.podclass import PodClass
@@ -196,14 +196,14 @@ def unique(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
     return tuple(found)
 
 
-def impossible(column: ClassColumn, pods: int) -> Reason | None:
+def impossible(column: ClassFit, pods: int) -> Reason | None:
     """Why no free room would help: no node may take such a pod, or all of them together are too small."""
     if (away := unrecorded(column)) is not None:
         return away
     return never_fits(column, pods) if column.mask.any() else _no_node_matches(column)
 
 
-def unrecorded(column: ClassColumn) -> Reason | None:
+def unrecorded(column: ClassFit) -> Reason | None:
     """The pods must wait for the database on nodes that they may use otherwise; None where they need not."""
     if not column.pod_class.unrecorded:
         return None
@@ -223,7 +223,7 @@ def unrecorded(column: ClassColumn) -> Reason | None:
     )
 
 
-def _no_room(column: ClassColumn, pods: int) -> Reason | None:
+def _no_room(column: ClassFit, pods: int) -> Reason | None:
     reason = impossible(column, pods)
     if reason is not None:
         return reason
@@ -238,7 +238,7 @@ def _no_room(column: ClassColumn, pods: int) -> Reason | None:
     return _no_single_node(column, match)
 
 
-def _against_rules(column: ClassColumn, pods: int) -> Reason | None:
+def _against_rules(column: ClassFit, pods: int) -> Reason | None:
     """Which rules about other pods keep how many nodes with room from it; None when none does."""
     roomy = column.rooms() > 0
     counts = {"match": int(column.mask.sum()), "fit": int(roomy.sum())}
@@ -286,7 +286,7 @@ def not_together(gang: Gang, trial: Trial, groups: Sequence[Group]) -> Reason:
     )
 
 
-def _no_node_matches(column: ClassColumn) -> Reason:
+def _no_node_matches(column: ClassFit) -> Reason:
     left = np.ones(len(column.mask), np.bool_)
     counts = {"total": len(left), "match": 0}
     parts = []
@@ -314,7 +314,7 @@ def _no_node_matches(column: ClassColumn) -> Reason:
     )
 
 
-def never_fits(column: ClassColumn, pods: int) -> Reason | None:
+def never_fits(column: ClassFit, pods: int) -> Reason | None:
     """Why the matching nodes would not take the pods even if nothing ran there; None when they would."""
     static = column.trial.nodes.static
     empty = column.rooms(static.allocatable)
@@ -352,7 +352,7 @@ def never_fits(column: ClassColumn, pods: int) -> Reason | None:
     )
 
 
-def _not_enough(column: ClassColumn, pods: int, fit: int, match: int, able: int) -> Reason:
+def _not_enough(column: ClassFit, pods: int, fit: int, match: int, able: int) -> Reason:
     return Reason(
         Code.INSUFFICIENT_RESOURCES,
         f"needs room for {pods} pods with {wants(column.pod_class)} each; {matching(match)}, now with room for {fit}",
@@ -363,7 +363,7 @@ def _not_enough(column: ClassColumn, pods: int, fit: int, match: int, able: int)
     )
 
 
-def _no_single_node(column: ClassColumn, match: int) -> Reason:
+def _no_single_node(column: ClassFit, match: int) -> Reason:
     free = column.trial.free
     requests = [(name, units) for name, units in column.pod_class.requests if units]
     best = {name: max(_largest(column, free, name), 0) for name, _ in requests}
@@ -395,12 +395,12 @@ def _no_single_node(column: ClassColumn, match: int) -> Reason:
     )
 
 
-def _largest(column: ClassColumn, columns: "np.ndarray[tuple[int, ...], np.dtype[np.int64]]", resource: str) -> int:
+def _largest(column: ClassFit, columns: "np.ndarray[tuple[int, ...], np.dtype[np.int64]]", resource: str) -> int:
     at = column.trial.resource_rows.get(resource)
     return int(columns[at][column.mask].max()) if at is not None else 0
 
 
-def _closest(column: ClassColumn) -> int:
+def _closest(column: ClassFit) -> int:
     """The matching node that has the largest part of what it lacks most."""
     part = np.full(len(column.mask), 512, np.int64)
     for at, units in column.needs:

@@ -7,15 +7,15 @@ import numpy as np
 
 from t9ksched.engine.nodes import LARGEST, Int64s
 from t9ksched.engine.placement import Group, company
-from t9ksched.engine.tenants import Flags, Indices, Tenants
-from t9ksched.engine.trial import ClassColumn
+from t9ksched.engine.trial import ClassFit
+from t9ksched.engine.victim_table import Flags, Indices, Tenants
 from t9ksched.model.podrules import PodTerm
 
 
 class Wanted:
     """Pods of one class that look for a place on some nodes."""
 
-    def __init__(self, column: ClassColumn, pods: int, rows: Indices, along: Container[PodTerm] = ()) -> None:
+    def __init__(self, column: ClassFit, pods: int, rows: Indices, along: Container[PodTerm] = ()) -> None:
         self.column = column
         self.pods = pods
         self.needs = column.needs

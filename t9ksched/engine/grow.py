@@ -2,8 +2,8 @@
 
 from t9ksched.engine import explain
 from t9ksched.engine.cycle import Cycle
-from t9ksched.engine.decision import Waiting
 from t9ksched.engine.placement import pack
+from t9ksched.engine.plan import Waiting
 from t9ksched.engine.topology import shared
 from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang, Member

@@ -1,8 +1,8 @@
 """Which nodes are allowed at all, whatever room they have.
 
 One boolean column per distinct constraint (queue's selector, pod's selector and affinity, tolerations, volumes, state
-of the node), computed once and kept across cycles in a `Memo`. When nodes change, only their entries are computed
-again. The memo never changes a result: it holds pure functions of the nodes' facts.
+of the node), computed once and kept across cycles in a `FeasibilityCache`. When nodes change, only their entries are
+computed again. The memo never changes a result: it holds pure functions of the nodes' facts.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,7 +17,7 @@ from t9ksched.engine.nodes import FrozenNodes, Int64s, Static
 from t9ksched.engine.plugins import PluginColumns
 from t9ksched.engine.policy import Binpack
 from t9ksched.engine.scores import NODE_AFFINITY, SOFT_TAINTS, Scores, Source
-from t9ksched.engine.tenants import Indices, Tenants
+from t9ksched.engine.victim_table import Indices, Tenants
 from t9ksched.engine.work import Meter, Work
 from t9ksched.model.cardmode import NOT_READY
 from t9ksched.model.gang import Running
@@ -196,7 +196,7 @@ def constraints(selector: LabelSelector | None, pod_class: PodClass) -> tuple[Co
     return tuple(found)
 
 
-class Memo:
+class FeasibilityCache:
     """Columns kept across cycles. One memo follows one live table; a fresh one gives the same plans, only later."""
 
     def __init__(self) -> None:

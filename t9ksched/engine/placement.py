@@ -14,11 +14,11 @@ import numpy as np
 
 from t9ksched.engine.nodes import Int64s
 from t9ksched.engine.search import search
-from t9ksched.engine.trial import NEVER, ClassColumn, Trial
+from t9ksched.engine.trial import NEVER, ClassFit, Trial
 from t9ksched.engine.work import Effort, Work
 from t9ksched.model.podrules import PodTerm
 
-Group = tuple[ClassColumn, int]
+Group = tuple[ClassFit, int]
 """A class and how many pods of it."""
 
 _MANY: Final = 128
@@ -39,7 +39,7 @@ class Attempt(Enum):
     GAVE_UP = "the search for one ended at the bound of its work"
 
 
-def pack(trial: Trial, column: ClassColumn, pods: int) -> Work[int]:
+def pack(trial: Trial, column: ClassFit, pods: int) -> Work[int]:
     """Place up to `pods` pods; returns how many have a place now."""
     key = column.refresh()
     if not len(key):
@@ -75,7 +75,7 @@ def pack(trial: Trial, column: ClassColumn, pods: int) -> Work[int]:
     return pods - left
 
 
-def _sweep(trial: Trial, column: ClassColumn, key: Int64s, pods: int) -> int:
+def _sweep(trial: Trial, column: ClassFit, key: Int64s, pods: int) -> int:
     """`pack` for many pods: the same nodes in the same order, chosen at once."""
     rows = np.flatnonzero(key != NEVER)
     if not len(rows):
@@ -91,7 +91,7 @@ def _sweep(trial: Trial, column: ClassColumn, key: Int64s, pods: int) -> int:
     return before + int(rooms[last])
 
 
-def _pack_ruled(trial: Trial, column: ClassColumn, key: Int64s, pods: int) -> Work[int]:
+def _pack_ruled(trial: Trial, column: ClassFit, key: Int64s, pods: int) -> Work[int]:
     """`pack` for pods with rules about pods: one at a time, as each changes what the next one may do."""
     sight = column.sight()
     for done in range(pods):
@@ -115,7 +115,7 @@ def _pack_ruled(trial: Trial, column: ClassColumn, key: Int64s, pods: int) -> Wo
     return pods
 
 
-def hardness(column: ClassColumn) -> tuple[int, int]:
+def hardness(column: ClassFit) -> tuple[int, int]:
     """Sorts classes, least choice first: few nodes that could ever take one, then a large part of a node."""
     allocatable = column.trial.nodes.static.allocatable
     able = column.able()

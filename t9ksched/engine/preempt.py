@@ -6,7 +6,7 @@ from operator import itemgetter
 from t9ksched.engine import explain
 from t9ksched.engine.ask import Ask
 from t9ksched.engine.cycle import Cycle
-from t9ksched.engine.decision import Eviction
+from t9ksched.engine.plan import Eviction
 from t9ksched.engine.preemption import Choice
 from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang

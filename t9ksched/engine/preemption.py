@@ -19,8 +19,8 @@ from t9ksched.engine.likely import likely
 from t9ksched.engine.nodes import Int64s
 from t9ksched.engine.placement import Attempt, Group, company, left_after, place_together
 from t9ksched.engine.policy import Policy
-from t9ksched.engine.tenants import Flags, Indices, Tenants
-from t9ksched.engine.trial import ClassColumn, Placement, Trial
+from t9ksched.engine.trial import ClassFit, Placement, Trial
+from t9ksched.engine.victim_table import Flags, Indices, Tenants
 from t9ksched.engine.victims import Price
 from t9ksched.engine.view import QueueState, View
 from t9ksched.engine.work import Effort, Work
@@ -74,7 +74,7 @@ class Choice:
         victims: running group and its pods that go.
     """
 
-    places: tuple[tuple[ClassColumn, Indices, Int64s], ...]
+    places: tuple[tuple[ClassFit, Indices, Int64s], ...]
     victims: tuple[tuple[Running, RunningPod], ...]
     units: Flags
 

@@ -8,10 +8,10 @@ import numpy as np
 
 from t9ksched.engine.ask import Ask
 from t9ksched.engine.failures import Failures, Place
-from t9ksched.engine.held import Held
 from t9ksched.engine.ledger import Ledger
 from t9ksched.engine.masks import Mask
 from t9ksched.engine.policy import Policy
+from t9ksched.engine.reservations import Held
 from t9ksched.engine.trial import Trial
 from t9ksched.engine.view import View
 from t9ksched.model.gang import Gang

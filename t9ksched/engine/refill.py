@@ -13,11 +13,11 @@ from dataclasses import replace
 import numpy as np
 
 from t9ksched.engine import explain
-from t9ksched.engine.held import Held
 from t9ksched.engine.ledger import Ledger
 from t9ksched.engine.masks import Mask
 from t9ksched.engine.placement import pack
 from t9ksched.engine.recall import Recall
+from t9ksched.engine.reservations import Held
 from t9ksched.engine.topology import shared
 from t9ksched.engine.trial import Trial
 from t9ksched.engine.view import View

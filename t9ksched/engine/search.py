@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from t9ksched.engine.nodes import Int64s
-from t9ksched.engine.trial import NEVER, ClassColumn, Trial
+from t9ksched.engine.trial import NEVER, ClassFit, Trial
 from t9ksched.engine.work import Effort, Work
 
 _MOST_PODS: Final = 1000
@@ -23,7 +23,7 @@ _A_STEP: Final = 3_000
 _SOME: Final = 8
 
 
-def search(trial: Trial, groups: Sequence[tuple[ClassColumn, int]], effort: Effort) -> Work[bool | None]:
+def search(trial: Trial, groups: Sequence[tuple[ClassFit, int]], effort: Effort) -> Work[bool | None]:
     """Whether every pod has a place now, else the trial is as it was; None when the search ended at its bound."""
     pods = [column for column, count in groups for _ in range(min(count, _MOST_PODS + 1))]
     if len(pods) > _MOST_PODS:
@@ -71,13 +71,13 @@ class _Tree:
     the same state for every class are tried once.
     """
 
-    def __init__(self, trial: Trial, columns: Sequence[ClassColumn], pods: Sequence[ClassColumn]) -> None:
+    def __init__(self, trial: Trial, columns: Sequence[ClassFit], pods: Sequence[ClassFit]) -> None:
         self._trial = trial
         self._columns = columns
         self._pods = pods
         self._alike = not any(column.ruled for column in columns)
         self._ports = any(column.ports for column in columns)
-        self._wishes: dict[ClassColumn, Int64s] = {}
+        self._wishes: dict[ClassFit, Int64s] = {}
         self._whole = np.maximum(trial.nodes.static.allocatable, 1)
         self._kinds = _kinds(columns)
 
@@ -118,14 +118,14 @@ class _Tree:
             yield row
 
 
-def _kinds(columns: Sequence[ClassColumn]) -> list[int]:
+def _kinds(columns: Sequence[ClassFit]) -> list[int]:
     """The kind of each node: those of one kind may take the same classes."""
     masks = list({id(column.mask): column.mask for column in columns}.values())
     known: dict[bytes, int] = {}
     return [known.setdefault(node.tobytes(), len(known)) for node in np.array(masks).T.copy()]
 
 
-def _wishes(column: ClassColumn) -> Int64s:
+def _wishes(column: ClassFit) -> Int64s:
     """The score of each node for the first pod of a class, preferences about pods included; lowest where none fits."""
     key = column.refresh()
     likes = column.sight().likes() if column.ruled else None

@@ -13,10 +13,10 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from t9ksched.engine.cards import Grant, deal, split
-from t9ksched.engine.crowd import NOBODY, Crowd, Sight
-from t9ksched.engine.masks import Mask, Memo
+from t9ksched.engine.masks import FeasibilityCache, Mask
 from t9ksched.engine.nodes import LARGEST, FrozenNodes, Int64s, Masks
 from t9ksched.engine.plugins import BEST, Plugins
+from t9ksched.engine.pod_affinity import NOBODY, Crowd, Sight
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.scores import FULL, combined, without_cards
 from t9ksched.engine.work import Meter
@@ -40,7 +40,7 @@ class Placement(NamedTuple):
     With `held` the room is only promised to them; they do not stand there yet.
     """
 
-    column: "ClassColumn"
+    column: "ClassFit"
     row: int
     pods: int
     masks: tuple[tuple[int, ...], ...]
@@ -58,7 +58,7 @@ class Entry(NamedTuple):
 class Trial:
     """The room that is left, and the journal of what was taken."""
 
-    def __init__(self, nodes: FrozenNodes, memo: Memo, policy: Policy, crowd: Crowd | None = None) -> None:
+    def __init__(self, nodes: FrozenNodes, memo: FeasibilityCache, policy: Policy, crowd: Crowd | None = None) -> None:
         self.nodes = nodes
         self.crowd = crowd
         self.affinity_weight = policy.affinity_weight
@@ -77,15 +77,15 @@ class Trial:
         self.touched: list[int] = []
         self.resource_rows = {name: at for at, name in enumerate(nodes.static.resources)}
         self.card_rows = {name: at for at, name in enumerate(nodes.static.card_resources)}
-        self._columns: dict[tuple[LabelSelector | None, PodClass], ClassColumn] = {}
-        self._full: deque[ClassColumn] = deque()
+        self._columns: dict[tuple[LabelSelector | None, PodClass], ClassFit] = {}
+        self._full: deque[ClassFit] = deque()
 
-    def column(self, selector: LabelSelector | None, pod_class: PodClass) -> "ClassColumn":
+    def column(self, selector: LabelSelector | None, pod_class: PodClass) -> "ClassFit":
         """The keys of a class for queues with this node selector; the same object each time."""
         key = (selector, pod_class)
         found = self._columns.get(key)
         if found is None:
-            found = self._columns[key] = ClassColumn(self, selector, pod_class)
+            found = self._columns[key] = ClassFit(self, selector, pod_class)
             self.meter.spent += _A_COLUMN
         return found
 
@@ -118,14 +118,14 @@ class Trial:
         """What was placed stays; there is nothing to undo any more."""
         self.journal.clear()
 
-    def keep(self, column: "ClassColumn") -> None:
+    def keep(self, column: "ClassFit") -> None:
         """A column has made its arrays; the one that made them longest ago gives its own back when there are many."""
         self._full.append(column)
         if len(self._full) > _MOST_COLUMNS:
             self._full.popleft().drop()
 
     @property
-    def memo(self) -> Memo:
+    def memo(self) -> FeasibilityCache:
         """The memo, at this trial's nodes: between two slices of a plan it may have served another."""
         self._memo.follow(self.nodes)
         return self._memo
@@ -145,7 +145,7 @@ class Trial:
         """What was placed after a mark and stands, in order."""
         return [entry.placement for entry in self.journal[mark:] if entry.sign > 0]
 
-    def place(self, column: "ClassColumn", row: int, pods: int) -> None:
+    def place(self, column: "ClassFit", row: int, pods: int) -> None:
         """Take room for pods of a class on a node. They must fit; the lowest idle cards are theirs."""
         needs = column.card_needs
         masks: tuple[tuple[int, ...], ...] = ()
@@ -158,7 +158,7 @@ class Trial:
         self._take(column, row, pods)
         self._write_down(Placement(column, row, pods, masks), 1)
 
-    def place_many(self, column: "ClassColumn", rows: Int64s, pods: Int64s, held: bool = False) -> None:
+    def place_many(self, column: "ClassFit", rows: Int64s, pods: Int64s, held: bool = False) -> None:
         """As `place`, for many nodes at once; `rows` are distinct. Not for classes with host ports.
 
         With `held` room is promised, whether it is there or not, and no card by index.
@@ -183,7 +183,7 @@ class Trial:
             for row, count, given in zip(where, pods.tolist(), shares, strict=True)
         )
 
-    def occupy(self, column: "ClassColumn", row: int, cards: Mapping[str, int]) -> Placement:
+    def occupy(self, column: "ClassFit", row: int, cards: Mapping[str, int]) -> Placement:
         """Take room for one pod whether it fits or not: room that is promised.
 
         Only `cards` that are named are taken by index; of others the number is kept free, whichever they will be.
@@ -247,7 +247,7 @@ class Trial:
         self._take_cards(column, row, masks, sign)
         self._take(column, row, sign * pods, held)
 
-    def _take(self, column: "ClassColumn", row: int, pods: int, held: bool = False) -> None:
+    def _take(self, column: "ClassFit", row: int, pods: int, held: bool = False) -> None:
         """Take room for pods, or give it back (negative): everything but cards by index and ports."""
         self.free[:, row] -= column.needs_vector if pods == 1 else column.needs_vector * pods
         self.base[row] += column.gain_of(row) * pods
@@ -255,7 +255,7 @@ class Trial:
             self.crowd.add(column.standing, row, pods, held)
         self.touched.append(row)
 
-    def _take_cards(self, column: "ClassColumn", row: int, masks: Sequence[tuple[int, ...]], sign: int) -> None:
+    def _take_cards(self, column: "ClassFit", row: int, masks: Sequence[tuple[int, ...]], sign: int) -> None:
         for nth, (at, _) in enumerate(column.card_needs):
             taken = _union(shares[nth] for shares in masks)
             idle = int(self.idle[at, row])
@@ -269,7 +269,7 @@ def _union(masks: Iterable[int]) -> int:
     return union
 
 
-class ClassColumn:
+class ClassFit:
     """How well each node suits one more pod of a class, for queues with one node selector.
 
     Attributes:

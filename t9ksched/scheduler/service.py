@@ -18,33 +18,33 @@ from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.resources import CONFIGMAPS
 from t9ksched.kube.watch.reflector import Reflector
 from t9ksched.kube.write.events import EventRecorder
-from t9ksched.kube.write.guarded import read_only
+from t9ksched.kube.write.leader_guard import read_only
 from t9ksched.kube.write.lease import boot_time
 from t9ksched.kube.write.volumes import VolumeBinding
 from t9ksched.model.names import SYSTEM_NAMESPACE
 from t9ksched.scheduler.act.cardkeeper import CardKeeper
 from t9ksched.scheduler.act.executor import Executor
-from t9ksched.scheduler.act.integrity import GANG_BIND_TIMEOUT_SECONDS, Integrity
+from t9ksched.scheduler.act.gang_timeouts import GANG_BIND_TIMEOUT_SECONDS, GangTimeouts
 from t9ksched.scheduler.act.preemption import Evictor
 from t9ksched.scheduler.act.promises import PromiseKeeper
 from t9ksched.scheduler.act.stopping import Stopper
 from t9ksched.scheduler.decide.configuration import NAMED, Configuration, ConfigurationFile
 from t9ksched.scheduler.decide.loop import Loop
 from t9ksched.scheduler.decide.plugins import PluginWatch, Slow, installed
-from t9ksched.scheduler.keep.directions import Directions
-from t9ksched.scheduler.keep.durations import DurationKeeper
 from t9ksched.scheduler.keep.housekeeping import Housekeeping
 from t9ksched.scheduler.keep.leadership import Leadership
-from t9ksched.scheduler.keep.projection import Projection
+from t9ksched.scheduler.keep.max_duration import MaxDurationKeeper
+from t9ksched.scheduler.keep.overrides import Overrides
+from t9ksched.scheduler.keep.queue_sync import QueueSync
 from t9ksched.scheduler.keep.timekeeper import TimeKeeper
-from t9ksched.scheduler.observe.feeds import Feed, Feeds
 from t9ksched.scheduler.observe.heap import reading
+from t9ksched.scheduler.observe.informers import Informer, Informers
 from t9ksched.scheduler.observe.recall import recall_losses
 from t9ksched.scheduler.report.clockwatch import ClockWatch
-from t9ksched.scheduler.report.journal import Journal
-from t9ksched.scheduler.report.narrator import Narrator
-from t9ksched.scheduler.report.notices import Notices
+from t9ksched.scheduler.report.event_writer import Notices
+from t9ksched.scheduler.report.history_recorder import HistoryRecorder
 from t9ksched.scheduler.report.queuestatus import QueueStatuses
+from t9ksched.scheduler.report.sql_writer import Journal
 from t9ksched.scheduler.report.status import StatusWriter
 from t9ksched.scheduler.report.vocabulary import Names
 from t9ksched.scheduler.serve.internal import InternalServer
@@ -104,7 +104,7 @@ class SchedulerService:
         watched = clock is time.time_ns or steady is not boot_time
         self.clocks = ClockWatch(clock, steady) if watched else None
         self.journal = Journal(store, self.state.outage, self.clocks)
-        self._narrator = Narrator(self.state, self.journal, notices, clock)
+        self._narrator = HistoryRecorder(self.state, self.journal, notices, clock)
         volumes = VolumeBinding(timeout=gang_bind_timeout * VOLUMES_SHARE)
         self._cards = CardKeeper(store.bindings, self.state, self.journal.lost)
         self.journal.first = self._cards.flush
@@ -120,17 +120,17 @@ class SchedulerService:
             evictor=self._evictor,
             observe=observe,
         )
-        self._directions = Directions(store, self.state, self.loop, clock, lambda: self._status.wake())
+        self._directions = Overrides(store, self.state, self.loop, clock, lambda: self._status.wake())
         slow = Slow()
         plugins = installed(slow)
         self.configuration = Configuration(policy or Policy(), notices, self._apply, plugins)
         self._file = ConfigurationFile(scheduler_conf, self.configuration, plugins) if scheduler_conf else None
         watch = self.loop.plugins = PluginWatch(notices, self.configuration.about, slow)
-        followed = Feed(self.configuration.upsert, self.configuration.remove, lambda: None)
+        followed = Informer(self.configuration.upsert, self.configuration.remove, lambda: None)
         self._config_map = Reflector(client, CONFIGMAPS, followed, SYSTEM_NAMESPACE, field_selector=NAMED)
         self._statuses = statuses = QueueStatuses(self.state, self._now)
         names = Names(client, self.state)
-        self._projection = Projection(client, store, self.state, notices, statuses, names, observe=observe)
+        self._projection = QueueSync(client, store, self.state, notices, statuses, names, observe=observe)
         self.loop.find_queues = self._find_queues
         self._status = StatusWriter(
             client,
@@ -140,7 +140,7 @@ class SchedulerService:
             groups=not observe,
             crowded=lambda: self.executor.crowded,
         )
-        integrity = Integrity(
+        integrity = GangTimeouts(
             client,
             self.state,
             self.executor,
@@ -151,7 +151,7 @@ class SchedulerService:
             most_grace=self._most_grace,
         )
         stopper = Stopper(client, clock, self._most_grace)
-        durations = DurationKeeper(self.state, stopper, notices, self._narrator, clock)
+        durations = MaxDurationKeeper(self.state, stopper, notices, self._narrator, clock)
         timekeeper: TimeKeeper | None = None
         if not observe:
             timekeeper = TimeKeeper(
@@ -180,7 +180,7 @@ class SchedulerService:
         )
         if self.clocks is not None:
             self.clocks.on_jump.append(self._clock_set)
-        self._feeds = Feeds(client, self.state, self._projection, self._seen)
+        self._feeds = Informers(client, self.state, self._projection, self._seen)
         self._jobs = JobIndex(self.state)
         self._internal = InternalServer(
             self.state,

@@ -11,18 +11,18 @@ from t9ksched.store import schema
 from t9ksched.store.acceptances import Acceptance, Acceptances
 from t9ksched.store.bindings import Bindings
 from t9ksched.store.changes import Changes
-from t9ksched.store.controls import Controls, Stops
 from t9ksched.store.database import Database
 from t9ksched.store.errors import SchemaMismatch
 from t9ksched.store.fence import Fence
 from t9ksched.store.history import Event, History
 from t9ksched.store.instance import Instances
+from t9ksched.store.job_overrides import Controls, Stops
 from t9ksched.store.jobs import JobRecord, Jobs
 from t9ksched.store.meta import Meta
-from t9ksched.store.mirror import Mirror
 from t9ksched.store.outbox import Outbox
 from t9ksched.store.promises import Promises
 from t9ksched.store.queues import Queues
+from t9ksched.store.read_cache import Mirror
 from t9ksched.store.repeats import Repeats
 from t9ksched.store.runs import Runs
 from t9ksched.store.submissions import Submissions

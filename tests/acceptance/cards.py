@@ -16,7 +16,7 @@ from t9ksched.kube.errors import ApiError
 from t9ksched.kube.resources import NODES, PODS
 from t9ksched.kube.transport.client import Client
 from t9ksched.store import Store, history
-from tests.chaos.witness import QUEUE
+from tests.chaos.invariant_checker import QUEUE
 
 Object = dict[str, Any]
 GPU = "nvidia.com/gpu"

@@ -28,7 +28,7 @@ from t9ksched.kube.resources import (
     SERVICEACCOUNTS,
     Resource,
 )
-from t9ksched.kube.setup.rights import ROLES
+from t9ksched.kube.setup.rbac import ROLES
 from t9ksched.model.names import SYSTEM_NAMESPACE
 from tests.integration.accounts import EVERYTHING
 from tests.integration.collector import collect

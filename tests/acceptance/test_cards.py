@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.acceptance.cards import GPU, CardBook, passed
-from tests.chaos.witness import QUEUE
+from tests.chaos.invariant_checker import QUEUE
 
 
 def pod(name: str, node: str = "", phase: str = "Running", queue: str = "q") -> dict[str, Any]:

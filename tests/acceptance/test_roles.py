@@ -11,7 +11,7 @@ from urllib.request import urlopen
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from t9ksched.kube.setup.rights import API, CONTROLLER, SCHEDULER
+from t9ksched.kube.setup.rbac import API, CONTROLLER, SCHEDULER
 from tests.acceptance.conftest import EXAMPLES, Cluster, Up, environment, queue, request, run, until
 from tests.integration.accounts import EVERYTHING
 

@@ -19,7 +19,7 @@ import aiohttp
 import pytest
 
 from t9ksched.kube.resources import PODS, ROLEBINDINGS, ROLES
-from t9ksched.kube.setup.rights import API, SCHEDULER
+from t9ksched.kube.setup.rbac import API, SCHEDULER
 from t9ksched.kube.transport.config import connect
 from t9ksched.store import Store, history
 from t9ksched.store.history import Event

@@ -20,7 +20,7 @@ import pytest
 
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.resources import PODS, ROLEBINDINGS, ROLES
-from t9ksched.kube.setup.rights import API, SCHEDULER
+from t9ksched.kube.setup.rbac import API, SCHEDULER
 from t9ksched.kube.transport.config import connect
 from tests.acceptance.attacks import Attacks
 from tests.acceptance.cards import GPU, CardWatch, passed, queues_on_record

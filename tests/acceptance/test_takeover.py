@@ -11,7 +11,7 @@ import pytest
 
 from t9ksched.kube.errors import NotFound
 from t9ksched.kube.resources import LEASES, PODS
-from t9ksched.kube.setup.rights import SCHEDULER
+from t9ksched.kube.setup.rbac import SCHEDULER
 from t9ksched.kube.transport.config import connect
 from t9ksched.kube.write.standby import lease_of
 from t9ksched.model.names import SCHEDULER_NAME, SYSTEM_NAMESPACE

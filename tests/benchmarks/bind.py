@@ -46,7 +46,7 @@ from t9ksched.kube.transport.client import Client
 from t9ksched.kube.transport.config import connect, credentials
 from t9ksched.model import names
 from t9ksched.packaged import folder
-from t9ksched.scheduler.act import paced
+from t9ksched.scheduler.act import batching as paced
 from t9ksched.scheduler.service import SchedulerService, running
 from t9ksched.store.store import Store
 from tests.benchmarks import nullserver

@@ -18,7 +18,7 @@ import aiohttp
 import msgspec
 
 from t9ksched.kube.resources import PODS
-from t9ksched.kube.setup.rights import API, SCHEDULER
+from t9ksched.kube.setup.rbac import API, SCHEDULER
 from t9ksched.kube.transport.config import connect
 from tests.acceptance.conftest import PATIENCE_SECONDS, Cluster
 from tests.acceptance.load import WORKLOADS, pod

@@ -19,9 +19,9 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from msgspec import structs
 
 from t9ksched.admission.access import Members
-from t9ksched.engine.masks import Memo
+from t9ksched.engine.masks import FeasibilityCache
 from t9ksched.engine.nodes import NodeTable
-from t9ksched.engine.plan import Plan, Planner, plan
+from t9ksched.engine.planner import Plan, Planner, plan
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import View
 from t9ksched.model import names
@@ -97,7 +97,7 @@ def apart(key: str) -> Gang:
     )
 
 
-def decide(given: View, memo: Memo, rounds: int = 5) -> tuple[Plan, Spent]:
+def decide(given: View, memo: FeasibilityCache, rounds: int = 5) -> tuple[Plan, Spent]:
     """The plan and its best time, with a memo that has seen the nodes, as the service has."""
     found = plan(given, Policy(), 0, memo)
     return found, best(lambda: plan(given, Policy(), 0, memo), rounds)
@@ -105,7 +105,7 @@ def decide(given: View, memo: Memo, rounds: int = 5) -> tuple[Plan, Spent]:
 
 def measure(count: int) -> dict[str, object]:
     """Every figure."""
-    table, memo = cluster(count), Memo()
+    table, memo = cluster(count), FeasibilityCache()
     figures: dict[str, object] = {}
 
     def several(name: str, gangs: list[Gang], rounds: int = 3) -> Plan:
@@ -156,7 +156,7 @@ def crowded(table: NodeTable, count: int) -> dict[str, object]:
         table.charge(row, CLASSES[6][0], {GPU: 255})
     late = [gang(f"l{at}", queue="q0", pods=2, of=pod_class(cpu=f"{1000 + at}m", gpu=1)) for at in range(1000)]
     given = view(table, late, QUEUES)
-    memo = Memo()
+    memo = FeasibilityCache()
     plan(view(table, late[:1], QUEUES), Policy(), 0, memo)
 
     def fresh() -> None:
@@ -174,7 +174,7 @@ def crowded(table: NodeTable, count: int) -> dict[str, object]:
 
 def singles_of_a_state(nodes: int, pods: int) -> dict[str, object]:
     """What single pods that have just come cost, as the loop does it: the view of the state, then a plan in slices."""
-    memo = Memo()
+    memo = FeasibilityCache()
 
     def whole(given: ClusterState) -> None:
         planner = Planner(given.view(NOW), Policy(), NOW, memo)

@@ -28,7 +28,7 @@ import structlog
 
 from api import Services, create_app
 from api.http.server import Server, listen
-from t9ksched.kube.setup.rights import SCHEDULER
+from t9ksched.kube.setup.rbac import SCHEDULER
 from t9ksched.scheduler.service import SchedulerService, running
 from t9ksched.store import Store, changes
 from tests.benchmarks.timing import report

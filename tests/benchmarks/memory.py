@@ -20,15 +20,15 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from t9ksched.admission.access import Members
-from t9ksched.engine.masks import Memo
-from t9ksched.engine.plan import plan
+from t9ksched.engine.masks import FeasibilityCache
+from t9ksched.engine.planner import plan
 from t9ksched.engine.policy import Policy
 from t9ksched.model import names
 from t9ksched.model.node import decode_node
 from t9ksched.model.pod import decode_pod
 from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.scheduler.act.preemption import Tenants
-from t9ksched.scheduler.observe.feeds import decoder
+from t9ksched.scheduler.observe.informers import decoder
 from t9ksched.scheduler.state.records import PodGroupObject
 from t9ksched.scheduler.state.state import ClusterState
 from tests.benchmarks.timing import best, report
@@ -112,7 +112,7 @@ def measure(nodes: int, pods: int) -> dict[str, Any]:
     while state.accept_running(NOW):
         pass
     steps["pods"] = rss()
-    memo, tenants, policy = Memo(), Tenants(state, set()), Policy(actions=("allocate", "preempt"))
+    memo, tenants, policy = FeasibilityCache(), Tenants(state, set()), Policy(actions=("allocate", "preempt"))
 
     def cycle() -> None:
         plan(state.view(NOW, tenants.running(NOW)), policy, NOW, memo)

@@ -22,7 +22,7 @@ import aiohttp
 import msgspec
 
 from t9ksched.kube.resources import PODS
-from t9ksched.kube.setup.rights import API, SCHEDULER
+from t9ksched.kube.setup.rbac import API, SCHEDULER
 from t9ksched.kube.transport.config import connect
 from tests.acceptance.conftest import Cluster
 from tests.acceptance.load import ADMIN, USERS, WORKLOADS, pod

@@ -17,7 +17,7 @@ from typing import Any
 
 import aiohttp
 
-from t9ksched.kube.setup.rights import API, SCHEDULER
+from t9ksched.kube.setup.rbac import API, SCHEDULER
 from tests.acceptance.conftest import PATIENCE_SECONDS, Cluster
 from tests.acceptance.load import ADMIN, WORKLOADS
 from tests.acceptance.test_soak import ADMIN_TOKEN, Processes, Readiness, served

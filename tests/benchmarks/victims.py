@@ -18,8 +18,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from t9ksched.engine.masks import Memo
-from t9ksched.engine.plan import plan
+from t9ksched.engine.masks import FeasibilityCache
+from t9ksched.engine.planner import plan
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import View
 from t9ksched.model.gang import Running
@@ -103,7 +103,7 @@ class Simple:
 
 def measure(given: View, rounds: int = 7) -> dict[str, object]:
     """Times and counts of one case."""
-    memo = Memo()
+    memo = FeasibilityCache()
     found = plan(given, POLICY, 0, memo)
     warm = best(lambda: plan(given, POLICY, 0, memo), rounds)
     cold = best(lambda: plan(replace(given, running=(*given.running,)), POLICY, 0, memo), rounds)

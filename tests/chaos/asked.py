@@ -15,7 +15,7 @@ from t9ksched.kube.resources import (
     PYTORCHTRAININGJOBS,
     STORAGECLASSES,
 )
-from tests.chaos.witness import GPU, GROUP, KEPT, MADE, OURS, QUEUE
+from tests.chaos.invariant_checker import GPU, GROUP, KEPT, MADE, OURS, QUEUE
 
 if TYPE_CHECKING:
     from tests.chaos.world import World

@@ -7,7 +7,7 @@ from t9ksched.kube.resources import QUEUES
 from t9ksched.model.names import SYSTEM_NAMESPACE
 from t9ksched.store.jobs import JobRecord
 from tests.chaos.asked import Asked
-from tests.chaos.witness import ENDED, GPU, KEPT, OURS
+from tests.chaos.invariant_checker import ENDED, GPU, KEPT, OURS
 from tests.chaos.world import World
 
 Object = dict[str, Any]

@@ -21,10 +21,11 @@ from t9ksched.devcluster.apiserver.kinds import Registry
 from t9ksched.devcluster.apiserver.storage import Storage
 from t9ksched.kube.resources import NAMESPACES
 from t9ksched.model.names import SYSTEM_NAMESPACE
-from t9ksched.scheduler.act import integrity, preemption
+from t9ksched.scheduler.act import gang_timeouts as integrity
+from t9ksched.scheduler.act import preemption
 from t9ksched.store import schema
+from tests.chaos.invariant_checker import Witness
 from tests.chaos.repeat import START
-from tests.chaos.witness import Witness
 from tests.chaos.world import World
 
 _CRDS = ("podgroups.", "queues.", "pytorchtrainingjobs.", "mpijobs.", "notebooks.")

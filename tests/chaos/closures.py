@@ -9,8 +9,8 @@ from random import Random
 
 from t9ksched.kube.resources import PODS
 from tests.chaos import asked
+from tests.chaos.invariant_checker import LAG
 from tests.chaos.script import Happening
-from tests.chaos.witness import LAG
 from tests.chaos.world import World
 
 SHARE = 0.25

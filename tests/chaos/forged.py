@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from t9ksched.kube.resources import PODGROUPS, PODS, PVCS, Resource
-from tests.chaos.witness import QUEUE
+from tests.chaos.invariant_checker import QUEUE
 
 Object = dict[str, Any]
 _OURS = "scheduler.tensorstack.dev"

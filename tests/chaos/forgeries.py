@@ -19,8 +19,8 @@ from t9ksched.kube.resources import PODGROUPS, PODS, PVCS, Resource
 from tests.chaos.asked import Object
 from tests.chaos.forged import AGREED, BOUND, FIELDS, Field
 from tests.chaos.forgery import end_scheduler
+from tests.chaos.invariant_checker import ENDED, OURS
 from tests.chaos.script import HORIZON, Happening
-from tests.chaos.witness import ENDED, OURS
 from tests.chaos.world import World
 from tests.chaos.written import is_accepted, is_placed
 

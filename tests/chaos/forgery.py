@@ -11,9 +11,9 @@ from random import Random
 
 from t9ksched.kube.errors import ApiError
 from t9ksched.kube.resources import PODS
+from tests.chaos.invariant_checker import ENDED, OURS
 from tests.chaos.ledger import ASKED, GIVEN, Object, containers
 from tests.chaos.script import HORIZON, Happening
-from tests.chaos.witness import ENDED, OURS
 from tests.chaos.world import World
 
 SHARE = 0.4

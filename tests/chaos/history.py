@@ -18,7 +18,7 @@ from tests.chaos.beginning import new_world
 from tests.chaos.closures import closures
 from tests.chaos.forgeries import Forger
 from tests.chaos.forgery import forgeries
-from tests.chaos.lives import stepping
+from tests.chaos.process_faults import stepping
 from tests.chaos.quiet import quiet_scene
 from tests.chaos.repeat import repeatable
 from tests.chaos.script import Script

@@ -10,25 +10,26 @@ from unittest.mock import patch
 from msgspec import structs
 
 from t9ksched.engine import contest, order
-from t9ksched.engine.held import Held
 from t9ksched.engine.ledger import Ledger
 from t9ksched.engine.masks import QueueNodes
+from t9ksched.engine.reservations import Held
 from t9ksched.kube.errors import ApiError
 from t9ksched.kube.write import binding as protocol
 from t9ksched.kube.write.binding import Binding, Bound, Conflicted, Refusal, Refused
 from t9ksched.kube.write.eviction import evict
 from t9ksched.model import names
 from t9ksched.model.hold import REFILL
-from t9ksched.scheduler.act import integrity, preemption
+from t9ksched.scheduler.act import gang_timeouts as integrity
+from t9ksched.scheduler.act import preemption
 from t9ksched.scheduler.act.cardkeeper import CardKeeper
 from t9ksched.scheduler.act.executor import Executor
-from t9ksched.scheduler.act.integrity import Integrity
+from t9ksched.scheduler.act.gang_timeouts import GangTimeouts
 from t9ksched.scheduler.act.promises import PromiseKeeper
-from t9ksched.scheduler.state.avoided import Avoided
 from t9ksched.scheduler.state.cardbook import CardBook
 from t9ksched.scheduler.state.charges import Charges
+from t9ksched.scheduler.state.cluster_cache import ClusterCache
 from t9ksched.scheduler.state.lastgate import LastGate
-from t9ksched.scheduler.state.observed import Observed
+from t9ksched.scheduler.state.node_backoff import NodeBackoff
 from t9ksched.scheduler.state.outage import Outage
 from t9ksched.scheduler.state.places import Places
 from t9ksched.scheduler.state.records import GangRecord
@@ -36,11 +37,11 @@ from t9ksched.scheduler.state.refill import Refills
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.fence import Fence
 
-_recharge, _upsert_pod = Observed._recharge, Observed.upsert_pod
+_recharge, _upsert_pod = ClusterCache._recharge, ClusterCache.upsert_pod
 _charge, _body, _post, _view = Charges.charge, Binding.body, protocol.post, ClusterState.view
 _gang_key, _hold, _price = order.gang_key, Held.__init__, contest.price
 _build = GangRecord._build
-_overdue, _integrity = Integrity.overdue, Integrity.__init__
+_overdue, _integrity = GangTimeouts.overdue, GangTimeouts.__init__
 _note, _set_queues, _start_again = CardKeeper.note, ClusterState.set_queues, ClusterState.start_again
 
 
@@ -61,7 +62,7 @@ async def _guess(self: Executor, binding: Any) -> None:
         self._react(binding, Refused(Refusal(error.status, error.reason, error.message)))
 
 
-def _kept(self: Observed, record: Any, annotations: Any) -> bool:
+def _kept(self: ClusterCache, record: Any, annotations: Any) -> bool:
     return False if record.finished else _recharge(self, record, annotations)
 
 
@@ -97,7 +98,7 @@ async def _conflict_is_success(port: Any, binding: Any, **more: Any) -> Any:
     return Bound(found=True) if isinstance(outcome, Conflicted) else outcome
 
 
-def _second_half_dropped(self: Observed, pod: Any) -> None:
+def _second_half_dropped(self: ClusterCache, pod: Any) -> None:
     """Members that wait beside bound ones when they are first seen are nobody's."""
     group = (pod.metadata.labels or {}).get(names.GROUP_LABEL)
     gang = self.gangs.get((pod.metadata.namespace, group)) if group else None
@@ -145,11 +146,11 @@ def _nothing_kept(self: Held, holds: Any, trial: Any, now: int) -> None:
     _hold(self, [hold for hold in holds if hold.why != REFILL], trial, now)
 
 
-def _late(self: Integrity, *args: Any, timeout: int = 60, **more: Any) -> None:
+def _late(self: GangTimeouts, *args: Any, timeout: int = 60, **more: Any) -> None:
     _integrity(self, *args, timeout=20 * timeout, **more)
 
 
-def _all_that_ran(self: Integrity) -> Any:
+def _all_that_ran(self: GangTimeouts) -> Any:
     return [*_overdue(self), *(gang for gang in self._state.gangs.values() if gang.ran)]
 
 
@@ -170,19 +171,19 @@ MUTANTS: dict[str, tuple[tuple[Any, str, Any], ...]] = {
     "nodes are never charged": ((Charges, "_apply", lambda self, charge: None),),
     "cards are not charged by index": ((Charges, "charge", _without_cards),),
     "quota is not asked": ((Ledger, "can_charge", lambda self, queue, demand, **more: []),),
-    "half-bound gangs are left as they are": ((Integrity, "sweep", _nothing),),
+    "half-bound gangs are left as they are": ((GangTimeouts, "sweep", _nothing),),
     "queues may use every node": ((QueueNodes, "allows", lambda self, facts: True),),
     "open results are guessed": ((Executor, "_bind", _guess),),
-    "labels are those of creation": ((Observed, "_relabel", lambda self, record, labels: False),),
-    "ended pods keep their room": ((Observed, "_recharge", _kept),),
+    "labels are those of creation": ((ClusterCache, "_relabel", lambda self, record, labels: False),),
+    "ended pods keep their room": ((ClusterCache, "_recharge", _kept),),
     "refusals are forgotten": ((ClusterState, "refuse", lambda self, *args, **more: None),),
     "nobody wakes for a refused pod": ((ClusterState, "next_retry", lambda self: None),),
     "a binding names no uid": ((Binding, "body", _anybody),),
     "an eviction names no uid": ((preemption, "evict", _evict_anybody), (integrity, "evict", _evict_anybody)),
     "a conflict counts as success": ((protocol, "post", _conflict_is_success),),
-    "members that wait beside bound ones are dropped": ((Observed, "upsert_pod", _second_half_dropped),),
+    "members that wait beside bound ones are dropped": ((ClusterCache, "upsert_pod", _second_half_dropped),),
     "held room is lost": ((ClusterState, "view", _first_look),),
-    "a node that refuses pods is not avoided": ((Avoided, "note", lambda self, *args: None),),
+    "a node that refuses pods is not avoided": ((NodeBackoff, "note", lambda self, *args: None),),
     "cards are unknown after a restart": ((CardBook, "_held", lambda self, *args: ({}, True)),),
     "annotations win after a restart": ((CardBook, "_held", _by_annotation),),
     "labels of bound pods are believed": ((Places, "on", lambda self, *args: None),),
@@ -207,9 +208,9 @@ MUTANTS: dict[str, tuple[tuple[Any, str, Any], ...]] = {
     "victims' PodGroup priority is not looked at": ((contest, "price", _blind(3)),),
     "closed queues take new work": ((ClusterState, "set_queues", _seen_open),),
     "each replacement in a closed queue is new work": ((LastGate, "_covers", lambda *_: False),),
-    "gangs in part are taken back late": ((Integrity, "__init__", _late),),
+    "gangs in part are taken back late": ((GangTimeouts, "__init__", _late),),
     "edits of queues count": ((GangRecord, "queue", property(lambda self: self.agreed or self.spec.queue)),),
-    "gangs that are whole are taken back": ((Integrity, "overdue", _all_that_ran),),
+    "gangs that are whole are taken back": ((GangTimeouts, "overdue", _all_that_ran),),
     "a former leader writes to SQL": (
         (Fence, "write", lambda self: self._database.write()),
         (Fence, "transact", lambda self, act: self._database.transact(act)),

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from t9ksched.engine.plan import Plan, Planner, plan
+from t9ksched.engine.planner import Plan, Planner, plan
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import View, dump, load
 from t9ksched.model.gang import Gang, Running

@@ -16,7 +16,7 @@ from t9ksched.kube.resources import PODS
 from tests.chaos import rivals
 from tests.chaos.asked import Asked, Gang, pod
 from tests.chaos.audit import audit_at_rest
-from tests.chaos.witness import LAG, MADE
+from tests.chaos.invariant_checker import LAG, MADE
 from tests.chaos.world import World
 
 SILENCE = 260.0

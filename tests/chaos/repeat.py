@@ -22,7 +22,7 @@ import t9ksched.cli.leading  # noqa: F401 (parts of it are replaced by name)
 from t9ksched.kube.write.events import EventRecorder
 from t9ksched.kube.write.lease import LeaderElection
 from t9ksched.kube.write.volumes import VolumeBinding
-from tests.chaos.lives import LIFE
+from tests.chaos.process_faults import LIFE
 
 START = 1_790_000_000.0
 """Seconds since the epoch at which every history begins."""
@@ -250,7 +250,7 @@ def repeatable(seed: int) -> Iterator[None]:
         "t9ksched.scheduler.keep.housekeeping.AsyncIOScheduler": _Timers,
         "t9ksched.scheduler.service.InternalServer": _Deaf,
         "t9ksched.store.changes.POLL_SECONDS": 20.0,
-        "t9ksched.scheduler.report.journal._PAUSE": 1.0,
+        "t9ksched.scheduler.report.sql_writer._PAUSE": 1.0,
         "t9ksched.scheduler.keep.leadership.HEARTBEAT_SECONDS": 30.0,
         "t9ksched.devcluster.apiserver.metadata.new_uid": lambda: f"{next(count):08x}-0000-4000-8000-000000000000",
         "t9ksched.devcluster.apiserver.metadata.generated_name": lambda prefix: f"{prefix[:58]}{next(count):05d}",

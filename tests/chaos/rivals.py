@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from t9ksched.kube.resources import PODS
 from tests.chaos.asked import Asked, Batch, Gang, PyTorch
-from tests.chaos.witness import LAG
+from tests.chaos.invariant_checker import LAG
 
 if TYPE_CHECKING:
     from tests.chaos.quiet import Scene

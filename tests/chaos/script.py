@@ -9,9 +9,9 @@ from t9ksched.devcluster.faults.faults import Rule
 from t9ksched.kube.resources import NODES, PODS
 from tests.chaos import asked
 from tests.chaos.asked import Asked
-from tests.chaos.lives import WRITES, Life
+from tests.chaos.invariant_checker import KEPT, MADE
+from tests.chaos.process_faults import WRITES, Life
 from tests.chaos.repeat import SQL, START
-from tests.chaos.witness import KEPT, MADE
 from tests.chaos.world import World
 
 Happening = tuple[float, str, Callable[[], Awaitable[None]]]

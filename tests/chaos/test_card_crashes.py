@@ -12,7 +12,7 @@ from t9ksched.kube.resources import PODS
 from tests.chaos.asked import Asked, Gang
 from tests.chaos.audit import audit_at_rest
 from tests.chaos.beginning import new_world
-from tests.chaos.lives import Life, stepping
+from tests.chaos.process_faults import Life, stepping
 from tests.chaos.repeat import repeatable
 from tests.chaos.world import World
 from tests.unit.devcluster.virtualtime import VirtualLoop

@@ -9,7 +9,7 @@ here anew, and so is what is free.
 
 from collections import Counter
 
-from t9ksched.engine.plan import Plan
+from t9ksched.engine.planner import Plan
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import View
 from t9ksched.model.gang import Gang, Running

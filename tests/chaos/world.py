@@ -27,12 +27,12 @@ from t9ksched.store.errors import StoreError
 from t9ksched.store.instance import LeadershipLost
 from t9ksched.store.store import Store
 from tests.chaos.asked import Asked
-from tests.chaos.heirs import Heirs
-from tests.chaos.lives import Life, MortalDatabase, Stalling
+from tests.chaos.invariant_checker import GPU, LAG, Witness
 from tests.chaos.plans import PlanAuditor
 from tests.chaos.precedence import RECOVERY
+from tests.chaos.process_faults import Life, MortalDatabase, Stalling
 from tests.chaos.repeat import SQL, START, seconds
-from tests.chaos.witness import GPU, LAG, Witness
+from tests.chaos.restart_checks import Heirs
 from tests.chaos.written import read_queues, read_row
 
 Object = dict[str, Any]

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from tests.chaos.witness import GPU, QueueFacts
+from tests.chaos.invariant_checker import GPU, QueueFacts
 
 
 def read_row(database: Path, uid: str) -> tuple[str, frozenset[int]] | None:

@@ -15,7 +15,7 @@ import yaml
 
 from t9ksched.kube.errors import AlreadyExists, Forbidden
 from t9ksched.kube.resources import CLUSTERROLEBINDINGS, ROLEBINDINGS, SERVICEACCOUNTS, of
-from t9ksched.kube.setup.rights import ROLES
+from t9ksched.kube.setup.rbac import ROLES
 from t9ksched.kube.transport.client import Client
 from t9ksched.model.names import SCHEDULER_GROUP, SYSTEM_NAMESPACE
 

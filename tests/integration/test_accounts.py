@@ -11,7 +11,7 @@ import pytest
 
 from t9ksched.kube.errors import Forbidden, NotFound, Unauthorized, Unprocessable
 from t9ksched.kube.resources import NODES, PODS, QUEUES, ROLEBINDINGS, ROLES, SERVICEACCOUNTS
-from t9ksched.kube.setup.rights import SCHEDULER
+from t9ksched.kube.setup.rbac import SCHEDULER
 from t9ksched.kube.transport.client import Client
 from t9ksched.kube.transport.config import connect, credentials
 from t9ksched.model.names import SYSTEM_NAMESPACE

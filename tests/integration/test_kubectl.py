@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from t9ksched.kube.setup.rights import API, CONTROLLER, SCHEDULER
+from t9ksched.kube.setup.rbac import API, CONTROLLER, SCHEDULER
 from t9ksched.model.names import SYSTEM_NAMESPACE
 from tests.integration.world import World
 

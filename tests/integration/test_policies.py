@@ -23,7 +23,7 @@ from t9ksched.kube.resources import (
     SECRETS,
     SERVICEACCOUNTS,
 )
-from t9ksched.kube.setup.rights import API, CONTROLLER, SCHEDULER
+from t9ksched.kube.setup.rbac import API, CONTROLLER, SCHEDULER
 from t9ksched.kube.transport.client import Client
 from t9ksched.kube.transport.config import connect
 from tests.integration.accounts import owning, write_kubeconfig

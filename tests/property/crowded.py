@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from msgspec import structs
 
-from t9ksched.engine.plan import Plan
+from t9ksched.engine.planner import Plan
 from t9ksched.engine.policy import Preemption
 from t9ksched.engine.view import QueueState, View
 from t9ksched.model.gang import Gang, Member, Neighbours, Running, RunningPod

@@ -7,18 +7,18 @@ from typing import Any
 from unittest.mock import patch
 
 from t9ksched.engine import cards, order, preemption
-from t9ksched.engine import plan as planning
+from t9ksched.engine import planner as planning
 from t9ksched.engine import trial as trials
 from t9ksched.engine.ask import Ask
-from t9ksched.engine.crowd import Sight
 from t9ksched.engine.failures import Failures
-from t9ksched.engine.held import Held
 from t9ksched.engine.ledger import Ledger
 from t9ksched.engine.masks import Schedulable, Tolerated
 from t9ksched.engine.nodes import FrozenNodes
-from t9ksched.engine.plan import Planner
+from t9ksched.engine.planner import Planner
+from t9ksched.engine.pod_affinity import Sight
 from t9ksched.engine.preemption import Preemption
 from t9ksched.engine.refill import Refills
+from t9ksched.engine.reservations import Held
 from t9ksched.engine.trial import Trial
 from t9ksched.model.hold import REFILL
 

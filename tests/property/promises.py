@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from t9ksched.engine.plan import Assignment, Plan
+from t9ksched.engine.planner import Assignment, Plan
 from t9ksched.engine.policy import Policy
 from t9ksched.model.hold import Hold
 from tests.builders import GPU

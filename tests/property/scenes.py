@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import structs
 
 from t9ksched.engine.nodes import NodeTable
-from t9ksched.engine.plan import Plan
+from t9ksched.engine.planner import Plan
 from t9ksched.engine.policy import Binpack, Policy
 from t9ksched.engine.view import QueueState, View
 from t9ksched.model.cardmode import NOT_READY

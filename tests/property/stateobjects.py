@@ -12,12 +12,12 @@ from t9ksched.model.pod import decode_pod
 from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.act.preemption import Tenants
-from t9ksched.scheduler.observe.feeds import decoder, job_record
+from t9ksched.scheduler.observe.informers import decoder, job_record
 from t9ksched.scheduler.state.records import JobObject, PodGroupObject
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.bindings import CardBinding
-from t9ksched.store.controls import JobControl
+from t9ksched.store.job_overrides import JobControl
 
 GPU = "nvidia.com/gpu"
 SECOND = 1_000_000_000

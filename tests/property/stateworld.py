@@ -9,16 +9,16 @@ from typing import Any
 from msgspec import structs
 
 from t9ksched.admission.access import Members
-from t9ksched.engine.plan import Assignment, plan
+from t9ksched.engine.planner import Assignment, plan
 from t9ksched.engine.policy import Policy
 from t9ksched.model import names
 from t9ksched.model.node import decode_node
-from t9ksched.scheduler.observe.feeds import decoder
+from t9ksched.scheduler.observe.informers import decoder
 from t9ksched.scheduler.state.cardbook import row_of
 from t9ksched.scheduler.state.namespaces import NamespaceObject
 from t9ksched.scheduler.state.records import PodGroupObject
 from t9ksched.store.acceptances import Acceptance
-from t9ksched.store.controls import JobControl
+from t9ksched.store.job_overrides import JobControl
 from tests.property.stateobjects import (
     ENDED,
     GPU,

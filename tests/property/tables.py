@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from t9ksched.engine.cards import indices
-from t9ksched.engine.plan import Plan
+from t9ksched.engine.planner import Plan
 from tests.builders import GPU
 from tests.property.world import Group, Pod, World
 

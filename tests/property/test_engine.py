@@ -13,9 +13,9 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from t9ksched.engine.masks import Memo
+from t9ksched.engine.masks import FeasibilityCache
 from t9ksched.engine.nodes import NodeTable
-from t9ksched.engine.plan import Plan, Planner, plan
+from t9ksched.engine.planner import Plan, Planner, plan
 from t9ksched.engine.policy import Binpack, Policy
 from t9ksched.engine.trial import Trial
 from t9ksched.engine.view import QueueState, View, dump, load
@@ -286,7 +286,7 @@ def test_the_same_view_gives_the_same_plan(given_view: View, policy: Policy, sli
 @given(dice, policies)
 @RELAXED
 def test_a_memo_that_lived_through_changes_gives_the_same_plan(rng: random.Random, policy: Policy) -> None:
-    memo = Memo()
+    memo = FeasibilityCache()
     shapes = [shape(rng) for _ in range(3)]
     table = some_table(rng, 4, shapes)
     asked = tuple(asking(rng, shapes, at) for at in range(4))
@@ -304,7 +304,7 @@ def test_a_memo_that_lived_through_changes_gives_the_same_plan(rng: random.Rando
 @given(dice, policies)
 @RELAXED
 def test_what_is_remembered_of_failures_never_changes_a_plan(rng: random.Random, policy: Policy) -> None:
-    memo = Memo()
+    memo = FeasibilityCache()
     shapes = [shape(rng) for _ in range(3)]
     table = some_table(rng, 4, shapes)
     asked = [asking(rng, shapes, at) for at in range(6)]
@@ -330,7 +330,7 @@ def test_what_is_remembered_of_failures_never_changes_a_plan(rng: random.Random,
 def test_undo_restores_every_byte(rng: random.Random, steps: int, policy: Policy) -> None:
     shapes = [shape(rng) for _ in range(3)]
     frozen = some_table(rng, 6, shapes).freeze()
-    trial = Trial(frozen, Memo(), policy)
+    trial = Trial(frozen, FeasibilityCache(), policy)
 
     def image() -> tuple[object, ...]:
         keys = tuple(trial.column(None, of).refresh().tobytes() for of in shapes)

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from t9ksched.engine.masks import Memo
+from t9ksched.engine.masks import FeasibilityCache
 from t9ksched.engine.nodes import NodeTable
-from t9ksched.engine.plan import Plan, plan
+from t9ksched.engine.planner import Plan, plan
 from t9ksched.engine.policy import Policy, Preemption
 from t9ksched.engine.view import QueueState, View, dump, load
 from t9ksched.model.gang import Running, RunningPod
@@ -205,7 +205,7 @@ def test_victims_may_be_victims_and_their_room_is_enough(view: View, rules: Pree
 @RELAXED
 def test_preemption_repeats_to_the_byte(view: View, rules: Preemption, step: int) -> None:
     policy = Policy(actions=("allocate", "preempt"), preemption=rules)
-    memo = Memo()
+    memo = FeasibilityCache()
     whole = plan(view, policy, LATER, memo)
     shuffled = replace(view, running=tuple(reversed(view.running)))
     assert plan(shuffled, policy, LATER, memo).to_bytes() == whole.to_bytes()

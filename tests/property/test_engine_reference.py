@@ -10,8 +10,8 @@ from unittest.mock import patch
 import pytest
 
 from t9ksched.engine import everyset
-from t9ksched.engine.masks import Memo
-from t9ksched.engine.plan import plan
+from t9ksched.engine.masks import FeasibilityCache
+from t9ksched.engine.planner import plan
 from tests.property.crowded import Crowded
 from tests.property.reference.cycle import Reference
 from tests.property.reference.moment import Differs, Unclear
@@ -48,7 +48,7 @@ def compare(kind: str, first: int, end: int) -> int:
     make, reference = KINDS[kind]
     every_set = reference is not Searched
     for seed in range(first, end):
-        scene, memo = make(seed), Memo()
+        scene, memo = make(seed), FeasibilityCache()
         for cycle in range(CYCLES):
             view = scene.view()
             with patch.object(everyset, "_ALL_SETS", 10 if every_set else -1):

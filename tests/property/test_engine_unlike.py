@@ -7,7 +7,7 @@ import random
 from collections import Counter
 from functools import cache
 
-from t9ksched.engine.plan import plan
+from t9ksched.engine.planner import plan
 from t9ksched.engine.policy import Policy
 from t9ksched.model.podclass import PodClass
 from tests.builders import GPU, gang, member, node, pod_class, view

@@ -17,8 +17,8 @@ from t9ksched.model import names
 from t9ksched.model.node import decode_node
 from t9ksched.model.pod import OwnerReference
 from t9ksched.model.queue import Queue, parse_queue_spec
-from t9ksched.scheduler.state.payers import Payers
-from t9ksched.scheduler.state.permissions import NAMING_NS, Permissions
+from t9ksched.scheduler.state.admission_gate import NAMING_NS, AdmissionGate
+from t9ksched.scheduler.state.queue_attribution import QueueAttribution
 from t9ksched.scheduler.state.records import GangRecord
 from t9ksched.scheduler.state.refill import Refills
 from t9ksched.scheduler.state.state import ClusterState
@@ -123,7 +123,7 @@ def test_the_queue_that_was_agreed_pays_until_the_last_member_is_gone() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        (Payers, "of", lambda self, gang: None),
+        (QueueAttribution, "of", lambda self, gang: None),
         (GangRecord, "queue", property(lambda self: self.spec.queue)),
     ],
     ids=["nobody pays for members without a group", "payers move with edits"],
@@ -209,10 +209,10 @@ def test_an_owner_in_another_namespace_speaks_for_nobody() -> None:
 
 
 def test_an_owner_elsewhere_that_is_believed_would_be_noticed() -> None:
-    ask = Permissions._ask
+    ask = AdmissionGate._ask
 
-    def believed(self: Permissions, queue: Any, space: str, root: Acceptance | None) -> Any:
+    def believed(self: AdmissionGate, queue: Any, space: str, root: Acceptance | None) -> Any:
         return ask(self, queue, root.namespace if root else space, root)
 
-    with patch.object(Permissions, "_ask", believed), pytest.raises(AssertionError):
+    with patch.object(AdmissionGate, "_ask", believed), pytest.raises(AssertionError):
         ask_from_other_namespaces()

@@ -21,11 +21,11 @@ from hypothesis.stateful import (
 )
 from msgspec import structs
 
-from t9ksched.engine import tenants
-from t9ksched.engine.masks import Memo
-from t9ksched.engine.plan import Plan, plan
+from t9ksched.engine import victim_table as tenants
+from t9ksched.engine.masks import FeasibilityCache
+from t9ksched.engine.planner import Plan, plan
 from t9ksched.engine.policy import Binpack, Policy, Preemption
-from t9ksched.engine.tenants import surplus
+from t9ksched.engine.victim_table import surplus
 from t9ksched.engine.view import dump, load
 from t9ksched.model.gang import Running
 from tests.builders import GPU
@@ -91,7 +91,7 @@ class Histories(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.world = World()
-        self.memo = Memo()
+        self.memo = FeasibilityCache()
         self.policy = Policy()
         self.log: list[str] = []
         self.pace = 1

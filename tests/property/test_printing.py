@@ -2,7 +2,7 @@
 
 import pytest
 
-from t9ksched.engine.plan import Assignment, Eviction, Plan, Stats, Waiting, plan
+from t9ksched.engine.planner import Assignment, Eviction, Plan, Stats, Waiting, plan
 from t9ksched.engine.policy import Policy
 from t9ksched.model.hold import Hold
 from t9ksched.model.reasons import Code, Reason

@@ -21,12 +21,12 @@ from t9ksched.model.podclass import ContainerCards, PodClass
 from t9ksched.model.podgroup import PodGroupSpec
 from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.model.reasons import Code, Reason
-from t9ksched.scheduler.observe.feeds import decoder
+from t9ksched.scheduler.observe.informers import decoder
 from t9ksched.scheduler.state.charges import Charges
 from t9ksched.scheduler.state.owners import Owners
 from t9ksched.scheduler.state.records import GangRecord, JobObject, JobRecord, PodRecord
 from t9ksched.scheduler.state.refill import Loss, Refills
-from t9ksched.store.controls import JobControl
+from t9ksched.store.job_overrides import JobControl
 
 GPU = "nvidia.com/gpu"
 SECOND = 1_000_000_000

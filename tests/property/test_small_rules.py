@@ -16,13 +16,13 @@ from t9ksched.model.node import NodeFacts
 from t9ksched.model.pod import OwnerReference
 from t9ksched.model.podclass import ContainerCards, PodClass
 from t9ksched.model.reasons import Code
-from t9ksched.scheduler.observe.feeds import decoder
-from t9ksched.scheduler.state.avoided import Avoided
+from t9ksched.scheduler.observe.informers import decoder
 from t9ksched.scheduler.state.charges import Charges, annotated_cards, indices
+from t9ksched.scheduler.state.node_backoff import NodeBackoff
 from t9ksched.scheduler.state.outage import Outage
 from t9ksched.scheduler.state.owners import Owner, Owners, alike, exceeds
-from t9ksched.scheduler.state.patience import Patience
-from t9ksched.scheduler.state.payers import Payers
+from t9ksched.scheduler.state.preemption_backoff import PreemptionBackoff
+from t9ksched.scheduler.state.queue_attribution import QueueAttribution
 from t9ksched.scheduler.state.records import GangRecord, JobObject, PodRecord
 from t9ksched.scheduler.state.refill import Failures
 from t9ksched.store.acceptances import Acceptance
@@ -71,7 +71,7 @@ def later(rng: Random, now: int, *moments: int) -> int:
 
 @histories()
 def test_rests_double_with_each_try_that_fails_and_are_forgiven(rng: Random) -> None:
-    patience, now = Patience(), START
+    patience, now = PreemptionBackoff(), START
     rests: dict[str, tuple[int, int]] = {}
     """End and length of the last rest of each job."""
     for _ in range(40):
@@ -96,7 +96,7 @@ def test_rests_double_with_each_try_that_fails_and_are_forgiven(rng: Random) -> 
 
 @histories()
 def test_a_node_that_turned_a_pod_away_is_avoided_by_its_job_for_two_minutes(rng: Random) -> None:
-    avoided, now = Avoided(), START
+    avoided, now = NodeBackoff(), START
     until: dict[tuple[str, str], int] = {}
     noted: list[tuple[GangRecord, str, str, str]] = []
     for _ in range(40):
@@ -167,7 +167,7 @@ def test_while_the_database_is_away_only_what_it_has_taken_goes_on(rng: Random) 
 @histories()
 def test_the_queue_agreed_last_with_a_group_of_a_name_pays(rng: Random) -> None:
     acceptances: dict[str, Acceptance] = {}
-    payers = Payers(acceptances)
+    payers = QueueAttribution(acceptances)
     for number in range(20):
         queue, name = rng.choice((None, "q", "r", "s")), rng.choice((None, "g", "h"))
         at = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=rng.sample(range(1000), 1)[0] + number / 100)

@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from t9ksched.admission.access import Members
-from t9ksched.engine.plan import plan
+from t9ksched.engine.planner import plan
 from t9ksched.engine.policy import Policy
 from t9ksched.model import names
 from t9ksched.model.node import decode_node
 from t9ksched.model.pod import decode_pod
 from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.model.reasons import Code, Reason
-from t9ksched.scheduler.observe.feeds import decoder
+from t9ksched.scheduler.observe.informers import decoder
 from t9ksched.scheduler.state.cardbook import CardBook, row_of
-from t9ksched.scheduler.state.observed import Observed
+from t9ksched.scheduler.state.cluster_cache import ClusterCache
 from t9ksched.scheduler.state.records import PodGroupObject
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.bindings import CardBinding
@@ -315,7 +315,7 @@ TestHistories = Histories.TestCase
 def test_labels_of_creation_would_be_noticed() -> None:
     dice = settings(max_examples=300, stateful_step_count=30, deadline=None, derandomize=True, database=None)
     dice = settings(dice, phases=[Phase.generate])
-    with patch.object(Observed, "_relabel", lambda self, record, labels: False), pytest.raises(AssertionError):
+    with patch.object(ClusterCache, "_relabel", lambda self, record, labels: False), pytest.raises(AssertionError):
         run_state_machine_as_test(Histories, settings=dice)
 
 

@@ -5,8 +5,8 @@ from unittest.mock import patch
 
 import pytest
 
-from t9ksched.scheduler.state.avoided import Avoided
-from t9ksched.scheduler.state.observed import Observed
+from t9ksched.scheduler.state.cluster_cache import ClusterCache
+from t9ksched.scheduler.state.node_backoff import NodeBackoff
 from tests.property.statemodel import Model
 from tests.property.stateworld import World
 
@@ -38,9 +38,9 @@ def test_the_state_is_what_a_look_at_everything_finds() -> None:
 
 
 FAULTS: dict[str, tuple[type, str, Any]] = {
-    "a queue that a group left keeps its numbers": (Observed, "_count", lambda self, gang: self.counts.group(gang)),
-    "a group stays its former owner's": (Observed, "_disown", lambda self, gang: None),
-    "the loop looks without end while nodes are avoided": (Avoided, "forget", lambda self, now: None),
+    "a queue that a group left keeps its numbers": (ClusterCache, "_count", lambda self, gang: self.counts.group(gang)),
+    "a group stays its former owner's": (ClusterCache, "_disown", lambda self, gang: None),
+    "the loop looks without end while nodes are avoided": (NodeBackoff, "forget", lambda self, now: None),
 }
 
 

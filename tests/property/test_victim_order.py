@@ -15,9 +15,9 @@ from msgspec import structs
 from t9ksched.engine import contest, everyset, victims
 from t9ksched.engine.ledger import dominant
 from t9ksched.engine.nodes import NodeTable
-from t9ksched.engine.plan import Plan, plan
+from t9ksched.engine.planner import Plan, plan
 from t9ksched.engine.policy import Policy
-from t9ksched.engine.tenants import surplus
+from t9ksched.engine.victim_table import surplus
 from t9ksched.engine.victims import Contender, price
 from t9ksched.engine.view import QueueState, View
 from t9ksched.model.gang import Running, RunningPod

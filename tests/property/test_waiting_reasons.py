@@ -17,19 +17,19 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from t9ksched.admission.access import Members
 from t9ksched.engine import explain
-from t9ksched.engine.plan import plan
+from t9ksched.engine.planner import plan
 from t9ksched.engine.policy import Policy
 from t9ksched.model import names
 from t9ksched.model.node import decode_node
 from t9ksched.model.pod import decode_pod
 from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.scheduler.decide.standstill import stopped
-from t9ksched.scheduler.observe.feeds import decoder
+from t9ksched.scheduler.observe.informers import decoder
 from t9ksched.scheduler.report.shapes import job_view
 from t9ksched.scheduler.serve.explaining import explanation
 from t9ksched.scheduler.state.records import GangRecord, PodGroupObject
 from t9ksched.scheduler.state.state import ClusterState
-from t9ksched.store.controls import SCHEDULING, JobControl, Stop
+from t9ksched.store.job_overrides import SCHEDULING, JobControl, Stop
 
 GPU = "nvidia.com/gpu"
 CARDS = 4

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from t9ksched.engine.nodes import NodeTable
-from t9ksched.engine.plan import Plan
+from t9ksched.engine.planner import Plan
 from t9ksched.engine.view import QueueState, View
 from t9ksched.model.gang import Gang, Member, Neighbours, Running, RunningPod
 from t9ksched.model.hold import REFILL, Hold

@@ -76,7 +76,7 @@ async def _examine(kubeconfig: Path | None, role: Role) -> "list[Finding]":
     from t9ksched.cli.policycheck import examine_policy
     from t9ksched.kube.setup.crds import read
     from t9ksched.kube.setup.doctor import examine
-    from t9ksched.kube.setup.rights import ROLES
+    from t9ksched.kube.setup.rbac import ROLES
     from t9ksched.kube.transport.config import connect
     from t9ksched.packaged import folder
     from t9ksched.scheduler.decide.plugins import installed

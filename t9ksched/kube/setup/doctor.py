@@ -19,7 +19,7 @@ from t9ksched.kube.errors import ApiError, NotFound
 from t9ksched.kube.port import Object
 from t9ksched.kube.resources import CRDS, NODES, PODS, SELFSUBJECTACCESSREVIEWS
 from t9ksched.kube.setup.crds import VERSION_LABEL
-from t9ksched.kube.setup.rights import ROLES, Right, rights
+from t9ksched.kube.setup.rbac import ROLES, Right, rights
 from t9ksched.kube.transport.client import Client
 from t9ksched.model.names import SCHEDULER_NAME
 from t9ksched.model.pod import container_cards, decode_pod

@@ -28,9 +28,9 @@ from t9ksched.kube.resources import PODS, Resource
 from t9ksched.kube.transport import answers
 from t9ksched.kube.transport.credentials import Credentials
 from t9ksched.kube.transport.deep import shallow
-from t9ksched.kube.transport.lane import CONNECT_SECONDS, Lane, probe
 from t9ksched.kube.transport.lines import LineSplitter
 from t9ksched.kube.transport.message import Request
+from t9ksched.kube.transport.pool import CONNECT_SECONDS, TransportPool, probe
 
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
@@ -93,7 +93,7 @@ class Client:
         self._base = ""
         self._prefix = ""
         self._extra: dict[str, Any] = {}
-        self._lane: Lane | None = None
+        self._lane: TransportPool | None = None
 
     async def __aenter__(self) -> Client:
         await self.open()
@@ -123,7 +123,9 @@ class Client:
             self._lane.retire()
         access = self._credentials.access
         if access.proxy is None:
-            self._lane = Lane(access.host, self._credentials.sharing_tls, access.server_name, tuple(_HEADERS.items()))
+            self._lane = TransportPool(
+                access.host, self._credentials.sharing_tls, access.server_name, tuple(_HEADERS.items())
+            )
             self._prefix = URL(access.host).raw_path.rstrip("/")
 
     def _new_session(self) -> aiohttp.ClientSession:

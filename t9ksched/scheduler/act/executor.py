@@ -15,15 +15,15 @@ from typing import Any, Final
 
 import structlog
 
-from t9ksched.engine.plan import Assignment
+from t9ksched.engine.planner import Assignment
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.write import binding as protocol
 from t9ksched.kube.write.binding import Binding, Bound, Conflicted, Gone, Outcome, Refused, Throttled, Unknown
 from t9ksched.kube.write.volumes import VolumeBinding, prepare_all
 from t9ksched.model.reasons import Code, Reason
+from t9ksched.scheduler.act.batching import pace
 from t9ksched.scheduler.act.cardkeeper import CardKeeper
-from t9ksched.scheduler.act.paced import pace
-from t9ksched.scheduler.report.narrator import Narrator
+from t9ksched.scheduler.report.history_recorder import HistoryRecorder
 from t9ksched.scheduler.state.state import ClusterState
 
 log = structlog.get_logger(__name__)
@@ -55,7 +55,7 @@ class Executor:
         self,
         client: ClusterPort,
         state: ClusterState,
-        narrator: Narrator,
+        narrator: HistoryRecorder,
         clock: Callable[[], int],
         wake: Callable[[], None],
         volumes: protocol.Protocol | None = None,

@@ -13,14 +13,14 @@ from typing import Any, Final
 
 import structlog
 
-from t9ksched.engine.plan import Eviction, Plan
+from t9ksched.engine.planner import Eviction, Plan
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.write.eviction import AlreadyGone, Evicted, NotEvicted, TryLater, Victim, evict
 from t9ksched.model.gang import Running, RunningPod
 from t9ksched.model.hold import Hold
 from t9ksched.model.names import EVENT_PREEMPTED
 from t9ksched.scheduler.act.promises import PromiseKeeper
-from t9ksched.scheduler.report.narrator import Narrator
+from t9ksched.scheduler.report.history_recorder import HistoryRecorder
 from t9ksched.scheduler.report.shapes import identity
 from t9ksched.scheduler.state.records import GangRecord, natural
 from t9ksched.scheduler.state.state import ClusterState
@@ -151,7 +151,7 @@ class Evictor:
         self,
         client: ClusterPort,
         state: ClusterState,
-        narrator: Narrator,
+        narrator: HistoryRecorder,
         clock: Callable[[], int],
         keeper: PromiseKeeper,
     ) -> None:

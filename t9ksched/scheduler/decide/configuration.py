@@ -11,12 +11,12 @@ from typing import Any, Final
 
 import structlog
 
-from t9ksched.engine.conf import parse_conf
 from t9ksched.engine.plugins import Factory
 from t9ksched.engine.policy import Policy
+from t9ksched.engine.scheduler_conf import parse_conf
 from t9ksched.model.errors import FieldError, Invalid
 from t9ksched.model.names import SYSTEM_NAMESPACE
-from t9ksched.scheduler.report.notices import Notices
+from t9ksched.scheduler.report.event_writer import Notices
 
 log = structlog.get_logger(__name__)
 

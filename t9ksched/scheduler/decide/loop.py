@@ -14,15 +14,15 @@ from typing import Final
 
 import structlog
 
-from t9ksched.engine.masks import Memo
-from t9ksched.engine.plan import Assignment, Plan, Planner
+from t9ksched.engine.masks import FeasibilityCache
+from t9ksched.engine.planner import Assignment, Plan, Planner
 from t9ksched.engine.policy import Policy
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.act.executor import Executor
 from t9ksched.scheduler.act.preemption import Evictor
 from t9ksched.scheduler.decide.plugins import PluginWatch
 from t9ksched.scheduler.decide.standstill import tell_stopped
-from t9ksched.scheduler.report.narrator import Narrator
+from t9ksched.scheduler.report.history_recorder import HistoryRecorder
 from t9ksched.scheduler.state.state import ClusterState
 
 log = structlog.get_logger(__name__)
@@ -68,7 +68,7 @@ class Loop:
         self,
         state: ClusterState,
         executor: Executor,
-        narrator: Narrator,
+        narrator: HistoryRecorder,
         policy: Policy,
         clock: Callable[[], int],
         *,
@@ -81,7 +81,7 @@ class Loop:
         self._executor = executor
         self._narrator = narrator
         self._clock = clock
-        self._memo = Memo()
+        self._memo = FeasibilityCache()
         self._wake = asyncio.Event()
         self.policy = policy
         self.stats = LoopStats()

@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import structlog
 
-from t9ksched.engine.conf import PLUGINS
-from t9ksched.engine.decision import PluginFault
+from t9ksched.engine.plan import PluginFault
 from t9ksched.engine.plugins import HOOKS, Factory
-from t9ksched.scheduler.report.notices import Notices
+from t9ksched.engine.scheduler_conf import PLUGINS
+from t9ksched.scheduler.report.event_writer import Notices
 
 log = structlog.get_logger(__name__)
 

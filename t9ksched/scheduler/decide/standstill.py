@@ -10,13 +10,13 @@ from typing import Final
 
 from t9ksched.engine.view import View
 from t9ksched.model.reasons import Code, Reason
-from t9ksched.scheduler.report.narrator import Narrator
-from t9ksched.store.controls import SCHEDULING, Stop
+from t9ksched.scheduler.report.history_recorder import HistoryRecorder
+from t9ksched.store.job_overrides import SCHEDULING, Stop
 
 _GANGS_A_SLICE: Final = 200
 
 
-async def tell_stopped(view: View, stops: Iterable[Stop], narrator: Narrator, now: int) -> None:
+async def tell_stopped(view: View, stops: Iterable[Stop], narrator: HistoryRecorder, now: int) -> None:
     """Give every gang of the view the stop as its reason; `now` is in nanoseconds."""
     reasons = (stopped(stops),)
     for count, waiting in enumerate(view.gangs, start=1):

@@ -1,5 +1,5 @@
 """What is looked at by the clock or follows SQL: deadlines, time limits, queues, decisions of managers, leadership.
 
-`housekeeping.py` runs the sweeps; `timekeeper.py` and `durations.py` enforce limits, `projection.py` keeps Queue
-objects equal to SQL, `directions.py` follows what managers decided. Begin with `housekeeping.py`.
+`housekeeping.py` runs the sweeps; `timekeeper.py` and `max_duration.py` enforce limits, `queue_sync.py` keeps Queue
+objects equal to SQL, `overrides.py` follows what managers decided. Begin with `housekeeping.py`.
 """

@@ -10,9 +10,9 @@ import structlog
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from t9ksched.scheduler.act.cardkeeper import CardKeeper
-from t9ksched.scheduler.act.integrity import Integrity
+from t9ksched.scheduler.act.gang_timeouts import GangTimeouts
 from t9ksched.scheduler.act.promises import PromiseKeeper
-from t9ksched.scheduler.keep.durations import DurationKeeper
+from t9ksched.scheduler.keep.max_duration import MaxDurationKeeper
 from t9ksched.scheduler.keep.timekeeper import TimeKeeper
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.errors import StoreError
@@ -35,8 +35,8 @@ class Housekeeping:
         self,
         state: ClusterState,
         store: Store,
-        integrity: Integrity,
-        durations: DurationKeeper,
+        integrity: GangTimeouts,
+        durations: MaxDurationKeeper,
         promises: PromiseKeeper,
         cards: CardKeeper,
         clock: Callable[[], int],

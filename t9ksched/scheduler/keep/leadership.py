@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import structlog
 
-from t9ksched.scheduler.report.journal import Journal
+from t9ksched.scheduler.report.sql_writer import Journal
 from t9ksched.store.errors import StoreError
 from t9ksched.store.instance import Instances, LeadershipLost
 

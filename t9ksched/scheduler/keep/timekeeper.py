@@ -20,8 +20,8 @@ from t9ksched.model import names
 from t9ksched.model.reasons import Code
 from t9ksched.model.timelimit import limit_seconds, written
 from t9ksched.scheduler.act.stopping import Stopper
-from t9ksched.scheduler.report.narrator import Narrator
-from t9ksched.scheduler.report.notices import Notices
+from t9ksched.scheduler.report.event_writer import Notices
+from t9ksched.scheduler.report.history_recorder import HistoryRecorder
 from t9ksched.scheduler.state.clocks import (
     FIRST_PAUSE_SECONDS,
     MOST_MISSED,
@@ -58,7 +58,7 @@ class TimeKeeper:
         client: ClusterPort,
         state: ClusterState,
         stopper: Stopper,
-        narrator: Narrator,
+        narrator: HistoryRecorder,
         notices: Notices,
         runs: Runs,
         clock: Callable[[], int],

@@ -15,7 +15,7 @@ from t9ksched.scheduler.report import families
 from t9ksched.scheduler.report.families import Family
 from t9ksched.scheduler.report.queuestatus import allocated
 from t9ksched.scheduler.state.state import ClusterState
-from t9ksched.store.controls import STOPPABLE
+from t9ksched.store.job_overrides import STOPPABLE
 
 _NODES_A_SLICE: Final = 200
 _Sample = tuple[tuple[str, ...], int | str]

@@ -16,7 +16,7 @@ from t9ksched.model.podclass import PodClass
 from t9ksched.model.queue import Queue
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.model.taints import untolerated
-from t9ksched.scheduler.keep.durations import deadline
+from t9ksched.scheduler.keep.max_duration import deadline
 from t9ksched.scheduler.report.ended import failure
 from t9ksched.scheduler.report.shapes import (
     POD_FAILED,

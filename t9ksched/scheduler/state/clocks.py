@@ -16,7 +16,7 @@ from t9ksched.model.ordered import OrderedSet
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.model.timelimit import limit_seconds, shortest, written
 from t9ksched.scheduler.state.records import GangRecord, job_of, timestamp
-from t9ksched.store.controls import JobControl
+from t9ksched.store.job_overrides import JobControl
 from t9ksched.store.runs import Run
 
 SECOND: Final = 1_000_000_000

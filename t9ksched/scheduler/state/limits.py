@@ -14,7 +14,7 @@ from t9ksched.scheduler.state.clocks import Asked, Clocks, asked
 from t9ksched.scheduler.state.owners import Owners
 from t9ksched.scheduler.state.records import GangRecord, JobRecord, job_of
 from t9ksched.store.acceptances import Acceptance
-from t9ksched.store.controls import JobControl
+from t9ksched.store.job_overrides import JobControl
 
 
 class Known(Protocol):

@@ -2,7 +2,7 @@
 
 A label makes no member. A pod is a member of the group that it names if it belongs to the job that owns the group, if
 it and the group were submitted by the same user, or, of a group made by hand, if its own submitter may use the group's
-queue (`Permissions.stranger`). Any other pod is a stranger: it counts nowhere in the group, and waits as a job of its
+queue (`AdmissionGate.stranger`). Any other pod is a stranger: it counts nowhere in the group, and waits as a job of its
 own with a reason that says so, until it may join. A pod that has a place stays a member: what runs is never judged
 again.
 """
@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 
 from t9ksched.model.ordered import OrderedSet
 from t9ksched.model.reasons import Code, Reason
-from t9ksched.scheduler.state.permissions import NAMING_NS
+from t9ksched.scheduler.state.admission_gate import NAMING_NS
 from t9ksched.scheduler.state.records import GangRecord, PodRecord
 
 if TYPE_CHECKING:
-    from t9ksched.scheduler.state.observed import Observed
+    from t9ksched.scheduler.state.cluster_cache import ClusterCache
 
 
 class Membership:
     """Sorts pods into members and strangers. Times are nanoseconds since the epoch."""
 
-    def __init__(self, state: "Observed") -> None:
+    def __init__(self, state: "ClusterCache") -> None:
         self._state = state
         self._doubtful: OrderedSet[GangRecord] = OrderedSet()
         self._strangers: dict[GangRecord, dict[str, PodRecord]] = {}

@@ -21,7 +21,7 @@ from t9ksched.model.podclass import PodClass
 from t9ksched.model.podgroup import PodGroupSpec
 from t9ksched.model.reasons import Reason
 from t9ksched.store.acceptances import Acceptance
-from t9ksched.store.controls import JobControl
+from t9ksched.store.job_overrides import JobControl
 from t9ksched.workloads.shape import Template
 
 FINISHED: Final = ("Succeeded", "Failed")

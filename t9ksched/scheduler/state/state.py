@@ -12,24 +12,24 @@ from msgspec import structs
 
 from t9ksched.admission.access import Members
 from t9ksched.engine.explain import queue_closed
-from t9ksched.engine.plan import Assignment
+from t9ksched.engine.planner import Assignment
 from t9ksched.engine.view import QueueState, View
 from t9ksched.model.gang import Gang, Running
 from t9ksched.model.hold import REFILL, Hold
 from t9ksched.model.ordered import OrderedSet
 from t9ksched.model.reasons import Code, Reason
-from t9ksched.scheduler.state.avoided import TurnedAway
+from t9ksched.scheduler.state.admission_gate import NAMING_NS
 from t9ksched.scheduler.state.clocks import Clock
+from t9ksched.scheduler.state.cluster_cache import ClusterCache
 from t9ksched.scheduler.state.lastgate import LastGate
 from t9ksched.scheduler.state.limits import control_of, limit_asked
-from t9ksched.scheduler.state.neighbours import own_labels
-from t9ksched.scheduler.state.observed import Observed
+from t9ksched.scheduler.state.node_backoff import TurnedAway
 from t9ksched.scheduler.state.outage import Outage
-from t9ksched.scheduler.state.patience import Patience
-from t9ksched.scheduler.state.permissions import NAMING_NS
+from t9ksched.scheduler.state.pod_affinity_index import own_labels
+from t9ksched.scheduler.state.preemption_backoff import PreemptionBackoff
 from t9ksched.scheduler.state.records import GangRecord, PodRecord, job_of
 from t9ksched.store.acceptances import Acceptance
-from t9ksched.store.controls import JobControl, Stop
+from t9ksched.store.job_overrides import JobControl, Stop
 from t9ksched.store.runs import Run
 
 REFILL_HOLD_NS = 60 * 1_000_000_000
@@ -42,7 +42,7 @@ IDLE_PROMISE_NS = 5 * 1_000_000_000
 """How long promised room that nobody is leaving is kept: the watch may be behind the evictions."""
 
 
-class ClusterState(Observed):
+class ClusterState(ClusterCache):
     """Observed and assumed. All times are nanoseconds since the epoch, passed in."""
 
     def __init__(self, on_change: Callable[[], None] = lambda: None) -> None:
@@ -53,7 +53,7 @@ class ClusterState(Observed):
         """Since when nobody has been leaving the room promised to a group."""
         self._naming_ends: list[int] = []
         """When groups that nobody has put a name to will have waited long enough for one."""
-        self.patience = Patience()
+        self.patience = PreemptionBackoff()
         self._rest_ends: list[int] = []
         """When somebody may be evicted again for groups that wait."""
         self._start_again: list[int] = []

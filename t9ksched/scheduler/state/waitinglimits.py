@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
 
 from t9ksched.model.reasons import Code, Reason
+from t9ksched.scheduler.state.admission_gate import AdmissionGate
 from t9ksched.scheduler.state.owners import Owners
-from t9ksched.scheduler.state.permissions import Permissions
 from t9ksched.scheduler.state.records import GangRecord
 from t9ksched.store.acceptances import Acceptance
 
@@ -49,7 +49,7 @@ class _Standing(NamedTuple):
 class WaitingJobs:
     """Counts the jobs that wait. `limits` may be replaced at any time."""
 
-    def __init__(self, permissions: Permissions, acceptances: Mapping[str, Acceptance], owners: Owners) -> None:
+    def __init__(self, permissions: AdmissionGate, acceptances: Mapping[str, Acceptance], owners: Owners) -> None:
         self._permissions = permissions
         self._acceptances = acceptances
         self._owners = owners

@@ -11,7 +11,7 @@ from api import Services, create_app
 from api.http.server import Server, listen
 from api.leader import HttpLeader
 from t9ksched.kube.resources import PODGROUPS, PODS
-from t9ksched.kube.setup.rights import API
+from t9ksched.kube.setup.rbac import API
 from t9ksched.store.store import Store
 from tests.integration.api.test_cancelling import shown
 from tests.integration.scheduler.conftest import Start

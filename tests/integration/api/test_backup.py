@@ -16,9 +16,9 @@ from t9ksched.model.podclass import PodClass
 from t9ksched.store import Store, history
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.bindings import CardBinding, Cards
-from t9ksched.store.controls import SCHEDULING, Stop
 from t9ksched.store.errors import RevisionChanged, StoreError
 from t9ksched.store.history import Event
+from t9ksched.store.job_overrides import SCHEDULING, Stop
 from t9ksched.store.jobs import JobRecord
 from t9ksched.store.outbox import Intent, new_entry
 from t9ksched.store.runs import Run

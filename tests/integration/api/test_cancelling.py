@@ -12,7 +12,7 @@ from api import Services, create_app
 from api.http.server import Server, listen
 from api.leader import HttpLeader
 from t9ksched.kube.resources import DEPLOYMENTS, PODGROUPS, PODS, PYTORCHTRAININGJOBS, ROLEBINDINGS, ROLES
-from t9ksched.kube.setup.rights import API
+from t9ksched.kube.setup.rbac import API
 from t9ksched.store import history
 from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start

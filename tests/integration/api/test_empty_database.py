@@ -9,9 +9,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from t9ksched.kube.resources import PODS, QUEUES
-from t9ksched.kube.setup.rights import SCHEDULER
+from t9ksched.kube.setup.rbac import SCHEDULER
 from t9ksched.model import names
-from t9ksched.scheduler.keep.projection import REVISION_ANNOTATION
+from t9ksched.scheduler.keep.queue_sync import REVISION_ANNOTATION
 from t9ksched.scheduler.service import SchedulerService, running
 from t9ksched.store import Store
 from t9ksched.store.acceptances import Acceptance

@@ -17,7 +17,7 @@ import pytest
 from api import Services, create_app
 from api.http.server import Server, listen
 from api.leader import HttpLeader
-from t9ksched.kube.setup.rights import SCHEDULER
+from t9ksched.kube.setup.rbac import SCHEDULER
 from t9ksched.model import names
 from t9ksched.scheduler.service import SchedulerService, running
 from t9ksched.store import Store, changes, history

@@ -22,7 +22,7 @@ from t9ksched.kube.resources import (
     SERVICEACCOUNTS,
     Resource,
 )
-from t9ksched.kube.setup.rights import API
+from t9ksched.kube.setup.rbac import API
 from t9ksched.kube.transport.client import Client as Kube
 from t9ksched.packaged import folder
 from t9ksched.store import Store

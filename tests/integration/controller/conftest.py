@@ -10,7 +10,7 @@ import pytest
 from t9ksched.controller.service import Controllers
 from t9ksched.kube.errors import ApiError
 from t9ksched.kube.resources import EVENTS, PODS, Resource, of
-from t9ksched.kube.setup.rights import CONTROLLER
+from t9ksched.kube.setup.rbac import CONTROLLER
 from t9ksched.kube.transport.client import Client
 from t9ksched.kube.watch.reflector import Reflector
 from tests.integration.world import World

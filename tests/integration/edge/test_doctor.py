@@ -15,7 +15,7 @@ from t9ksched.devcluster.cluster import DevCluster
 from t9ksched.devcluster.nodes.presets import load_nodes
 from t9ksched.kube.resources import CLUSTERROLEBINDINGS, CLUSTERROLES, CONFIGMAPS, CRDS, PODS
 from t9ksched.kube.setup.crds import ensure, read
-from t9ksched.kube.setup.rights import SCHEDULER, manifest
+from t9ksched.kube.setup.rbac import SCHEDULER, manifest
 from t9ksched.packaged import folder
 from tests.integration.edge.test_observe import pod
 from tests.integration.edge.test_rights import as_user

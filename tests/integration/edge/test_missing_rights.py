@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from t9ksched.kube.resources import CLUSTERROLES, DEPLOYMENTS, PODS
-from t9ksched.kube.setup.rights import SCHEDULER, manifest
+from t9ksched.kube.setup.rbac import SCHEDULER, manifest
 from t9ksched.scheduler.service import SchedulerService, running
 from t9ksched.scheduler.state.owners import REPLICATED
 from tests.integration.edge.test_doctor import doctor

@@ -37,14 +37,14 @@ from t9ksched.kube.resources import (
     STORAGECLASSES,
     of,
 )
-from t9ksched.kube.setup.rights import API, CONTROLLER, ROLES, SCHEDULER, Right, manifest, rights
+from t9ksched.kube.setup.rbac import API, CONTROLLER, ROLES, SCHEDULER, Right, manifest, rights
 from t9ksched.kube.transport.client import Client
 from t9ksched.kube.transport.config import connect
 from t9ksched.model import names
 from t9ksched.model.queue import parse_queue_spec
 from t9ksched.model.volumes import SELECTED_NODE
 from t9ksched.packaged import folder
-from t9ksched.scheduler.keep.projection import PROJECTED_ANNOTATION, fingerprint
+from t9ksched.scheduler.keep.queue_sync import PROJECTED_ANNOTATION, fingerprint
 from t9ksched.scheduler.service import SchedulerService, running
 from t9ksched.store.store import Store
 from t9ksched.workloads.stops import STOPS

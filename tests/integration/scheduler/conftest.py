@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from t9ksched.kube.setup.rights import SCHEDULER
+from t9ksched.kube.setup.rbac import SCHEDULER
 from t9ksched.scheduler.service import SchedulerService, running
 from t9ksched.store.store import Store
 from tests.integration.world import World

@@ -14,7 +14,7 @@ from sqlalchemy.sql.expression import Executable
 from t9ksched.devcluster.agents import register
 from t9ksched.devcluster.nodes.nodefile import nodes_from
 from t9ksched.kube.resources import PODS
-from t9ksched.kube.setup.rights import SCHEDULER
+from t9ksched.kube.setup.rbac import SCHEDULER
 from t9ksched.model import names
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.report.metrics import exposition

@@ -8,8 +8,8 @@ from typing import Any
 from t9ksched.kube.resources import PODS, QUEUES
 from t9ksched.model import names
 from t9ksched.scheduler.report.metrics import exposition
-from t9ksched.store.controls import PREEMPTION, SCHEDULING, Stop
 from t9ksched.store.history import JOB_HELD, JOB_PRIORITISED, JOB_RELEASED, Event
+from t9ksched.store.job_overrides import PREEMPTION, SCHEDULING, Stop
 from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start
 from tests.integration.scheduler.test_preemption import PREEMPT, queues

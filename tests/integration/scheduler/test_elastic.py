@@ -9,7 +9,7 @@ import pytest
 from t9ksched.controller.service import Controllers
 from t9ksched.engine.policy import Policy
 from t9ksched.kube.resources import PODGROUPS, PODS, PYTORCHTRAININGJOBS
-from t9ksched.kube.setup.rights import CONTROLLER
+from t9ksched.kube.setup.rbac import CONTROLLER
 from t9ksched.model import names
 from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start

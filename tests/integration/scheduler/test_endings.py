@@ -10,7 +10,7 @@ import pytest
 
 from t9ksched.controller.service import Controllers
 from t9ksched.kube.resources import MPIJOBS, NODES, PODS, PYTORCHTRAININGJOBS
-from t9ksched.kube.setup.rights import CONTROLLER
+from t9ksched.kube.setup.rbac import CONTROLLER
 from t9ksched.scheduler.service import SchedulerService
 from t9ksched.store import history
 from t9ksched.store.store import Store

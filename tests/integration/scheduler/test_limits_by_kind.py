@@ -10,7 +10,7 @@ import pytest
 
 from t9ksched.controller.service import Controllers
 from t9ksched.kube.resources import DEPLOYMENTS, MPIJOBS, NOTEBOOKS, PODS, PYTORCHTRAININGJOBS, STATEFULSETS, Resource
-from t9ksched.kube.setup.rights import CONTROLLER
+from t9ksched.kube.setup.rbac import CONTROLLER
 from t9ksched.model import names
 from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start

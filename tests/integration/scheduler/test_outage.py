@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 from t9ksched.kube.resources import QUEUES
-from t9ksched.kube.setup.rights import SCHEDULER
+from t9ksched.kube.setup.rbac import SCHEDULER
 from t9ksched.model import names
 from t9ksched.scheduler.service import SchedulerService, running
 from t9ksched.store import Store

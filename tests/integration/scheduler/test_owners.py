@@ -8,7 +8,7 @@ import pytest
 from t9ksched.kube.resources import DEPLOYMENTS, JOBS, PODS
 from t9ksched.model import names
 from t9ksched.store.acceptances import Acceptance
-from t9ksched.store.controls import SCHEDULING, Stop
+from t9ksched.store.job_overrides import SCHEDULING, Stop
 from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start
 from tests.integration.scheduler.test_directions import until

@@ -10,7 +10,7 @@ import pytest
 from t9ksched.controller.service import Controllers
 from t9ksched.engine.policy import Policy
 from t9ksched.kube.resources import NODES, PODGROUPS, PODS, PYTORCHTRAININGJOBS, REPLICASETS
-from t9ksched.kube.setup.rights import CONTROLLER
+from t9ksched.kube.setup.rbac import CONTROLLER
 from t9ksched.model import names
 from t9ksched.scheduler.report.shapes import job_view
 from t9ksched.scheduler.serve.explaining import explanation

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from t9ksched.engine.plan import Assignment, Plan
+from t9ksched.engine.planner import Assignment, Plan
 from t9ksched.model.gang import Gang, Member
 from t9ksched.model.hold import Hold
 from tests.property.reference.held import Holding

@@ -6,7 +6,7 @@ from functools import cmp_to_key, partial
 from itertools import combinations
 from typing import Any
 
-from t9ksched.engine.plan import Plan
+from t9ksched.engine.planner import Plan
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import View
 from t9ksched.model.gang import Gang, Running, RunningPod

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from t9ksched.engine.plan import Waiting
+from t9ksched.engine.planner import Waiting
 from t9ksched.model.gang import Gang, Member
 from tests.property.reference.moment import Kind, Told
 from tests.property.reference.placing import Placing

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from t9ksched.engine.plan import Assignment, Plan
+from t9ksched.engine.planner import Assignment, Plan
 from t9ksched.model.gang import Gang
 from tests.property.reference.held import by_node
 from tests.property.reference.hunting import Hunting

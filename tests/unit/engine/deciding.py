@@ -1,6 +1,6 @@
 """Short words for tables about plans: decide, and look at one side of the plan."""
 
-from t9ksched.engine.plan import Plan, plan
+from t9ksched.engine.planner import Plan, plan
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import View
 from t9ksched.model.taints import Taint

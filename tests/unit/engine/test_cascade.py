@@ -7,8 +7,8 @@ from random import Random
 import pytest
 from msgspec import structs
 
-from t9ksched.engine.masks import Memo
-from t9ksched.engine.plan import Plan, plan
+from t9ksched.engine.masks import FeasibilityCache
+from t9ksched.engine.planner import Plan, plan
 from t9ksched.engine.policy import Policy, Preemption
 from t9ksched.model.gang import Gang, Running
 from t9ksched.model.hold import Hold
@@ -51,7 +51,7 @@ class Cluster:
     job_of: dict[str, Job] = field(default_factory=dict)
     preemptions: Counter[str] = field(default_factory=Counter)
     evicted: int = 0
-    memo: Memo = field(default_factory=Memo)
+    memo: FeasibilityCache = field(default_factory=FeasibilityCache)
 
     def arrive(self, name: str, queue: str, pods: int, gpu: int, minimum: int) -> None:
         self.jobs[name] = job = Job(name, queue, pods, gpu, minimum)

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from t9ksched.engine.masks import Memo
+from t9ksched.engine.masks import FeasibilityCache
 from t9ksched.engine.nodes import NodeTable
-from t9ksched.engine.plan import plan
+from t9ksched.engine.planner import plan
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import View
 from t9ksched.model.gang import Gang, Neighbours
@@ -36,7 +36,11 @@ def waiting(count: int = 20) -> list[Gang]:
 
 
 def cycle(
-    live: NodeTable, gangs: list[Gang], memo: Memo, holds: tuple[Hold, ...] = (), near: tuple[Neighbours, ...] = ()
+    live: NodeTable,
+    gangs: list[Gang],
+    memo: FeasibilityCache,
+    holds: tuple[Hold, ...] = (),
+    near: tuple[Neighbours, ...] = (),
 ) -> tuple[int, int]:
     """Attempts made and spared by one cycle; its plan is the one that a fresh memo gives."""
     before = memo.failures.tried, memo.failures.spared
@@ -46,14 +50,14 @@ def cycle(
 
 
 def test_nothing_is_tried_twice_while_nothing_changes(full: NodeTable) -> None:
-    memo, gangs = Memo(), waiting()
+    memo, gangs = FeasibilityCache(), waiting()
     assert cycle(full, gangs, memo) == (20, 0)
     assert cycle(full, gangs, memo) == (0, 20)
     assert cycle(full, [*gangs, gang("new", cpu=3, memory="3Gi")], memo) == (1, 20)
 
 
 def test_only_those_who_wait_for_the_changed_nodes_are_tried(full: NodeTable) -> None:
-    memo, gangs = Memo(), waiting()
+    memo, gangs = FeasibilityCache(), waiting()
     cycle(full, gangs, memo)
     full.discharge(full.row("a1"), pod_class(cpu=8), {})
     full.charge(full.row("a1"), pod_class(cpu="7500m"), {})
@@ -63,7 +67,7 @@ def test_only_those_who_wait_for_the_changed_nodes_are_tried(full: NodeTable) ->
 
 
 def test_room_that_is_held_is_remembered_with_its_owner(full: NodeTable) -> None:
-    memo, gangs = Memo(), waiting()
+    memo, gangs = FeasibilityCache(), waiting()
     cycle(full, gangs, memo)
     hold = Hold("elsewhere", "a0", pod_class(cpu=1))
     assert cycle(full, gangs, memo, (hold,)) == (10, 10), "only those of its pool may have lost room"
@@ -76,7 +80,7 @@ def test_room_that_is_held_is_remembered_with_its_owner(full: NodeTable) -> None
 
 def test_who_gives_up_held_room_wakes_those_who_wait_for_it(full: NodeTable) -> None:
     """The owner goes to a better node; what it held is room for others in the same cycle."""
-    memo = Memo()
+    memo = FeasibilityCache()
     full.discharge(full.row("a1"), pod_class(cpu=8), {})
     full.charge(full.row("a1"), pod_class(cpu="100m"), {})
     full.discharge(full.row("a0"), pod_class(cpu=8), {})
@@ -96,7 +100,7 @@ def test_victims_are_not_looked_for_twice_while_nothing_changes() -> None:
     lows = [running(f"l{at}", "low", [f"n{at}"], cpu=3) for at in range(4)]
     asked = [gang(f"g{at}", "mid", cpu=4 + at, memory=f"{at + 1}Mi") for at in range(3)]
     given = view(nodes, asked, queues, running=[*stays, *lows])
-    memo = Memo()
+    memo = FeasibilityCache()
 
     def searches(of: View) -> int:
         before = memo.failures.searched
@@ -127,7 +131,7 @@ def ruled(name: str, spec: Mapping[str, Any], key: str = "pool") -> Gang:
 
 
 def test_rules_about_pods_are_tried_again_when_those_they_speak_of_come_or_go() -> None:
-    live, memo = table(NODES), Memo()
+    live, memo = table(NODES), FeasibilityCache()
     waits = [
         ruled("near", {"kind": "podAffinity", "app": "db"}),
         ruled("far", {"kind": "podAntiAffinity", "app": "web"}),
@@ -145,7 +149,7 @@ def test_rules_about_pods_are_tried_again_when_those_they_speak_of_come_or_go() 
 
 
 def test_gangs_that_must_be_together_are_tried_again_when_their_nodes_change(full: NodeTable) -> None:
-    memo = Memo()
+    memo = FeasibilityCache()
     pooled = [
         structs.replace(
             gang(f"t{at}", pods=2, cpu=1, selector={"pool": "ab"[at]}), topology="Required", levels=("pool",)
@@ -173,7 +177,7 @@ def test_victims_for_gangs_with_rules_are_not_looked_for_twice_either() -> None:
     given = replace(
         view(nodes, [together, away], queues, running=[*stays, *lows]), neighbours=(beside("web", "n0", "n1"),)
     )
-    memo = Memo()
+    memo = FeasibilityCache()
 
     def searches(of: View) -> int:
         before = memo.failures.searched
@@ -192,6 +196,6 @@ def test_a_search_in_vain_after_others_were_told_to_go_is_not_remembered() -> No
     queues = {"low": queue(), "mid": queue(priority=1)}
     gangs = [gang(name, "mid", cpu=8, selector={"pool": str(at)}) for at, name in enumerate(["first", "second"])]
     both = view(nodes, gangs, queues, running=[running("l", "low", ["n0", "n1"], cpu=8)])
-    memo = Memo()
+    memo = FeasibilityCache()
     assert {one.by for one in plan(both, policy, 0, memo).evictions} == {"first"}
     assert {one.by for one in plan(replace(both, gangs=tuple(gangs[1:])), policy, 0, memo).evictions} == {"second"}

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from t9ksched.engine.masks import Memo, QueueNodes, Usable
+from t9ksched.engine.masks import FeasibilityCache, QueueNodes, Usable
 from t9ksched.model.labels import LabelSelector
 from tests.builders import GPU, node, pod_class, table
 
@@ -97,7 +97,7 @@ def test_more_than_any_number_we_count_in_does_not_break_the_sums() -> None:
 def test_the_memo_computes_only_what_changed() -> None:
     selector = LabelSelector.parse({"matchLabels": {"pool": "x"}})
     live = table([node(f"n{at}", labels={"pool": "x" if at % 2 else "y"}) for at in range(10)])
-    memo = Memo()
+    memo = FeasibilityCache()
     memo.follow(live.freeze())
     first = memo.column(QueueNodes(selector))
     assert np.flatnonzero(first).tolist() == [1, 3, 5, 7, 9]

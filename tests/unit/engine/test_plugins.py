@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from t9ksched.engine.masks import Memo
-from t9ksched.engine.plan import Plan, Planner, plan
+from t9ksched.engine.masks import FeasibilityCache
+from t9ksched.engine.planner import Plan, Planner, plan
 from t9ksched.engine.plugins import PluginUse
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import View
@@ -32,7 +32,7 @@ def using(*uses: PluginUse, **more: Any) -> Policy:
 
 def decide(given: View, policy: Policy) -> Plan:
     """The plan, which neither slices nor a memo change."""
-    found, memo = plan(given, policy, 7), Memo()
+    found, memo = plan(given, policy, 7), FeasibilityCache()
     for _ in range(2):
         planner = Planner(given, policy, 7, memo)
         while not planner.step(1):
@@ -111,7 +111,7 @@ def test_a_plugin_ranks_nodes_with_its_weight() -> None:
 def test_a_node_is_asked_about_once_until_its_facts_change() -> None:
     asked: list[str] = []
     use = PluginUse("even", Hooks(allows=lambda pod, facts: asked.append(facts.name) or True))
-    nodes, memo, policy = [node(f"n{at}", cpu=4) for at in range(3)], Memo(), using(use)
+    nodes, memo, policy = [node(f"n{at}", cpu=4) for at in range(3)], FeasibilityCache(), using(use)
     shape = gang("a", cpu=1)
     live = view(nodes, [shape])
     for _ in range(3):
@@ -172,7 +172,7 @@ def test_what_was_refused_in_a_cycle_with_a_fault_is_not_remembered() -> None:
             raise RuntimeError("down")
         return facts.name == "n1"
 
-    memo, policy = Memo(), using(PluginUse("mine", Hooks(allows=allows)))
+    memo, policy = FeasibilityCache(), using(PluginUse("mine", Hooks(allows=allows)))
     full = [running(f"r{at}", on=[f"n{at}"], cpu=4) for at in range(2)]
     given = view([node(f"n{at}", cpu=4) for at in range(2)], [gang("a", cpu=2)], running=full)
     found = plan(given, policy, 0, memo)

@@ -6,10 +6,10 @@ import pytest
 from msgspec import structs
 
 from t9ksched.engine import everyset
-from t9ksched.engine.plan import Plan, plan
+from t9ksched.engine.planner import Plan, plan
 from t9ksched.engine.policy import Policy, Preemption
 from t9ksched.engine.preemption import eligible
-from t9ksched.engine.tenants import surplus
+from t9ksched.engine.victim_table import surplus
 from t9ksched.engine.view import View, dump, load
 from t9ksched.model.gang import Gang, Neighbours, Running
 from t9ksched.model.hold import VICTIMS, Hold

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from t9ksched.engine.masks import Memo
-from t9ksched.engine.plan import Plan, plan
+from t9ksched.engine.masks import FeasibilityCache
+from t9ksched.engine.planner import Plan, plan
 from t9ksched.engine.policy import Binpack, Policy
 from t9ksched.engine.scores import FULL, Source, combined
 from t9ksched.model.gang import Member, Neighbours
@@ -147,6 +147,6 @@ def test_what_a_pod_itself_prefers_goes_first() -> None:
 
 
 def test_the_memo_changes_nothing() -> None:
-    memo, waiting = Memo(), view(MIXED, [gang("g", pods=4, cpu=40)])
+    memo, waiting = FeasibilityCache(), view(MIXED, [gang("g", pods=4, cpu=40)])
     first = plan(waiting, Policy(), 0, memo)
     assert plan(waiting, Policy(), 0, memo).to_bytes() == first.to_bytes() == plan(waiting, Policy(), 0).to_bytes()

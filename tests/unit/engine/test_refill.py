@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
-from t9ksched.engine.plan import Plan, plan
+from t9ksched.engine.planner import Plan, plan
 from t9ksched.engine.policy import Policy, Preemption
 from t9ksched.model.hold import REFILL, Hold
 from tests.builders import GPU, gang, node, pod_class, queue, running, table, view

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from t9ksched.engine.plan import Plan, plan
+from t9ksched.engine.planner import Plan, plan
 from t9ksched.engine.policy import Binpack, Policy
 from t9ksched.engine.view import dump, load
 from t9ksched.model.errors import Invalid

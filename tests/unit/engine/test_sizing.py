@@ -5,7 +5,7 @@ Two queues ask for more than there is; what each ends up with follows from quota
 
 import pytest
 
-from t9ksched.engine.plan import plan
+from t9ksched.engine.planner import plan
 from t9ksched.engine.policy import Policy
 from tests.builders import GPU, gang, node, queue, view
 

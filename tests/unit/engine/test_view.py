@@ -41,7 +41,7 @@ def test_text_that_is_no_view_is_refused_with_its_path() -> None:
 
 _ELSEWHERE = """
 import hashlib, sys
-from t9ksched.engine.plan import plan
+from t9ksched.engine.planner import plan
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import dump, load
 view = load(sys.stdin.buffer.read())

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from msgspec import structs
 
-from t9ksched.engine.plan import Planner, plan
+from t9ksched.engine.planner import Planner, plan
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import View
 from t9ksched.model.gang import Gang

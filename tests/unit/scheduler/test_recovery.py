@@ -4,8 +4,8 @@ import msgspec
 
 from t9ksched.model.hold import Hold
 from t9ksched.scheduler.report.groupstatus import group_status
-from t9ksched.scheduler.state.avoided import AVOID_NS
-from t9ksched.scheduler.state.patience import FIRST_NS
+from t9ksched.scheduler.state.node_backoff import AVOID_NS
+from t9ksched.scheduler.state.preemption_backoff import FIRST_NS
 from t9ksched.scheduler.state.state import IDLE_PROMISE_NS, ClusterState
 from tests.unit.scheduler.state.test_state import NOW, decide, group, node, pod, state_with, used_cards
 

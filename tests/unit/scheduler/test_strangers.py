@@ -17,7 +17,7 @@ from t9ksched.scheduler.state.limits import limit_asked
 from t9ksched.scheduler.state.records import JobObject
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.acceptances import Acceptance
-from tests.unit.scheduler.state.test_permissions import LATER, accepted, cluster, owned_group, owned_pod
+from tests.unit.scheduler.state.test_admission_gate import LATER, accepted, cluster, owned_group, owned_pod
 from tests.unit.scheduler.state.test_state import NOW, decide, pod
 
 ANN = Members(users=frozenset({"ann"}))

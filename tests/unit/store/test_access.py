@@ -7,9 +7,9 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from t9ksched.store import Store, schema, urls
-from t9ksched.store.controls import PREEMPTION, SCHEDULING, Stop
 from t9ksched.store.errors import RevisionChanged, StoreError
 from t9ksched.store.history import AUDIT_RETENTION, AUDITED, Event, Sight
+from t9ksched.store.job_overrides import PREEMPTION, SCHEDULING, Stop
 
 NOW = datetime(2031, 1, 1, tzinfo=UTC)
 

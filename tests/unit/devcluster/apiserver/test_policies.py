@@ -11,7 +11,7 @@ import yaml
 from t9ksched.devcluster.apiserver import policies
 from t9ksched.devcluster.apiserver.auth import Attributes, User
 from t9ksched.devcluster.apiserver.policies import PolicyStrategy, denial
-from t9ksched.kube.setup.rights import API, CONTROLLER, SCHEDULER
+from t9ksched.kube.setup.rbac import API, CONTROLLER, SCHEDULER
 from t9ksched.model.names import SYSTEM_NAMESPACE
 from t9ksched.workloads.kinds.mpi import with_keys
 from t9ksched.workloads.reconcile import expand

@@ -15,10 +15,10 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from t9ksched.kube.errors import TimedOut, Unreachable
-from t9ksched.kube.transport import lane as lanes
+from t9ksched.kube.transport import pool as lanes
 from t9ksched.kube.transport.http2 import PREFACE, Flag, Http2Connection, Kind, Setting, frame, settings
-from t9ksched.kube.transport.lane import Lane
 from t9ksched.kube.transport.message import Origin, Request
+from t9ksched.kube.transport.pool import TransportPool
 
 CERTIFICATES = Path(__file__).parents[1] / "certificates"
 POST = Request("POST", "/api/v1/x", b"{}", authorization="Bearer t")
@@ -102,16 +102,16 @@ async def server() -> AsyncIterator[Server]:
 
 
 @pytest.fixture
-async def lane(server: Server) -> AsyncIterator[Lane]:
+async def lane(server: Server) -> AsyncIterator[TransportPool]:
     tls = ssl.create_default_context(cafile=CERTIFICATES / "server.pem")
     tls.set_alpn_protocols(["h2", "http/1.1"])
-    opened = Lane(server.url, tls, headers=(("User-Agent", "t"), ("Accept", "application/json")))
+    opened = TransportPool(server.url, tls, headers=(("User-Agent", "t"), ("Accept", "application/json")))
     yield opened
     opened.close()
     await asyncio.sleep(0.01)
 
 
-async def test_a_request_and_its_answer(server: Server, lane: Lane) -> None:
+async def test_a_request_and_its_answer(server: Server, lane: TransportPool) -> None:
     answer = await lane.exchange(POST, 5)
     assert (answer.status, answer.content) == (201, b"ok")
     headers, body = server.requests[0]
@@ -129,7 +129,7 @@ async def test_a_request_and_its_answer(server: Server, lane: Lane) -> None:
     }
 
 
-async def test_many_at_once_share_a_connection_and_get_their_own_answers(server: Server, lane: Lane) -> None:
+async def test_many_at_once_share_a_connection_and_get_their_own_answers(server: Server, lane: TransportPool) -> None:
     def echo(peer: Peer, number: int) -> None:
         headers, body = peer.requests[number]
         peer.reply(number, 200, dict(headers)[":path"].encode() + body)
@@ -146,7 +146,7 @@ async def test_many_at_once_share_a_connection_and_get_their_own_answers(server:
     assert len(server.peers) == 1
 
 
-async def test_no_more_streams_than_the_server_takes(server: Server, lane: Lane) -> None:
+async def test_no_more_streams_than_the_server_takes(server: Server, lane: TransportPool) -> None:
     server.settings = {Setting.MAX_CONCURRENT_STREAMS: 3}
     server.answer = lambda *_: None
     answers = await asyncio.gather(*(lane.exchange(POST, 0.2) for _ in range(10)), return_exceptions=True)
@@ -156,7 +156,7 @@ async def test_no_more_streams_than_the_server_takes(server: Server, lane: Lane)
 
 
 @pytest.mark.parametrize("size", [0, 1, 16_384, 16_385, 70_000, 3_000_000])
-async def test_bodies_of_any_size_go_both_ways(server: Server, lane: Lane, size: int) -> None:
+async def test_bodies_of_any_size_go_both_ways(server: Server, lane: TransportPool, size: int) -> None:
     sent = bytes(range(256)) * (size // 256 + 1)
     server.answer = lambda peer, number: peer.reply(number, 200, bytes(peer.requests[number][1]))
     answer = await lane.exchange(Request("PUT", "/x", sent[:size]), 20)
@@ -164,20 +164,22 @@ async def test_bodies_of_any_size_go_both_ways(server: Server, lane: Lane, size:
     assert (await lane.exchange(POST, 5)).content == b"{}"
 
 
-async def test_answers_of_more_than_the_window_in_all(server: Server, lane: Lane) -> None:
+async def test_answers_of_more_than_the_window_in_all(server: Server, lane: TransportPool) -> None:
     server.answer = lambda peer, number: peer.reply(number, 200, bytes(4_000_000))
     for _ in range(12):
         assert len((await lane.exchange(POST, 20)).content) == 4_000_000
     assert len(server.peers) == 1
 
 
-async def test_a_refusal_keeps_its_retry_after(server: Server, lane: Lane) -> None:
+async def test_a_refusal_keeps_its_retry_after(server: Server, lane: TransportPool) -> None:
     server.answer = lambda peer, number: peer.reply(number, 429, b"slow down", retry_after="7")
     answer = await lane.exchange(POST, 5)
     assert (answer.status, answer.retry_after, answer.content) == (429, "7", b"slow down")
 
 
-async def test_silence_is_a_timeout_and_the_connection_is_not_trusted_any_more(server: Server, lane: Lane) -> None:
+async def test_silence_is_a_timeout_and_the_connection_is_not_trusted_any_more(
+    server: Server, lane: TransportPool
+) -> None:
     kept: list[tuple[Peer, int]] = []
     server.answer = lambda peer, number: kept.append((peer, number))
     slow = asyncio.create_task(lane.exchange(POST, 5))
@@ -195,7 +197,7 @@ async def test_silence_is_a_timeout_and_the_connection_is_not_trusted_any_more(s
     assert (await slow).content == b"late", "who waits longer is still answered"
 
 
-async def test_a_cancelled_request_leaves_the_connection_to_others(server: Server, lane: Lane) -> None:
+async def test_a_cancelled_request_leaves_the_connection_to_others(server: Server, lane: TransportPool) -> None:
     kept: list[tuple[Peer, int]] = []
     server.answer = lambda peer, number: kept.append((peer, number))
     task = asyncio.create_task(lane.exchange(POST, 5))
@@ -209,7 +211,7 @@ async def test_a_cancelled_request_leaves_the_connection_to_others(server: Serve
     assert server.resets == [(1, 8)]
 
 
-async def test_a_server_that_goes_away_answers_what_it_took(server: Server, lane: Lane) -> None:
+async def test_a_server_that_goes_away_answers_what_it_took(server: Server, lane: TransportPool) -> None:
     kept: list[tuple[Peer, int]] = []
     server.answer = lambda peer, number: kept.append((peer, number))
     taken = asyncio.create_task(lane.exchange(POST, 5))
@@ -230,7 +232,7 @@ async def test_a_server_that_goes_away_answers_what_it_took(server: Server, lane
 
 
 @pytest.mark.parametrize(("code", "unknown"), [(7, False), (2, True), (8, True)])
-async def test_a_stream_that_the_server_ends(server: Server, lane: Lane, code: int, unknown: bool) -> None:
+async def test_a_stream_that_the_server_ends(server: Server, lane: TransportPool, code: int, unknown: bool) -> None:
     server.answer = lambda peer, number: peer.h2.reset_stream(number, code)
     with pytest.raises(Unreachable) as caught:
         await lane.exchange(POST, 5)
@@ -239,7 +241,7 @@ async def test_a_stream_that_the_server_ends(server: Server, lane: Lane, code: i
     assert (await lane.exchange(POST, 5)).content == b"ok"
 
 
-async def test_a_connection_that_breaks_leaves_results_open(server: Server, lane: Lane) -> None:
+async def test_a_connection_that_breaks_leaves_results_open(server: Server, lane: TransportPool) -> None:
     server.answer = lambda peer, _: peer.transport.abort()
     with pytest.raises(Unreachable) as caught:
         await lane.exchange(POST, 5)
@@ -249,7 +251,7 @@ async def test_a_connection_that_breaks_leaves_results_open(server: Server, lane
 
 
 async def test_connections_idle_for_long_are_not_used_again(
-    server: Server, lane: Lane, monkeypatch: pytest.MonkeyPatch
+    server: Server, lane: TransportPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await lane.exchange(POST, 5)
     monkeypatch.setattr(lanes, "_IDLE_SECONDS", 0.01)
@@ -258,7 +260,7 @@ async def test_connections_idle_for_long_are_not_used_again(
     assert len(server.peers) == 2
 
 
-async def test_a_retired_lane_serves_what_is_under_way(server: Server, lane: Lane) -> None:
+async def test_a_retired_lane_serves_what_is_under_way(server: Server, lane: TransportPool) -> None:
     kept: list[tuple[Peer, int]] = []
     server.answer = lambda peer, number: kept.append((peer, number))
     task = asyncio.create_task(lane.exchange(POST, 5))
@@ -272,7 +274,7 @@ async def test_a_retired_lane_serves_what_is_under_way(server: Server, lane: Lan
         await lane.exchange(POST, 5)
 
 
-async def test_a_closed_lane_ends_what_is_under_way(server: Server, lane: Lane) -> None:
+async def test_a_closed_lane_ends_what_is_under_way(server: Server, lane: TransportPool) -> None:
     server.answer = lambda *_: None
     task = asyncio.create_task(lane.exchange(POST, 5))
     await server.heard(1)
@@ -288,7 +290,7 @@ async def test_a_lane_that_is_closed_while_it_connects_says_so() -> None:
 
     listening = await asyncio.start_server(silent, "127.0.0.1", 0)
     tls = ssl.create_default_context()
-    lane = Lane(f"https://127.0.0.1:{listening.sockets[0].getsockname()[1]}", tls)
+    lane = TransportPool(f"https://127.0.0.1:{listening.sockets[0].getsockname()[1]}", tls)
     tasks = [asyncio.create_task(lane.exchange(POST, 5)) for _ in range(2)]
     await asyncio.sleep(0.05)
     tasks[0].cancel()
@@ -314,7 +316,7 @@ async def test_a_server_that_declines_is_spoken_to_in_http_1() -> None:
     listening = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls)
     ours = ssl.create_default_context(cafile=CERTIFICATES / "server.pem")
     ours.set_alpn_protocols(["h2", "http/1.1"])
-    lane = Lane(f"https://127.0.0.1:{listening.sockets[0].getsockname()[1]}", ours)
+    lane = TransportPool(f"https://127.0.0.1:{listening.sockets[0].getsockname()[1]}", ours)
     answers = await asyncio.gather(*(lane.exchange(POST, 5) for _ in range(5)))
     assert [answer.reason for answer in answers] == ["Created"] * 5
     lane.close()

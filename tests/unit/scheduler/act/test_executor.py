@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from t9ksched.engine.plan import Assignment
+from t9ksched.engine.planner import Assignment
 from t9ksched.kube.write import binding as protocol
 from t9ksched.kube.write.binding import Binding, Bound, Conflicted, Gone, Outcome, Refusal, Refused, Throttled, Unknown
+from t9ksched.scheduler.act import batching as paced
 from t9ksched.scheduler.act import executor as module
-from t9ksched.scheduler.act import paced
 from t9ksched.scheduler.act.executor import Executor
 from t9ksched.scheduler.state.records import GangRecord, PodRecord
 
@@ -26,7 +26,7 @@ class State:
         self.pods[uid].assumed = ""
 
 
-class Narrator:
+class HistoryRecorder:
     def __init__(self) -> None:
         self.told: list[str] = []
 
@@ -58,9 +58,9 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> list[Outcome]:
     return script
 
 
-async def carry_out(script: list[Outcome], outcomes: list[Outcome]) -> tuple[State, Narrator, Executor]:
+async def carry_out(script: list[Outcome], outcomes: list[Outcome]) -> tuple[State, HistoryRecorder, Executor]:
     script.extend(outcomes)
-    state, narrator = State(), Narrator()
+    state, narrator = State(), HistoryRecorder()
     gang = GangRecord("ns", "g", "g")
     state.pods["p"] = PodRecord("p", "ns", "p", True, None, assumed="n1", gang=gang)
     woken: list[None] = []
@@ -130,7 +130,7 @@ def test_the_pace_follows_the_answers_while_many_are_awaited(monkeypatch: pytest
         gang = GangRecord("ns", "g", "g")
         names = [f"p{at}" for at in range(6 * module.MOST_IN_FLIGHT)]
         state.pods = {name: PodRecord(name, "ns", name, True, None, assumed="n1", gang=gang) for name in names}
-        executor = Executor(None, state, Narrator(), lambda: 1, lambda: None)  # type: ignore[arg-type]
+        executor = Executor(None, state, HistoryRecorder(), lambda: 1, lambda: None)  # type: ignore[arg-type]
         executor._limit = module.MOST_IN_FLIGHT
         executor.submit([Assignment("g", name, "n1", 1) for name in names])
         while tasks := set(executor._tasks):

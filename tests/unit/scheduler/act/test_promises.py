@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from t9ksched.engine.plan import Eviction
+from t9ksched.engine.planner import Eviction
 from t9ksched.model.hold import VICTIMS, Hold
 from t9ksched.scheduler.act.preemption import Evictor
 from t9ksched.scheduler.act.promises import PromiseKeeper

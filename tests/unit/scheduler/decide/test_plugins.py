@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from t9ksched.engine.conf import parse_conf
-from t9ksched.engine.decision import PluginFault
-from t9ksched.engine.plan import plan
+from t9ksched.engine.plan import PluginFault
+from t9ksched.engine.planner import plan
 from t9ksched.engine.plugins import GangOrder, NodeFilter, NodeScore
+from t9ksched.engine.scheduler_conf import parse_conf
 from t9ksched.model.errors import Invalid
 from t9ksched.scheduler.decide.plugins import EVENT_FAILED, EVENT_SLOW, PluginWatch, Slow, installed
 from tests.builders import gang, node, view

@@ -10,7 +10,7 @@ from t9ksched.scheduler.keep.housekeeping import Housekeeping
 from t9ksched.store import Store
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.history import Event
-from tests.unit.scheduler.state.test_permissions import cluster, owned_group, owned_pod
+from tests.unit.scheduler.state.test_admission_gate import cluster, owned_group, owned_pod
 
 
 async def test_what_is_gone_is_forgotten_after_an_hour(tmp_path: Path) -> None:

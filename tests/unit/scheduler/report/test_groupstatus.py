@@ -10,7 +10,7 @@ from t9ksched.engine.nodes import NodeTable
 from t9ksched.model.podgroup import PodGroupSpec
 from t9ksched.model.queue import parse_queue_spec
 from t9ksched.model.reasons import Code, Reason
-from t9ksched.scheduler.keep.projection import PROJECTED_ANNOTATION, Projection, fingerprint
+from t9ksched.scheduler.keep.queue_sync import PROJECTED_ANNOTATION, QueueSync, fingerprint
 from t9ksched.scheduler.report import status as module
 from t9ksched.scheduler.report.groupstatus import group_status
 from t9ksched.scheduler.report.queuestatus import QueueStatuses
@@ -165,7 +165,7 @@ async def test_an_edit_of_a_queue_object_does_not_wait_for_the_pace_of_statuses(
         written.append(name)
 
     statuses = QueueStatuses(state, lambda: "t")
-    projection = Projection(None, None, state, None, statuses, None)  # type: ignore[arg-type]
+    projection = QueueSync(None, None, state, None, statuses, None)  # type: ignore[arg-type]
     writer = StatusWriter(Port(), state, write, lambda: "t", groups=False)  # type: ignore[arg-type]
     monkeypatch.setattr(writer, "_queues", Due(3600.0))
     writing = asyncio.create_task(writer.run())

@@ -14,7 +14,7 @@ from t9ksched.scheduler.report import families, metrics
 from t9ksched.scheduler.report.families import FAMILIES, Family, in_base_units, negotiated, reference
 from t9ksched.scheduler.report.metrics import exposition, standby
 from t9ksched.scheduler.state.state import ClusterState
-from t9ksched.store.controls import Stop
+from t9ksched.store.job_overrides import Stop
 from tests.unit.scheduler.state.test_state import GPU, NOW, decide, node, pod, state_with
 
 PAGE = Path(__file__).parents[4] / "docs/reference/metrics.md"

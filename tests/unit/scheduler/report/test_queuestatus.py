@@ -9,7 +9,7 @@ from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.scheduler.report import queuestatus
 from t9ksched.scheduler.report.queuestatus import QueueStatuses
 from t9ksched.scheduler.state.state import ClusterState
-from t9ksched.store.controls import Stop
+from t9ksched.store.job_overrides import Stop
 from tests.unit.scheduler.state.test_state import GPU, NOW, node, pod, state_with
 
 EARLY, LATE, LATER = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z", "2026-01-03T00:00:00Z"

@@ -6,14 +6,14 @@ import msgspec
 import pytest
 
 from t9ksched.admission.access import Members
-from t9ksched.engine.plan import plan
+from t9ksched.engine.planner import plan
 from t9ksched.engine.policy import Policy
 from t9ksched.kube.resources import NOTEBOOKS
 from t9ksched.model import names
 from t9ksched.model.node import decode_node
 from t9ksched.model.pod import OwnerReference, Pod, decode_pod
 from t9ksched.model.queue import Queue, parse_queue_spec
-from t9ksched.scheduler.observe.feeds import job_record
+from t9ksched.scheduler.observe.informers import job_record
 from t9ksched.scheduler.serve.explaining import explanation
 from t9ksched.scheduler.serve.jobindex import JobIndex
 from t9ksched.scheduler.state.records import JobObject

@@ -6,7 +6,7 @@ import pytest
 
 from t9ksched.model.gang import Running
 from t9ksched.model.queue import Queue, parse_queue_spec
-from t9ksched.scheduler.observe.feeds import decoder
+from t9ksched.scheduler.observe.informers import decoder
 from t9ksched.scheduler.state.budgets import Budgets, DisruptionBudget
 from t9ksched.scheduler.state.records import PodRecord
 from tests.builders import running

@@ -8,7 +8,7 @@ import pytest
 from t9ksched.model.timelimit import limit_seconds, shortest, time_limit, written
 from t9ksched.scheduler.state.clocks import MOST_MISSED, Clock, Clocks, asked
 from t9ksched.scheduler.state.records import GangRecord
-from t9ksched.store.controls import JobControl
+from t9ksched.store.job_overrides import JobControl
 from t9ksched.store.runs import Run
 
 SECOND = 1_000_000_000

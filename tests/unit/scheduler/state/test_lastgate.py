@@ -11,11 +11,11 @@ from t9ksched.kube.resources import DEPLOYMENTS, JOBS, REPLICASETS
 from t9ksched.model.pod import OwnerReference
 from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.model.reasons import Reason
-from t9ksched.scheduler.observe.feeds import decoder, job_record
-from t9ksched.scheduler.state.permissions import NAMING_NS
+from t9ksched.scheduler.observe.informers import decoder, job_record
+from t9ksched.scheduler.state.admission_gate import NAMING_NS
 from t9ksched.scheduler.state.records import JobObject
 from t9ksched.scheduler.state.state import ClusterState
-from t9ksched.store.controls import JobControl
+from t9ksched.store.job_overrides import JobControl
 from tests.unit.scheduler.state.test_state import GPU, NOW, decide, group, node, pod, state_with
 
 SMALL = {"requests": {"cpu": "1", GPU: "1"}, "limits": {"cpu": "1", GPU: "1"}}

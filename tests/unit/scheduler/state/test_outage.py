@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from t9ksched.model.reasons import Code
-from t9ksched.scheduler.act.integrity import Integrity
-from t9ksched.scheduler.report.journal import Journal
+from t9ksched.scheduler.act.gang_timeouts import GangTimeouts
 from t9ksched.scheduler.report.metrics import exposition
+from t9ksched.scheduler.report.sql_writer import Journal
 from t9ksched.scheduler.state.outage import Outage
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store import Store
@@ -88,7 +88,7 @@ def test_no_gang_is_taken_back_because_nothing_could_be_read() -> None:
     state.upsert_pod(pod("g0", group="g", node="n1", phase="Running"))
     state.upsert_pod(pod("g1", group="g"))
     now = [NOW]
-    integrity = Integrity(None, state, None, None, lambda: now[0], timeout=60)  # type: ignore[arg-type]
+    integrity = GangTimeouts(None, state, None, None, lambda: now[0], timeout=60)  # type: ignore[arg-type]
     for _ in range(3):
         assert integrity.overdue() == []
         now[0] += 100 * 1_000_000_000
@@ -135,8 +135,8 @@ def new(uid: str) -> Acceptance:
 async def test_the_journal_notices_and_tells_when_all_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, noticed: str
 ) -> None:
-    monkeypatch.setattr("t9ksched.scheduler.report.journal._PAUSE", 0.01)
-    monkeypatch.setattr("t9ksched.scheduler.report.journal._SILENCE_SECONDS", 0.01)
+    monkeypatch.setattr("t9ksched.scheduler.report.sql_writer._PAUSE", 0.01)
+    monkeypatch.setattr("t9ksched.scheduler.report.sql_writer._SILENCE_SECONDS", 0.01)
     changed = asyncio.Event()
     outage = Outage(changed.set)
     async with await Store.open(f"sqlite:///{tmp_path}/store.db") as store:

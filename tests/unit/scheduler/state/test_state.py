@@ -4,17 +4,17 @@ from datetime import UTC, datetime
 from typing import Any
 
 from t9ksched.admission.access import Members
-from t9ksched.engine.plan import Assignment, plan
+from t9ksched.engine.planner import Assignment, plan
 from t9ksched.engine.policy import Policy
 from t9ksched.model import names
 from t9ksched.model.node import decode_node
 from t9ksched.model.pod import decode_pod
 from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.model.reasons import Code, Reason
-from t9ksched.scheduler.observe.feeds import decoder
-from t9ksched.scheduler.state.claims import Claim, PersistentVolume
+from t9ksched.scheduler.observe.informers import decoder
 from t9ksched.scheduler.state.records import PodGroupObject
 from t9ksched.scheduler.state.state import ClusterState
+from t9ksched.scheduler.state.volumes.claims import Claim, PersistentVolume
 from t9ksched.store.acceptances import Acceptance
 
 GPU = "nvidia.com/gpu"

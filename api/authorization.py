@@ -1,0 +1,162 @@
+"""Asking the access rules for a caller: may he use a queue, what may he see.
+
+The rules themselves are pure (`t9ksched.admission.access`); here is gathered what they need to know.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from api.auth import Caller
+from api.http.responses import Json
+from api.namespaces import Namespace
+from api.services import Services
+from t9ksched.admission.access import QUEUE_NOT_PERMITTED, Access, Members, may_use, parse_members
+from t9ksched.model.queue import Queue, parse_queue_spec
+from t9ksched.store.history import Sight
+from t9ksched.store.queues import QueueRecord
+
+_parsed: dict[tuple[str, int], tuple[Queue, Members]] = {}
+_MOST_PARSED = 20_000
+
+
+def rules_of(record: QueueRecord) -> tuple[Queue, Members]:
+    """The queue and its members as rules read them. A revision is parsed once: lists ask for thousands."""
+    key = (record.uid, record.revision)
+    if key not in _parsed:
+        if len(_parsed) >= _MOST_PARSED:
+            _parsed.clear()
+        _parsed[key] = (
+            Queue(record.name, parse_queue_spec(record.spec), record.labels, record.draining),
+            parse_members(record.members),
+        )
+    return _parsed[key]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a workload would be: a namespace, and the groups of its owner."""
+
+    namespace: Namespace
+    owner_groups: frozenset[str] = frozenset()
+
+    @classmethod
+    async def of(cls, services: Services, caller: Caller, name: str | None) -> "Place":
+        """The place of that name; nowhere in particular without one."""
+        if not name:
+            return cls(Namespace(""))
+        namespace = await services.namespaces.get(name)
+        owner = namespace.owner
+        return cls(namespace, caller.groups_of(owner) if owner else frozenset())
+
+
+def may_caller_use(caller: Caller, record: QueueRecord, place: Place) -> Access:
+    """Whether the caller may use the queue for a workload in that place."""
+    found = may_somebody_use(record, place, caller.user, caller.groups, role=caller.role_over(record.name))
+    if found.allowed and not caller.in_scope(record.name):
+        text = f"the token {caller.token!r} is not good for the queue {record.name!r}"
+        return Access(False, QUEUE_NOT_PERMITTED, text, remedy="use a token without this limit")
+    return found
+
+
+def usable(caller: Caller, places: Sequence[Place]) -> list[tuple[QueueRecord, Access]]:
+    """The queues that the caller may use in any of these places, in order of names, each by its best grant."""
+    found = []
+    for name in _index(caller.decided.queues).candidates(caller, places):
+        record = caller.decided.queues[name]
+        allowed = [grant for place in places if (grant := may_caller_use(caller, record, place)).allowed]
+        if allowed:
+            found.append((record, max(allowed, key=lambda grant: grant.max_priority)))
+    return found
+
+
+class _Grants:
+    """Which queues name whom: of thousands of queues, those that are worth asking about for one caller."""
+
+    def __init__(self, queues: Mapping[str, QueueRecord]) -> None:
+        self.queues = queues
+        self._to_all: set[str] = set()
+        self._to: dict[str, set[str]] = {}
+        for name, record in queues.items():
+            queue, members = rules_of(record)
+            if members.everyone or queue.spec.namespace_selector is not None:
+                self._to_all.add(name)
+            for key in (*(f"user:{user}" for user in members.users), *(f"group:{group}" for group in members.groups)):
+                self._to.setdefault(key, set()).add(name)
+
+    def candidates(self, caller: Caller, places: Sequence[Place]) -> list[str]:
+        """The names of all queues that any rule could let him use, in order; perhaps more."""
+        if caller.is_admin:
+            return list(self.queues)
+        keys = {f"user:{caller.user}", *(f"group:{group}" for group in caller.groups)}
+        for place in places:
+            if place.namespace.owner:
+                keys |= {f"user:{place.namespace.owner}", *(f"group:{group}" for group in place.owner_groups)}
+        found = self._to_all | (caller.ruled & self.queues.keys())
+        return sorted(found.union(*(self._to.get(key, ()) for key in keys)))
+
+
+_latest = _Grants({})
+
+
+def _index(queues: Mapping[str, QueueRecord]) -> _Grants:
+    """The index of these queues; made anew when one of them changed."""
+    global _latest
+    if _latest.queues is not queues:
+        _latest = _Grants(queues)
+    return _latest
+
+
+def may_somebody_use(
+    record: QueueRecord, place: Place, user: str | None, groups: frozenset[str], *, role: str = ""
+) -> Access:
+    """Whether that user may use the queue for a workload in that place."""
+    queue, members = rules_of(record)
+    return may_use(
+        queue,
+        members,
+        labels=place.namespace.labels,
+        annotations=place.namespace.annotations,
+        submitter=user,
+        groups=groups,
+        owner_groups=place.owner_groups,
+        role=role,
+    )
+
+
+@dataclass(frozen=True)
+class Eyes:
+    """What one caller may see of other people's jobs: nothing but what lies in queues and namespaces that are his."""
+
+    caller: Caller
+    namespaces: frozenset[str]
+
+    @classmethod
+    async def of(cls, services: Services, caller: Caller) -> "Eyes":
+        """The caller's."""
+        if caller.is_admin:
+            return cls(caller, frozenset())
+        return cls(caller, await services.namespaces.owned_by(caller.user))
+
+    def see(self, job: Json) -> bool:
+        """Whether he may see that job by name."""
+        return bool(self.those([job]))
+
+    def those(self, jobs: Iterable[Json]) -> list[Json]:
+        """The jobs that he may see by name."""
+        caller, spaces = self.caller, self.namespaces
+        user, ruled, limits = caller.user, caller.ruled, caller.limits
+        if caller.is_admin:
+            return list(jobs)
+        return [
+            job
+            for job in jobs
+            if (job.get("submitter") == user or job.get("queue") in ruled or job.get("namespace") in spaces)
+            and (not limits or not job.get("queue") or job["queue"] in limits)
+        ]
+
+    @property
+    def sight(self) -> Sight | None:
+        """The same for histories in SQL, None for whoever sees all."""
+        if self.caller.is_admin:
+            return None
+        return Sight(self.caller.user, self.caller.ruled, self.namespaces, self.caller.limits)

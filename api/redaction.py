@@ -1,0 +1,64 @@
+"""What is left of other people's jobs in answers that show them: how much they take, not what they are called.
+
+Whether a holder of cards is known to the caller is found by the job it belongs to, among the jobs that he may see.
+"""
+
+from api.authorization import Eyes
+from api.http.responses import Json
+from api.leader import LeaderAway
+from api.services import Services
+
+_HIDDEN = ("namespace", "pod", "container", "job")
+
+
+class Others:
+    """Hides the names of jobs that one caller may not see."""
+
+    def __init__(self, eyes: Eyes, seen: frozenset[tuple[str, str]]) -> None:
+        self._eyes = eyes
+        self._seen = seen
+
+    @classmethod
+    async def of(cls, services: Services, eyes: Eyes) -> "Others":
+        """For this caller, by the jobs there are now."""
+        if eyes.caller.is_admin:
+            return cls(eyes, frozenset())
+        try:
+            jobs = await services.leader.jobs(eyes.sight)
+        except LeaderAway:
+            jobs = []
+        seen = {(str(job.get("namespace")), f"{job.get('kind')}/{job.get('name')}") for job in eyes.those(jobs)}
+        return cls(eyes, frozenset(seen))
+
+    def holder(self, holder: Json) -> Json:
+        """A holder of cards; without names if it is somebody else's."""
+        if self._known(holder):
+            return holder
+        return holder | {key: None for key in _HIDDEN if key in holder} | {"job": None}
+
+    def preemptor(self, detail: Json) -> Json:
+        """Details that `name_others`, without the name of the job that got the room if it is somebody else's."""
+        if not name_others(detail) or self._known({"job": detail.get("by"), "queue": detail["byQueue"]}):
+            return detail
+        return detail | {"by": None}
+
+    def node(self, node: Json) -> Json:
+        """A node whose cards show only known holders by name."""
+        cards = [
+            card | {"holders": [self.holder(one) for one in card.get("holders") or ()]}
+            for card in node.get("gpus") or ()
+        ]
+        return node | {"gpus": cards}
+
+    def _known(self, holder: Json) -> bool:
+        if self._eyes.caller.rules(holder.get("queue")) or holder.get("namespace") in self._eyes.namespaces:
+            return True
+        job, namespace = str(holder.get("job")), str(holder.get("namespace"))
+        # An explanation's holder names its job in full, a node's within the namespace beside it.
+        space, _, rest = job.partition("/")
+        return (namespace, job) in self._seen or (space, rest) in self._seen
+
+
+def name_others(detail: Json) -> bool:
+    """Whether details of history say which job got the room of this one."""
+    return "byQueue" in detail

@@ -1,0 +1,301 @@
+"""Who stands where, as far as rules about other pods ask: counts by node, and what the rules allow then.
+
+A *crowd* exists only in cycles in which some pod has rules about others. The trial tells it of every placement and of
+every undo; `Sight` is what one class of pods sees of it while its pods are placed one after the other.
+"""
+
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from msgspec import structs
+
+from t9ksched.engine.masks import FeasibilityCache, Mask, Selected, Tolerated
+from t9ksched.engine.nodes import Int64s
+from t9ksched.engine.scores import POD_AFFINITY, SPREAD, Source, combined
+from t9ksched.engine.view import View
+from t9ksched.model.gang import Gang
+from t9ksched.model.podclass import PodClass
+from t9ksched.model.podrules import PodRules, PodTerm, Spread, namespace_labels
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a pod of a class adds where it stands, by position of terms: those that speak of it, those it shuns, and
+    those it likes with their weights.
+    """
+
+    counted: tuple[int, ...] = ()
+    apart: tuple[int, ...] = ()
+    liking: tuple[tuple[int, int], ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.counted or self.apart or self.liking)
+
+
+NOBODY = Standing()
+
+
+class Crowd:
+    """Counts of the pods that the terms in use speak of.
+
+    Attributes:
+        terms: those in use, by position.
+        counts: pods a term speaks of, shape (terms, nodes).
+        leaving: those of them that are being deleted.
+        promised: room held for such pods: nobody who shuns them goes there, but they are no company yet.
+        holders: pods that will not stand near those a term speaks of, shape (terms, nodes).
+        liking: how much pods there like those a term speaks of to come, the sum of their weights, shape (terms, nodes).
+    """
+
+    def __init__(self, view: View, terms: Iterable[PodTerm]) -> None:
+        self._namespaces = view.namespaces
+        self.terms = {term: at for at, term in enumerate(dict.fromkeys(terms))}
+        self._tallies: Int64s = np.zeros((5, len(self.terms), len(view.nodes)), np.int64)
+        self.counts, self.leaving, self.promised, self.holders, self.liking = self._tallies
+        self._begun = self._tallies
+        self._speaking: dict[tuple[str, tuple[tuple[str, str], ...]], tuple[PodTerm, ...]] = {}
+        self._derived: dict[tuple[int, tuple[PodTerm, ...]], tuple[PodClass, PodClass]] = {}
+        self._asked: set[int] = set()
+        index = view.nodes.static.index
+        for group in view.neighbours:
+            rows = [(index[name], count) for name, count in group.nodes if name in index]
+            spoken = self.ids(self.speaking(group.namespace, group.labels))
+            for row, count in rows:
+                self.counts[spoken, row] += count
+                if group.leaving:
+                    self.leaving[spoken, row] += count
+                self.holders[self.ids(group.apart), row] += count
+                for weight, term in group.liking:
+                    self.liking[self.terms[term], row] += weight * count
+
+    def asks(self, at: int) -> bool:
+        """Whether somebody, placed or waiting, shuns or likes those a term speaks of, wherever they would go."""
+        return at in self._asked
+
+    def standing(self, pod_class: PodClass) -> Standing:
+        """What a pod of the class adds where it stands."""
+        rules = pod_class.rules
+        return Standing(
+            tuple(self.ids(pod_class.counted)),
+            tuple(self.ids(rules.apart)) if rules else (),
+            tuple((self.terms[term], weight) for weight, term in rules.prefer_pods) if rules else (),
+        )
+
+    @classmethod
+    def of(cls, view: View) -> "Crowd | None":
+        """The crowd of a view, None when no pod has rules that need one."""
+        classes = {id(member.pod_class): member.pod_class for gang in view.gangs for member in gang.waiting}
+        classes |= {id(hold.pod_class): hold.pod_class for hold in view.holds}
+        terms = [term for one in classes.values() if one.rules is not None for term in one.rules.terms]
+        terms += [term for hold in view.holds for term in hold.pod_class.counted]
+        asked = [term for one in classes.values() if one.rules is not None for term in one.rules.apart]
+        asked += [term for one in classes.values() if one.rules is not None for _, term in one.rules.prefer_pods]
+        asked += [term for group in view.neighbours for term in group.apart]
+        asked += [term for group in view.neighbours for _, term in group.liking]
+        if not terms and not asked:
+            return None
+        found = cls(view, (*terms, *asked))
+        found._asked.update(found.ids(asked))
+        return found
+
+    def begin(self) -> dict[PodTerm, Int64s]:
+        """From now on it is asked what has moved; how it stands now, by term."""
+        self._begun = self._tallies.copy()
+        return {term: self._begun[:, at] for term, at in self.terms.items()}
+
+    def unmoved(self, term: PodTerm) -> bool:
+        """Whether all is for a term as it was at the beginning."""
+        at = self.terms[term]
+        return np.array_equal(self._begun[:, at], self._tallies[:, at])
+
+    def ids(self, terms: Iterable[PodTerm]) -> list[int]:
+        """Positions of terms."""
+        return [self.terms[term] for term in terms]
+
+    def speaking(self, namespace: str, labels: tuple[tuple[str, str], ...]) -> tuple[PodTerm, ...]:
+        """The terms that speak of a pod."""
+        key = (namespace, labels)
+        found = self._speaking.get(key)
+        if found is None:
+            by_key, around = dict(labels), namespace_labels(namespace, self._namespaces)
+            found = tuple(term for term in self.terms if term.matches(namespace, by_key, around))
+            self._speaking[key] = found
+        return found
+
+    def derive(self, gangs: Sequence[Gang]) -> Iterator[Gang]:
+        """The gangs, with classes that know which terms speak of them."""
+        for gang in gangs:
+            members = []
+            for member in gang.waiting:
+                spoken = self.speaking(member.namespace, member.labels)
+                if spoken:
+                    key = (id(member.pod_class), spoken)
+                    if key not in self._derived:
+                        derived = replace(member.pod_class, counted=spoken)
+                        self._derived[key] = (derived, member.pod_class)
+                    member = structs.replace(member, pod_class=self._derived[key][0])
+                members.append(member)
+            yield structs.replace(gang, waiting=tuple(members))
+
+    def add(self, standing: Standing, rows: "int | Int64s", pods: "int | Int64s", held: bool = False) -> None:
+        """Pods came to nodes, or left them (negative); with `held` only room for them did."""
+        for at in standing.counted:
+            (self.promised if held else self.counts)[at, rows] += pods
+        for at in standing.apart:
+            self.holders[at, rows] += pods
+        for at, weight in standing.liking:
+            self.liking[at, rows] += weight * pods
+
+
+class _View:
+    """One term as counts by domain; the last entry stands for nodes without the label."""
+
+    def __init__(
+        self, memo: FeasibilityCache, key: str, by_node: Int64s, mine: int, within: Mask | None = None
+    ) -> None:
+        self.of, names = memo.domains(key)
+        self.size = len(names)
+        weights = by_node if within is None else np.where(within, by_node, 0)
+        self.count: Int64s = np.bincount(self.of, weights=weights, minlength=self.size + 1).astype(np.int64)
+        self.mine = mine
+        """What a pod of the class that looks adds here itself."""
+
+    def come(self, row: int) -> None:
+        """A pod of the class that looks came to a node."""
+        self.count[self.of[row]] += self.mine
+
+
+class Sight:
+    """What pods of one class see: which nodes the rules allow for the next one, and how much they like each."""
+
+    def __init__(self, crowd: Crowd, memo: FeasibilityCache, pod_class: PodClass, usable: Mask, weight: int) -> None:
+        rules, counted = pod_class.rules, set(pod_class.counted)
+        self._rules = rules or PodRules()
+        self._usable = usable
+        self._weight = weight
+        self._nodes = memo.preferred(pod_class) if weight else []
+        terms = crowd.terms
+
+        def look(term: PodTerm, promised: bool = False) -> _View:
+            there = crowd.counts[terms[term]]
+            if promised:
+                there = there + crowd.promised[terms[term]]
+            return _View(memo, term.topology_key, there, term in counted)
+
+        def stay(term: PodTerm, within: Mask | None = None) -> _View:
+            staying = crowd.counts[terms[term]] - crowd.leaving[terms[term]]
+            return _View(memo, term.topology_key, staying, term in counted, within)
+
+        self._together = [look(term) for term in rules.together] if rules else []
+        self._first = rules is not None and all(term in counted for term in rules.together)
+        self._apart = [look(term, promised=True) for term in rules.apart] if rules else []
+        # Who stands there and will not have this class near; pods of the class itself come to stand there too.
+        own = set(rules.apart) if rules else set()
+        self._shunned = [
+            _View(memo, term.topology_key, crowd.holders[terms[term]], term in own)
+            for term in pod_class.counted
+            if term in own or crowd.holders[terms[term]].any()
+        ]
+        self._spread: list[tuple[Spread, _View, Mask]] = []
+        self._soft: list[_View] = []
+        spread = rules.spread if rules else ()
+        for one in spread:
+            if one.hard:
+                within = self._counting(memo, pod_class, one, spread)
+                view = stay(one.term, within)
+                present = np.zeros(view.size + 1, np.bool_)
+                present[view.of[within]] = True
+                present[view.size] = False
+                self._spread.append((one, view, present))
+            else:
+                self._soft.append(stay(one.term))
+        self._liked = [(weight, look(term)) for weight, term in rules.prefer_pods] if rules else []
+        # Who stands there and likes this class to come, or rather not; pods of the class itself, once they stand there.
+        fond: dict[PodTerm, int] = {}
+        for points, term in rules.prefer_pods if rules else ():
+            fond[term] = fond.get(term, 0) + points
+        self._fans = [
+            _View(memo, term.topology_key, crowd.liking[terms[term]], fond.get(term, 0))
+            for term in pod_class.counted
+            if fond.get(term) or crowd.liking[terms[term]].any()
+        ]
+
+    def _counting(self, memo: FeasibilityCache, pod_class: PodClass, one: Spread, spread: Sequence[Spread]) -> Mask:
+        """Nodes whose pods count for a constraint: those with every label that the hard ones name."""
+        within = np.ones(len(self._usable), np.bool_)
+        for other in spread:
+            if other.hard:
+                of, names = memo.domains(other.term.topology_key)
+                within &= of < len(names)
+        if one.own_nodes:
+            within &= memo.column(Selected(pod_class.node_selector, pod_class.node_affinity))
+        if one.untainted:
+            within &= memo.column(Tolerated(pod_class.tolerations))
+        return within
+
+    def checks(self) -> Iterator[tuple[str, Mask]]:
+        """Each rule that filters, in words, and the nodes it allows for the next pod."""
+        for view in self._together:
+            near = view.count > 0
+            if self._first and not any(other.count[: other.size].any() for other in self._together):
+                near = np.ones_like(near)  # the first of pods that want to be together may be anywhere
+            near[view.size] = False
+            yield "pod affinity", near[view.of]
+        for view in (*self._apart, *self._shunned):
+            far = view.count == 0
+            far[view.size] = True
+            yield "pod anti-affinity", far[view.of]
+        for one, view, present in self._spread:
+            existing = view.count[present]
+            fewest = int(existing.min()) if len(existing) >= max(one.min_domains, 1) else 0
+            even = view.count + view.mine - fewest <= one.max_skew
+            even[view.size] = False
+            yield "topology spread", even[view.of]
+
+    def allowed(self) -> Mask:
+        """Nodes that every rule allows for the next pod."""
+        mask: Mask | None = None
+        for _, allows in self.checks():
+            mask = allows if mask is None else mask & allows
+        return self._usable if mask is None else mask
+
+    def reachable(self, company: Container[PodTerm] = ()) -> Mask:
+        """Nodes that may take pods of the class sooner or later: spread opens domains as others fill.
+
+        `company` are terms that speak of pods that come along: those are near wherever the class goes.
+        """
+        mask: Mask = np.ones(len(self._usable), np.bool_)
+        along = any(term in company for term in self._rules.together)
+        for label, allows in self.checks():
+            if label != "topology spread" and not (along and label == "pod affinity"):
+                mask &= allows
+        return mask
+
+    def likes(self) -> Int64s | None:
+        """What all preferences of the class add to the score of each node for the next pod; None when nothing."""
+        sources = list(self._nodes)
+        if self._liked or self._fans:
+            raw = np.zeros(len(self._usable), np.int64)
+            for weight, view in (*self._liked, *((1, fans) for fans in self._fans)):
+                count = view.count.copy()
+                count[view.size] = 0
+                raw += weight * count[view.of]
+            sources.append(Source(POD_AFFINITY, raw))
+        if self._soft:
+            raw = np.zeros(len(self._usable), np.int64)
+            for view in self._soft:
+                count = view.count.copy()
+                count[view.size] = count.max() + 1
+                raw -= count[view.of]
+            sources.append(Source(SPREAD, raw))
+        return combined(sources, self._usable, self._weight) if sources else None
+
+    def placed(self, row: int) -> None:
+        """A pod of the class came to a node."""
+        for view in (*self._together, *self._apart, *self._shunned, *self._soft, *self._fans):
+            view.come(row)
+        for _, view, _ in self._spread:
+            view.come(row)
+        for _, view in self._liked:
+            view.come(row)

@@ -1,0 +1,143 @@
+"""What it costs, in victims, to make room on each node.
+
+The next node is the one whose best protected victim is protected least, then the one with the fewest pods of that
+level, then with the fewest pods, then with the younger. On a node those go first who are protected least, then those
+who free most for each pod that goes. A unit with companions elsewhere costs all of them, wherever they are.
+"""
+
+from typing import Final
+
+import numpy as np
+
+from t9ksched.engine.contest import Contest
+from t9ksched.engine.field import Field, Wanted
+from t9ksched.engine.nodes import Int64s
+from t9ksched.engine.victim_table import Flags, Indices, distinct
+
+_SHARE_OF_A_ROUND: Final = 6
+"""With victims on several nodes, this part of the pods still without a place is given nodes before costs are new."""
+_SHARE_OF_RIVALS: Final = 24
+"""The same where queues of one priority compete: whose turn it is changes with each victim."""
+_STALE: Final = 1.25
+"""When there are so many times more candidates than may still go, those who went are looked at no longer."""
+_A_ROUND: Final = 20_000
+"""Units of work of a round, however few candidates it looks at."""
+_FINE: Final = 1 << 10
+"""Parts of what is missing on a node are counted in this."""
+
+
+class VictimCosts:
+    """What it costs to make room for one more pod of a class on each node of a field.
+
+    With `turns`, units are protected as their turns say, in place of their levels.
+    """
+
+    def __init__(self, field: Field, wanted: Wanted, contest: Contest, allowed: Flags, turns: Int64s | None) -> None:
+        self._tenants = field.tenants
+        self._field = field
+        self._wanted = wanted
+        self._contest = contest
+        self._allowed = allowed
+        self._turns = turns
+        self._candidates = np.flatnonzero(allowed[field.unit] & wanted.here[field.row])
+        self._ranks: Int64s | None = None
+        unit = field.unit[self._candidates]
+        ours = int((np.bincount(unit) > 0).sum()) if len(unit) else 0
+        pairs = ours
+        if ours < len(unit):
+            pairs = len(distinct(unit * len(field.rows) + field.row[self._candidates]))
+        self._spread = ours < pairs or not self._tenants.simple
+
+    @property
+    def size(self) -> int:
+        """What a round costs, in units of work."""
+        return 10 * len(self._candidates) + len(self._allowed) + _A_ROUND
+
+    def _look_at(self, candidates: Indices, ranks: Int64s, free: Int64s) -> None:
+        """Candidates, node after node in the order in which they go there."""
+        field, tenants = self._field, self._tenants
+        self._candidates, self._ranks = candidates, ranks
+        unit, row = field.unit[candidates], field.row[candidates]
+        gain = np.zeros(len(candidates), np.int64)
+        for at, amount in self._wanted.needs:
+            missing = np.maximum(amount - free[at], 0)[row]
+            part = np.minimum(field.freed[at][candidates], missing) * _FINE // np.maximum(missing, 1)
+            gain += part
+        gain = gain * _FINE // np.maximum(tenants.unit_size[unit], 1)
+        by_node = np.lexsort((unit, -self._contest.youth[unit], -gain, ranks[unit], row))
+        self._candidates = candidates = candidates[by_node]
+        self._unit, self._row = unit[by_node], row[by_node]
+        self._freed = [field.freed[at][candidates] for at, _ in self._wanted.needs]
+        begins = np.ones(len(candidates), np.bool_)
+        begins[1:] = self._row[1:] != self._row[:-1]
+        self._starts = np.flatnonzero(begins)
+        self._lengths = np.diff(np.append(self._starts, len(candidates)))
+        self._nodes = self._row[self._starts]
+        self._level = ranks[self._unit]
+        new_level = begins.copy()
+        new_level[1:] |= self._level[1:] != self._level[:-1]
+        self._level_starts = np.maximum.accumulate(np.where(new_level, np.arange(len(candidates)), 0))
+        begins[1:] |= self._unit[1:] != self._unit[:-1]
+        self._fresh = begins
+        old = -self._contest.youth[self._unit]
+        shift = np.repeat(np.arange(len(self._starts)), self._lengths) * (len(self._tenants.groups) + 1)
+        self._oldest = np.maximum.accumulate(old + shift) - shift
+
+    def next(self, free: Int64s, counts: Int64s, gone: Flags, left: int) -> tuple[Indices, Flags]:
+        """The nodes to take now, one pod each, and the units that go for them."""
+        tenants = self._tenants
+        units = np.zeros_like(gone)
+        ranks = self._contest.ranks(gone) if self._turns is None else self._turns
+        alive = ~gone[self._field.unit[self._candidates]]
+        if not alive.any():
+            return np.zeros(0, np.intp), units
+        if ranks is not self._ranks or int(alive.sum()) * _STALE < len(alive):
+            self._look_at(self._candidates[alive], ranks, free)
+            alive = np.ones(len(self._candidates), np.bool_)
+        enough = self._wanted.open_to(counts)[self._row]
+        for (at, amount), freed in zip(self._wanted.needs, self._freed, strict=True):
+            enough = enough & (free[at][self._row] + self._running_sum(freed * alive) >= amount)
+        sizes = self._prices(gone) * (alive & self._fresh)
+        cost = self._running_sum(sizes)
+        last = np.minimum.reduceat(np.where(enough, np.arange(len(enough)), len(enough)), self._starts)
+        able = np.flatnonzero(last < len(enough))
+        if not len(able):
+            return self._nodes[:0], units
+        ends = last[able]
+        total, level = cost[ends], self._level[ends]
+        begin = self._level_starts[ends]
+        best_protected = total - cost[begin] + sizes[begin]
+        by_cost = np.lexsort((self._oldest[ends], total, best_protected, level))
+        same = level[by_cost] == level[by_cost[0]]
+        if self._contest.rivals:
+            same[max(1, left // _SHARE_OF_RIVALS) :] = False
+        elif self._spread:
+            same[max(1, left // _SHARE_OF_A_ROUND) :] = False
+        else:
+            same &= (total[by_cost] == total[by_cost[0]]) & (best_protected[by_cost] == best_protected[by_cost[0]])
+        chosen = able[by_cost[same]][:left]
+        here = np.zeros(len(self._starts), np.int64)
+        here[chosen] = last[chosen] - self._starts[chosen] + 1
+        position = np.arange(len(self._unit)) - np.repeat(self._starts, self._lengths)
+        taken = self._unit[(position < np.repeat(here, self._lengths)) & alive]
+        if tenants.simple:
+            units[taken] = True
+            return self._nodes[chosen], units
+        furthest = np.full(len(tenants.groups), -1, np.intp)
+        np.maximum.at(furthest, tenants.unit_group[taken], taken)
+        units = (np.arange(len(gone)) <= furthest[tenants.unit_group]) & self._allowed & ~gone
+        return self._nodes[chosen], units
+
+    def _prices(self, gone: Flags) -> Int64s:
+        """Pods that go when the unit of each candidate still here goes: its own, and those that go before it."""
+        tenants = self._tenants
+        if tenants.simple:
+            return tenants.unit_size[self._unit]
+        size: Int64s = np.where(self._allowed & ~gone, tenants.unit_size, 0)
+        before: Int64s = np.cumsum(size) - size
+        return (before + size - before[tenants.first_unit[tenants.unit_group]])[self._unit]
+
+    def _running_sum(self, values: Int64s) -> Int64s:
+        """Sums from the first pod of the same node."""
+        total: Int64s = np.cumsum(values)
+        return total - np.repeat(total[self._starts] - values[self._starts], self._lengths)

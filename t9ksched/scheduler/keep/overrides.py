@@ -1,0 +1,146 @@
+"""What people told the scheduler: which jobs to hold or to move up, what to stop for a while, who is in which group.
+
+All stand in SQL. The scheduler follows them by the change log; with the database away the last ones known hold.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+
+import structlog
+
+from t9ksched.scheduler.decide.loop import Loop
+from t9ksched.scheduler.state.state import ClusterState
+from t9ksched.store.changes import Change
+from t9ksched.store.errors import StoreError
+from t9ksched.store.job_overrides import PREEMPTION, SCHEDULING, Stop
+from t9ksched.store.store import Store
+
+log = structlog.get_logger(__name__)
+
+_LATE = 0.05
+"""Seconds after the time that is over: clocks differ a little."""
+_AGAIN = 5.0
+_LONGEST = 24 * 3600.0
+
+
+class Overrides:
+    """Brings decisions about jobs and groups of users into the state and stops into the loop.
+
+    `clock` gives nanoseconds since the epoch; `on_stop` is called when another set of stops is in force.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        state: ClusterState,
+        loop: Loop,
+        clock: Callable[[], int],
+        on_stop: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._on_stop = on_stop
+        self._store = store
+        self._state = state
+        self._loop = loop
+        self._clock = clock
+        self._stops: list[Stop] = []
+        self._stops_end = _Alarm(self._read_stops)
+        self._groups_end = _Alarm(self._read_groups)
+
+    async def load(self) -> None:
+        """Read everything that stands.
+
+        Raises:
+            StoreError: the database is away.
+        """
+        self._state.direct({control.uid: control for control in await self._store.controls.all()})
+        await self._read_groups()
+        await self._read_stops()
+
+    async def take(self, changes: list[Change]) -> None:
+        """Take over what changed.
+
+        Raises:
+            StoreError: the database is away.
+        """
+        uids = [change.key for change in changes if change.table == "job_control"]
+        if uids:
+            known = dict(self._state.controls)
+            for uid in uids:
+                known.pop(uid, None)
+            self._state.direct(known | await self._store.controls.of(uids))
+        if any(change.table == "stop" for change in changes):
+            await self._read_stops()
+        if any(change.table == "api_token" for change in changes):
+            await self._read_groups()
+
+    async def _read_groups(self) -> None:
+        now = self._time()
+        groups, end = await self._store.tokens.groups_until(now)
+        self._state.group(groups)
+        self._groups_end.set(None if end is None else (end - now).total_seconds())
+
+    async def _read_stops(self) -> None:
+        self._obey(self._stops)  # what is over by time is over, be the database away or not
+        self._obey(await self._store.stops.list(self._time()))
+
+    def _obey(self, stops: list[Stop]) -> None:
+        now = self._time()
+        in_force = [stop for stop in stops if stop.holds(now)]
+        what = {stop.what for stop in in_force}
+        self._loop.paused = SCHEDULING in what
+        self._loop.may_evict = PREEMPTION not in what and SCHEDULING not in what
+        self._state.stops = tuple(in_force)
+        for stop in in_force:
+            if stop not in self._stops:
+                until = stop.until and stop.until.isoformat()
+                log.info("stopped", what=stop.what, until=until, by=stop.by, why=stop.why)
+        if in_force != self._stops:
+            self._stops = in_force
+            self._state.changed_queues.update(self._state.queues)
+            self._on_stop()
+        ends = [stop.until for stop in in_force if stop.until is not None]
+        self._stops_end.set((min(ends) - now).total_seconds() if ends else None)
+        self._loop.wake()
+
+    def _time(self) -> datetime:
+        return datetime.fromtimestamp(self._clock() / 1e9, UTC)
+
+    def stop(self) -> None:
+        """Drop the timers."""
+        self._stops_end.cancel()
+        self._groups_end.cancel()
+
+
+class _Alarm:
+    """Reads again when the time of something is over; while the database is away, once in a few seconds."""
+
+    def __init__(self, read: Callable[[], Awaitable[None]]) -> None:
+        self._read = read
+        self._timer: asyncio.TimerHandle | None = None
+        self._reading: asyncio.Task[None] | None = None
+
+    def set(self, seconds: float | None) -> None:
+        """Read in that time, not at all with None; what was set before counts no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if seconds is not None:
+            pause = min(max(0.0, seconds) + _LATE, _LONGEST)
+            self._timer = asyncio.get_running_loop().call_later(pause, self._ring)
+
+    def _ring(self) -> None:
+        self._reading = asyncio.create_task(self._try())
+
+    async def _try(self) -> None:
+        try:
+            await self._read()
+        except StoreError as error:
+            log.warning("what is over by time waits for the database", error=str(error))
+            self.set(_AGAIN)
+
+    def cancel(self) -> None:
+        """Never mind."""
+        self.set(None)
+        if self._reading is not None:
+            self._reading.cancel()

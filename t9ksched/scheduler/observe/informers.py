@@ -1,0 +1,326 @@
+"""From the watches into the state: one reflector a kind, each decoding only what is read."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import msgspec
+import structlog
+
+from t9ksched.kube.errors import NotFound
+from t9ksched.kube.port import ClusterPort, Payload
+from t9ksched.kube.resources import (
+    CSINODES,
+    JOBS,
+    MPIJOBS,
+    NAMESPACES,
+    NODES,
+    NOTEBOOKS,
+    PDBS,
+    PODGROUPS,
+    PODS,
+    PVCS,
+    PVS,
+    PYTORCHTRAININGJOBS,
+    QUEUES,
+    STORAGECLASSES,
+    Resource,
+)
+from t9ksched.kube.watch.identity import Identity
+from t9ksched.kube.watch.reflector import Reflector
+from t9ksched.model import names
+from t9ksched.model.node import decode_node
+from t9ksched.model.pod import decode_pod
+from t9ksched.scheduler.keep.queue_sync import QueueSync
+from t9ksched.scheduler.observe.ahead import Gate, LeanGate
+from t9ksched.scheduler.report.ended import had
+from t9ksched.scheduler.state.budgets import DisruptionBudget
+from t9ksched.scheduler.state.namespaces import NamespaceObject
+from t9ksched.scheduler.state.owners import REPLICATED
+from t9ksched.scheduler.state.records import FINISHED, JobObject, JobRecord, PodGroupObject, nanoseconds
+from t9ksched.scheduler.state.state import ClusterState
+from t9ksched.scheduler.state.volumes.claims import Claim, CsiNode, PersistentVolume, StorageClass
+from t9ksched.workloads.faulty import INITIALIZED, INVALID
+from t9ksched.workloads.taken import message_of
+
+log = structlog.get_logger(__name__)
+T = TypeVar("T")
+JOB_KINDS: tuple[Resource, ...] = (JOBS, PYTORCHTRAININGJOBS, MPIJOBS, NOTEBOOKS)
+
+
+class Informer:
+    """Hands objects of one kind to two functions."""
+
+    def __init__(
+        self,
+        upsert: Callable[[Any], None],
+        remove: Callable[[Any], None],
+        after: Callable[[], None],
+        after_piece: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._after_piece = after_piece
+        self._upsert = upsert
+        self._remove = remove
+        self._after = after
+
+    def on_replace(self, items: list[Any]) -> None:
+        """The first list."""
+        for item in items:
+            self._upsert(item)
+        self._after()
+
+    def on_piece(self, items: list[Any]) -> None:
+        """A piece of the first list; the last one is empty."""
+        for item in items:
+            self._upsert(item)
+        self._after_piece()
+        if not items:
+            self._after()
+
+    def on_upsert(self, obj: Any) -> None:
+        """New or changed."""
+        self._upsert(obj)
+        self._after()
+
+    def on_delete(self, obj: Any) -> None:
+        """Gone."""
+        self._remove(obj)
+        self._after()
+
+
+def decoder(kind: type[T]) -> Callable[[Payload], T]:
+    """Decodes JSON text or a plain dict into a struct."""
+    text = msgspec.json.Decoder(kind)
+
+    def decode(payload: Payload) -> T:
+        return text.decode(payload) if isinstance(payload, bytes) else msgspec.convert(payload, kind)
+
+    return decode
+
+
+def job_record(job: JobObject, kind: Resource) -> JobRecord:
+    """A job as lists show it; its queue is None when it does not use this scheduler."""
+    meta = job.metadata
+    if kind is JOBS:
+        template = job.spec.get("template") or {}
+        ours = (template.get("spec") or {}).get("schedulerName") == names.SCHEDULER_NAME
+        labels = (template.get("metadata") or {}).get("labels") or {}
+        queue, priority = labels.get(names.QUEUE_LABEL) or names.DEFAULT_QUEUE, 0
+    else:
+        block = (job.spec.get("scheduler") or {}).get("t9kScheduler")
+        ours = isinstance(block, dict)
+        block = block if isinstance(block, dict) else {}
+        queue, priority = block.get("queue") or names.DEFAULT_QUEUE, int(block.get("priority") or 0)
+    conditions = {c.get("type"): c for c in job.status.get("conditions") or [] if c.get("status") == "True"}
+    done = conditions.get("Completed") or conditions.get("Complete") or conditions.get("Failed") or {}
+    phase = str(job.status.get("phase") or _batch_phase(conditions, job.status))
+    return JobRecord(
+        uid=meta.uid,
+        api_version=kind.api_version,
+        kind=kind.kind,
+        namespace=meta.namespace,
+        name=meta.name,
+        created=nanoseconds(meta.creation_timestamp),
+        queue=queue if ours else None,
+        priority=priority,
+        phase=phase,
+        message=str(done.get("message") or ""),
+        finished=nanoseconds(str(done.get("lastTransitionTime") or "")),
+        limit_text=str((meta.annotations or {}).get(names.TIME_LIMIT_ANNOTATION, "")),
+        deadline=_deadline(job.spec if kind is JOBS else job.spec.get("runPolicy") or {}),
+        wants_pods=not (done or meta.deletion_timestamp or _paused(job.spec)),
+        started=nanoseconds(str(job.status.get("startTime") or "")),
+        code=str((conditions.get("Failed") or {}).get("reason") or ""),
+        had=had(job, kind.kind, kind.api_version) if phase in FINISHED else None,
+        fault=_fault(job.status) if phase not in FINISHED else "",
+        taken=message_of(job.status) if phase not in FINISHED else "",
+    )
+
+
+def _fault(status: dict[str, Any]) -> str:
+    """What our controllers find wrong with the job's spec."""
+    for condition in status.get("conditions") or ():
+        if (condition.get("type"), condition.get("reason")) == (INITIALIZED, INVALID):
+            return str(condition.get("message") or "")
+    return ""
+
+
+def _deadline(policy: dict[str, Any]) -> int | None:
+    seconds = policy.get("activeDeadlineSeconds")
+    return seconds if isinstance(seconds, int) and seconds > 0 else None
+
+
+def _paused(spec: dict[str, Any]) -> bool:
+    """Whether the job's own spec stops it, in any of the ways in which its kind is stopped."""
+    mode = spec.get("runMode")
+    pause = mode.get("pause") if isinstance(mode, dict) else None
+    enabled = pause.get("enabled") if isinstance(pause, dict) else str(mode or "").lower() == "paused"
+    return bool(spec.get("suspend") or enabled)
+
+
+def _batch_phase(conditions: dict[Any, Any], status: dict[str, Any]) -> str:
+    """The phase of an object whose status has none: a batch Job's conditions, else what its pods say."""
+    if "Complete" in conditions:
+        return "Succeeded"
+    if "Failed" in conditions:
+        return "Failed"
+    if "Suspended" in conditions:
+        return "Paused"
+    return "Running" if status.get("ready") else ""
+
+
+class Informers:
+    """All reflectors of the scheduler."""
+
+    def __init__(
+        self, client: ClusterPort, state: ClusterState, projection: QueueSync, after: Callable[[], None]
+    ) -> None:
+        self._client = client
+        self._owners = state.owners
+        self._reflectors: list[Reflector[Any]] = []
+        self._gates: dict[Reflector[Any], Gate] = {}
+        self._ahead: dict[Reflector[Any], asyncio.Task[None]] = {}
+
+        def keep(reflector: Reflector[Any], gate: Gate) -> None:
+            self._reflectors.append(reflector)
+            self._gates[reflector] = gate
+
+        def follow(
+            kind: Resource,
+            decode: Callable[[Payload], Any] | None,
+            upsert: Callable[[Any], None],
+            remove: Callable[[Any], None],
+            namespace: str | None = None,
+        ) -> None:
+            gate = Gate(Informer(upsert, remove, after, state.settle))
+            keep(Reflector(client, kind, gate, namespace, decode=decode), gate)
+
+        def follow_many(
+            kind: Resource,
+            decode: Callable[[Payload], Any],
+            upsert: Callable[[Any], None],
+            remove: Callable[[Identity], None],
+        ) -> None:
+            gate = LeanGate(Informer(upsert, remove, after, state.settle))
+            keep(Reflector(client, kind, gate, decode=decode, initial_events=True), gate)
+
+        storage = state.storage
+        follow(NAMESPACES, decoder(NamespaceObject), state.namespaces.upsert, state.namespaces.remove)
+        follow(CSINODES, decoder(CsiNode), storage.upsert_csi_node, storage.remove_csi_node)
+        follow_many(NODES, decode_node, state.upsert_node, lambda node: state.remove_node(node.name))
+        follow(STORAGECLASSES, decoder(StorageClass), storage.upsert_class, storage.remove_class)
+        follow(PVS, decoder(PersistentVolume), storage.upsert_volume, storage.remove_volume)
+        follow(PDBS, decoder(DisruptionBudget), state.budgets.upsert, state.budgets.remove)
+        follow(PVCS, decoder(Claim), storage.upsert_claim, storage.remove_claim)
+        follow(
+            QUEUES,
+            None,
+            projection.upsert,
+            lambda queue: projection.remove(queue["metadata"]["name"]),
+            names.SYSTEM_NAMESPACE,
+        )
+        state.refills.kinds = frozenset((kind.api_version, kind.kind) for kind in JOB_KINDS)
+        for kind in JOB_KINDS:
+            follow_many(kind, decoder(JobObject), _job_upsert(state, kind), lambda job: state.remove_job(job.uid))
+        for kind in REPLICATED:
+            follow_many(kind, decoder(JobObject), _owner_upsert(state, kind), lambda job: state.remove_owner(job.uid))
+        follow(PODGROUPS, decoder(PodGroupObject), state.upsert_group, state.remove_group)
+        follow_many(PODS, decode_pod, state.upsert_pod, lambda pod: state.remove_pod(pod.uid))
+
+    def reflectors(self) -> Iterable[Reflector[Any]]:
+        """In the order in which they should be read first: pods last, when everything they point at is known."""
+        return tuple(self._reflectors)
+
+    def follow_ahead(self) -> None:
+        """Follow everything before the turn to lead; what comes is kept until `read_first`."""
+        for reflector in self._reflectors:
+            self._gates[reflector].close()
+            self._ahead[reflector] = asyncio.create_task(reflector.run())
+
+    async def run(self, reflector: Reflector[Any]) -> None:
+        """Follow one kind until cancelled, from where `follow_ahead` is."""
+        await (self._ahead.get(reflector) or reflector.run())
+
+    async def stop(self) -> None:
+        """End what was begun ahead."""
+        for task in self._ahead.values():
+            task.cancel()
+        await asyncio.gather(*self._ahead.values(), return_exceptions=True)
+
+    async def read_first(self, reflector: Reflector[Any]) -> None:
+        """Wait for the first list of a running reflector, and for all of it to be handed on.
+
+        Only what pods belong to is done without if it may not be read, as after an upgrade without its new rights: then
+        pods are judged by what is known, until the first list comes.
+        """
+        await self._first(reflector)
+        await self._gates[reflector].open(complete=reflector.synced.is_set())
+
+    async def _first(self, reflector: Reflector[Any]) -> None:
+        kind = reflector.res
+        if kind not in REPLICATED:
+            await reflector.synced.wait()
+            return
+        self._owners.unread.add(kind.kind)
+        waits = [asyncio.create_task(event.wait()) for event in (reflector.synced, reflector.denied)]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+        if reflector.synced.is_set():
+            self._owners.unread.discard(kind.kind)
+
+    def lacking(self) -> list[str]:
+        """A sentence for each kind that may not be listed or watched now."""
+        return [
+            f"the scheduler does not follow {one.res}: {one.error}; kubectl apply -f"
+            " deploy/rbac.yaml of this release, and see t9ksched doctor"
+            for one in self._reflectors
+            if one.denied.is_set() and one.error is not None  # without an error it is being read at last
+        ]
+
+    async def read_late(self) -> None:
+        """Wait for the first lists of what was done without at the start."""
+        for reflector in self._reflectors:
+            if reflector.res.kind in self._owners.unread:
+                await reflector.synced.wait()
+                self._owners.unread.discard(reflector.res.kind)
+
+    async def leave_out_unknown(self) -> None:
+        """Leave out the kinds that the server does not serve: an observer installs none.
+
+        Raises:
+            ApiError: the server does not answer.
+        """
+        known = []
+        for reflector in self._reflectors:
+            try:
+                await self._client.list(
+                    reflector.res, reflector.namespace, field_selector="metadata.name=t9ksched-is-it-served", limit=1
+                )
+            except NotFound:
+                log.info("the cluster does not know this kind, it is left out", kind=str(reflector.res))
+                continue
+            known.append(reflector)
+        self._reflectors = known
+
+
+def _job_upsert(state: ClusterState, kind: Resource) -> Callable[[JobObject], None]:
+    def upsert(job: JobObject) -> None:
+        record = job_record(job, kind)
+        state.upsert_job(record)
+        if job.metadata.deletion_timestamp:
+            state.deletion(record.uid)
+        state.owners.upsert(job, kind, ours=record.queue is not None)
+
+    return upsert
+
+
+def _owner_upsert(state: ClusterState, kind: Resource) -> Callable[[JobObject], None]:
+    def upsert(job: JobObject) -> None:
+        state.owners.upsert_replicated(job, kind)
+        if job.metadata.deletion_timestamp and state.gangs_of_owner(job.metadata.uid):
+            state.deletion(job.metadata.uid)
+
+    return upsert

@@ -1,0 +1,403 @@
+"""Tells the story of each gang: why it waits, that it was placed, how its job goes on.
+
+The newest reasons live in memory. SQL gets a row, and people an event, when the kind of reason changes, not when a
+number in it does; each job's latest state is written at most once a second, and less often while its phase stays.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from functools import lru_cache
+from sys import intern
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+import msgspec
+
+from t9ksched.model import names
+from t9ksched.model.ordered import OrderedSet
+from t9ksched.model.reasons import Code, Reason
+from t9ksched.scheduler.report.event_writer import Notices, reference
+from t9ksched.scheduler.report.shapes import (
+    JobView,
+    Json,
+    card_model,
+    identity,
+    job_shape,
+    job_view,
+    on_its_way,
+    phase_now,
+)
+from t9ksched.scheduler.report.sql_writer import Journal
+from t9ksched.scheduler.state.edits import ignored
+from t9ksched.scheduler.state.node_backoff import TurnedAway
+from t9ksched.scheduler.state.records import FINISHED, GangRecord
+from t9ksched.scheduler.state.state import ClusterState
+from t9ksched.store import history
+from t9ksched.store.acceptances import Acceptance
+from t9ksched.store.history import Event
+from t9ksched.store.jobs import JobRecord as StoredJob
+from t9ksched.store.jobs import Written
+
+JOB_PERIOD: Final = 1.0
+FIRST_PERIOD: Final = 2.0
+"""Seconds that a job may wait before it is written when it is new, or being bound: most have their places by then."""
+_JOBS_A_SLICE: Final = 50
+_MOST_WAITING: Final = 2000
+_TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
+_NOTHING: Final[Mapping[str, int]] = MappingProxyType({})
+_encode: Final = msgspec.json.Encoder().encode
+COUNTS_PERIOD: Final = 4.0
+"""Seconds between two writes of one job when only its counts changed: they come by the second while it starts."""
+_REFUSALS: Final = frozenset({str(Code.NOT_PERMITTED), str(Code.SUBMITTER_UNKNOWN)})
+"""Reasons of the last gate: the group is not waiting for room."""
+
+
+class _Written(NamedTuple):
+    """What was written of a job last: enough to see that it changed and to say that it went. Copies of everything, as
+    dicts, would be the largest thing in memory.
+    """
+
+    digest: int
+    """Of its whole JSON."""
+    kind: str
+    namespace: str
+    name: str
+    queue: str | None
+    phase: str
+    finished: str | None
+
+
+class HistoryRecorder:
+    """Writes to the journal and to events. `clock` gives nanoseconds since the epoch."""
+
+    def __init__(self, state: ClusterState, journal: Journal, notices: Notices, clock: Callable[[], int]) -> None:
+        self._state = state
+        self._journal = journal
+        self._notices = notices
+        self._clock = clock
+        self._told: dict[str, frozenset[str]] = {}
+        self._edits: dict[str, frozenset[str]] = {}
+        """What was said of edits that do not count, by UID of the group."""
+        self._written: dict[str, _Written] = {}
+        self._work = asyncio.Event()
+        self._wrote: dict[str, float] = {}
+        self._later: dict[str, float] = {}
+        """When jobs that are new, or were written a short while ago, are looked at again."""
+
+    def restore(self, stored: Iterable[Written]) -> None:
+        """What was written before a restart: it is not told twice, and what is gone since is noted."""
+        for job in stored:
+            if job.uid in self._written:
+                continue  # read late: what was told since is newer
+            finished = job.finished_at.strftime(_TIME) if job.finished_at else None
+            name = (intern(job.kind), intern(job.namespace), job.name)
+            self._written[job.uid] = _Written(hash(job.shape.encode()), *name, job.queue, job.phase, finished)
+            self._state.changed_jobs.add(job.uid)
+
+    def wake(self) -> None:
+        """Something about a job changed."""
+        self._work.set()
+
+    def waits(self, uid: str, reasons: tuple[Reason, ...], position: int | None, now: int) -> None:
+        """A gang stays, for these reasons, at this place of its queue."""
+        gang = self._state.gangs_by_uid.get(uid)
+        if gang is None:
+            return
+        if gang.position != position or _text(gang.reasons) != _text(reasons):
+            gang.reasons, gang.position = reasons, position
+            self._state.changed_gangs.add(gang)
+            self._state.changed_jobs.add(identity(gang)[0])
+        codes = frozenset(str(reason.code) for reason in reasons)
+        if codes == {str(Code.GANG_INCOMPLETE)}:
+            return  # every job passes here while its pods are being made; the group's status says it
+        if codes and self._told.get(uid) != codes:
+            self._told[uid] = codes
+            message = "; ".join(reason.message for reason in reasons)
+            refused = codes <= _REFUSALS or any(reason.refused for reason in reasons)
+            event = history.REFUSED if refused else history.WAITING
+            self._note(event, gang, now, {"codes": sorted(codes), "message": message})
+            self._notices.gang(gang, names.EVENT_REFUSED if refused else names.EVENT_WAITING, message, warning=refused)
+
+    def accepted(self, acceptances: list[Acceptance], owners: list[Acceptance]) -> None:
+        """Groups came in: what was agreed with them, and with their owners, outlives this process."""
+        if written := [*acceptances, *owners]:
+            self._journal.accepted(written)
+        for acceptance in acceptances:
+            gang = self._state.gangs_by_uid.get(acceptance.uid)
+            if gang is not None:
+                detail = {"priority": acceptance.priority, "group": acceptance.group_name}
+                detail |= {"submitter": acceptance.submitter, "permittedBy": acceptance.permitted_by}
+                self._note(history.ACCEPTED, gang, int(acceptance.accepted_at.timestamp() * 1e9), detail)
+
+    def placed(self, uid: str, now: int) -> None:
+        """A gang, or more members of it, got their places."""
+        gang = self._state.gangs_by_uid.get(uid)
+        if gang is None:
+            return
+        self._told.pop(uid, None)
+        waiting = False
+        nodes: dict[str, int] = {}
+        for pod in gang.members.values():
+            waiting = waiting or pod.waiting
+            if pod.placed:
+                node = pod.assumed or pod.node
+                nodes[node] = nodes.get(node, 0) + 1
+        if not waiting:
+            gang.reasons, gang.position = (), None
+        if not gang.admitted and gang.complete():
+            gang.admitted = now
+            places = ", ".join(f"{node} ×{count}" if count > 1 else node for node, count in sorted(nodes.items()))
+            waited = max(0, now - gang.created) // 1_000_000_000
+            self._note(history.ADMITTED, gang, now, {"nodes": nodes, "waitedSeconds": waited})
+            pods = "1 pod" if len(gang.members) == 1 else f"{sum(nodes.values())} pods"
+            self._notices.gang(gang, names.EVENT_SCHEDULED, f"{pods} placed on {places}")
+
+    def bound(
+        self,
+        gang: GangRecord,
+        pod: str,
+        node: str,
+        cards: Mapping[str, Iterable[int]],
+        now: int,
+        resource: str | None = None,
+        asked: Mapping[str, int] = _NOTHING,
+    ) -> None:
+        """One member is bound; `resource` is what its cards are called, `asked` how many it has of each resource.
+
+        Where a node's cards have no indices, history is told their number and how the node hands them out.
+        """
+        known = self._state.node_objects.get(node)
+        facts = known[1] if known else None
+        counted = {name: count for name, count in asked.items() if facts and name not in facts.cards}
+        detail: Json = {
+            "pod": pod,
+            "node": node,
+            "cards": {container: list(which) for container, which in cards.items()},
+            "model": card_model(facts.labels) if facts and (cards or counted) else None,
+        }
+        if cards or counted:
+            detail["resource"] = resource
+        if counted and facts:
+            detail |= {"counted": counted, "mode": facts.mode}
+        self._note(history.BOUND, gang, now, detail)
+
+    def preempted(self, gang: GangRecord, pod: str, by: str, why: str, now: int) -> None:
+        """A member had to go so that another gang may start."""
+        winner = self._state.gangs_by_uid.get(by)
+        queue = winner.queue if winner else ""
+        detail = {"pod": pod, "by": _job(winner) if winner else "", "byUid": by, "byQueue": queue, "why": why}
+        self._note(history.PREEMPTED, gang, now, detail)
+        self._notices.gang(gang, names.EVENT_PREEMPTED, why, warning=True)
+
+    def taken_back(self, gang: GangRecord, message: str, now: int) -> None:
+        """A half-bound gang was taken back."""
+        self._note(history.TAKEN_BACK, gang, now, {"message": message})
+        self._notices.gang(gang, names.EVENT_GANG_TAKEN_BACK, message, warning=True)
+
+    def ended(self, gang: GangRecord, event: str, message: str, now: int, *, notice: str = "") -> None:
+        """The job of a group was ended by a limit, or did not start in time: `event` is for history, `notice`, if any,
+        the reason of an event on the job.
+        """
+        self._note(event, gang, now, {"message": message})
+        if notice:
+            self._notices.gang(gang, notice, message, warning=True)
+        self._tell(identity(gang)[0], due=True)  # a single pod is gone in a moment, and its end would not be told
+
+    def turned_away(self, refused: TurnedAway, now: int) -> None:
+        """A node did not admit a member that was bound to it."""
+        detail = {"pod": refused.pod, "node": refused.node, "message": refused.why}
+        self._note(history.TURNED_AWAY, refused.gang, now, detail)
+        message = f"node {refused.node} did not admit pod {refused.pod} ({refused.why}): it is avoided for a while"
+        self._notices.gang(refused.gang, names.EVENT_REFUSED, message, warning=True)
+
+    def _note(self, event: str, gang: GangRecord, now: int, detail: Json) -> None:
+        uid, kind, _, name = identity(gang)
+        self._journal.event(
+            Event(
+                event=event,
+                at=_moment(now),
+                kind=kind,
+                namespace=gang.namespace,
+                name=name,
+                uid=uid,
+                queue=gang.queue,
+                actor="scheduler",
+                detail=detail,
+            )
+        )
+
+    async def run(self) -> None:
+        """Write the latest state of jobs that changed, until cancelled."""
+        time = asyncio.get_running_loop().time
+        while True:
+            await self._wait(time)
+            self._work.clear()
+            if self._state.accept_running(self._clock()):
+                self._work.set()  # there are more: look again
+            self.accepted(self._state.take_new_acceptances(), self._state.gate.take_grown())
+            await self._tell_bypassing()
+            await self._tell_drifting()
+            ended, self._state.ended = self._state.ended, []
+            for gang, pod in ended:
+                self._note(history.RELEASED, gang, self._clock(), {"pod": pod})
+            changed, self._state.changed_jobs = self._state.changed_jobs, OrderedSet()
+            now = time()
+            self._wrote = {uid: at for uid, at in self._wrote.items() if at + COUNTS_PERIOD > now}
+            due = {uid: None for uid, at in self._later.items() if at <= now}
+            for uid in due:
+                del self._later[uid]
+                changed.add(uid)
+            for count, uid in enumerate(changed):
+                self._tell(uid, due=uid in due)
+                if count % _JOBS_A_SLICE == _JOBS_A_SLICE - 1:
+                    await asyncio.sleep(0)
+                    if self._journal.backlog > _MOST_WAITING:  # a UID waits here at less cost than a row does there
+                        await self._journal.flushed()
+            if len(self._told) > 2 * len(self._state.gangs_by_uid) + 1000:
+                self._told = {uid: codes for uid, codes in self._told.items() if uid in self._state.gangs_by_uid}
+            if len(self._edits) > 1000:
+                self._edits = {uid: texts for uid, texts in self._edits.items() if uid in self._state.gangs_by_uid}
+            await asyncio.sleep(JOB_PERIOD)
+
+    async def _tell_bypassing(self) -> None:
+        told, self._state.bypassing = self._state.bypassing, []
+        for count, (namespace, name, uid, node) in enumerate(told, start=1):
+            message = (
+                f"its creator put it on node {node}: {names.SCHEDULER_NAME} was not asked, counts it to no queue and to"
+                " no group; leave spec.nodeName out"
+            )
+            self._notices.event(
+                reference("v1", "Pod", namespace, name, uid), names.EVENT_BYPASSED, message, warning=True
+            )
+            if count % _JOBS_A_SLICE == 0:
+                await asyncio.sleep(0)
+
+    async def _tell_drifting(self) -> None:
+        """Say of each pod whose annotations differ from the record that the record counts."""
+        told, self._state.cards.untold = self._state.cards.untold, []
+        for count, (record, what) in enumerate(told, start=1):
+            about = reference("v1", "Pod", record.namespace, record.name, record.uid)
+            message = f"{what}: no card that it may hold is given to another pod"
+            self._notices.event(about, names.EVENT_CARD_DRIFT, message, warning=True)
+            if count % _JOBS_A_SLICE == 0:
+                await asyncio.sleep(0)
+
+    def _tell(self, uid: str, *, due: bool = False) -> None:
+        before = self._written.get(uid)
+        if not due and self._put_off(uid, before):
+            return
+        at = _moment(self._clock())
+        view = job_view(self._state, uid)
+        if view is None:
+            self._later.pop(uid, None)
+            if before is not None:
+                del self._written[uid]
+                if uid not in self._state.pods:  # else it joined the group that it names, and is part of that job now
+                    self._job_event(history.DELETED, uid, before, at)
+            self._journal.gone(uid, at)  # REST may have written down what came and went before it was told here
+            return
+        self._later.pop(uid, None)
+        self._tell_edits(view)
+        shape = job_shape(view, self._state)
+        if before is not None and before.finished and not shape["finishedAt"]:
+            shape["finishedAt"] = before.finished
+        current, earlier = shape["phase"], before.phase if before else "Pending"
+        if current in FINISHED and not shape["finishedAt"]:
+            shape["finishedAt"] = at.strftime(_TIME)
+        digest = _digest(shape)
+        if before is not None and digest == before.digest:
+            return
+        name = (view.kind, view.namespace, view.name)
+        written = _Written(digest, *name, shape["queue"], current, shape["finishedAt"])
+        if current != earlier and current in (*FINISHED, "Running"):
+            event = history.STARTED if current == "Running" else history.FINISHED
+            self._job_event(event, uid, written, at, shape["reason"] if current == "Failed" else None)
+        self._written[uid] = written
+        self._wrote[uid] = asyncio.get_running_loop().time()
+        self._journal.job(_stored(view, shape, at))
+
+    def _tell_edits(self, view: JobView) -> None:
+        """Say once what was edited and does not count."""
+        for gang in view.gangs:
+            found = ignored(gang)
+            if fresh := [text for text in found if text not in self._edits.get(gang.uid, ())]:
+                self._notices.gang(gang, names.EVENT_EDIT_IGNORED, "; ".join(fresh), warning=True)
+            if found or gang.uid in self._edits:
+                self._edits[gang.uid] = frozenset(found)
+
+    def _put_off(self, uid: str, before: _Written | None) -> bool:
+        """Whether what changed of the job may be written later, together with what comes until then."""
+        if phase_now(self._state, uid) != (before.phase if before else "Pending"):
+            return False
+        if uid in self._later:
+            return True
+        wrote = self._wrote.get(uid)
+        # What is being bound is told when that has come to an end: till then it has no reason to wait, and no place.
+        if wrote is None and before is not None and not on_its_way(self._state, uid):
+            return False
+        now = asyncio.get_running_loop().time()
+        self._later[uid] = now + FIRST_PERIOD if wrote is None else wrote + COUNTS_PERIOD
+        return True
+
+    async def _wait(self, time: Callable[[], float]) -> None:
+        """Until something changed, or a job that was put off is due."""
+        due = min(self._later.values(), default=None)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(None if due is None else max(0.0, due - time())):
+                await self._work.wait()
+
+    def _job_event(self, event: str, uid: str, job: _Written, at: datetime, why: Json | None = None) -> None:
+        self._journal.event(
+            Event(
+                event=event,
+                at=at,
+                kind=job.kind,
+                namespace=job.namespace,
+                name=job.name,
+                uid=uid,
+                queue=job.queue,
+                actor="scheduler",
+                detail={"phase": job.phase, **(why or {})},
+            )
+        )
+
+
+def _moment(ns: int) -> datetime:
+    """Its millisecond, which is enough for people: rows of the same one share what is made of it for SQL."""
+    return _millisecond(ns // 1_000_000)
+
+
+@lru_cache(maxsize=64)
+def _millisecond(number: int) -> datetime:
+    return datetime.fromtimestamp(number / 1e3, UTC)
+
+
+def _digest(shape: Json) -> int:
+    return hash(_encode(shape))
+
+
+def _text(reasons: tuple[Reason, ...]) -> list[tuple[str, str]]:
+    return [(str(reason.code), reason.message) for reason in reasons]
+
+
+def _stored(view: JobView, shape: Json, at: datetime) -> StoredJob:
+    finished = shape["finishedAt"]
+    return StoredJob(
+        uid=view.uid,
+        kind=view.kind,
+        namespace=view.namespace,
+        name=view.name,
+        queue=shape["queue"],
+        phase=shape["phase"],
+        submitted_at=_moment(view.created),
+        updated_at=at,
+        finished_at=datetime.fromisoformat(finished) if finished else None,
+        shape=shape,
+    )
+
+
+def _job(gang: GangRecord) -> str:
+    """The job a group belongs to, as explanations name it."""
+    return f"{gang.namespace}/{'/'.join(identity(gang)[1::2])}"

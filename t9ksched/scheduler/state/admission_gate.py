@@ -1,0 +1,156 @@
+"""Whether what waits may use the queue it waits in, whatever created it and by whatever way.
+
+The rule is the door's own (`t9ksched.admission.access`). Who submitted a group is what was recorded by the UID of the
+object that owns it, or by its own; a label proves nothing. Of whom nobody knows only what holds without a name counts:
+the namespace, its owner, a queue open to everyone. What runs is never judged again.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from t9ksched.admission.access import OWNER_ANNOTATION, ROLE_RULES, SUBMITTER_UNKNOWN, Access, Members, may_use
+from t9ksched.model.pod import OwnerReference
+from t9ksched.model.podrules import namespace_labels
+from t9ksched.model.queue import Queue
+from t9ksched.model.reasons import Code, Reason
+from t9ksched.scheduler.state.namespaces import Namespaces
+from t9ksched.scheduler.state.owners import Owners
+from t9ksched.scheduler.state.records import GangRecord, PodRecord
+from t9ksched.store.acceptances import Acceptance
+
+NAMING_NS: Final = 3_000_000_000
+"""How long a group is nobody's before that is said: the service that created it may still be recording whose it is."""
+_MOST_KEPT: Final = 50_000
+_NOBODY: Final = Members()
+
+_Key = tuple[str, str, str | None, tuple[str, ...], str]
+
+
+class AdmissionGate:
+    """Members of queues, groups of users, namespaces and acceptances, asked together.
+
+    `version` grows with every change that may turn a verdict.
+    """
+
+    def __init__(self, namespaces: Namespaces, acceptances: Mapping[str, Acceptance], owners: Owners) -> None:
+        self._namespaces = namespaces
+        self._owners = owners
+        self._acceptances = acceptances
+        self._members: dict[str, Members] = {}
+        self._groups: dict[str, frozenset[str]] = {}
+        self._known: dict[_Key, Access] = {}
+        self.version = 1
+
+    def set_members(self, members: dict[str, Members]) -> bool:
+        """Who may use which queue, all of it; whether that is new."""
+        if members == self._members:
+            return False
+        self._members = members
+        self.changed()
+        return True
+
+    def set_groups(self, groups: dict[str, frozenset[str]]) -> bool:
+        """The groups of every user that has any; whether that is new."""
+        if groups == self._groups:
+            return False
+        self._groups = groups
+        self.changed()
+        return True
+
+    def members(self, queue: str) -> Members:
+        """Who may use that queue."""
+        return self._members.get(queue, _NOBODY)
+
+    def changed(self) -> None:
+        """Something that verdicts rest on changed: a queue, a namespace."""
+        self.version += 1
+        self._known.clear()
+
+    def access(self, gang: GangRecord, queue: Queue) -> Access:
+        """Whether the group may use the queue, by which rule and up to which priority."""
+        return self._ask(queue, gang.namespace, self._submission(gang.owner, gang.uid))
+
+    def submitter(self, gang: GangRecord) -> str | None:
+        """Who submitted the group, as far as that is on record."""
+        return _submitter(self._submission(gang.owner, gang.uid), gang.namespace)
+
+    def came_with(self, pod: PodRecord, gang: GangRecord) -> bool:
+        """Whether a pod is a member of the group that it names whoever may use the queue.
+
+        It is if it belongs to the job that owns the group, or if one user submitted both. A pod without a known
+        submitter came with a group without one, but with the group of a job only if an owner that is not followed may
+        lie between them.
+        """
+        mine, owner = pod.owner, gang.owner
+        if gang.virtual or (mine is not None and owner is not None and self._owners.leads_to(mine, owner.uid)):
+            return True
+        whose = _submitter(self._submission(mine, pod.uid), pod.namespace)
+        if whose != _submitter(self._submission(owner, gang.uid), gang.namespace):
+            return False
+        return whose is not None or owner is None or (mine is not None and not self._owners.shows(mine))
+
+    def stranger(self, pod: PodRecord, gang: GangRecord, queue: Queue | None) -> Reason | None:
+        """Why a pod may not join a group that it did not come with (OQ-45); None when it may.
+
+        It may join a group made by hand if it may use the group's queue itself, and never the group of a job.
+        """
+        owner, own = gang.owner, self._submission(pod.owner, pod.uid)
+        if owner is not None:
+            whose = _submitter(own, pod.namespace)
+            code = Code.SUBMITTER_UNKNOWN if whose is None else Code.NOT_PERMITTED
+            title = f"{owner.kind}/{owner.name}"
+            why = f"that is the group of {title}, which the pod does not belong to and its submitter did not submit"
+            return _kept_out(gang, code, why, f"the pods of {title} are made by its controller: leave the label out")
+        if queue is None:
+            return None
+        access = self._ask(queue, pod.namespace, own)
+        if access.allowed:
+            return None
+        code = Code.SUBMITTER_UNKNOWN if access.code == SUBMITTER_UNKNOWN else Code.NOT_PERMITTED
+        return _kept_out(gang, code, access.message, access.remedy)
+
+    def _submission(self, owner: OwnerReference | None, uid: str) -> Acceptance | None:
+        """What is known of who submitted something: its root owner's record, else its own."""
+        root = None
+        if owner is not None:
+            root = self._acceptances.get(self._owners.root_uid(owner)) or self._acceptances.get(owner.uid)
+        return root or self._acceptances.get(uid)
+
+    def _ask(self, queue: Queue, space: str, root: Acceptance | None) -> Access:
+        if root is not None and root.namespace != space:
+            root = None  # whoever names an owner elsewhere has none
+        submitter: str | None = None
+        groups: tuple[str, ...] = ()
+        role = ""
+        if root is not None:
+            submitter, groups = root.submitter, tuple(root.groups)
+            if root.permitted_by in ROLE_RULES and root.queue == queue.name:
+                role = root.permitted_by or ""
+        key = (queue.name, space, submitter, groups, role)
+        known = self._known.get(key)
+        if known is None:
+            if len(self._known) >= _MOST_KEPT:
+                self._known.clear()
+            namespace = self._namespaces.get(space)
+            annotations = namespace.annotations if namespace else {}
+            known = self._known[key] = may_use(
+                queue,
+                self._members.get(queue.name, _NOBODY),
+                labels=namespace_labels(space, self._namespaces.labels),
+                annotations=annotations,
+                submitter=submitter,
+                groups=groups,
+                owner_groups=self._groups.get(annotations.get(OWNER_ANNOTATION, ""), ()),
+                role=role,
+            )
+        return known
+
+
+def _submitter(record: Acceptance | None, space: str) -> str | None:
+    """Whom a record names; a record of another namespace names nobody."""
+    return record.submitter if record is not None and record.namespace == space else None
+
+
+def _kept_out(gang: GangRecord, code: Code, why: str, helps: str) -> Reason:
+    message = f"it names the PodGroup {gang.key} and may not join it: {why}"
+    return Reason(code, message, unblocks=(helps,) if helps else ())

@@ -1,0 +1,63 @@
+"""Nodes that turned members of a job away: its next tries go elsewhere for a while.
+
+A kubelet may refuse a pod that is bound to it: the device plugin has no card left, somebody else was faster. The pod is
+Failed then, and its controller makes another; without a memory that one would be sent to the same node again.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from t9ksched.scheduler.state.records import GangRecord, PodRecord, job_of
+
+AVOID_NS: Final = 120 * 1_000_000_000
+"""How long a node is avoided by a job of which it turned a pod away."""
+_REASONS: Final = re.compile(r"OutOf\w+|UnexpectedAdmissionError|NodeAffinity|NodePorts|TaintToleration|NodeShutdown")
+
+
+@dataclass(frozen=True, slots=True)
+class TurnedAway:
+    """A bound pod that its node did not admit."""
+
+    gang: GangRecord
+    pod: str
+    node: str
+    why: str
+
+
+class NodeBackoff:
+    """Which node is avoided by which job until when. Times are nanoseconds since the epoch."""
+
+    def __init__(self) -> None:
+        self._new: list[TurnedAway] = []
+        self._until: dict[str, dict[str, int]] = {}
+
+    def note(self, record: PodRecord, reason: str, message: str) -> None:
+        """A pod has just failed: remember it if its node refused it."""
+        if record.gang is not None and record.node and _REASONS.fullmatch(reason):
+            why = f"{reason}: {message}" if message else reason
+            self._new.append(TurnedAway(record.gang, record.name, record.node, why))
+
+    def take(self, now: int) -> list[TurnedAway]:
+        """What was noted since the last call; from `now` on the nodes are avoided."""
+        found, self._new = self._new, []
+        for each in found:
+            self._until.setdefault(job_of(each.gang), {})[each.node] = now + AVOID_NS
+        return found
+
+    def by(self, gang: GangRecord, now: int) -> frozenset[str]:
+        """The nodes that this gang avoids now."""
+        if not self._until:
+            return frozenset()
+        return frozenset(node for node, until in self._until.get(job_of(gang), {}).items() if until > now)
+
+    def forget(self, now: int) -> None:
+        """Drop what is over."""
+        left = {
+            job: {node: until for node, until in nodes.items() if until > now} for job, nodes in self._until.items()
+        }
+        self._until = {job: nodes for job, nodes in left.items() if nodes}
+
+    def next_end(self) -> int | None:
+        """When the next node may be tried again; None when none is avoided."""
+        return min((until for nodes in self._until.values() for until in nodes.values()), default=None)

@@ -1,0 +1,49 @@
+"""Who is refused again and again evicts nobody meanwhile.
+
+Room that victims made is of no use to a job whose bindings the API server refuses, or whose pods no kubelet admits: the
+victims come back, and the next try would evict them, or others on the next node, once more. Such a job may take what is
+free at any time; how long nobody is evicted for it doubles with each try that fails.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from t9ksched.scheduler.state.records import GangRecord, job_of
+
+_SECOND: Final = 1_000_000_000
+FIRST_NS: Final = 10 * _SECOND
+LONGEST_NS: Final = 3600 * _SECOND
+FORGIVEN_NS: Final = 3600 * _SECOND
+"""After so long without another refusal the next one counts as the first."""
+
+
+@dataclass(slots=True)
+class _Rest:
+    until: int
+    length: int
+
+
+class PreemptionBackoff:
+    """Until when which job evicts nobody. Times are nanoseconds since the epoch."""
+
+    def __init__(self) -> None:
+        self._rests: dict[str, _Rest] = {}
+
+    def refused(self, gang: GangRecord, now: int) -> None:
+        """A binding of the gang came to nothing. What is refused before the last rest is over belongs to that."""
+        rest = self._rests.get(job_of(gang))
+        if rest is None or now >= rest.until + FORGIVEN_NS:
+            self._rests[job_of(gang)] = _Rest(now + FIRST_NS, FIRST_NS)
+        elif now >= rest.until:
+            rest.length = min(2 * rest.length, LONGEST_NS)
+            rest.until = now + rest.length
+
+    def until(self, gang: GangRecord, now: int) -> int:
+        """When somebody may be evicted for the gang again; 0 for at any time."""
+        rest = self._rests.get(job_of(gang)) if self._rests else None
+        return rest.until if rest is not None and rest.until > now else 0
+
+    def forget(self, now: int) -> None:
+        """Drop what is forgiven."""
+        if self._rests:
+            self._rests = {job: rest for job, rest in self._rests.items() if now < rest.until + FORGIVEN_NS}

@@ -1,0 +1,79 @@
+"""What a scheduler's first look, and every look while SQL is away, must rest on: what was written down before.
+
+Whoever starts after a death inherits the promises of the dead: a group that others were told to go for, and that still
+waits, has its room held on the first view. While a scheduler knows that the database is away, it plans for no group
+whose acceptance does not stand there; a group of which the minimum is not there yet is in the plan to be told that.
+"""
+
+import sqlite3
+from typing import TYPE_CHECKING
+
+from t9ksched.engine.view import View
+from t9ksched.model.gang import Gang
+from t9ksched.model.hold import VICTIMS
+from t9ksched.scheduler.service import SchedulerService
+from tests.chaos.process_faults import LIFE, Life
+
+if TYPE_CHECKING:
+    from tests.chaos.world import World
+
+_CLOCKS = 60 * 1_000_000_000
+"""Nanoseconds by which two schedulers' clocks may differ, and a margin."""
+
+
+def gathered(gang: Gang) -> bool:
+    """Whether the minimum of a gang is there, so that a plan could start it."""
+    there = dict(gang.total_roles)
+    return gang.total >= gang.min_member and all(there.get(role, 0) >= least for role, least in gang.roles)
+
+
+class Heirs:
+    """Follows the schedulers of one world. `kept` counts promises that had to be inherited."""
+
+    def __init__(self, world: "World") -> None:
+        self._world = world
+        self._services: dict[Life, SchedulerService] = {}
+        self._planned: Life | None = None
+        """Who planned last."""
+        self.kept = 0
+
+    def serve(self, life: Life, service: SchedulerService) -> None:
+        """A life begins to serve."""
+        self._services[life] = service
+
+    def look(self, view: View) -> None:
+        """Somebody begins to plan on this view."""
+        life = LIFE.get()
+        if life is None or life not in self._services:
+            return
+        if self._services[life].journal.behind is not None:
+            self._written(view)
+        if self._planned is not life:
+            if self._planned is not None and not self._world.elected:  # a former leader's memory may be old
+                self._inherited(view, self._services[self._planned])
+            self._planned = life
+
+    def _written(self, view: View) -> None:
+        connection = sqlite3.connect(self._world.database)
+        try:
+            written = {uid for (uid,) in connection.execute("SELECT uid FROM acceptance")}
+        finally:
+            connection.close()
+        for gang in view.gangs:
+            if not gang.placed and gathered(gang) and gang.uid not in written:
+                self._world.witness.say(f"SQL is away, and {gang.name} is planned for without a written acceptance")
+
+    def _inherited(self, view: View, dead: SchedulerService) -> None:
+        witness = self._world.witness
+        told_to_go = {self._world.plans.victims.get(uid) for uid in witness.to_go}
+        held = {hold.owner for hold in view.holds if hold.why == VICTIMS}
+        waiting = {gang.uid: gang for gang in view.gangs if not gang.placed}
+        end = int(self._world.now() * 1e9) + _CLOCKS
+        for owner, holds in dead.state._promised.items():
+            if owner in told_to_go and owner in waiting and min(hold.until for hold in holds) > end:
+                self.kept += 1
+                if owner not in held:
+                    witness.say(f"room was promised to {waiting[owner].name}, and a restart has forgotten it")
+
+
+__all__ = ["Heirs"]

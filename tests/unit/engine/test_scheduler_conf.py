@@ -1,0 +1,192 @@
+"""`scheduler.conf`: what is read, and how each fault is named with its line."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from t9ksched.engine.policy import Binpack, Policy, Preemption
+from t9ksched.engine.scheduler_conf import parse_conf
+from t9ksched.model.errors import Invalid
+from t9ksched.model.gang import Gang
+from t9ksched.model.node import NodeFacts
+from t9ksched.model.podclass import PodClass
+
+RECOMMENDED = """\
+actions: "allocate,preempt"
+tiers:
+- plugins:
+  - name: basic
+  - name: resource
+  - name: affinity
+    arguments:
+      weight: 10
+  - name: predicates
+  - name: binpack
+    arguments:
+      strategy: MostAllocated
+      weight: 1
+      resources: nvidia.com/gpu,nvidia.com/gpu.shared
+      resources.cpu: 2
+      resources.memory: 1
+      resources.nvidia.com/gpu: 5
+      resources.nvidia.com/gpu.shared: 5
+  - name: cardless
+"""
+LEAST = """\
+actions: "allocate"
+tiers:
+- plugins: [{name: basic}, {name: predicates}]
+- plugins: [{name: affinity}]
+"""
+
+
+def test_the_recommended_document_is_the_default_policy() -> None:
+    found = parse_conf(RECOMMENDED)
+    assert found == Policy(actions=("allocate", "preempt"))
+
+
+def test_the_least_document() -> None:
+    assert parse_conf(LEAST) == Policy(("allocate",), ("basic",), 1, None, cardless_weight=0)
+
+
+def test_plugins_order_queues_in_the_order_they_are_listed() -> None:
+    swapped = RECOMMENDED.replace("- name: basic\n  - name: resource", "- name: resource\n  - name: basic")
+    assert parse_conf(swapped).queue_order == ("resource", "basic")
+
+
+def test_binpack() -> None:
+    conf = LEAST + "- plugins: [{name: binPack, arguments: {strategy: LeastAllocated, weight: 3, resources.cpu: 0}}]\n"
+    assert parse_conf(conf).binpack == Binpack("LeastAllocated", 3, (("cpu", 0), ("memory", 1)))
+    bare = LEAST + "- plugins: [{name: binpack}]\n"
+    assert parse_conf(bare).binpack == Binpack("MostAllocated", 1, (("cpu", 1), ("memory", 1)))
+
+
+@pytest.mark.parametrize(
+    ("listed", "weight"), [("", 0), ("{name: cardless}", 5), ("{name: cardless, arguments: {weight: 2}}", 2)]
+)
+def test_cardless_is_in_force_where_it_is_listed(listed: str, weight: int) -> None:
+    assert parse_conf(LEAST + f"- plugins: [{listed}]\n").cardless_weight == weight
+
+
+def test_rules_of_preemption() -> None:
+    rules = (
+        "preempt: {minimumRunTime: 10m, mostEvictionsPerDay: 3, insideQueue: true, surplusYields: false,"
+        " maxEvictionGrace: 30s}\n"
+    )
+    assert parse_conf(LEAST + rules).preemption == Preemption(600, 3, True, False, 30)
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("500ms", 1), ("1s1ms", 2), ("2s", 2), ("0", 0)])
+def test_parts_of_a_second_are_no_licence_for_none(text: str, seconds: int) -> None:
+    rules = parse_conf(LEAST + f"preempt: {{minimumRunTime: {text}, maxEvictionGrace: {text}}}\n").preemption
+    assert (rules.minimum_run_seconds, rules.max_grace_seconds) == (seconds, seconds)
+
+
+class Small:
+    """Small gangs first; likes any node as much as it is told."""
+
+    def __init__(self, arguments: Mapping[str, str]) -> None:
+        if arguments.get("points", "1") == "many":
+            raise ValueError("points must be a number")
+        self.points = int(arguments.get("points", "1"))
+
+    def gang_rank(self, gang: Gang, now: int) -> int:
+        return gang.min_member
+
+    def score(self, pod: PodClass, node: NodeFacts) -> int:
+        return self.points
+
+
+INSTALLED = {"small": Small, "nothing": lambda arguments: object(), "broken": lambda arguments: 1 // 0}
+
+
+def plugged(*plugins: str) -> str:
+    return LEAST + "- plugins: [" + ", ".join(f"{{name: {text}}}" for text in plugins) + "]\n"
+
+
+def test_installed_plugins_are_made_from_their_arguments() -> None:
+    found = parse_conf(plugged("small, arguments: {points: 7, weight: 2}", "resource"), INSTALLED)
+    (use,) = found.plugins
+    assert (use.name, use.weight, use.arguments) == ("small", 2, (("points", "7"),))
+    assert isinstance(use.plugin, Small)
+    assert use.plugin.points == 7
+    assert found.queue_order == ("basic", "resource"), "it orders no queues"
+    assert found.gang_order == ("basic", "small")
+    first = (
+        "actions: allocate\ntiers: [{plugins: [{name: small}, {name: basic}, {name: predicates}, {name: affinity}]}]"
+    )
+    assert parse_conf(first, INSTALLED).gang_order == ("small", "basic")
+    same = parse_conf(plugged("small, arguments: {points: 7, weight: 2}", "resource"), INSTALLED)
+    assert same == found, "a document that is read again changes nothing"
+    assert parse_conf(plugged("small"), INSTALLED) != found
+
+
+@pytest.mark.parametrize(
+    ("plugin", "path", "says"),
+    [
+        ("small, arguments: {points: many}", "line 5, tiers[2].plugins[0].arguments", "points must be a number"),
+        ("small, arguments: {weight: 11}", "line 5, tiers[2].plugins[0].arguments.weight", "out of range"),
+        ("small, arguments: {points: [1]}", "line 5, tiers[2].plugins[0].arguments.points", "must be a text"),
+        ("nothing", "line 3, tiers[2].plugins[0].arguments", "has none of the methods"),
+        ("broken", "line 3, tiers[2].plugins[0].arguments", "ZeroDivisionError"),
+        (
+            "unheard",
+            "line 5, tiers[2].plugins[0].name",
+            "use basic, predicates, affinity, resource, binpack, cardless, small",
+        ),
+    ],
+)
+def test_plugins_that_cannot_be_made(plugin: str, path: str, says: str) -> None:
+    with pytest.raises(Invalid) as error:
+        parse_conf(plugged(plugin), INSTALLED)
+    assert error.value.errors[0].path == path
+    assert says in error.value.errors[0].message
+
+
+def test_weights_of_plugins_stay_countable() -> None:
+    many = {f"p{at}": Small for at in range(5)}
+    with pytest.raises(Invalid, match="more than 40 together"):
+        parse_conf(plugged(*(f"{name}, arguments: {{weight: 10}}" for name in many)), many)
+
+
+@pytest.mark.parametrize(
+    ("text", "faults"),
+    [
+        ("[" * 1000, ["line 1"]),
+        ("a: &a [" + "1," * 5000 + "]\nb: [" + "*a," * 100 + "]", ["line 2"]),
+        ("x" * 2000, ["line 1"]),
+        (LEAST + "preempt: {mostEvictionsPerDay: " + "9" * 300 + "}\n", ["line 5, preempt.mostEvictionsPerDay"]),
+        ("", ["line 1"]),
+        ("actions: [", ["line 1"]),
+        ("- a", ["line 1", "line 1, actions", "line 1, tiers"]),
+        (LEAST.replace("allocate", "preempt"), ["line 1, actions", "line 1, actions"]),
+        (LEAST.replace('"allocate"', '"allocate,alocate"'), ["line 1, actions"]),
+        (LEAST.replace("{name: predicates}", "{name: basic}"), ["line 3, tiers[0].plugins[1].name", "line 3, tiers"]),
+        (LEAST.replace("name: affinity", "name: afinity"), ["line 4, tiers[1].plugins[0].name", "line 3, tiers"]),
+        (RECOMMENDED.replace("weight: 10", "weight: 11"), ["line 8, tiers[0].plugins[2].arguments.weight"]),
+        (RECOMMENDED.replace("MostAllocated", "Most"), ["line 12, tiers[0].plugins[4].arguments.strategy"]),
+        (
+            RECOMMENDED.replace("resources.cpu: 2", "resources.cpu: x"),
+            ["line 15, tiers[0].plugins[4].arguments[resources.cpu]"],
+        ),
+        (
+            RECOMMENDED.replace("resources.cpu: 2", "resources.x: 2"),
+            ["line 15, tiers[0].plugins[4].arguments[resources.x]"],
+        ),
+        (
+            LEAST + "preempt: {minimumRunTime: soon, insideQueue: 1}\n",
+            ["line 5, preempt.minimumRunTime", "line 5, preempt.insideQueue"],
+        ),
+        (LEAST + "action: allocate\n", ["line 5, action"]),
+        (LEAST + "actions: allocate\n", ["line 5, actions"]),
+        (
+            LEAST.replace("{name: basic}", "{name: basic, arguments: {weight: 1}}"),
+            ["line 3, tiers[0].plugins[0].arguments.weight"],
+        ),
+    ],
+)
+def test_faults_have_lines(text: str, faults: list[str]) -> None:
+    with pytest.raises(Invalid) as error:
+        parse_conf(text)
+    assert [fault.path for fault in error.value.errors] == faults
+    assert all(fault.message for fault in error.value.errors)

@@ -1,0 +1,225 @@
+"""Jobs are written when their phase changes, and less often while only their counts do."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+
+import msgspec
+import pytest
+
+from t9ksched.admission.access import Members
+from t9ksched.model import names
+from t9ksched.model.pod import decode_pod
+from t9ksched.model.queue import Queue, QueueSpec
+from t9ksched.model.reasons import Code, Reason
+from t9ksched.scheduler.observe.informers import decoder
+from t9ksched.scheduler.report import history_recorder as module
+from t9ksched.scheduler.report.history_recorder import HistoryRecorder
+from t9ksched.scheduler.state.records import PodGroupObject
+from t9ksched.scheduler.state.state import ClusterState
+from t9ksched.store.jobs import JobRecord, Written
+
+WHY = Reason(Code.VOLUME_NOT_BOUND, "its claim finds no free volume")
+
+
+class Journal:
+    """Remembers what it is told."""
+
+    def __init__(self) -> None:
+        self.jobs: list[JobRecord] = []
+        self.events: list[str] = []
+        self.removed: list[str] = []
+        self.backlog = 0
+
+    def accepted(self, _: object) -> None: ...
+
+    def job(self, job: JobRecord) -> None:
+        self.jobs.append(job)
+
+    def gone(self, uid: str, at: object) -> None:
+        self.removed.append(uid)
+
+    def event(self, event: object) -> None:
+        self.events.append(event.event)  # type: ignore[attr-defined]
+
+
+class Silent:
+    """Writes no events."""
+
+    def gang(self, *_: object, **__: object) -> None: ...
+
+
+def see(state: ClusterState, *, node: str = "", phase: str = "Pending", queue: str = "") -> None:
+    metadata: dict[str, object] = {"name": "p", "namespace": "ns", "uid": "u"}
+    metadata["creationTimestamp"] = "2026-01-01T00:00:00Z"
+    if queue:
+        metadata["labels"] = {names.QUEUE_LABEL: queue}
+    spec = {"schedulerName": "t9k-scheduler", "nodeName": node, "containers": [{"name": "main"}]}
+    state.upsert_pod(decode_pod({"metadata": metadata, "spec": spec, "status": {"phase": phase}}))
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not holds():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+class Notices:
+    """Remembers the events that are written, by reason."""
+
+    def __init__(self) -> None:
+        self.written: list[tuple[str, str]] = []
+
+    def gang(self, _: object, reason: str, message: str, **__: object) -> None:
+        self.written.append((reason, message))
+
+
+class Telling:
+    """A narrator at work, and what it was told of."""
+
+    def __init__(self) -> None:
+        self.state, self.journal = ClusterState(), Journal()
+        self.narrator = HistoryRecorder(self.state, self.journal, Silent(), lambda: 1)  # type: ignore[arg-type]
+
+    def see(self, *, node: str = "", phase: str = "Pending", queue: str = "") -> None:
+        see(self.state, node=node, phase=phase, queue=queue)
+        self.narrator.wake()
+
+    async def told(self, jobs: int) -> None:
+        await until(lambda: len(self.journal.jobs) == jobs)
+
+
+@asynccontextmanager
+async def telling(monkeypatch: pytest.MonkeyPatch, *, first: float, counts: float) -> AsyncGenerator[Telling, None]:
+    """Jobs are looked at at once, new ones after `first` seconds, counts after `counts`."""
+    for name, seconds in {"JOB_PERIOD": 0.01, "FIRST_PERIOD": first, "COUNTS_PERIOD": counts}.items():
+        monkeypatch.setattr(module, name, seconds)
+    found = Telling()
+    task = asyncio.create_task(found.narrator.run())
+    found.see()
+    yield found
+    task.cancel()
+
+
+async def test_a_phase_is_written_soon_and_counts_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with telling(monkeypatch, first=0.05, counts=1e9) as one:
+        await one.told(1)
+        one.see(node="n1")
+        await until(lambda: bool(one.narrator._later))
+        assert len(one.journal.jobs) == 1, "bound is a count, not a phase"
+        one.see(node="n1", phase="Running")
+        await one.told(2)
+        assert one.journal.jobs[-1].shape["members"]["bound"] == 1
+        assert one.journal.events == ["started"]
+        assert not one.narrator._later
+
+
+async def test_what_was_put_off_is_written_in_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with telling(monkeypatch, first=0.05, counts=0.2) as one:
+        await one.told(1)
+        one.see(node="n1")
+        await one.told(2)
+        assert one.journal.jobs[-1].shape["members"]["bound"] == 1
+
+
+async def test_an_attempt_to_bind_that_fails_is_not_written_as_waiting_without_a_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with telling(monkeypatch, first=0.1, counts=0.01) as one:
+        (pod,) = one.state.pods.values()
+        assert pod.gang is not None
+        one.narrator.waits("u", (WHY,), None, 1)
+        await one.told(1)
+        assert one.journal.jobs[-1].shape["reason"] == {"code": str(WHY.code), "message": WHY.message}
+        await asyncio.sleep(0.03)  # so long ago that the next change is told at once
+        pod.assumed = "n1"
+        one.narrator.placed("u", 2)
+        one.state.changed_jobs.add("u")
+        one.narrator.wake()
+        await until(lambda: bool(one.narrator._later))
+        one.state.refuse("u", WHY, 3, keep_place=False)
+        one.state.changed_jobs.add("u")
+        one.narrator.wake()
+        await until(lambda: not one.narrator._later)
+        assert [job.shape["reason"] is None for job in one.journal.jobs] == [False]
+
+
+async def test_what_was_written_before_a_restart_is_not_written_again() -> None:
+    state, journal = ClusterState(), Journal()
+    see(state)
+    see(state, node="n1", phase="Running")
+    first = HistoryRecorder(state, journal, None, lambda: 1)  # type: ignore[arg-type]
+    first._tell("u")
+    (job,) = journal.jobs
+    shape = msgspec.json.encode(job.shape).decode()
+    written = Written(job.uid, job.kind, job.namespace, job.name, job.queue, job.phase, job.finished_at, shape)
+    gone = written._replace(uid="another")
+
+    second = HistoryRecorder(state, journal, None, lambda: 2)  # type: ignore[arg-type]
+    state.changed_jobs.clear()
+    second.restore([written, gone])
+    assert list(state.changed_jobs) == ["u", "another"], "both are looked at"
+    for uid in list(state.changed_jobs):
+        second._tell(uid)
+    assert len(journal.jobs) == 1
+    assert journal.events == ["started", "deleted"]
+    assert journal.removed == ["another"]
+    see(state, node="n1", phase="Failed")
+    second._tell("u")
+    assert journal.events[2:] == ["finished"]
+    assert journal.jobs[-1].phase == "Failed"
+
+
+async def test_a_new_job_that_has_its_place_soon_is_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with telling(monkeypatch, first=0.3, counts=1e9) as one:
+        await until(lambda: bool(one.narrator._later))
+        one.see(node="n1")
+        await until(lambda: bool(one.journal.jobs))
+        assert [job.shape["members"]["bound"] for job in one.journal.jobs] == [1]
+
+
+async def test_a_job_that_went_before_it_was_told_is_noted_as_gone() -> None:
+    state, journal = ClusterState(), Journal()
+    narrator = HistoryRecorder(state, journal, None, lambda: 1)  # type: ignore[arg-type]
+    see(state)
+    state.remove_pod("u")
+    narrator._tell("u")
+    assert (journal.jobs, journal.removed) == ([], ["u"])
+
+
+async def test_a_podgroup_made_by_hand_that_goes_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with telling(monkeypatch, first=0.01, counts=1e9) as one:
+        metadata = {"name": "g", "namespace": "ns", "uid": "g1", "creationTimestamp": "2026-01-01T00:00:00Z"}
+        group = decoder(PodGroupObject)({"metadata": metadata, "spec": {"minMember": 2}})
+        one.state.upsert_group(group)
+        one.narrator.wake()
+        await one.told(2)
+        assert one.journal.jobs[-1].kind == "PodGroup"
+        one.state.remove_group(group)
+        one.narrator.wake()
+        await until(lambda: one.journal.removed == ["g1"])
+        assert one.journal.events == ["deleted"]
+
+
+async def test_an_edit_that_does_not_count_is_told_once_however_often_the_job_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with telling(monkeypatch, first=0.01, counts=0.01) as now:
+        notices = Notices()
+        now.narrator._notices = notices  # type: ignore[assignment]
+        now.state.set_queues([Queue(name, QueueSpec()) for name in ("default", "other")])
+        now.state.permit(dict.fromkeys(("default", "other"), Members(everyone=True)))
+        now.state.view(1)
+        assert now.state.gangs_by_uid["u"].acceptance is not None
+
+        def told() -> list[str]:
+            return [message for reason, message in notices.written if reason == names.EVENT_EDIT_IGNORED]
+
+        now.see(queue="other")
+        await until(lambda: len(told()) == 1)
+        for phase in ("Running", "Succeeded"):
+            now.see(node="n", phase=phase, queue="other")
+            await until(lambda wanted=phase: now.journal.jobs[-1].shape["phase"] == wanted)  # type: ignore[misc]
+        now.see(node="n", phase="Succeeded", queue="third")
+        await until(lambda: "'third'" in told()[-1])
+        assert ["'other'" in text for text in told()] == [True, False]

@@ -1,0 +1,202 @@
+"""The last gate: who may use a queue, whatever created the group; what runs is left alone."""
+
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from t9ksched.admission.access import OWNER_ANNOTATION, Members
+from t9ksched.model.pod import OwnerReference
+from t9ksched.model.queue import Queue, parse_queue_spec
+from t9ksched.model.reasons import Code
+from t9ksched.scheduler.observe.informers import decoder
+from t9ksched.scheduler.state.admission_gate import NAMING_NS
+from t9ksched.scheduler.state.namespaces import NamespaceObject
+from t9ksched.scheduler.state.records import PodGroupObject
+from t9ksched.scheduler.state.state import ClusterState
+from t9ksched.store.acceptances import Acceptance
+from tests.unit.scheduler.state.test_state import NOW, decide, node, pod
+
+LATER = NOW + NAMING_NS
+SELECTED = {"namespaceSelector": {"matchLabels": {"team": "nlp"}}}
+
+
+def cluster(members: Members, spec: dict[str, Any] | None = None) -> ClusterState:
+    state = ClusterState()
+    state.set_queues([Queue("q", parse_queue_spec(spec or {}))])
+    state.permit({"q": members})
+    state.upsert_node(node())
+    return state
+
+
+def space(state: ClusterState, labels: dict[str, str] | None = None, owner: str = "") -> None:
+    meta = {"name": "ns", "labels": labels or {}, "annotations": {OWNER_ANNOTATION: owner} if owner else {}}
+    state.namespaces.upsert(decoder(NamespaceObject)({"metadata": meta}))
+
+
+def owned_group(name: str = "g", owner: str = "job", minimum: int = 1, **spec: Any) -> PodGroupObject:
+    reference = {"apiVersion": "batch.tensorstack.dev/v1beta1", "kind": "MPIJob", "name": owner, "uid": owner}
+    meta: dict[str, Any] = {"name": name, "namespace": "ns", "uid": f"group-{name}"}
+    if owner:
+        meta["ownerReferences"] = [reference | {"controller": True}]
+    return decoder(PodGroupObject)({"metadata": meta, "spec": {"minMember": minimum, "queue": "q", **spec}})
+
+
+def owned_pod(name: str, owner: str = "job", **more: Any) -> Any:
+    made = pod(name, group="g", **more)
+    if owner:
+        made.metadata.owner_references = [OwnerReference(kind="MPIJob", name=owner, uid=owner, controller=True)]
+    return made
+
+
+def accepted(uid: str, submitter: str | None = "ann", **more: Any) -> Acceptance:
+    return Acceptance(uid=uid, kind="MPIJob", namespace="ns", name=uid, submitter=submitter, queue="q", **more)
+
+
+def outcome(state: ClusterState, now: int = LATER) -> tuple[bool, set[Code]]:
+    """Whether anything starts, and why the rest waits."""
+    state.view(NOW)
+    gangs = state.view(now).gangs
+    told = {reason.code for gang in state.gangs.values() for reason in gang.reasons}
+    return bool(gangs), told
+
+
+@pytest.mark.parametrize(
+    ("members", "spec", "submitter", "labels", "owner", "code"),
+    [
+        (Members(), {}, None, {}, "", Code.SUBMITTER_UNKNOWN),
+        (Members(), {}, "ann", {}, "", Code.NOT_PERMITTED),
+        (Members(users=frozenset({"ann"})), {}, "ann", {}, "", None),
+        (Members(users=frozenset({"ann"})), {}, None, {}, "", Code.SUBMITTER_UNKNOWN),
+        (Members(users=frozenset({"ann"})), {}, "bob", {}, "ann", None),
+        (Members(groups=frozenset({"lab"})), {}, "ann", {}, "", None),
+        (Members(groups=frozenset({"lab"})), {}, None, {}, "olga", None),
+        (Members(groups=frozenset({"others"})), {}, "ann", {}, "olga", Code.NOT_PERMITTED),
+        (Members(everyone=True), {}, None, {}, "", None),
+        (Members(), SELECTED, None, {"team": "nlp"}, "", None),
+        (Members(), SELECTED, None, {"team": "cv"}, "", Code.SUBMITTER_UNKNOWN),
+        (Members(), {"namespaceSelector": {}}, "ann", {"team": "nlp"}, "", Code.NOT_PERMITTED),
+    ],
+)
+def test_who_may(
+    members: Members, spec: dict[str, Any], submitter: str | None, labels: dict[str, str], owner: str, code: Code | None
+) -> None:
+    state = cluster(members, spec)
+    space(state, labels, owner)
+    state.group({"olga": frozenset({"lab"})})
+    if submitter:
+        state.accept(accepted("job", submitter, groups=["lab"], permitted_by=f"user:{submitter}"))
+    state.upsert_group(owned_group())
+    state.upsert_pod(owned_pod("p"))
+    assert outcome(state) == (code is None, set() if code is None else {code})
+
+
+def test_roles_count_as_recorded_and_a_managers_only_over_his_queue() -> None:
+    for role, queue, allowed in (("administrator", "x", False), ("administrator", "q", True), ("manager", "q", True)):
+        state = cluster(Members())
+        made = accepted("job", "root", permitted_by=role)
+        state.accept(structs.replace(made, queue=queue, kind="Notebook"))  # a kind that may move to another queue
+        state.upsert_group(owned_group())
+        state.upsert_pod(owned_pod("p"))
+        assert outcome(state)[0] is allowed, (role, queue)
+
+
+def test_a_job_stays_in_the_queue_that_was_agreed_with_it() -> None:
+    state = cluster(Members(users=frozenset({"ann"})))
+    state.accept(structs.replace(accepted("job"), queue="x"))
+    state.upsert_group(owned_group())
+    state.upsert_pod(owned_pod("p"))
+    assert [gang.queue for gang in state.view(NOW).gangs] == ["x"], "though its PodGroup names another one since"
+
+
+def test_a_name_that_comes_late_lets_it_start_and_nothing_was_said() -> None:
+    woken: list[bool] = []
+    state = cluster(Members(users=frozenset({"ann"})))
+    state.upsert_group(owned_group())
+    state.upsert_pod(owned_pod("p"))
+    assert not state.view(NOW).gangs
+    assert state.next_retry() == LATER
+    assert not state.take_said()
+    state._on_change = lambda: woken.append(True)
+    state.accept(accepted("job", permitted_by="user:ann"))
+    assert woken
+    assert [gang.priority for gang in state.view(NOW + 1).gangs] == [0]
+    assert state.next_retry() is None
+
+
+def test_members_change_and_the_next_view_knows() -> None:
+    state = cluster(Members())
+    state.accept(accepted("job"))
+    state.upsert_group(owned_group())
+    state.upsert_pod(owned_pod("p"))
+    assert outcome(state) == (False, {Code.NOT_PERMITTED})
+    assert [gang.key for gang in state.take_said()] == ["ns/g"]
+    state.permit({"q": Members(users=frozenset({"ann"}))})
+    assert len(state.view(LATER).gangs) == 1
+    state.permit({"q": Members()})
+    assert not state.view(LATER).gangs, "what waits stops at the next cycle"
+
+
+def test_priority_is_clamped_and_who_submitted_is_kept() -> None:
+    state = cluster(Members(users=frozenset({"ann"}), max_priority=7))
+    state.accept(accepted("job", groups=["lab"], permitted_by="user:ann", priority=90))
+    state.upsert_group(owned_group(priority=90))
+    state.upsert_pod(owned_pod("p"))
+    assert [gang.priority for gang in state.view(NOW).gangs] == [7]
+    (made,) = state.take_new_acceptances()
+    assert (made.submitter, made.groups, made.permitted_by, made.priority) == ("ann", ["lab"], "user:ann", 7)
+
+
+def test_what_runs_goes_on_and_is_not_refilled_once_its_user_is_no_member_any_more() -> None:
+    state = cluster(Members(users=frozenset({"ann"})))
+    state.accept(accepted("job", permitted_by="user:ann"))
+    state.upsert_group(owned_group(minimum=2))
+    for name in ("a", "b"):
+        state.upsert_pod(owned_pod(name))
+    assert len(decide(state)) == 2
+    for name in ("a", "b"):
+        state.upsert_pod(owned_pod(name, node="n1", phase="Running"))
+    state.settle()
+    state.permit({"q": Members()})
+    state.remove_pod("pod-b")
+    state.upsert_pod(owned_pod("b", uid="again"))
+    assert not decide(state)
+    (gang,) = state.pending
+    assert [(reason.code, reason.refused) for reason in gang.reasons] == [(Code.NOT_PERMITTED, False)]
+    state.permit({"q": Members(users=frozenset({"ann"}))})
+    assert len(decide(state)) == 1
+
+
+def test_on_a_used_cluster_with_an_empty_database_nothing_unknown_joins() -> None:
+    state = cluster(Members())
+    group = owned_group(minimum=2)
+    group.status = {"conditions": [{"type": "GroupScheduled", "status": "True"}]}
+    state.upsert_group(group)
+    state.upsert_pod(owned_pod("a", node="n1", phase="Running"))
+    state.upsert_pod(owned_pod("b"))
+    assert outcome(state) == (False, {Code.SUBMITTER_UNKNOWN})
+    (gang,) = state.partial
+    assert gang.unpermitted is not None
+
+
+def test_a_stranger_does_not_ride_on_somebody_elses_group() -> None:
+    state = cluster(Members(users=frozenset({"ann"})))
+    state.accept(accepted("job", permitted_by="user:ann"))
+    state.upsert_group(owned_group())
+    state.upsert_pod(owned_pod("a"))
+    state.upsert_pod(owned_pod("stranger", owner=""))
+    state.upsert_pod(owned_pod("other", owner="elsewhere"))
+    assert [assignment.pod for assignment in decide(state)] == ["pod-a"]
+    waiting = state.pods["pod-stranger"].blocked + state.pods["pod-other"].blocked
+    assert [reason.code for reason in waiting] == [Code.SUBMITTER_UNKNOWN] * 2
+    state.accept(accepted("pod-stranger", "ann"))
+    assert [assignment.pod for assignment in decide(state)] == ["pod-stranger"]
+
+
+def test_an_owner_in_another_namespace_is_none() -> None:
+    state = cluster(Members(users=frozenset({"ann"})))
+    made = accepted("job", permitted_by="user:ann")
+    state.accept(Acceptance(**{name: getattr(made, name) for name in made.__struct_fields__} | {"namespace": "others"}))
+    state.upsert_group(owned_group())
+    state.upsert_pod(owned_pod("p"))
+    assert outcome(state) == (False, {Code.SUBMITTER_UNKNOWN})
