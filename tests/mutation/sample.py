@@ -22,11 +22,12 @@ ROOT = Path(__file__).parents[2]
 LISTED = Path(__file__).with_name("survivors.txt")
 CPU_SECONDS = int(os.environ.get("T9KSCHED_MUTATION_CPU", "400"))
 """Several times what the suites need: a fault that takes longer, a loop without end, is noticed by that."""
-_NOT_DECIDING = ("conf", "plugins")
+_NOT_DECIDING = ("scheduler_conf", "plugins")
 """Of the engine: reading `scheduler.conf` and calling plugins."""
 _STATE = (
-    *("state", "observed", "records", "charges", "cardbook", "refill", "payers", "owners"),
-    *("membership", "permissions", "lastgate", "outage", "avoided", "patience"),
+    *("state", "cluster_cache", "records", "charges", "cardbook"),
+    *("refill", "queue_attribution", "owners", "membership", "admission_gate"),
+    *("lastgate", "outage", "node_backoff", "preemption_backoff"),
 )
 _DOOR = ("access", "judge", "rules")
 
@@ -34,7 +35,11 @@ _DOOR = ("access", "judge", "rules")
 def modules() -> list[str]:
     """The modules into which faults are put: what decides, what it decides on, and the door."""
     engine = sorted(path.stem for path in (ROOT / "t9ksched/engine").glob("*.py"))
-    rooms = {"engine": [name for name in engine if name not in _NOT_DECIDING], "scheduler": _STATE, "admission": _DOOR}
+    rooms = {
+        "engine": [name for name in engine if name not in _NOT_DECIDING],
+        "scheduler.state": _STATE,
+        "admission": _DOOR,
+    }
     return [f"t9ksched.{room}.{name}" for room, names in rooms.items() for name in names if name != "__init__"]
 
 
