@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 
 from anyio import CapacityLimiter, to_thread
 from starlette.requests import ClientDisconnect, Request
+from starlette.types import Scope
 
 from api.http.problems import Problem
 from api.http.request_bodies import parse
@@ -82,6 +83,12 @@ class Bodies:
             self._at_work[user] -= 1
             if not self._at_work[user]:
                 del self._at_work[user]
+
+
+def has_body(scope: Scope) -> bool:
+    """Whether the head of a request announces a body."""
+    headers = dict(scope["headers"])
+    return b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0"
 
 
 async def read_body(request: Request, limit: int) -> bytes:

@@ -16,6 +16,7 @@ from typing import Final
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from api.http.bodies import has_body
 from api.http.overload import REFUSED
 from api.http.problems import Problem
 from api.http.requestlines import RequestLines
@@ -45,10 +46,9 @@ class _Body:
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         self._receive = receive
-        headers = dict(scope["headers"])
         # Who waits for the word to go on has not begun to send.
-        self._asks = headers.get(b"expect", b"").lower() == b"100-continue"
-        self._left = b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0"
+        self._asks = dict(scope["headers"]).get(b"expect", b"").lower() == b"100-continue"
+        self._left = has_body(scope)
 
     async def read(self) -> Message:
         """The next part."""

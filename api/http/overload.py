@@ -12,6 +12,7 @@ from typing import Final
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from api.http.bodies import has_body
 from api.http.problems import Problem
 from api.services import Services
 from t9ksched.serving import EXEMPT_PATHS
@@ -41,7 +42,7 @@ class Overload:
         turn = asyncio.Event()
         kind = " ".join((scope["method"], *scope["path"].split("/")[1:4]))
         ticket = limiter.arrive(_caller(scope), kind, time.monotonic(), turn.set)
-        passage = _Passage(limiter, ticket, receive, send)
+        passage = _Passage(limiter, ticket, receive, send, awaits_body=has_body(scope))
         try:
             if ticket.state is State.WAITING:
                 try:
@@ -62,11 +63,14 @@ class Overload:
 class _Passage:
     """A request on its way through the app: knows how long it waited for its caller, and ends once."""
 
-    def __init__(self, limiter: ConcurrencyLimiter, ticket: Ticket, receive: Receive, send: Send) -> None:
+    def __init__(
+        self, limiter: ConcurrencyLimiter, ticket: Ticket, receive: Receive, send: Send, *, awaits_body: bool
+    ) -> None:
         self._limiter, self._ticket, self._receive, self._send = limiter, ticket, receive, send
         self._blocked = 0.0
         self._over = False
-        self._sending = True
+        self._awaits_body = awaits_body
+        """Whether the caller has not sent all of the body yet, as far as somebody looked."""
 
     def leave(self) -> None:
         """The request needs its place no longer."""
@@ -85,11 +89,11 @@ class _Passage:
             message = await self._next()
         finally:
             self._blocked += time.monotonic() - began
-        self._sending = bool(message.get("more_body"))
+        self._awaits_body = bool(message.get("more_body"))
         return message
 
     async def _next(self) -> Message:
-        if self._over or not self._sending:  # what else may come is that the caller goes away
+        if self._over or not self._awaits_body:  # what else may come is that the caller goes away
             return await self._receive()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_PROMPT_SECONDS):
@@ -102,8 +106,12 @@ class _Passage:
             self._limiter.resume(self._ticket)
 
     async def send(self, message: Message) -> None:
-        """A part of the answer; a stream of events goes on without a place."""
-        if message["type"] == "http.response.start" and _streams(message):
+        """A part of the answer.
+
+        A stream of events goes on without a place, and so does the rest of a body that nobody read: it may take seconds
+        to come.
+        """
+        if message["type"] == "http.response.start" and (self._awaits_body or _streams(message)):
             self.leave()
         began = time.monotonic()
         try:

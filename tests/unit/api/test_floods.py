@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import structlog
 
-from t9ksched.serving.overload import MOST_SENDING
+from t9ksched.serving.overload import MOST_SENDING, Ticket
 from t9ksched.store import Store
 from tests.unit.api.world import Answer, World
 
@@ -31,6 +31,28 @@ class Held:
         async with asyncio.timeout(20):
             while self.begun < count:  # noqa: ASYNC110
                 await asyncio.sleep(0.001)
+
+
+async def send_head(world: World, token: str, path: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection on which a POST announces nine bytes."""
+    host, _, port = world.user.url.removeprefix("http://").rpartition(":")
+    line = await asyncio.open_connection(host, int(port))
+    head = f"POST {path} HTTP/1.1\r\nHost: t\r\nAuthorization: Bearer {token}\r\n"
+    line[1].write(f"{head}Content-Type: application/json\r\nContent-Length: 9\r\n\r\n".encode())
+    return line
+
+
+def pauses(world: World, monkeypatch: pytest.MonkeyPatch) -> "asyncio.Queue[bool]":
+    """Whether each request whose body is awaited may wait for it, in turn."""
+    limiter, told = world.app.state.services.limiter, asyncio.Queue[bool]()
+    real = limiter.pause
+
+    def pause(ticket: Ticket, now: float) -> bool:
+        told.put_nowait(may_wait := bool(real(ticket, now)))
+        return may_wait
+
+    monkeypatch.setattr(limiter, "pause", pause)
+    return told
 
 
 @pytest.fixture
@@ -77,18 +99,28 @@ async def test_two_who_send_slowly_slow_nobody_down(world: World, monkeypatch: p
     monkeypatch.setattr("api.http.overload._PROMPT_SECONDS", 0.01)
     world.app.state.services = replace(world.app.state.services, max_requests_at_once=4)
     await world.user("GET", OTHER)
-    host, _, port = world.user.url.removeprefix("http://").rpartition(":")
-    lines = []
+    lines, paused = [], pauses(world, monkeypatch)
     for token in world.tokens * (MOST_SENDING + 1):
-        lines.append(line := await asyncio.open_connection(host, int(port)))
-        head = f"POST /apis/v1/access-reviews HTTP/1.1\r\nHost: t\r\nAuthorization: Bearer {token}\r\n"
-        line[1].write(f"{head}Content-Type: application/json\r\nContent-Length: 9\r\n\r\n".encode())
+        lines.append(await send_head(world, token, "/apis/v1/access-reviews"))
+        await asyncio.wait_for(paused.get(), 20)
     excess = [await line[0].readuntil(b"\r\n\r\n") for line in lines[-2:]]
     assert [answer.split()[1] for answer in excess] == [b"429"] * 2
     assert (await world.nobody("GET", "/openapi.json")).status == 200
     assert (await world.user("GET", OTHER)).status == 200
     lines[0][1].write(b'{"a": 1 }')
     assert (await lines[0][0].readuntil(b"\r\n\r\n")).split()[1] != b"429"
+    for _, writer in lines:
+        writer.close()
+
+
+async def test_who_is_refused_and_sends_slowly_slows_nobody_down(world: World) -> None:
+    """The rest of a body that nobody reads is awaited without a place."""
+    world.app.state.services = replace(world.app.state.services, max_requests_at_once=4)
+    await world.user("GET", OTHER)
+    lines = [await send_head(world, token, OTHER) for token in ("", "", "", world.tokens[1], world.tokens[1])]
+    await asyncio.sleep(0.1)
+    assert (await world.user("GET", OTHER)).status == 200
+    assert (await world.admin("GET", OTHER)).status == 200
     for _, writer in lines:
         writer.close()
 
