@@ -4,18 +4,18 @@ from collections.abc import Sequence
 from itertools import islice
 
 from t9ksched.engine import explain
-from t9ksched.engine.ask import Ask, Asks, alike
 from t9ksched.engine.cards import grants
 from t9ksched.engine.ledger import Ledger
-from t9ksched.engine.masks import FeasibilityCache, Mask
+from t9ksched.engine.placement.feasibility import FeasibilityCache, Mask
+from t9ksched.engine.placement.pod_affinity import Crowd
+from t9ksched.engine.placement.trial import Placement, Trial
 from t9ksched.engine.plan import Assignment, Eviction, Stats, Waiting
-from t9ksched.engine.pod_affinity import Crowd
 from t9ksched.engine.policy import Policy
-from t9ksched.engine.preemption import Preemption
 from t9ksched.engine.recall import Recall
 from t9ksched.engine.refill import Refills
 from t9ksched.engine.reservations import Held
-from t9ksched.engine.trial import Placement, Trial
+from t9ksched.engine.scheduling_key import Ask, Asks, alike
+from t9ksched.engine.victims.victim_search import Preemption
 from t9ksched.engine.view import View
 from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang, Member

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 import numpy as np
 
 from t9ksched.engine.ledger import Shortfall
-from t9ksched.engine.masks import CARD_HOLDERS, DATABASE, CardsCounted, Mask, constraints
-from t9ksched.engine.placement import Group
-from t9ksched.engine.trial import ClassFit, Trial
+from t9ksched.engine.placement.feasibility import CARD_HOLDERS, DATABASE, CardsCounted, Mask, constraints
+from t9ksched.engine.placement.pack import Group
+from t9ksched.engine.placement.trial import ClassFit, Trial
 from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang, Running
 from t9ksched.model.podclass import PodClass

@@ -12,7 +12,7 @@ import numpy as np
 
 from t9ksched.engine.nodes import FrozenNodes, Int64s
 from t9ksched.engine.policy import Policy
-from t9ksched.engine.victim_table import Flags
+from t9ksched.engine.victims.victim_table import Flags
 from t9ksched.model.podrules import PodTerm
 from t9ksched.model.reasons import Reason
 

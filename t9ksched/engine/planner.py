@@ -10,15 +10,15 @@ from functools import partial
 from typing import Final
 
 from t9ksched.engine import explain
-from t9ksched.engine.allocate import Allocate
-from t9ksched.engine.ask import Ask, chosen
+from t9ksched.engine.actions.allocate import Allocate
+from t9ksched.engine.actions.grow import grow
+from t9ksched.engine.actions.preempt import Preempt
 from t9ksched.engine.cycle import Cycle
-from t9ksched.engine.grow import grow
-from t9ksched.engine.masks import FeasibilityCache
 from t9ksched.engine.order import Line, QueueOrder, gang_key, sort_gangs
+from t9ksched.engine.placement.feasibility import FeasibilityCache
 from t9ksched.engine.plan import Assignment, Eviction, Plan, Stats, Waiting
 from t9ksched.engine.policy import Policy
-from t9ksched.engine.preempt import Preempt
+from t9ksched.engine.scheduling_key import Ask, chosen
 from t9ksched.engine.view import View
 from t9ksched.engine.work import Meter, Work
 from t9ksched.model.gang import Gang, Member

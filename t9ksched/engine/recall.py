@@ -6,13 +6,13 @@ is left in memory only if they are, too, as they were when the cycle began.
 
 import numpy as np
 
-from t9ksched.engine.ask import Ask
 from t9ksched.engine.failures import Failures, Place
 from t9ksched.engine.ledger import Ledger
-from t9ksched.engine.masks import Mask
+from t9ksched.engine.placement.feasibility import Mask
+from t9ksched.engine.placement.trial import Trial
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.reservations import Held
-from t9ksched.engine.trial import Trial
+from t9ksched.engine.scheduling_key import Ask
 from t9ksched.engine.view import View
 from t9ksched.model.gang import Gang
 from t9ksched.model.reasons import Reason

@@ -14,12 +14,12 @@ import numpy as np
 
 from t9ksched.engine import explain
 from t9ksched.engine.ledger import Ledger
-from t9ksched.engine.masks import Mask
-from t9ksched.engine.placement import pack
+from t9ksched.engine.placement.feasibility import Mask
+from t9ksched.engine.placement.pack import pack
+from t9ksched.engine.placement.topology import shared
+from t9ksched.engine.placement.trial import Trial
 from t9ksched.engine.recall import Recall
 from t9ksched.engine.reservations import Held
-from t9ksched.engine.topology import shared
-from t9ksched.engine.trial import Trial
 from t9ksched.engine.view import View
 from t9ksched.engine.work import finish
 from t9ksched.model.gang import Gang

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from t9ksched.engine.masks import Mask
 from t9ksched.engine.nodes import Int64s
-from t9ksched.engine.trial import ClassFit, Placement, Trial
+from t9ksched.engine.placement.feasibility import Mask
+from t9ksched.engine.placement.trial import ClassFit, Placement, Trial
 from t9ksched.model.hold import REFILL, VICTIMS, Hold
 
 

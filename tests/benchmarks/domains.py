@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from msgspec import structs
 
-from t9ksched.engine.masks import FeasibilityCache
+from t9ksched.engine.placement.feasibility import FeasibilityCache
 from t9ksched.engine.planner import Planner
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import View

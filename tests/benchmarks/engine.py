@@ -19,8 +19,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from msgspec import structs
 
 from t9ksched.admission.access import Members
-from t9ksched.engine.masks import FeasibilityCache
 from t9ksched.engine.nodes import NodeTable
+from t9ksched.engine.placement.feasibility import FeasibilityCache
 from t9ksched.engine.planner import Plan, Planner, plan
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import View

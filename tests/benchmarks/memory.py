@@ -20,7 +20,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from t9ksched.admission.access import Members
-from t9ksched.engine.masks import FeasibilityCache
+from t9ksched.engine.placement.feasibility import FeasibilityCache
 from t9ksched.engine.planner import plan
 from t9ksched.engine.policy import Policy
 from t9ksched.model import names

@@ -9,10 +9,11 @@ from unittest.mock import patch
 
 from msgspec import structs
 
-from t9ksched.engine import contest, order
+from t9ksched.engine import order
 from t9ksched.engine.ledger import Ledger
-from t9ksched.engine.masks import QueueNodes
+from t9ksched.engine.placement.feasibility import QueueNodes
 from t9ksched.engine.reservations import Held
+from t9ksched.engine.victims import contest
 from t9ksched.kube.errors import ApiError
 from t9ksched.kube.write import binding as protocol
 from t9ksched.kube.write.binding import Binding, Bound, Conflicted, Refusal, Refused

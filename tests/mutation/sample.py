@@ -34,13 +34,16 @@ _DOOR = ("access", "judge", "rules")
 
 def modules() -> list[str]:
     """The modules into which faults are put: what decides, what it decides on, and the door."""
-    engine = sorted(path.stem for path in (ROOT / "t9ksched/engine").glob("*.py"))
+    engine = ROOT / "t9ksched/engine"
+    names = sorted(".".join(path.relative_to(engine).with_suffix("").parts) for path in engine.rglob("*.py"))
     rooms = {
-        "engine": [name for name in engine if name not in _NOT_DECIDING],
+        "engine": [name for name in names if name not in _NOT_DECIDING],
         "scheduler.state": _STATE,
         "admission": _DOOR,
     }
-    return [f"t9ksched.{room}.{name}" for room, names in rooms.items() for name in names if name != "__init__"]
+    return [
+        f"t9ksched.{room}.{name}" for room, those in rooms.items() for name in those if not name.endswith("__init__")
+    ]
 
 
 def all_faults() -> list[tuple[str, str]]:

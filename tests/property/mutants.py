@@ -6,20 +6,21 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
-from t9ksched.engine import cards, order, preemption
+from t9ksched.engine import cards, order
 from t9ksched.engine import planner as planning
-from t9ksched.engine import trial as trials
-from t9ksched.engine.ask import Ask
 from t9ksched.engine.failures import Failures
 from t9ksched.engine.ledger import Ledger
-from t9ksched.engine.masks import Schedulable, Tolerated
 from t9ksched.engine.nodes import FrozenNodes
+from t9ksched.engine.placement import trial as trials
+from t9ksched.engine.placement.feasibility import Schedulable, Tolerated
+from t9ksched.engine.placement.pod_affinity import Sight
+from t9ksched.engine.placement.trial import Trial
 from t9ksched.engine.planner import Planner
-from t9ksched.engine.pod_affinity import Sight
-from t9ksched.engine.preemption import Preemption
 from t9ksched.engine.refill import Refills
 from t9ksched.engine.reservations import Held
-from t9ksched.engine.trial import Trial
+from t9ksched.engine.scheduling_key import Ask
+from t9ksched.engine.victims import victim_search
+from t9ksched.engine.victims.victim_search import Preemption
 from t9ksched.model.hold import REFILL
 
 _chosen = planning.chosen
@@ -102,9 +103,9 @@ MUTANTS: dict[str, Mutant] = {
     "what ran once goes first for ever": Mutant("8", ((order, "gang_key", _once_ran_always_first),)),
     "taints are not looked at": Mutant("4", ((Tolerated, "allows", lambda self, facts: True),)),
     "other pods are not looked at": Mutant("4", ((Sight, "allowed", lambda self: self._usable),)),
-    "everybody may be a victim": Mutant("5", ((preemption, "eligible", lambda *args: True),)),
+    "everybody may be a victim": Mutant("5", ((victim_search, "eligible", lambda *args: True),)),
     "members go in any order": Mutant(
-        "5", ((preemption, "yields", lambda *args: True), (Preemption, "_verified", _unverified))
+        "5", ((victim_search, "yields", lambda *args: True), (Preemption, "_verified", _unverified))
     ),
     "room that is held is free": Mutant("6", ((Held, "__init__", _nothing_held),)),
     "held room is nobody's": Mutant("6", ((Trial, "release", lambda self, placement: None),)),

@@ -13,11 +13,11 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from t9ksched.engine.masks import FeasibilityCache
 from t9ksched.engine.nodes import NodeTable
+from t9ksched.engine.placement.feasibility import FeasibilityCache
+from t9ksched.engine.placement.trial import Trial
 from t9ksched.engine.planner import Plan, Planner, plan
 from t9ksched.engine.policy import Binpack, Policy
-from t9ksched.engine.trial import Trial
 from t9ksched.engine.view import QueueState, View, dump, load
 from t9ksched.model.gang import Gang, Member
 from t9ksched.model.hold import Hold

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from t9ksched.engine.masks import FeasibilityCache
 from t9ksched.engine.nodes import NodeTable
+from t9ksched.engine.placement.feasibility import FeasibilityCache
 from t9ksched.engine.planner import Plan, plan
 from t9ksched.engine.policy import Policy, Preemption
 from t9ksched.engine.view import QueueState, View, dump, load

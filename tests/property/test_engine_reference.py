@@ -9,9 +9,9 @@ from unittest.mock import patch
 
 import pytest
 
-from t9ksched.engine import everyset
-from t9ksched.engine.masks import FeasibilityCache
+from t9ksched.engine.placement.feasibility import FeasibilityCache
 from t9ksched.engine.planner import plan
+from t9ksched.engine.victims import every_set as searching
 from tests.property.crowded import Crowded
 from tests.property.reference.cycle import Reference
 from tests.property.reference.moment import Differs, Unclear
@@ -51,7 +51,7 @@ def compare(kind: str, first: int, end: int) -> int:
         scene, memo = make(seed), FeasibilityCache()
         for cycle in range(CYCLES):
             view = scene.view()
-            with patch.object(everyset, "_ALL_SETS", 10 if every_set else -1):
+            with patch.object(searching, "_ALL_SETS", 10 if every_set else -1):
                 found = plan(view, scene.policy, NOW, memo)
             try:
                 reference(view, scene.policy, NOW).compare(found)

@@ -21,11 +21,11 @@ from hypothesis.stateful import (
 )
 from msgspec import structs
 
-from t9ksched.engine import victim_table as tenants
-from t9ksched.engine.masks import FeasibilityCache
+from t9ksched.engine.placement.feasibility import FeasibilityCache
 from t9ksched.engine.planner import Plan, plan
 from t9ksched.engine.policy import Binpack, Policy, Preemption
-from t9ksched.engine.victim_table import surplus
+from t9ksched.engine.victims import victim_table as tenants
+from t9ksched.engine.victims.victim_table import surplus
 from t9ksched.engine.view import dump, load
 from t9ksched.model.gang import Running
 from tests.builders import GPU

@@ -12,13 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from t9ksched.engine import contest, everyset, victims
 from t9ksched.engine.ledger import dominant
 from t9ksched.engine.nodes import NodeTable
 from t9ksched.engine.planner import Plan, plan
 from t9ksched.engine.policy import Policy
-from t9ksched.engine.victim_table import surplus
-from t9ksched.engine.victims import Contender, price
+from t9ksched.engine.victims import contest, every_set
+from t9ksched.engine.victims import price as pricing
+from t9ksched.engine.victims.price import Contender, price
+from t9ksched.engine.victims.victim_table import surplus
 from t9ksched.engine.view import QueueState, View
 from t9ksched.model.gang import Running, RunningPod
 from t9ksched.model.podclass import PodClass
@@ -207,9 +208,9 @@ MUTANTS: dict[str, Callable[[], Any]] = {
     "shares stay as they were": lambda: patch.object(
         Contender, "share", lambda self, gone: dominant(self.used, self.measures, self.limited)
     ),
-    "shares are equal only if they are the same": lambda: patch.object(victims, "SAME", 0),
+    "shares are equal only if they are the same": lambda: patch.object(pricing, "SAME", 0),
     "somebody goes who could be spared": lambda: patch.object(
-        everyset, "_smallest", lambda tenants, units, enough: iter([units] if enough[-1] else [])
+        every_set, "_smallest", lambda tenants, units, enough: iter([units] if enough[-1] else [])
     ),
 }
 
@@ -232,7 +233,7 @@ def test_a_search_that_does_not_look_at_every_set_takes_nobody_of_a_higher_level
     """What many candidates get: the best protected victim is on the lowest level that suffices, and nobody is spare."""
     if not rivals:
         one = _one_queue_a_priority(one)
-    with patch.object(everyset, "_ALL_SETS", 0):
+    with patch.object(every_set, "_ALL_SETS", 0):
         found = plan(one.view, PREEMPT, NOW)
     going = one.going(found)
     assert not superfluous(one.asked, going) or not going

@@ -14,7 +14,7 @@ from typing import Final
 
 import structlog
 
-from t9ksched.engine.masks import FeasibilityCache
+from t9ksched.engine.placement.feasibility import FeasibilityCache
 from t9ksched.engine.planner import Assignment, Plan, Planner
 from t9ksched.engine.policy import Policy
 from t9ksched.model.reasons import Code, Reason

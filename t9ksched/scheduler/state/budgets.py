@@ -11,7 +11,7 @@ import msgspec
 import structlog
 from msgspec import structs
 
-from t9ksched.engine.victim_table import surplus
+from t9ksched.engine.victims.victim_table import surplus
 from t9ksched.model.errors import Invalid
 from t9ksched.model.gang import Running, RunningPod
 from t9ksched.model.labels import LabelSelector

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from msgspec import structs
 
-from t9ksched.engine.masks import FeasibilityCache
+from t9ksched.engine.placement.feasibility import FeasibilityCache
 from t9ksched.engine.planner import Plan, plan
 from t9ksched.engine.policy import Policy, Preemption
 from t9ksched.model.gang import Gang, Running

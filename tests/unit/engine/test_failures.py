@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from t9ksched.engine.masks import FeasibilityCache
 from t9ksched.engine.nodes import NodeTable
+from t9ksched.engine.placement.feasibility import FeasibilityCache
 from t9ksched.engine.planner import plan
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import View

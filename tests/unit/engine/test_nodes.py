@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from t9ksched.engine.masks import FeasibilityCache, QueueNodes, Usable
+from t9ksched.engine.placement.feasibility import FeasibilityCache, QueueNodes, Usable
 from t9ksched.model.labels import LabelSelector
 from tests.builders import GPU, node, pod_class, table
 

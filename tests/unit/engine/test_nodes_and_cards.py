@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from t9ksched.engine.placement.scores import Scores
 from t9ksched.engine.policy import Binpack, Policy
-from t9ksched.engine.scores import Scores
 from t9ksched.engine.view import View
 from t9ksched.model.gang import Gang
 from t9ksched.model.labels import NodeSelector

@@ -393,5 +393,5 @@ def test_thousands_of_unlike_classes_do_not_change_the_plan(monkeypatch: pytest.
     held = [Hold("g29", "n3", pod_class(cpu=9, gpu=2)), Hold("x", "n2", pod_class(gpu=1))]
     given = view(FOUR, gangs, holds=held)
     before = decide(given).to_bytes()
-    monkeypatch.setattr("t9ksched.engine.trial._MOST_COLUMNS", 1)
+    monkeypatch.setattr("t9ksched.engine.placement.trial._MOST_COLUMNS", 1)
     assert decide(given).to_bytes() == before

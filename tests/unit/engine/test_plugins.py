@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from t9ksched.engine.masks import FeasibilityCache
+from t9ksched.engine.placement.feasibility import FeasibilityCache
 from t9ksched.engine.planner import Plan, Planner, plan
 from t9ksched.engine.plugins import PluginUse
 from t9ksched.engine.policy import Policy

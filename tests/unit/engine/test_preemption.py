@@ -5,11 +5,11 @@ from dataclasses import dataclass, field, replace
 import pytest
 from msgspec import structs
 
-from t9ksched.engine import everyset
 from t9ksched.engine.planner import Plan, plan
 from t9ksched.engine.policy import Policy, Preemption
-from t9ksched.engine.preemption import eligible
-from t9ksched.engine.victim_table import surplus
+from t9ksched.engine.victims import every_set
+from t9ksched.engine.victims.victim_search import eligible
+from t9ksched.engine.victims.victim_table import surplus
 from t9ksched.engine.view import View, dump, load
 from t9ksched.model.gang import Gang, Neighbours, Running
 from t9ksched.model.hold import VICTIMS, Hold
@@ -275,7 +275,7 @@ def test_victims_that_turn_out_superfluous_are_spared() -> None:
 
 def test_two_pods_that_make_room_for_one_together_are_spared_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where not every set of victims is looked at, what is not needed in the end is spared."""
-    monkeypatch.setattr(everyset, "_ALL_SETS", 0)
+    monkeypatch.setattr(every_set, "_ALL_SETS", 0)
     groups = [
         running("halves", "low", ["n0", "n0"], cpu=4, created=2),
         running("threes", "mid", ["n1", "n1", "n1"], cpu=8),

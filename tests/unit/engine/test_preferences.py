@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from t9ksched.engine.masks import FeasibilityCache
+from t9ksched.engine.placement.feasibility import FeasibilityCache
+from t9ksched.engine.placement.scores import FULL, Source, combined
 from t9ksched.engine.planner import Plan, plan
 from t9ksched.engine.policy import Binpack, Policy
-from t9ksched.engine.scores import FULL, Source, combined
 from t9ksched.model.gang import Member, Neighbours
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from t9ksched.engine.ledger import INFINITE_SHARE, SHARE_UNIT
-from t9ksched.engine.masks import FeasibilityCache
+from t9ksched.engine.placement.feasibility import FeasibilityCache
 from t9ksched.engine.planner import Plan, plan
 from t9ksched.engine.policy import Policy, Preemption
-from t9ksched.engine.victims import Contender, Victim, bands, price
+from t9ksched.engine.victims.price import Contender, Victim, bands, price
 from t9ksched.model.gang import Running
 from tests.builders import gang, node, queue, running, view
 

@@ -13,12 +13,12 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from t9ksched.engine.cards import Grant, deal, split
-from t9ksched.engine.masks import FeasibilityCache, Mask
 from t9ksched.engine.nodes import LARGEST, FrozenNodes, Int64s, Masks
+from t9ksched.engine.placement.feasibility import FeasibilityCache, Mask
+from t9ksched.engine.placement.pod_affinity import NOBODY, Crowd, Sight
+from t9ksched.engine.placement.scores import FULL, combined, without_cards
 from t9ksched.engine.plugins import BEST, Plugins
-from t9ksched.engine.pod_affinity import NOBODY, Crowd, Sight
 from t9ksched.engine.policy import Policy
-from t9ksched.engine.scores import FULL, combined, without_cards
 from t9ksched.engine.work import Meter
 from t9ksched.model.labels import LabelSelector
 from t9ksched.model.podclass import HostPort, PodClass

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from t9ksched.engine import explain
-from t9ksched.engine.ask import Ask
 from t9ksched.engine.cycle import Cycle
-from t9ksched.engine.masks import Mask
 from t9ksched.engine.nodes import Int64s
-from t9ksched.engine.placement import Attempt, place_together, wanting_company
-from t9ksched.engine.topology import scopes
+from t9ksched.engine.placement.feasibility import Mask
+from t9ksched.engine.placement.pack import Attempt, place_together, wanting_company
+from t9ksched.engine.placement.topology import scopes
+from t9ksched.engine.scheduling_key import Ask
 from t9ksched.engine.work import Effort, Work
 from t9ksched.model.gang import Gang, Member
 from t9ksched.model.hold import VICTIMS

@@ -5,9 +5,9 @@ from typing import Final
 
 import numpy as np
 
-from t9ksched.engine.contest import Contest
-from t9ksched.engine.field import Cleared, Field
-from t9ksched.engine.victim_table import Flags, Indices, Tenants
+from t9ksched.engine.victims.contest import Contest
+from t9ksched.engine.victims.field import Cleared, Field
+from t9ksched.engine.victims.victim_table import Flags, Indices, Tenants
 from t9ksched.engine.work import Meter
 
 _ALL_SETS: Final = 10

@@ -4,10 +4,10 @@ from collections import Counter, defaultdict
 from operator import itemgetter
 
 from t9ksched.engine import explain
-from t9ksched.engine.ask import Ask
 from t9ksched.engine.cycle import Cycle
 from t9ksched.engine.plan import Eviction
-from t9ksched.engine.preemption import Choice
+from t9ksched.engine.scheduling_key import Ask
+from t9ksched.engine.victims.victim_search import Choice
 from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang
 from t9ksched.model.hold import VICTIMS, Hold

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from t9ksched.engine.contest import Contest
-from t9ksched.engine.field import Field
 from t9ksched.engine.nodes import Int64s
-from t9ksched.engine.trial import Trial
-from t9ksched.engine.victim_table import Flags, Indices
+from t9ksched.engine.placement.trial import Trial
+from t9ksched.engine.victims.contest import Contest
+from t9ksched.engine.victims.field import Field
+from t9ksched.engine.victims.victim_table import Flags, Indices
 from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from t9ksched.engine.nodes import LARGEST, Int64s
-from t9ksched.engine.placement import Group, company
-from t9ksched.engine.trial import ClassFit
-from t9ksched.engine.victim_table import Flags, Indices, Tenants
+from t9ksched.engine.placement.pack import Group, company
+from t9ksched.engine.placement.trial import ClassFit
+from t9ksched.engine.victims.victim_table import Flags, Indices, Tenants
 from t9ksched.model.podrules import PodTerm
 
 

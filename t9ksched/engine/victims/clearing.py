@@ -10,13 +10,13 @@ from typing import Final
 
 import numpy as np
 
-from t9ksched.engine.contest import Contest
-from t9ksched.engine.everyset import every_set
-from t9ksched.engine.field import Cleared, Field
 from t9ksched.engine.nodes import Int64s
-from t9ksched.engine.sparing import spare, spare_alike
-from t9ksched.engine.victim_costs import VictimCosts
-from t9ksched.engine.victim_table import Flags
+from t9ksched.engine.victims.contest import Contest
+from t9ksched.engine.victims.every_set import every_set
+from t9ksched.engine.victims.field import Cleared, Field
+from t9ksched.engine.victims.sparing import spare, spare_alike
+from t9ksched.engine.victims.victim_costs import VictimCosts
+from t9ksched.engine.victims.victim_table import Flags
 from t9ksched.engine.work import Meter, Work
 
 _MOST_TURNS: Final = 4_000

@@ -6,8 +6,8 @@ import numpy as np
 
 from t9ksched.engine.ledger import Ledger
 from t9ksched.engine.nodes import Int64s
-from t9ksched.engine.victim_table import Flags, Indices, Tenants
-from t9ksched.engine.victims import Contender, Price, Victim, bands, price, walk
+from t9ksched.engine.victims.price import Contender, Price, Victim, bands, price, walk
+from t9ksched.engine.victims.victim_table import Flags, Indices, Tenants
 from t9ksched.engine.work import Work
 
 

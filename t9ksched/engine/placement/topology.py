@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from t9ksched.engine.masks import Mask
-from t9ksched.engine.placement import Group, company
-from t9ksched.engine.trial import Trial
+from t9ksched.engine.placement.feasibility import Mask
+from t9ksched.engine.placement.pack import Group, company
+from t9ksched.engine.placement.trial import Trial
 from t9ksched.model.gang import Gang
 
 

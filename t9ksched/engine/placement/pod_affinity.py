@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from msgspec import structs
 
-from t9ksched.engine.masks import FeasibilityCache, Mask, Selected, Tolerated
 from t9ksched.engine.nodes import Int64s
-from t9ksched.engine.scores import POD_AFFINITY, SPREAD, Source, combined
+from t9ksched.engine.placement.feasibility import FeasibilityCache, Mask, Selected, Tolerated
+from t9ksched.engine.placement.scores import POD_AFFINITY, SPREAD, Source, combined
 from t9ksched.engine.view import View
 from t9ksched.model.gang import Gang
 from t9ksched.model.podclass import PodClass

@@ -10,8 +10,8 @@ from typing import Final
 
 import numpy as np
 
-from t9ksched.engine.placement import Group, hardness
-from t9ksched.engine.trial import ClassFit, Trial
+from t9ksched.engine.placement.pack import Group, hardness
+from t9ksched.engine.placement.trial import ClassFit, Trial
 from t9ksched.engine.view import QueueState
 from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang, Member

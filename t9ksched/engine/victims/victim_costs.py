@@ -9,10 +9,10 @@ from typing import Final
 
 import numpy as np
 
-from t9ksched.engine.contest import Contest
-from t9ksched.engine.field import Field, Wanted
 from t9ksched.engine.nodes import Int64s
-from t9ksched.engine.victim_table import Flags, Indices, distinct
+from t9ksched.engine.victims.contest import Contest
+from t9ksched.engine.victims.field import Field, Wanted
+from t9ksched.engine.victims.victim_table import Flags, Indices, distinct
 
 _SHARE_OF_A_ROUND: Final = 6
 """With victims on several nodes, this part of the pods still without a place is given nodes before costs are new."""

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from t9ksched.engine.failures import Failures
 from t9ksched.engine.nodes import FrozenNodes, Int64s, Static
+from t9ksched.engine.placement.scores import NODE_AFFINITY, SOFT_TAINTS, Scores, Source
 from t9ksched.engine.plugins import PluginColumns
 from t9ksched.engine.policy import Binpack
-from t9ksched.engine.scores import NODE_AFFINITY, SOFT_TAINTS, Scores, Source
-from t9ksched.engine.victim_table import Indices, Tenants
+from t9ksched.engine.victims.victim_table import Indices, Tenants
 from t9ksched.engine.work import Meter, Work
 from t9ksched.model.cardmode import NOT_READY
 from t9ksched.model.gang import Running

@@ -2,9 +2,9 @@
 
 from t9ksched.engine import explain
 from t9ksched.engine.cycle import Cycle
-from t9ksched.engine.placement import pack
+from t9ksched.engine.placement.pack import pack
+from t9ksched.engine.placement.topology import shared
 from t9ksched.engine.plan import Waiting
-from t9ksched.engine.topology import shared
 from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang, Member
 from t9ksched.model.reasons import Reason

@@ -13,8 +13,8 @@ from typing import Final
 import numpy as np
 
 from t9ksched.engine.nodes import Int64s
-from t9ksched.engine.search import search
-from t9ksched.engine.trial import NEVER, ClassFit, Trial
+from t9ksched.engine.placement.search import search
+from t9ksched.engine.placement.trial import NEVER, ClassFit, Trial
 from t9ksched.engine.work import Effort, Work
 from t9ksched.model.podrules import PodTerm
 

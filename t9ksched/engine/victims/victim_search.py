@@ -11,17 +11,17 @@ from typing import Final
 
 import numpy as np
 
-from t9ksched.engine.clearing import clear
-from t9ksched.engine.contest import Contest
-from t9ksched.engine.field import Cleared, Field
 from t9ksched.engine.ledger import Ledger, Shortfall
-from t9ksched.engine.likely import likely
 from t9ksched.engine.nodes import Int64s
-from t9ksched.engine.placement import Attempt, Group, company, left_after, place_together
+from t9ksched.engine.placement.pack import Attempt, Group, company, left_after, place_together
+from t9ksched.engine.placement.trial import ClassFit, Placement, Trial
 from t9ksched.engine.policy import Policy
-from t9ksched.engine.trial import ClassFit, Placement, Trial
-from t9ksched.engine.victim_table import Flags, Indices, Tenants
-from t9ksched.engine.victims import Price
+from t9ksched.engine.victims.clearing import clear
+from t9ksched.engine.victims.contest import Contest
+from t9ksched.engine.victims.field import Cleared, Field
+from t9ksched.engine.victims.likely_domains import likely
+from t9ksched.engine.victims.price import Price
+from t9ksched.engine.victims.victim_table import Flags, Indices, Tenants
 from t9ksched.engine.view import QueueState, View
 from t9ksched.engine.work import Effort, Work
 from t9ksched.model.gang import Gang, Running, RunningPod
