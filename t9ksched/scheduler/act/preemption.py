@@ -34,6 +34,9 @@ _PAGE: Final = 1000
 _IN_FLIGHT: Final = 16
 _PAUSE_SECONDS: Final = 0.5
 _LONGEST_PAUSE_SECONDS: Final = 10.0
+_WORK_A_SLICE: Final = 2000
+_LOOK: Final = 20
+"""What a look at a group that changed costs, compared with seeing that it did not."""
 _SLACK_SECONDS: Final = 60
 """How much longer than their grace period victims may take before their room is promised to nobody any more."""
 
@@ -81,17 +84,34 @@ class Tenants:
         state.settle()
         known, self._known = self._known, {}
         for gang in state.gangs.values():
-            evictions = self._recent(identity(gang)[0], now) if self._evicted else 0
-            depends = (gang.changes, gang.acceptance, gang.control, evictions)
-            before = known.get(gang)
-            if before is None or before[0] != depends:
-                before = (depends, self._running(gang, evictions))
-            self._known[gang] = before
+            self._known[gang] = self._look(gang, now, known)
         found = (one for _, one in self._known.values() if one is not None)
         told = state.budgets.guard(found, state.pods, state.queues)
         if told != self._told:
             self._told = told
         return self._told
+
+    async def take_in(self, now: int) -> None:
+        """Look at the groups that changed a slice at a time, so that `running` finds few of them left."""
+        self._state.settle()
+        looked = 0
+        for gang in list(self._state.gangs.values()):
+            before = self._known.get(gang)
+            self._known[gang] = found = self._look(gang, now, self._known)
+            looked += _LOOK if found is not before else 1
+            if looked >= _WORK_A_SLICE:
+                looked = 0
+                await asyncio.sleep(0)
+
+    def _look(
+        self, gang: GangRecord, now: int, known: Mapping[GangRecord, tuple[object, Running | None]]
+    ) -> tuple[object, Running | None]:
+        evictions = self._recent(identity(gang)[0], now) if self._evicted else 0
+        depends = (gang.changes, gang.acceptance, gang.control, evictions)
+        before = known.get(gang)
+        if before is None or before[0] != depends:
+            return depends, self._running(gang, evictions)
+        return before
 
     def _running(self, gang: GangRecord, evictions: int) -> Running | None:
         if not gang.uid or not gang.acceptance:

@@ -17,6 +17,7 @@ import structlog
 from t9ksched.engine.placement.feasibility import FeasibilityCache
 from t9ksched.engine.planner import Assignment, Plan, Planner
 from t9ksched.engine.policy import Policy
+from t9ksched.engine.view import View
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.act.executor import Executor
 from t9ksched.scheduler.act.preemption import Evictor
@@ -38,6 +39,8 @@ _WORK_A_STEP: Final = 100_000
 """Units of planning, about a millisecond, between two looks at the clock."""
 FINDING_SECONDS: Final = 1.0
 """How long a gang of an unknown queue waits for the queues to be read again."""
+_TOLD_A_SLICE: Final = 200
+"""Groups that are told why they wait, before others have their turn."""
 _PLACES_NAMED: Final = 8
 
 
@@ -145,9 +148,21 @@ class Loop:
     async def _stand_still(self) -> None:
         """Nothing is planned now; what comes is accepted or refused all the same, and what waits is told why."""
         now = self._clock()
-        view = self._state.view(now)
-        self._told(now)
+        view = await self._view(now)
         await tell_stopped(view, self._state.stops, self._narrator, now)
+
+    async def _view(self, now: int) -> View:
+        """A view of now, looked at in steps: many jobs may have come at once, and each is judged once."""
+        steps = self._state.viewing(now)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                view: View = end.value
+                return view
+            finally:
+                self._told(now)
+            await asyncio.sleep(0)
 
     def _told(self, now: int) -> None:
         """Write down what a view let in, and say what it did not."""
@@ -163,8 +178,13 @@ class Loop:
         self._state.follow_losses(now)
         may_evict = self.may_evict and not self._state.outage.away  # nobody goes for a promise that cannot be kept
         evictor = self._evictor if may_evict and "preempt" in self.policy.actions else None
-        view = self._state.view(now, evictor.tenants.running(now) if evictor else ())
-        self._told(now)
+        if evictor is not None:
+            await evictor.tenants.take_in(now)
+        view = await self._view(now)
+        now = self._clock()
+        if evictor is not None:
+            view = replace(view, running=evictor.tenants.running(now))
+        await asyncio.sleep(0)
         policy = self.policy if evictor else replace(self.policy, actions=("allocate",))
         planner = Planner(view, policy, now, self._memo)
         time = asyncio.get_running_loop().time
@@ -220,11 +240,13 @@ class Loop:
         waits = bool(plan.waiting or plan.surplus)
         placed = bool(plan.assignments) and not self._observe
         self._outdated = asyncio.get_running_loop().time() if placed and waits else None
-        for waiting in (*plan.waiting, *plan.surplus):
-            self._narrator.waits(waiting.gang, waiting.reasons, waiting.position or None, now)
         self._state.refills.found(plan.kept)
         if plan.evictions and self._evictor is not None and not self._observe:
             self._evictor.submit(plan, self.policy.preemption.max_grace_seconds)
+        for count, waiting in enumerate((*plan.waiting, *plan.surplus), start=1):
+            self._narrator.waits(waiting.gang, waiting.reasons, waiting.position or None, now)
+            if count % _TOLD_A_SLICE == 0:
+                await asyncio.sleep(0)
         self._narrator.wake()
 
     def _would_start(self, decided: list[Assignment]) -> Reason:

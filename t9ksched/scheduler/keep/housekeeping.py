@@ -3,8 +3,10 @@
 Every job here may run late, twice or not at all without harm: the truth is in the state and in SQL, a timer only looks.
 """
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Container, MutableMapping
 from datetime import UTC, datetime, timedelta
+from typing import Any, Final
 
 import structlog
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
@@ -22,6 +24,8 @@ from t9ksched.store.store import Store
 
 log = structlog.get_logger(__name__)
 
+_A_SLICE: Final = 2000
+"""Records that are looked at before others have their turn: some milliseconds."""
 _JUST_BOUND = timedelta(minutes=5)
 """How long a pod may be bound before its absence means something: the watch may be behind."""
 
@@ -128,14 +132,29 @@ class Housekeeping:
         """
         latest = datetime.fromtimestamp(self._clock() / 1e9, UTC) - timedelta(hours=1)
         state = self._state
-        gone = [uid for uid, one in state.acceptances.items() if one.accepted_at < latest and not state.knows(uid)]
+        agreed, decided = state.acceptances, state.controls
+        gone = await _those(list(agreed), lambda uid: agreed[uid].accepted_at < latest and not state.knows(uid), agreed)
         await self._store.acceptances.forget(gone)
-        for uid in gone:
-            state.acceptances.pop(uid, None)
-        decided = [uid for uid, one in state.controls.items() if one.at < latest and not state.knows(uid)]
-        await self._store.controls.forget(decided)
-        for uid in decided:
-            state.controls.pop(uid, None)
+        await _drop(gone, state.acceptances)
+        gone = await _those(list(decided), lambda uid: decided[uid].at < latest and not state.knows(uid), decided)
+        await self._store.controls.forget(gone)
+        await _drop(gone, state.controls)
+
+
+async def _those(uids: list[str], chosen: Callable[[str], bool], known: Container[str]) -> list[str]:
+    """Of these UIDs those that are still `known` and are `chosen`, asked a slice at a time: there may be many."""
+    found: list[str] = []
+    for start in range(0, len(uids), _A_SLICE):
+        found += [uid for uid in uids[start : start + _A_SLICE] if uid in known and chosen(uid)]
+        await asyncio.sleep(0)
+    return found
+
+
+async def _drop(uids: list[str], known: MutableMapping[str, Any]) -> None:
+    for count, uid in enumerate(uids, start=1):
+        known.pop(uid, None)
+        if count % _A_SLICE == 0:
+            await asyncio.sleep(0)
 
 
 def _released(span: Span, at: datetime) -> Event:

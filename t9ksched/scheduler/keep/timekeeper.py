@@ -90,8 +90,10 @@ class TimeKeeper:
             return  # what was agreed stands in the database, and is not known yet
         state.settle()
         changed, state.clocks.changed = state.clocks.changed, type(state.clocks.changed)()
-        for gang in changed:
+        for count, gang in enumerate(changed, start=1):
             self._tell_of_annotation(gang)
+            if count % _A_SLICE == 0:
+                await asyncio.sleep(0)
         jobs = dict.fromkeys(job_of(gang) for gang in changed)
         jobs |= dict.fromkeys(state.clocks.by_job)
         due = []

@@ -240,8 +240,10 @@ class HistoryRecorder:
             await self._tell_bypassing()
             await self._tell_drifting()
             ended, self._state.ended = self._state.ended, []
-            for gang, pod in ended:
+            for count, (gang, pod) in enumerate(ended, start=1):
                 self._note(history.RELEASED, gang, self._clock(), {"pod": pod})
+                if count % _JOBS_A_SLICE == 0:
+                    await asyncio.sleep(0)
             changed, self._state.changed_jobs = self._state.changed_jobs, OrderedSet()
             now = time()
             self._wrote = {uid: at for uid, at in self._wrote.items() if at + COUNTS_PERIOD > now}

@@ -53,6 +53,8 @@ class LastGate:
         self._held: dict[tuple[str, str], _Held] = {}
         self.grown: dict[str, Acceptance] = {}
         """Acceptances of owners that are new or were changed, by UID, until they are written."""
+        self.work = 0
+        """Judgements and acceptances so far."""
 
     def begin(self) -> None:
         """A new look at all that waits."""
@@ -98,6 +100,7 @@ class LastGate:
         if queue is None:
             return None
         gang.judged = key
+        self.work += 1
         gang.unpermitted = self._look(gang, queue, now)
         return gang.unpermitted
 
@@ -233,6 +236,7 @@ class LastGate:
         state = self._state
         if gang.spec_faults or state.outage.unread or gang.acceptance is not None:
             return
+        self.work += 1
         self._settle_queue(gang)
         queue = state.queues.get(gang.queue)
         if queue is None:

@@ -4,9 +4,10 @@ The loop takes frozen views and tells what was decided (`assume`); the executor 
 Decisions are charged here before they are carried out, and taken back on refusal.
 """
 
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Generator, Iterable, Set
 from dataclasses import replace
 from itertools import islice
+from typing import NamedTuple
 
 from msgspec import structs
 
@@ -38,8 +39,23 @@ RETRY_AFTER_REFUSAL_NS = 1_000_000_000
 """How long a refused pod rests before it is tried again; doubled with each refusal, up to a minute."""
 _LONGEST_REST_DOUBLINGS = 6
 _ACCEPTED_AT_ONCE = 200
+_WORK_A_STEP = 400
+"""How many groups that were judged before a step of a view looks at: 20 µs each."""
+_JUDGEMENT = 20
+"""What a judgement or an acceptance costs, compared with such a look."""
 IDLE_PROMISE_NS = 5 * 1_000_000_000
 """How long promised room that nobody is leaving is kept: the watch may be behind the evictions."""
+
+
+class _Seen(NamedTuple):
+    """What a step of a view found of a group, and after which of its changes."""
+
+    gang: Gang | None
+    changes: int
+
+    def changed(self, record: GangRecord) -> bool:
+        """Whether the group is not as it was found any more."""
+        return record.changes != self.changes or (self.gang is not None and record.stale)
 
 
 class ClusterState(ClusterCache):
@@ -74,7 +90,20 @@ class ClusterState(ClusterCache):
 
         `running` are those that may have to yield, for a policy that preempts.
         """
-        gangs: list[Gang] = []
+        steps = self.viewing(now)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                return replace(end.value, running=running) if running else end.value  # type: ignore[no-any-return]
+
+    def viewing(self, now: int) -> Generator[None, None, View]:
+        """`view` in steps, between which the event loop may do other work: each looks at so many groups as take a few
+        milliseconds. What changed since its turn is looked at again in the last step, which takes the rest of the view;
+        where that is too much for a step, and where a group came meanwhile, it is in the next view.
+
+        A verdict that was made in an earlier step counts, as it does while a plan is being made.
+        """
         self.gate.begin()
         self.avoided.forget(now)
         self.patience.forget(now)
@@ -82,58 +111,33 @@ class ClusterState(ClusterCache):
         self._naming_ends = self.membership.show(now)
         self._rest_ends = []
         self._start_again = []
-        self._resting = OrderedSet(pod for pod in self._resting if pod.waiting and pod.retry_at > now)
-        resting = {pod.gang for pod in self._resting}
         self.accept_running(now)
         self.follow_losses(now)
+        resting = self._rest(now)
+        seen: dict[GangRecord, _Seen] = {}
+        spent = 0
         for record in list(self.pending):
-            if record in resting or self.waiting_jobs.stands(record):
+            if record in resting or record not in self._pending:
                 continue
-            control = control_of(self, record) if self.controls else None
-            if record.control != control:
-                record.control, record.stale = control, True
-            if (unfit := _unfit(record)) is not None:
-                self._say(record, unfit)
+            spent += self._look(record, now, seen)
+            if spent >= _WORK_A_STEP:
+                yield
+                spent = 0
+                self.settle()
+                self.gate.begin()
+        self.follow_losses(now)
+        resting = self._rest(now)
+        left = _WORK_A_STEP
+        gangs: list[Gang] = []
+        for record in seen:
+            if record in resting or record not in self._pending:
                 continue
-            if self.outage.unread and (unknown := self.outage.refusal(record)) is not None:
-                self._say(record, unknown)
-                continue
-            # Asked first: of thousands beyond a limit none is worth the other rules.
-            if record.acceptance is None and (over := self.waiting_jobs.refusal(record)) is not None:
-                self._say(record, over)
-                continue
-            if not self._permitted(record, now):
-                continue
-            if (late := self.clocks.refusal(record, limit_asked(self, record), control, now)) is not None:
-                self._say(record, late)
-                if (clock := self.clocks.of(record)) is not None and clock.run.retry_at > now:
-                    self._start_again.append(clock.run.retry_at)
-                continue
-            queue = self.queues.get(record.queue)
-            if queue is not None and queue.draining and not self.gate.started(record):
-                self._say(record, queue_closed(queue.name, draining=True))
-                continue
-            if record.acceptance is None:
-                self.waiting_jobs.let_in(record)
-                self.gate.accept(record, now)
-            if self.outage.away and (unwritten := self.outage.refusal(record)) is not None:
-                self._say(record, unwritten)
-                continue
-            # What stands in part is finished; of what runs elsewhere nothing is known before it was read.
-            unrecorded = self.outage.unread or (self.outage.away and not record.in_part())
-            if unrecorded != record.unrecorded:
-                record.unrecorded, record.stale = unrecorded, True
-            avoid = self.avoided.by(record, now)
-            if avoid != record.avoid:
-                record.avoid, record.stale = avoid, True
-            evicts_from = self.patience.until(record, now)
-            if evicts_from != record.evicts_from:
-                record.evicts_from, record.stale = evicts_from, True
-            if evicts_from:
-                self._rest_ends.append(evicts_from)
-            snapshot = record.snapshot()
-            if snapshot is not None:
-                gangs.append(snapshot)
+            if seen[record].changed(record):
+                if left <= 0:
+                    continue
+                left -= self._look(record, now, seen)
+            if (gang := seen[record].gang) is not None:
+                gangs.append(gang)
         for record in self.refills.keeping():
             if record not in self._pending and (snapshot := record.snapshot()) is not None:
                 gangs.append(snapshot)
@@ -146,16 +150,78 @@ class ClusterState(ClusterCache):
         promised = (hold for holds in self._promised.values() for hold in holds)
         holds = (*self.holds.values(), *promised, *self.refills.holds)
         if not self.neighbourhood:
-            return View(self.nodes.freeze(), queues, tuple(gangs), holds, running)
+            return View(self.nodes.freeze(), queues, tuple(gangs), holds)
         return View(
             self.nodes.freeze(),
             queues,
             tuple(self._labelled(gang) for gang in gangs),
             holds,
-            running,
+            (),
             self.neighbourhood.present(),
             self.namespaces.labels,
         )
+
+    def _rest(self, now: int) -> set[GangRecord | None]:
+        """Groups of which a pod was refused and is not tried again yet."""
+        self._resting = OrderedSet(pod for pod in self._resting if pod.waiting and pod.retry_at > now)
+        return {pod.gang for pod in self._resting}
+
+    def _look(self, record: GangRecord, now: int, seen: dict[GangRecord, _Seen]) -> int:
+        """Look at a group for a view and note what the engine is to see of it; the work that this took, in units of
+        what a group costs that was judged before.
+        """
+        before = self.gate.work
+        gang = self._shown(record, now)
+        seen[record] = _Seen(gang, record.changes)
+        return 1 + _JUDGEMENT * (self.gate.work - before)
+
+    def _shown(self, record: GangRecord, now: int) -> Gang | None:
+        """A group that waits, as the engine is to see it; None when it may not be placed, for a reason that is said."""
+        if self.waiting_jobs.stands(record):
+            return None
+        control = control_of(self, record) if self.controls else None
+        if record.control != control:
+            record.control, record.stale = control, True
+        if (unfit := _unfit(record)) is not None:
+            self._say(record, unfit)
+            return None
+        if self.outage.unread and (unknown := self.outage.refusal(record)) is not None:
+            self._say(record, unknown)
+            return None
+        # Asked first: of thousands beyond a limit none is worth the other rules.
+        if record.acceptance is None and (over := self.waiting_jobs.refusal(record)) is not None:
+            self._say(record, over)
+            return None
+        if not self._permitted(record, now):
+            return None
+        if (late := self.clocks.refusal(record, limit_asked(self, record), control, now)) is not None:
+            self._say(record, late)
+            if (clock := self.clocks.of(record)) is not None and clock.run.retry_at > now:
+                self._start_again.append(clock.run.retry_at)
+            return None
+        queue = self.queues.get(record.queue)
+        if queue is not None and queue.draining and not self.gate.started(record):
+            self._say(record, queue_closed(queue.name, draining=True))
+            return None
+        if record.acceptance is None:
+            self.waiting_jobs.let_in(record)
+            self.gate.accept(record, now)
+        if self.outage.away and (unwritten := self.outage.refusal(record)) is not None:
+            self._say(record, unwritten)
+            return None
+        # What stands in part is finished; of what runs elsewhere nothing is known before it was read.
+        unrecorded = self.outage.unread or (self.outage.away and not record.in_part())
+        if unrecorded != record.unrecorded:
+            record.unrecorded, record.stale = unrecorded, True
+        avoid = self.avoided.by(record, now)
+        if avoid != record.avoid:
+            record.avoid, record.stale = avoid, True
+        evicts_from = self.patience.until(record, now)
+        if evicts_from != record.evicts_from:
+            record.evicts_from, record.stale = evicts_from, True
+        if evicts_from:
+            self._rest_ends.append(evicts_from)
+        return record.snapshot()
 
     def _permitted(self, gang: GangRecord, now: int) -> bool:
         """Whether the group may start in its queue. While its submitter or its owner may just not be known yet, it is

@@ -1,0 +1,160 @@
+"""No step of the event loop takes what grows with the cluster: work is counted between two turns of another task."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Generator
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from unittest.mock import AsyncMock, Mock
+
+import pytest
+
+from t9ksched.engine.policy import Policy
+from t9ksched.engine.view import View
+from t9ksched.scheduler.act.cardkeeper import CardKeeper
+from t9ksched.scheduler.act.preemption import Tenants
+from t9ksched.scheduler.decide.loop import Loop
+from t9ksched.scheduler.keep import housekeeping
+from t9ksched.scheduler.keep.housekeeping import Housekeeping
+from t9ksched.scheduler.state.lastgate import LastGate
+from t9ksched.scheduler.state.state import ClusterState
+from t9ksched.store import Store
+from t9ksched.store.acceptances import Acceptance
+from tests.unit.scheduler.state.test_state import NOW, group, node, pod, state_with
+
+MANY = 600
+LOOKS_A_STEP = 50
+"""At 0.2 to 0.4 ms each, under 20 ms."""
+
+
+async def most_between_turns(work: Callable[[], int], doing: Awaitable[Any]) -> int:
+    """The most that `work` grew between two turns of another task."""
+    counts = [work()]
+
+    async def watch() -> None:
+        while True:
+            counts.append(work())
+            await asyncio.sleep(0)
+
+    watching = asyncio.create_task(watch())
+    await doing
+    counts.append(work())
+    watching.cancel()
+    return max(later - earlier for earlier, later in pairwise(counts))
+
+
+def looks(monkeypatch: pytest.MonkeyPatch, of: type, *names: str) -> list[str]:
+    """The calls of these methods from now on."""
+    calls: list[str] = []
+    for name in names:
+        plain = getattr(of, name)
+
+        def counted(*args: Any, plain: Any = plain, name: str = name, **kwargs: Any) -> Any:
+            calls.append(name)
+            return plain(*args, **kwargs)
+
+        monkeypatch.setattr(of, name, counted)
+    return calls
+
+
+def loop_over(state: ClusterState, narrator: Any, evictor: Any = None) -> Loop:
+    return Loop(state, Mock(), narrator, Policy(actions=("allocate", "preempt")), lambda: NOW, evictor=evictor)
+
+
+def crowd(count: int = MANY) -> ClusterState:
+    state = state_with(node(), queues={"q": {"quota": {"requests": {"nvidia.com/gpu": "800"}}}})
+    for number in range(count):
+        state.upsert_pod(pod(f"p{number}", queue="q"))
+    return state
+
+
+def finished(steps: Generator[None, None, View]) -> View:
+    """The view, once its remaining steps were taken."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            view: View = end.value
+            return view
+
+
+@pytest.mark.parametrize("stopped", [False, True])
+async def test_jobs_that_come_at_once_are_judged_in_steps(monkeypatch: pytest.MonkeyPatch, stopped: bool) -> None:
+    state, narrator = crowd(), Mock()
+    calls = looks(monkeypatch, LastGate, "_look")
+    loop = loop_over(state, narrator)
+    most = await most_between_turns(lambda: len(calls), loop._stand_still() if stopped else loop.cycle())
+    assert len(calls) == MANY
+    assert most <= LOOKS_A_STEP
+    written = [one for call in narrator.accepted.call_args_list for one in call.args[0]]
+    assert len(written) == MANY, "and each is written down once"
+
+
+async def test_what_waits_is_told_so_in_steps() -> None:
+    narrator = Mock()
+    loop = loop_over(crowd(), narrator)
+    await loop.cycle()
+    narrator.waits.reset_mock()
+    most = await most_between_turns(lambda: int(narrator.waits.call_count), loop.cycle())
+    assert narrator.waits.call_count == MANY - 8
+    assert most <= 200
+
+
+async def test_what_runs_is_looked_at_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = state_with(*(node(f"n{number}") for number in range(MANY // 8)), queues={"q": {}})
+    for number in range(MANY):
+        state.upsert_pod(pod(f"p{number}", queue="q", node=f"n{number // 8}", phase="Running"))
+    while state.accept_running(NOW):
+        pass
+    calls = looks(monkeypatch, Tenants, "_running")
+    tenants = Tenants(state, ())
+    loop = loop_over(state, Mock(), Mock(tenants=tenants, busy=False))
+    most = await most_between_turns(lambda: len(calls), loop.cycle())
+    assert len(calls) == MANY
+    assert most <= 110
+
+
+def test_a_view_shows_what_changed_while_it_was_made_as_it_is_at_its_end() -> None:
+    state = crowd(60)
+    steps = state.viewing(NOW)
+    next(steps)
+    looked_at = sum(gang.acceptance is not None for gang in state.gangs.values())
+    assert 0 < looked_at < 60
+    state.remove_pod("pod-p0")
+    state.upsert_pod(pod("p1", queue="q", node="n1", phase="Running"))
+    state.upsert_pod(pod("late", queue="q"))
+    state.upsert_pod(pod("p59", queue="q", deleting=True))
+    names = {gang.uid for gang in finished(steps).gangs}
+    assert names == {f"pod-p{number}" for number in range(2, 59)}, "one that nobody judged is not decided on"
+    assert {gang.uid for gang in state.view(NOW).gangs} == names | {"pod-late"}
+
+
+def test_a_gang_that_grows_while_a_view_is_made_is_shown_whole() -> None:
+    state = state_with(node(), queues={"q": {}})
+    state.upsert_group(group("g", 1))
+    state.upsert_pod(pod("a", group="g"))
+    for number in range(60):
+        state.upsert_pod(pod(f"p{number}", queue="q"))
+    steps = state.viewing(NOW)
+    next(steps)
+    state.upsert_pod(pod("b", group="g"))
+    gang = next(gang for gang in finished(steps).gangs if gang.uid == state.gangs["ns", "g"].uid)
+    assert {member.uid for member in gang.waiting} == {"pod-a", "pod-b"}
+
+
+async def test_what_is_gone_is_forgotten_in_steps(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(housekeeping, "_A_SLICE", 100, raising=False)
+    later = int((datetime.now(UTC) + timedelta(hours=2)).timestamp() * 1e9)
+    async with await Store.open(f"sqlite:///{tmp_path / 'store.db'}") as store:
+        state = state_with(queues={"q": {}})
+        for number in range(MANY):
+            state.accept(Acceptance(uid=f"gone-{number}", kind="Job", namespace="ns", name="gone"))
+        calls = looks(monkeypatch, ClusterState, "knows")
+        store.acceptances.forget = AsyncMock()  # type: ignore[method-assign]
+        cards = CardKeeper(store.bindings, state)
+        keeping: Any = Housekeeping(state, store, None, None, None, cards, lambda: later, timedelta(days=90))  # type: ignore[arg-type]
+        most = await most_between_turns(lambda: len(calls), keeping._forget_what_is_gone())
+    assert len(calls) == MANY
+    assert most <= 100
+    assert not state.acceptances
