@@ -6,6 +6,7 @@ from typing import Any
 
 from t9ksched.scheduler.report.shapes import quantities
 from t9ksched.scheduler.state.charges import Charges
+from t9ksched.scheduler.state.edits import ignored_minimum, minimum
 from t9ksched.scheduler.state.records import GangRecord
 
 _PHASES = {"Pending": "pending", "Running": "running", "Succeeded": "succeeded", "Failed": "failed"}
@@ -52,12 +53,14 @@ def group_status(
 def _members(gang: GangRecord, condition: Callable[[str, bool, str, str], dict[str, Any]]) -> dict[str, Any]:
     living = Counter(pod.role for pod in gang.living())
     total = sum(living.values())
-    short = [f"role {role}: {living[role]} of {minimum}" for role, minimum in gang.spec.roles if living[role] < minimum]
-    if total < gang.spec.min_member:
-        short.insert(0, f"{total} of {gang.spec.min_member} members exist")
+    counts = minimum(gang)
+    short = [f"role {role}: {living[role]} of {least}" for role, least in counts.roles if living[role] < least]
+    if total < counts.members:
+        short.insert(0, f"{total} of {counts.members} members exist")
+    edited = "".join(f". {text}" for text in ignored_minimum(gang))
     if short:
-        return condition("SufficientGroupMember", False, "InsufficientMemberPod", "; ".join(short))
-    return condition("SufficientGroupMember", True, "SufficientMemberPods", f"{total} members exist")
+        return condition("SufficientGroupMember", False, "InsufficientMemberPod", "; ".join(short) + edited)
+    return condition("SufficientGroupMember", True, "SufficientMemberPods", f"{total} members exist{edited}")
 
 
 def _scheduled(gang: GangRecord, condition: Callable[[str, bool, str, str], dict[str, Any]]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from t9ksched.model.whole import whole_number
 from t9ksched.scheduler.report.ended import failure
 from t9ksched.scheduler.state import records
 from t9ksched.scheduler.state.charges import Charge, indices
+from t9ksched.scheduler.state.edits import minimum
 from t9ksched.scheduler.state.limits import limit_of
 from t9ksched.scheduler.state.owners import Owner, Root
 from t9ksched.scheduler.state.records import FINISHED, TERMINATING, GangRecord, JobRecord, PodRecord
@@ -192,7 +193,7 @@ def _has_object(state: ClusterState, gang: GangRecord) -> bool:
 def _is_up(gang: GangRecord) -> bool:
     """Whether as many members run, or succeeded, as must; those that failed are not waited for, unless others came."""
     counts = Counter(pod.phase for pod in gang.members.values())
-    failed, least = counts["Failed"], gang.spec.min_member
+    failed, least = counts["Failed"], minimum(gang).members
     wanted = min(least, max(len(gang.members) - failed, least - failed))
     return counts["Running"] > 0 and counts["Running"] + counts["Succeeded"] >= wanted
 
@@ -225,11 +226,11 @@ def job_shape(view: JobView, state: ClusterState) -> Json:
     bound, cards, lost = 0, 0, 0
     counts = dict.fromkeys(("Running", *FINISHED), 0)
     root = state.owners.root(first) if first and first.owner else _root_of(state, view)
-    minimum = total = 0
+    least = total = 0
     for gang in gangs:
         past = now not in FINISHED and _is_past(gang)
         if not past:
-            minimum, total = minimum + gang.spec.min_member, total + len(gang.members)
+            least, total = least + minimum(gang).members, total + len(gang.members)
         for pod in gang.members.values():
             if pod.phase in counts:
                 counts[pod.phase] += 1
@@ -245,7 +246,7 @@ def job_shape(view: JobView, state: ClusterState) -> Json:
             total = max(total, (accepted and accepted.replicas) or 0)  # those that ended may be gone
             cards = max(cards + lost, sum(accepted.cards.values()) if accepted is not None else 0)
         else:  # pods that were replaced are still there, or those that ended are not
-            minimum, total, cards = had.minimum, had.total, had.gpus
+            least, total, cards = had.minimum, had.total, had.gpus
             counts["Succeeded"] = max(counts["Succeeded"], had.succeeded)
             counts["Failed"] = max(counts["Failed"], had.failed)
     return {
@@ -260,7 +261,7 @@ def job_shape(view: JobView, state: ClusterState) -> Json:
         "submitter": submitter(view, state),
         "phase": now,
         "members": {
-            "min": minimum,
+            "min": least,
             "total": total,
             "bound": bound,
             "running": counts["Running"],

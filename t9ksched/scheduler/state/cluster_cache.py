@@ -442,7 +442,7 @@ class ClusterCache:
             evicted = true_condition(group.status, "Evicted")
             gang.evicted = (str(evicted.get("reason")), str(evicted.get("message"))) if evicted else None
             gang.ran = gang.scheduled and evicted is None
-            gang.first_bound = gang.admitted = gang.fell = gang.nameless = 0
+            gang.first_bound = gang.admitted = gang.fell = gang.nameless = gang.ran_with = 0
             gang.displaced = gang.noted = False
             gang.agreed, gang.judged, gang.turned_away, gang.unpermitted = "", (0, 0), None, None
             self.gangs_by_uid[meta.uid] = gang
@@ -676,6 +676,7 @@ class ClusterCache:
                 continue
             if not gang.ran and gang.uid and gang.complete(bound=True) and not self.clocks.leaving(gang):
                 gang.ran = gang.scheduled = True
+                gang.ran_with = max(gang.spec.min_member, sum(least for _, least in gang.spec.roles))
                 gang.evicted = None
             if gang.uid and gang.unnoted and gang.placed_count():
                 self._unaccepted.add(gang)

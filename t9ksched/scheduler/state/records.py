@@ -209,6 +209,8 @@ class GangRecord(msgspec.Struct, eq=False):
     kept_out: Reason | None = None
     """Why its pod may not join the group that it names, if it waits by itself for that."""
     ran: bool = False
+    ran_with: int = 0
+    """How many members its minimum was when it began to run, roles included; 0 if the scheduler started later."""
     scheduled: bool = False
     """Whether it ever had its whole place; unlike `ran` an eviction takes it not back."""
     evicted: tuple[str, str] | None = None

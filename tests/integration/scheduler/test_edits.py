@@ -56,3 +56,29 @@ async def test_an_edit_that_does_not_count_is_told_once(world: World, start: Sta
         for about in ("g", "alone"):
             (event,) = await ignored(world, about)
             assert event.get("count", 1) == 1, event
+
+
+async def test_a_minimum_raised_while_a_group_runs(world: World, start: Start, queue: str) -> None:
+    """The job goes on as it is: list, explanation, PodGroup and event say what counts, before and after a restart."""
+    await world.play(1, 8)
+    for runs in (1, 2):
+        async with start() as service:
+            if runs == 1:
+                await world.gang("g", 2, 1, queue)
+                await world.running("g-0", "g-1")
+                await world.until(PODGROUPS, "g", lambda group: "running" in (group.get("status") or {}))
+                await world.client.patch(PODGROUPS, "g", world.namespace, {"spec": {"minMember": 7}})
+                event = await world.event(names.EVENT_EDIT_IGNORED, "g")
+                assert "asks for 7 members" in event["message"]
+            explained = await ask(service, world, "PodGroup/g/explanation")
+            job = explained["job"]
+            assert (job["phase"], job["members"]["min"], job["members"]["running"]) == ("Running", 2, 2)
+            assert explained["verdict"] == "Placed"
+            (warning,) = explained["warnings"]
+            assert "2 count until it starts again" in warning["message"]
+
+            def tells(group: Any, text: str = warning["message"]) -> bool:
+                condition = group["status"]["conditions"][0]
+                return bool(condition["message"] == f"2 members exist. {text}" and condition["status"] == "True")
+
+            await world.until(PODGROUPS, "g", tells)

@@ -1,11 +1,14 @@
 """Edits after acceptance do not count, and are told: once as an event, and in the explanation."""
 
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from t9ksched.model import names
 from t9ksched.model.pod import OwnerReference
+from t9ksched.scheduler.act.gang_timeouts import GangTimeouts
+from t9ksched.scheduler.report.groupstatus import group_status
 from t9ksched.scheduler.report.shapes import job_view
 from t9ksched.scheduler.serve.explaining import explanation
 from t9ksched.scheduler.state.edits import ignored
@@ -132,3 +135,53 @@ def test_a_pod_that_a_controller_made_keeps_its_owner_after_a_restart() -> None:
     (gang,) = state.gangs_of_owner("group-g")
     assert gang.owner is not None
     assert ignored(gang) == ()
+
+
+@pytest.mark.parametrize("edit", [{"min_member": 7}, {"min_member": 2, "roles": [{"name": "worker", "minMember": 7}]}])
+async def test_a_minimum_raised_while_a_group_runs(edit: dict[str, Any]) -> None:
+    state = state_with()
+    state.upsert_group(group("g", 1, roles=[{"name": "worker", "minMember": 2}]))
+    for name in ("a", "b"):
+        state.upsert_pod(relabelled(pod(name, group="g"), role="worker"))
+    decide(state)
+    for name in ("a", "b"):
+        state.upsert_pod(relabelled(pod(name, group="g", node="n1", phase="Running"), role="worker"))
+    state.settle()
+    gang = state.gangs_by_uid["group-g"]
+    assert ignored(gang) == ()
+    state.upsert_group(group("g", **edit))
+    state.settle()
+    (text,) = ignored(gang)
+    assert "it runs since it had 2" in text
+    assert "7" in text
+    view = job_view(state, "group-g")
+    assert view is not None
+    explained = await explanation(view, state)
+    assert explained["job"]["phase"] == "Running"
+    assert explained["job"]["members"]["min"] == 2
+    assert explained["verdict"] == "Placed"
+    assert [one["message"] for one in explained["warnings"]] == [text]
+    (members, *_) = group_status(gang, {}, state.charges, "now", lambda: "id")["conditions"]
+    assert (members["status"], members["message"]) == ("True", f"2 members exist. {text}")
+    state.upsert_pod(relabelled(pod("a", group="g", node="n1", phase="Failed"), role="worker"))
+    (members, *_) = group_status(gang, {}, state.charges, "now", lambda: "id")["conditions"]
+    assert (members["status"], members["message"][:18]) == ("False", "1 of 2 members exi")
+
+
+async def test_a_member_more_of_a_running_group_whose_minimum_was_raised_evicts_nothing() -> None:
+    """It waits, and what runs is not taken back because the raised minimum is not reached."""
+    state = state_with(node(gpus=2))
+    state.upsert_group(group("g", 2))
+    for name in ("a", "b"):
+        state.upsert_pod(pod(name, group="g", node="n1", phase="Running"))
+    state.settle()
+    while state.accept_running(NOW):
+        pass
+    state.upsert_group(group("g", 7))
+    state.upsert_pod(pod("c", group="g"))
+    now = [NOW]
+    timeouts = GangTimeouts(Mock(), state, Mock(), Mock(), lambda: now[0])
+    for _ in range(3):
+        assert decide(state) == []
+        assert timeouts.overdue() == []
+        now[0] += 3600 * 10**9
