@@ -5,12 +5,13 @@ quantity, extended resources whose request and limit differ; OQ-30, OQ-31) and w
 """
 
 import re
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any, Final
 
 import msgspec
 
-from t9ksched.model.errors import Invalid
+from t9ksched.model.errors import Invalid, child
 from t9ksched.model.labels import NodeSelector, key_fault, value_fault
 from t9ksched.model.names import MAX_CARD_CONTAINER_NAME
 from t9ksched.model.pod import decode_pod_spec, effective_requests
@@ -20,6 +21,7 @@ from t9ksched.workloads.fields import Field
 from t9ksched.workloads.shape import Template
 
 DNS_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_WHERE: Final = re.compile(r" - at `\$(?P<below>.*)`$")
 _GPU_MEMORY: Final = "nvidia.com/gpumem"
 _GPU_MEMORY_SHARE: Final = "nvidia.com/gpumem-percentage"
 
@@ -44,17 +46,15 @@ def read_pod_spec(
     before = len(spec.faults)
     check_labels(metadata["labels"])
     metadata["annotations"].labels()
-    _check_containers(spec, images)
-    check_labels(spec["nodeSelector"])
-    _check_amounts(spec["overhead"])
-    _check_affinity(spec)
+    _check_nulls(spec.mapping(), spec)
+    if len(spec.faults) == before:
+        _check_containers(spec, images)
+        check_labels(spec["nodeSelector"])
+        _check_amounts(spec["overhead"])
+        _check_affinity(spec)
+    if len(spec.faults) == before:
+        _check_types(spec)
     sound = len(spec.faults) == before
-    if sound:
-        try:
-            decode_pod_spec(spec.mapping())
-        except msgspec.ValidationError as error:
-            spec.fault(f"is not a pod spec: {error}")
-            sound = False
     return Template(
         role=role,
         replicas=replicas,
@@ -83,6 +83,32 @@ def generated_template(
         path=parent.path,
         requests=effective_requests(spec) if sound else {},
     )
+
+
+def _check_nulls(value: Any, spec: Field, below: str = "") -> None:
+    """A null field is an absent one, but a null entry of a list is nothing that a pod can have."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            if isinstance(inner, Mapping | list):
+                _check_nulls(inner, spec, child(below, str(key)))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            place = f"{below}[{index}]"
+            if inner is None:
+                Field(None, f"{spec.path}.{place}", spec.faults).fault("is null: write the entry, or leave it out")
+            _check_nulls(inner, spec, place)
+
+
+def _check_types(spec: Field) -> None:
+    """What the scheduler reads of the spec has the types that it has in Kubernetes; the first that has not is told."""
+    try:
+        decode_pod_spec(spec.mapping())
+    except msgspec.ValidationError as error:
+        text = str(error)
+        where = _WHERE.search(text)
+        below = where["below"] if where and "..." not in where["below"] else ""
+        what = text[: where.start()] if where and below else text
+        Field(None, spec.path + below, spec.faults).fault(f"is not what a pod has there: {what[:1].lower()}{what[1:]}")
 
 
 def _check_containers(spec: Field, images: bool) -> None:

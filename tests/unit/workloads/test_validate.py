@@ -92,7 +92,28 @@ TABLE: list[tuple[dict[str, Any], str, str]] = [
         "at most 43",
     ),
     (with_pod(nodeSelector={"a": 1}), "spec.replicaSpecs[0].template.spec.nodeSelector.a", "must be a text"),
-    (with_pod(tolerations="all"), "spec.replicaSpecs[0].template.spec", "is not a pod spec"),
+    (
+        with_pod(tolerations="all"),
+        "spec.replicaSpecs[0].template.spec.tolerations",
+        "is not what a pod has there: expected `array",
+    ),
+    (with_pod(volumes=[None]), "spec.replicaSpecs[0].template.spec.volumes[0]", "is null"),
+    (with_pod(tolerations=[{}, None]), "spec.replicaSpecs[0].template.spec.tolerations[1]", "is null"),
+    (
+        with_pod(affinity={"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [None]}}),
+        "spec.replicaSpecs[0].template.spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0]",
+        "is null",
+    ),
+    (
+        with_pod(containers=[{"name": "a", "image": "i", "env": [{"name": "A"}, None]}]),
+        "spec.replicaSpecs[0].template.spec.containers[0].env[1]",
+        "is null",
+    ),
+    (
+        with_pod(containers=[{"name": "a", "image": "i", "ports": [{"containerPort": "x"}]}]),
+        "spec.replicaSpecs[0].template.spec.containers[0].ports[0].containerPort",
+        "is not what a pod has there",
+    ),
     (
         with_pod(affinity={"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": 3}}),
         "spec.replicaSpecs[0].template.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution",

@@ -1,0 +1,105 @@
+"""The table of the fields of a pod's spec is that of the official client; misspelt ones are told at every depth.
+
+`python -m tests.unit.admission.test_podfields` prints the table anew, for `t9ksched/admission/podfields.txt`.
+"""
+
+import re
+import sys
+from typing import Any
+
+import pytest
+from kubernetes.client import models
+
+from t9ksched.admission import podfields
+from t9ksched.admission.misspelt import misspelt_fields
+from t9ksched.admission.podfields import POD_SPEC
+
+
+def table() -> str:
+    """Each type with its fields, of which some are `name:type` or, a list, `name[]:type`."""
+    lines: dict[str, str] = {}
+
+    def add(kind: str) -> None:
+        if kind in lines:
+            return
+        lines[kind] = ""
+        model, fields = getattr(models, kind), []
+        for attribute, what in sorted(model.openapi_types.items(), key=lambda item: model.attribute_map[item[0]]):
+            name, listed = model.attribute_map[attribute], re.fullmatch(r"List\[(.*)]", what)
+            below = listed[1] if listed else what
+            if hasattr(models, below):
+                fields.append(f"{name}{'[]' if listed else ''}:{_short(below)}")
+                add(below)
+            else:
+                fields.append(name)
+        lines[kind] = f"{_short(kind)} {' '.join(fields)}"
+
+    add("V1PodSpec")
+    return "\n".join(sorted(lines.values())) + "\n"
+
+
+def _short(kind: str) -> str:
+    return kind.removeprefix("Core").removeprefix("V1")
+
+
+def test_the_table_is_that_of_the_client() -> None:
+    assert table() == podfields.TABLE, __doc__
+
+
+def paths(schema: Any, path: str = "", depth: int = 0) -> list[str]:
+    """Every field that the schema names, down to its leaves."""
+    found = []
+    for name, below in schema.get("properties", {}).items():
+        listed = "items" in below
+        where = f"{path}.{name}" + ("[0]" if listed else "")
+        found += [f"{path}.{name}", *paths(below["items"] if listed else below, where, depth + 1)]
+    return found
+
+
+def with_field(path: str, name: str) -> Any:
+    """A spec with a field of that name beside the one at `path`."""
+    spec: dict[str, Any] = {}
+    here = spec
+    for part in path.split(".")[1:-1]:
+        below: dict[str, Any] = {}
+        here[part.removesuffix("[0]")] = [below] if part.endswith("[0]") else below
+        here = below
+    here[name] = "x"
+    return spec
+
+
+def test_a_misspelt_field_is_told_at_every_depth() -> None:
+    known = paths(POD_SPEC)
+    assert len(known) > 1000
+    for path in known:
+        parent, _, name = path.rpartition(".")
+        told = [(one.path, one.nearest) for one in misspelt_fields(with_field(path, name + "X"), POD_SPEC, "p")]
+        siblings = {one.rpartition(".")[2] for one in known if one.rpartition(".")[0] == parent}
+        if name + "X" in siblings or len(name) < 3:
+            continue
+        ((where, near),) = told
+        assert where == f"p{parent}.{name}X"
+        assert near in siblings
+        assert not list(misspelt_fields(with_field(path, name), POD_SPEC, "p"))
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "near"),
+    [
+        (".containers[0].resources.limits", "limit", "limits"),
+        (".containers[0].env[0].value", "valu", "value"),
+        (".containers[0].volumeMounts[0].mountPath", "mountpath", "mountPath"),
+        (".containers[0].securityContext.runAsUser", "runAsUsr", "runAsUser"),
+        (".containers[0].livenessProbe.httpGet.path", "pth", "path"),
+        (".volumes[0].persistentVolumeClaim.claimName", "claimname", "claimName"),
+        (".affinity.podAntiAffinity.x", "requiredDuringScheduling", "requiredDuringSchedulingIgnoredDuringExecution"),
+        (".securityContext.fsGroup", "fsgroup", "fsGroup"),
+    ],
+)
+def test_what_people_write(path: str, name: str, near: str) -> None:
+    ((where, nearest),) = [(one.path, one.nearest) for one in misspelt_fields(with_field(path, name), POD_SPEC, "")]
+    assert (where, nearest) == (f"{path.rpartition('.')[0]}.{name}".removeprefix("."), near)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(table())
