@@ -352,6 +352,8 @@ class LastGate:
             gang = state.gangs_by_uid.get(record.uid)
             if gang is not None and gang.acceptance is not None:
                 gang.acceptance = record
+                if not gang.virtual:
+                    state.changed_gangs.add(gang)  # its status tells how many members count
         return record
 
     def take_grown(self) -> list[Acceptance]:
