@@ -25,6 +25,8 @@ EXAMPLES = float(os.environ.get("T9KSCHED_MUTATION_EXAMPLES", "0.34"))
 """What part of their examples the suites play."""
 REFERENCE = float(os.environ.get("T9KSCHED_MUTATION_REFERENCE", "3"))
 """How many times as many scenes as usual are compared with the reference, which costs milliseconds each."""
+PART = float(os.environ.get("T9KSCHED_MUTATION_PART", "4"))
+"""How many times as many histories of the scheduler's state and of its last gate are played as usual."""
 HISTORIES = int(os.environ.get("T9KSCHED_MUTATION_HISTORIES", "24"))
 """How many histories of `tests.chaos` are played at most."""
 _ENGINE = (
@@ -39,7 +41,10 @@ _ENGINE = (
 _STATE = ("state", "owners", "jobindex", "admission")
 SUITES = {
     "engine": (*_ENGINE, *_STATE),
-    "scheduler": ("small_rules", "refill_model", "gate_model", "state_model", *_STATE, "payers", "policy_histories"),
+    "scheduler": (
+        *("cardbook_model", "refill_model", "small_rules", "gate_access", "state_model", "gate_model"),
+        *(*_STATE, "payers", "policy_histories"),
+    ),
     "admission": ("admission", "owners"),
 }
 """Files of `tests/property` that can see a fault of a room."""
@@ -108,6 +113,7 @@ def _properties(room: str) -> bool:
         "ignore::pytest.PytestAssertRewriteWarning",
     ]
     os.environ["T9KSCHED_REFERENCE_PART"] = str(REFERENCE)
+    os.environ["T9KSCHED_HISTORIES_PART"] = str(PART)
     options += ["-k", "not noticed and not can_fail and not fault"]
     return pytest.main([*options, *files], plugins=[_Fewer()]) == 0
 

@@ -12,10 +12,13 @@ from t9ksched.model import names
 from t9ksched.model.gang import Gang
 from t9ksched.model.pod import decode_pod
 from t9ksched.model.podgroup import PodGroupSpec
-from t9ksched.scheduler.act.preemption import Tenants
-from t9ksched.scheduler.report.groupstatus import group_status
+from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.state.records import GangRecord, PodRecord, nanoseconds, natural
-from tests.property.stateobjects import ENDED, GPU
+from t9ksched.scheduler.state.sharing import Sharing
+from tests.property.accessrules import Asks, Word
+from tests.property.statecycle import is_ours
+from tests.property.stateobjects import ENDED, GPU, KINDS
+from tests.property.statetold import Told
 from tests.property.stateworld import World
 
 PHASES = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
@@ -25,10 +28,15 @@ def annotations(raw: dict[str, Any]) -> dict[str, str]:
     return raw["metadata"].get("annotations") or {}
 
 
-def is_ours(raw: dict[str, Any]) -> bool:
-    """Whether a pod is for this scheduler, and was not put on its node by whoever made it."""
-    scheduled = any(one["type"] == "PodScheduled" for one in raw["status"].get("conditions", ()))
-    return raw["spec"]["schedulerName"] == names.SCHEDULER_NAME and (scheduled or not raw["spec"].get("nodeName"))
+def controller(raw: dict[str, Any]) -> dict[str, Any]:
+    """Its controlling owner, empty without one."""
+    return next(iter(raw.get("ownerReferences") or ()), {})
+
+
+def title(raw: dict[str, Any]) -> str:
+    """Its controlling owner for people, empty without one."""
+    owner = controller(raw)
+    return f"{owner['kind']}/{owner['name']}" if owner else ""
 
 
 class Model:
@@ -38,19 +46,14 @@ class Model:
         self.world = world
         self._state: Any = None
         self.ran: dict[GangRecord, tuple[str, bool]] = {}
-        self._told: dict[GangRecord, Any] = {}
-        self._cards: dict[str, str] = {}
-        """Names of members that were on a node with cards when last looked at, by UID."""
-        self._queues: dict[str, Any] = {}
+        self._told = Told(world)
 
     def check(self) -> None:
         """Everything, once the state has settled."""
         if self._state is not self.world.state:
             self._state = self.world.state
             self.ran.clear()
-            self._told.clear()
-            self._queues.clear()
-            self._cards.clear()
+            self._told = Told(self.world)
         self._state.settle()
         self.pods()
         self.members()
@@ -58,7 +61,7 @@ class Model:
         self.numbers()
         self.charges()
         self.lists()
-        self.told()
+        self._told.check()
 
     # Pods, one by one
 
@@ -86,10 +89,13 @@ class Model:
     def _pod(self, record: PodRecord, raw: dict[str, Any]) -> None:
         meta, spec, status = raw["metadata"], raw["spec"], raw["status"]
         first, ours, state = self.world.seen[record.uid], is_ours(raw), self._state
-        owner = next(iter(first.get("ownerReferences") or ()), {}).get("uid")
+        agreed = state.acceptances.get(record.uid)
+        alone = agreed is not None and agreed.by_itself and ours
+        owner = None if alone else controller(first).get("uid")
         pod = decode_pod(raw)
         assert (record.namespace, record.name, record.ours) == (meta["namespace"], meta["name"], ours)
-        assert record.role == first.get("labels", {}).get(names.ROLE_LABEL, "")
+        assert record.role == first["role"]
+        assert record.claimed_by == ("" if owner else title(meta))
         assert record.labels == (meta.get("labels") or {})
         assert (record.phase, record.node) == (status["phase"], spec.get("nodeName", ""))
         assert record.assumed == self.world.assumed.get(record.uid, "")
@@ -104,9 +110,16 @@ class Model:
         assert record.evicted == (pod.disruption not in OTHERS)
         assert len(record.gates) == bool(ours and not spec.get("nodeName") and spec.get("schedulingGates"))
         requests = spec["containers"][0]["resources"]["requests"]
-        assert (record.pod_class is None) == (requests.get("cpu") == "one") == bool(record.unbound)
-        if record.pod_class is not None:
+        assert (record.pod_class is None) == (requests.get("cpu") == "one")
+        if record.pod_class is None:
+            assert record.unbound[-1].code == "InvalidPod"
+        else:
             assert record.template is not None
+            if not (record.assumed or record.node or record.finished):
+                meaning = state.storage.claimants.meaning(record, state.nodes.__contains__)
+                assert (record.unbound, record.to_bind) == (meaning.reasons, meaning.unbound)
+                own = Sharing().class_of(pod.spec, "ns", first.get("labels", {}))
+                assert record.pod_class == meaning.on(own)
             cards = {GPU: int(requests[GPU])} if GPU in requests else {}
             assert record.template.requests == {"cpu": 1000 * int(requests["cpu"])} | cards
         if ours and record.phase in ENDED:
@@ -144,14 +157,24 @@ class Model:
             if stranger:
                 assert record.unpermitted == (self._why_not(record, gang),) or not record.waiting
                 assert record.gang is None or (record.gang.virtual and record.gang.kept_out is not None)
-            elif record.unpermitted:
-                assert record.waiting
 
     def _why_not(self, record: PodRecord, gang: GangRecord) -> Any:
-        state = self._state
-        if not gang.uid or state.membership.unread() or state.permissions.came_with(record, gang):
+        state, world = self._state, self.world
+        if not gang.uid or state.membership.unread():
             return None
-        return state.permissions.stranger(record, gang, state.queues.get(gang.queue))
+        above = {
+            uid: (KINDS[uid.partition("-")[0]], controller(raw["metadata"]).get("uid"))
+            for uid, raw in world.owners.items()
+        }
+        word = Word(state.acceptances, above, frozenset({"StatefulSet"}), world.members, {}, world.spaces)
+        pod, group = (
+            Asks(one.uid, one.owner and one.owner.uid, one.owner.kind if one.owner else "", "ns", one.name)
+            for one in (record, gang)
+        )
+        if word.came_with(pod, group, single=gang.virtual):
+            return None
+        told = word.stranger(pod, group, state.queues.get(gang.queue))
+        return told and Reason(Code(told[0]), told[1], unblocks=told[2])
 
     def _alone(self, record: PodRecord) -> None:
         gang = record.gang
@@ -161,7 +184,10 @@ class Model:
         assert gang.members == {record.uid: record}
         assert gang is self._state.gangs["", record.uid] is self._state.gangs_by_uid[record.uid]
         first = self.world.seen[record.uid]
-        assert gang.spec.queue == (first.get("labels", {}).get(names.QUEUE_LABEL) or "default")
+        asked = first.get("labels", {}).get(names.QUEUE_LABEL) or "default"
+        if gang.acceptance is None and not gang.agreed:
+            assert gang.queue == (first["queue"] or asked)
+        assert gang.spec.queue in (asked, first["queue"])
         assert (gang.spec.min_member, gang.created, gang.owner) == (1, record.created, record.owner)
 
     def groups(self) -> None:
@@ -195,8 +221,10 @@ class Model:
         keys = [key.strip() for key in annotations(raw).get(names.TOPOLOGY_KEY_ANNOTATION, "").split(",")]
         assert gang.levels == (tuple(key for key in keys if key) or ("kubernetes.io/hostname",))
         assert gang.limit_text == annotations(raw).get(names.TIME_LIMIT_ANNOTATION, "")
-        owner = next(iter(meta.get("ownerReferences") or ()), {}).get("uid")
+        alone = self._state.acceptances.get(gang.uid)
+        owner = None if alone is not None and alone.by_itself else controller(meta).get("uid")
         assert (gang.owner and gang.owner.uid) == owner
+        assert gang.claimed_by == ("" if owner else title(meta))
         assert bool(gang.spec_faults) == (raw["spec"]["minMember"] == 0)
         assert gang.spec_faults or gang.spec == PodGroupSpec.parse(raw["spec"])
         assert gang.status == raw["status"]
@@ -255,7 +283,7 @@ class Model:
             ran = conditions.get("GroupScheduled") == "True" and conditions.get("Evicted") != "True"
         leaving = self._state.clocks.leaving(gang)
         ran = ran or bool(gang.uid and self._enough(gang, bound) and (gang.virtual or not leaving))
-        if "start_again" in self.world.log[-1:] and not gang.ran:
+        if self.world.log[-1:] in (["start_again"], ["limit_reached"]) and not gang.ran:
             ran = False
         self.ran[gang] = gang.uid, ran
         assert gang.ran == ran or not gang.uid, gang.key
@@ -351,16 +379,9 @@ class Model:
             assert state.pods[uid].waiting
             assert hold.node in state.nodes
             assert hold.owner == state.pods[uid].gang.uid
-        had, self._cards = self._cards, {}
-        for uid, record in state.pods.items():
-            if record.gang is not None and record.node and self.holds(uid) and record.pod_class.cards:
-                self._cards[uid] = record.name
-        freed = Counter(name for uid, name in had.items() if uid not in self._cards)
-        assert Counter(name for _, name in state.ended) == freed, "who gave cards back is told"
-        state.ended.clear()
         put: defaultdict[str, dict[str, str]] = defaultdict(dict)
         for uid, raw in world.pods.items():
-            owner = next(iter(world.seen[uid].get("ownerReferences") or ()), {}).get("uid")
+            owner = controller(world.seen[uid]).get("uid")
             if not is_ours(raw) and raw["spec"]["schedulerName"] == names.SCHEDULER_NAME and owner:
                 put[owner][uid] = raw["spec"]["nodeName"]
         assert state.put_there == put
@@ -371,33 +392,3 @@ class Model:
         assert state.deleted <= objects | state.jobs.keys(), "nothing is kept of what is gone"
         owners = {uid for uid, raw in world.owners.items() if "deletionTimestamp" in raw["metadata"]}
         assert owners <= state.deleted
-
-    # What others hear
-
-    def told(self) -> None:
-        """Whose status would read otherwise is among those that changed."""
-        state = self._state
-        fresh = Tenants(state, ())
-        fresh._evicted["nobody"].append(("", 0))
-        now = self.world.now
-        told, expected = self.world.tenants.running(now), fresh.running(now)
-        assert list(told) == list(expected), "who may be evicted is told as it was"
-        for gang in state.gangs.values():
-            if gang.virtual or not gang.uid:
-                continue
-            status = group_status(gang, {}, state.charges, "", lambda: "")
-            if self._told.get(gang) != status:
-                assert gang in state.changed_gangs, gang.key
-                self._told[gang] = status
-        state.changed_gangs.clear()
-        for name in state.queues:
-            status = (
-                dict(+Counter(state.charges.queue_used[name])),
-                state.counts.groups[name],
-                +state.counts.pods[name],
-                state.queues[name],
-            )
-            if self._queues.get(name) != status:
-                assert name in state.changed_queues or name not in self._queues, name
-                self._queues[name] = status
-        state.changed_queues.clear()

@@ -13,6 +13,7 @@ from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.act.preemption import Tenants
 from t9ksched.scheduler.observe.informers import decoder, job_record
+from t9ksched.scheduler.state.namespaces import NamespaceObject
 from t9ksched.scheduler.state.records import JobObject, PodGroupObject
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.acceptances import Acceptance
@@ -23,6 +24,16 @@ GPU = "nvidia.com/gpu"
 SECOND = 1_000_000_000
 START = 1_700_000_000 * SECOND
 NODES, GROUPS, QUEUES = ("n0", "n1", "n2"), ("g0", "g1", "g2"), ("q", "r", "s")
+OTHERS = ("app-0", "thing-0", "set-0")
+"""Owners that are not seen: an App may stand above a Deployment, a StatefulSet cannot be read."""
+KINDS = {
+    "job": "Job",
+    "rs": "ReplicaSet",
+    "web": "Deployment",
+    "app": "App",
+    "thing": "Thing",
+    "set": "StatefulSet",
+}
 ENDED = ("Succeeded", "Failed")
 REFUSED = Reason(Code.BIND_REFUSED, "refused")
 
@@ -49,6 +60,8 @@ class Objects:
         self.serial = 0
         self.apart = self.rng.choice((0, 0.15))
         """Share of the pods that want others of an app away from their node."""
+        self.stored = self.rng.choice((0, 0.3))
+        """Share of the pods that use a claim."""
         self.nodes: dict[str, dict[str, Any]] = {}
         self.pods: dict[str, dict[str, Any]] = {}
         self.groups: dict[str, dict[str, Any]] = {}
@@ -59,9 +72,13 @@ class Objects:
         self.controls: dict[str, JobControl] = {}
         self.acceptances: dict[str, Acceptance] = {}
         self.rows: dict[str, CardBinding] = {}
+        self.restored: dict[str, CardBinding] = {}
+        """Rows that this scheduler read when it started."""
         self.assumed: dict[str, str] = {}
         self.seen: dict[str, dict[str, Any]] = {}
         """What a pod said when this scheduler saw it first, by UID: its metadata, and the group it is in by then."""
+        self.evicted: set[str] = set()
+        """UIDs of pods that bear a condition of that."""
         self.woken = False
         self.log: list[str] = []
         self.state = self._new()
@@ -71,9 +88,10 @@ class Objects:
     def _new(self) -> ClusterState:
         self.assumed.clear()
         self.seen.clear()
+        self.restored = {}
         state = ClusterState(self._wake)
         state.set_queues(Queue(name, parse_queue_spec(spec)) for name, spec in self.queues.items())
-        state.permit(self.members)
+        state.permit(dict(self.members))
         state.direct(self.controls)
         state.owners.unread = {"StatefulSet"}
         state.clocks.followed = True
@@ -122,22 +140,33 @@ class Objects:
         rng = self.rng
         if rng.random() > share:
             return None
-        uid = rng.choice(("job-0", "job-1", "rs-0", "rs-1", "web-0"))
-        kind = {"job": "Job", "rs-": "ReplicaSet", "web": "Deployment"}[uid[:3]]
-        api = "batch/v1" if kind == "Job" else "apps/v1"
+        uid = rng.choice(("job-0", "job-0", "job-1", "rs-0", "rs-1", "rs-1", "web-0", "web-0", *OTHERS))
+        kind = KINDS[uid.partition("-")[0]]
+        api = {"Job": "batch/v1", "App": "x/v1", "Thing": "x/v1"}.get(kind, "apps/v1")
         return [{"apiVersion": api, "kind": kind, "name": uid, "uid": uid, "controller": True}]
 
     def _number(self) -> int:
         self.serial += 1
         return self.serial
 
-    def send(self, uid: str) -> None:
-        meta = self.pods[uid]["metadata"]
-        agreed = self.state.acceptances.get(uid)
-        group = meta.get("labels", {}).get(names.GROUP_LABEL, "")
+    def send(self, uid: str, *, expected: bool = False) -> None:
+        """Tell of a pod; `expected` when this scheduler decided to bind it."""
+        meta, node = self.pods[uid]["metadata"], self.pods[uid]["spec"].get("nodeName", "")
+        agreed, labels = self.state.acceptances.get(uid), meta.get("labels", {})
+        group = labels.get(names.GROUP_LABEL, "")
         group = (agreed.group_name or "") if agreed is not None and agreed.kind == "Pod" else group
-        self.seen.setdefault(uid, dict(meta) | {"group": group})
+        fresh = dict(meta) | {"group": group, "role": labels.get(names.ROLE_LABEL, ""), "node": "", "queue": ""}
+        seen = self.seen.setdefault(uid, fresh)
+        if node and not seen["node"] and not expected:
+            self._placed(uid, node)
+        seen["node"] = node
         self.state.upsert_pod(decode_pod(self.pods[uid]))
+
+    def _placed(self, uid: str, node: str) -> None:
+        """A pod is on a node where another process bound it: it is what is on record of it there."""
+        row = self.restored.get(uid)
+        if row is not None and row.node == node and row.group_name is not None:
+            self.seen[uid] |= {"group": row.group_name, "role": row.role or "", "queue": row.queue or ""}
 
     def _forget(self, uid: str) -> None:
         self.pods.pop(uid, None)
@@ -165,8 +194,7 @@ class Objects:
         ]
         for container, _, indices in cards:
             pod["metadata"]["annotations"][names.GPU_INDEX_PREFIX + container] = ",".join(map(str, indices))
-        self.assumed.pop(uid, None)
-        self.send(uid)
+        self.send(uid, expected=self.assumed.pop(uid, None) is not None)
 
     def _send_owner(self, uid: str) -> None:
         obj = decoder(JobObject)(self.owners[uid])
@@ -184,8 +212,18 @@ class Objects:
             Queue(name, parse_queue_spec(spec), draining=rng.random() < 0.1) for name, spec in self.queues.items()
         )
 
+    def _send_space(self) -> None:
+        for name, (labels, notes) in self.spaces.items():
+            meta = {"name": name, "labels": labels, "annotations": notes}
+            self.state.namespaces.upsert(decoder(NamespaceObject)({"metadata": meta}))
+
+    def tell_storage(self) -> None:
+        """Claims, volumes and classes."""
+
     def tell_all(self) -> None:
         parts = [
+            self._send_space,
+            self.tell_storage,
             lambda: [self.state.upsert_node(decode_node(node)) for node in self.nodes.values()],
             lambda: [self._send_group(name) for name in self.groups],
             lambda: [self._send_owner(uid) for uid in self.owners],

@@ -9,29 +9,15 @@ from typing import Any
 from msgspec import structs
 
 from t9ksched.admission.access import Members
-from t9ksched.engine.planner import Assignment, plan
-from t9ksched.engine.policy import Policy
 from t9ksched.model import names
 from t9ksched.model.node import decode_node
 from t9ksched.scheduler.observe.informers import decoder
-from t9ksched.scheduler.state.cardbook import row_of
-from t9ksched.scheduler.state.namespaces import NamespaceObject
 from t9ksched.scheduler.state.records import PodGroupObject
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.job_overrides import JobControl
-from tests.property.stateobjects import (
-    ENDED,
-    GPU,
-    GROUPS,
-    NODES,
-    QUEUES,
-    REFUSED,
-    SECOND,
-    Objects,
-    against,
-    row_time,
-    stamp,
-)
+from tests.property.statecycle import Cycles
+from tests.property.stateobjects import ENDED, GPU, GROUPS, NODES, QUEUES, REFUSED, SECOND, against, row_time, stamp
+from tests.property.stateseldom import CLAIMS
 
 _HAPPENINGS = {
     "node": 2,
@@ -56,10 +42,18 @@ _HAPPENINGS = {
     "withdraw": 1,
     "time": 6,
     "restart": 1,
+    "volume": 3,
+    "claimed": 1,
+    "alone": 1,
+    "bound_late": 2,
+    "limit_reached": 1,
+    "promise": 1,
+    "promises_end": 2,
+    "given_up": 1,
 }
 
 
-class World(Objects):
+class World(Cycles):
     """What happens to the objects, one thing a `step`, and what a scheduler then does."""
 
     def step(self) -> str:
@@ -134,6 +128,8 @@ class World(Objects):
         spec |= {"activeDeadlineSeconds": 60} if rng.random() < 0.1 else {}
         spec |= {"nodeSelector": {"zone": "a"}} if rng.random() < 0.15 else {}
         spec |= {"affinity": against(rng.choice("xy"))} if rng.random() < self.apart else {}
+        if rng.random() < self.stored:
+            spec["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": rng.choice(CLAIMS)}}]
         self.pods[uid] = {"metadata": meta, "spec": spec, "status": {"phase": "Pending"}}
         if rng.random() < (0.04 if ours else 0.5):
             spec["nodeName"] = rng.choice(NODES)  # by whoever made it, or by another scheduler
@@ -161,6 +157,7 @@ class World(Objects):
                 why = rng.choice(("PreemptionByScheduler", "PreemptionByScheduler", "EvictionByEvictionAPI"))
                 condition = {"type": "DisruptionTarget", "status": "True", "reason": why}
                 pod["status"]["conditions"] = [*pod["status"].get("conditions", ()), condition]
+                self.evicted.add(uid)
                 if rng.random() < 0.7:
                     meta["deletionTimestamp"] = stamp(rng)
                     self._ends_unbound(uid)
@@ -188,7 +185,7 @@ class World(Objects):
             return
         if status["phase"] in ENDED:
             return
-        status["phase"] = rng.choice(("Running", "Running", *ENDED, "Unknown") if node else ENDED)
+        status["phase"] = rng.choice(("Running", "Running", *ENDED, "Unknown")) if node else "Failed"
         if node:
             status.setdefault("startTime", stamp(rng))
         if status["phase"] in ENDED:
@@ -197,6 +194,9 @@ class World(Objects):
             status["containerStatuses"] = [{"name": "m", "state": state}]
             if status["phase"] == "Failed" and rng.random() < 0.5:
                 status |= {"reason": "OutOfcpu", "message": "no room"}
+                gang = self.state.pods[uid].gang
+                if node and gang is not None:
+                    self.views.turned.append((gang, pod["metadata"]["name"], node, "OutOfcpu: no room"))
             self._ends_unbound(uid)
         self.send(uid)
 
@@ -221,8 +221,9 @@ class World(Objects):
         template = {"spec": {"schedulerName": names.SCHEDULER_NAME, "containers": [container]}}
         meta: dict[str, Any] = {"name": uid, "namespace": "ns", "uid": uid}
         meta |= {"annotations": {names.TIME_LIMIT_ANNOTATION: "3h"}} if rng.random() < 0.2 else {}
-        if uid == "rs-1":
-            above = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web-0", "uid": "web-0"}
+        if uid in ("rs-1", "web-0"):
+            kind, over = ("Deployment", "web-0") if uid == "rs-1" else ("App", "app-0")
+            above = {"apiVersion": "apps/v1", "kind": kind, "name": over, "uid": over}
             meta["ownerReferences"] = [above | {"controller": True}]
         count = rng.randrange(4)
         spec: dict[str, Any] = {"template": template, "replicas": count, "parallelism": count, "completions": count}
@@ -257,8 +258,9 @@ class World(Objects):
 
     def namespace(self) -> None:
         owner = self.rng.choice(("ann", "bob", ""))
-        meta = {"name": "ns", "annotations": {"tensorstack.dev/owner": owner} if owner else {}}
-        self.state.namespaces.upsert(decoder(NamespaceObject)({"metadata": meta}))
+        labels = {"kubernetes.io/metadata.name": "ns", "team": self.rng.choice("ab")}
+        self.spaces["ns"] = labels, {"tensorstack.dev/owner": owner} if owner else {}
+        self._send_space()
 
     def named(self) -> None:
         """A service that made an object records whose it is; of what has an owner, that is the owner."""
@@ -289,10 +291,6 @@ class World(Objects):
         self.controls = {**self.controls, uid: decided} if rng.random() < 0.7 else {}
         self.state.direct(self.controls)
 
-    def _gang(self) -> Any:
-        those = [gang for gang in self.state.gangs.values() if gang.uid]
-        return self.rng.choice(those) if those else None
-
     def start_again(self) -> None:
         if (gang := self._gang()) is not None:
             self.state.start_again(gang, "Why", "for that")
@@ -303,10 +301,13 @@ class World(Objects):
 
     def database(self) -> None:
         outage = self.state.outage
-        if outage.away:
+        if outage.unread:
+            outage.read()
+        elif outage.away:
             outage.end()
         else:
-            outage.begin(row_time(self.now), [])
+            known = sorted(self.state.gangs_by_uid)
+            outage.begin(row_time(self.now), self.rng.sample(known, min(len(known), self.rng.randrange(3))))
 
     def withdraw(self) -> None:
         """A decision about a gang is not carried out."""
@@ -326,85 +327,3 @@ class World(Objects):
             self.now = max(self.now, due)
         else:
             self.now += self.rng.choice((1, 3, 20, 61, 400)) * SECOND
-
-    def restart(self) -> None:
-        """Another scheduler knows what stands in SQL, and hears of the objects in any order."""
-        self.state = self._new()
-        for acceptance in self.acceptances.values():
-            self.state.accept(acceptance)
-        self.state.cards.restore(self.rows, complete=True)
-        self.tell_all()
-        self.state.cards.adopt(self.now)
-
-    def due(self) -> bool:
-        """Whether the loop would look now."""
-        at = self.state.next_retry()
-        return self.woken or (at is not None and at <= self.now)
-
-    def decide(self) -> list[Assignment]:
-        """What a plan would start now."""
-        running = self.tenants.running(self.now)
-        return list(plan(self.state.view(self.now, running), Policy(), self.now).assignments)
-
-    def cycle(self) -> None:
-        """The loop looks: what it decides is charged, and bound, refused or left open."""
-        self.woken = False
-        self.state.turned_away(self.now)
-        self.state.sweep_holds(self.now)
-        decided = self.decide()
-        for gang in dict.fromkeys(one.gang for one in decided):
-            mine = [one for one in decided if one.gang == gang]
-            if self.rng.random() < 0.1:
-                self._overtaken(gang, mine)
-                continue
-            done = self.state.assume(gang, mine, self.now)
-            assert done == mine, "what was just planned fits"
-            for one in done:
-                self.assumed[one.pod] = one.node
-            for one in done:
-                self._carry_out(one)
-        self.sql()
-
-    def _overtaken(self, gang: str, mine: list[Assignment]) -> None:
-        """Before it is taken up, a part of a decision does not hold any more."""
-        late = self.rng.choice(mine)
-        how = self.rng.choice(("gone", "taken", "another"))
-        if how == "gone":
-            self._forget(late.pod)
-            self.state.remove_pod(late.pod)
-        elif how == "another":
-            self.nodes[late.node]["metadata"]["uid"] = f"{late.node}-{self._number()}"
-            self.state.upsert_node(decode_node(self.nodes[late.node]))
-        else:
-            name = self._number()
-            self.pods[f"f{name}"] = {
-                "metadata": {"name": f"f{name}", "namespace": "ns", "uid": f"f{name}", "annotations": {}},
-                "spec": {
-                    "nodeName": late.node,
-                    "schedulerName": "other",
-                    "containers": [{"name": "m", "resources": {"requests": {"cpu": "8"}}}],
-                },
-                "status": {"phase": "Running"},
-            }
-            self.send(f"f{name}")
-        self.woken = False
-        assert self.state.assume(gang, mine, self.now) == [], "a decision of which a part holds is taken up"
-        assert self.woken or gang not in self.state.gangs_by_uid, "what is dropped is planned again"
-
-    def _carry_out(self, one: Assignment) -> None:
-        charge = self.state.charges.get(one.pod)
-        if charge is not None and charge.cards:
-            self.rows[one.pod] = row_of(self.state.pods[one.pod], charge, self.now)
-        match self.rng.choice(("bound", "bound", "bound", "refused", "open")):
-            case "bound":
-                self.bind(one.pod, one.node, one.cards)
-            case "refused":
-                self.assumed.pop(one.pod)
-                self.rows.pop(one.pod, None)
-                self.state.refuse(one.pod, REFUSED, self.now, keep_place=self.rng.random() < 0.5)
-
-    def sql(self) -> None:
-        """What was accepted is written."""
-        self.state.accept_running(self.now)
-        for one in (*self.state.take_new_acceptances(), *self.state.gate.take_grown()):
-            self.acceptances[one.uid] = one

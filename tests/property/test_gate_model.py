@@ -6,6 +6,7 @@ left, and that stands while queue, members and the work itself are the same. Wha
 whether it may still use the queue; what goes beyond it is new work.
 """
 
+import os
 import random
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +18,7 @@ from t9ksched.store.acceptances import Acceptance
 from tests.unit.scheduler.state.test_lastgate import owned, replicated
 from tests.unit.scheduler.state.test_state import GPU, NOW, decide, group, node, pod, state_with
 
-HISTORIES, STEPS = 60, 25
+HISTORIES, STEPS = int(60 * float(os.environ.get("T9KSCHED_HISTORIES_PART", "1"))), 25
 
 
 @dataclass

@@ -1,5 +1,6 @@
 """Random histories of everything the scheduler's state hears: what it says is what a look at all objects finds."""
 
+import os
 from typing import Any
 from unittest.mock import patch
 
@@ -10,7 +11,7 @@ from t9ksched.scheduler.state.node_backoff import NodeBackoff
 from tests.property.statemodel import Model
 from tests.property.stateworld import World
 
-HISTORIES, STEPS = 30, 80
+HISTORIES, STEPS = int(30 * float(os.environ.get("T9KSCHED_HISTORIES_PART", "1"))), 80
 
 
 def play(seed: int) -> World:
@@ -34,6 +35,12 @@ def play(seed: int) -> World:
 
 def test_the_state_is_what_a_look_at_everything_finds() -> None:
     for seed in range(HISTORIES):
+        play(seed)
+
+
+@pytest.mark.soak
+def test_the_state_is_what_a_look_at_everything_finds_in_the_long_run() -> None:
+    for seed in range(10_000, 11_500):
         play(seed)
 
 

@@ -164,7 +164,7 @@ class CardBook:
     def _settle(self, node: str) -> None:
         """It may have become certain, or uncertain, who holds which card of a node."""
         known = self._nodes.get(node)
-        if known and known[1].honours and self.unsure(known[1]) != known[1].unsure:
+        if known and self.unsure(known[1]) != known[1].unsure:
             self._refresh(known[0])
 
     # Rows

@@ -257,7 +257,7 @@ class ClusterCache:
         if record.node and record.gang is not None and not record.gang.uid:
             self._recall_queue(record.gang, self.places.on(uid, record.node))
         freed = self._recharge(record, pod.metadata.annotations or NOTHING)
-        if record.claims and was != (record.phase, record.node, record.deleting):
+        if record.claims and (known is None or was != (record.phase, record.node, record.deleting)):
             self._look_again(self.storage.claimants.sharing(record))
         self.neighbourhood.seen(record)
         self.counts.pod(record)
@@ -300,6 +300,7 @@ class ClusterCache:
             self.cards.ended(record)
         self.holds.pop(uid, None)
         gang = record.gang
+        self._resting.discard(record)
         self._departed(record)
         self.membership.left(record)
         if record.owner is not None and (there := self.put_there.get(record.owner.uid)) is not None:
@@ -337,7 +338,7 @@ class ClusterCache:
             pod_class=None,
             role=labels.get(names.ROLE_LABEL, ""),
             created=nanoseconds(meta.creation_timestamp),
-            owner=self._owner(meta),
+            owner=self._owner(meta) if ours else meta.controller,
             claims=claim_names(meta.name, pod.spec),
             system=(pod.spec.priority or 0) >= SYSTEM_PRIORITY,
             labels=labels,
@@ -382,8 +383,9 @@ class ClusterCache:
                 gang.claimed_by = gang.owner.title
             gang.owner = None
             self._gang_changed(gang)
-        if record is not None and record.owner is not None:
-            claimed_by, record.owner, record.orphaned = record.owner, None, False
+        if record is not None and record.ours and record.owner is not None:
+            claimed_by = None if record.orphaned else record.owner
+            record.owner, record.orphaned = None, False
             self._claim(record, claimed_by)
 
     def _recharge(self, record: PodRecord, annotations: Mapping[str, str]) -> bool:
@@ -457,6 +459,7 @@ class ClusterCache:
             gang.claimed_by = claimed_by
             self._gang_changed(gang)
         if gang.owner != owner:
+            self._job_changed(gang)  # the job that it was, or was a part of
             self._disown(gang)
             gang.owner = owner
         if gang.owner is not None:

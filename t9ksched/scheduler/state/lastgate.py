@@ -98,6 +98,7 @@ class LastGate:
         self._settle_queue(gang)
         queue = self._state.queues.get(gang.queue)
         if queue is None:
+            gang.unpermitted = None  # what was found in another queue says nothing of this one
             return None
         gang.judged = key
         self.work += 1
@@ -349,6 +350,7 @@ class LastGate:
         state = self._state
         if state.acceptances.get(record.uid) != record:
             state.acceptances[record.uid] = self.grown[record.uid] = record
+            state.unindexed.add(record.uid)
             gang = state.gangs_by_uid.get(record.uid)
             if gang is not None and gang.acceptance is not None:
                 gang.acceptance = record

@@ -466,11 +466,11 @@ class ClusterState(ClusterCache):
             return
         gang.reasons = (reason,)
         self.patience.refused(gang, now)
-        if keep_place and charge is not None and record.pod_class is not None and gang.placed_count():
+        if keep_place and charge is not None and gang.placed_count():
             self.holds[pod_uid] = Hold(
                 owner=gang.uid,
                 node=node,
-                pod_class=record.pod_class,
+                pod_class=charge.pod_class,
                 cards=tuple(sorted(charge.cards.items())),
                 since=now,
                 until=now + REFILL_HOLD_NS,

@@ -1,0 +1,224 @@
+"""What a view must hold of a `World`: who is in it, who is not and why, what is promised, and when to look again."""
+
+from collections import Counter
+from typing import Any
+
+from t9ksched.engine.explain import queue_closed
+from t9ksched.engine.view import View
+from t9ksched.model.reasons import Code, Reason
+from t9ksched.scheduler.state.limits import control_of, limit_asked
+from t9ksched.scheduler.state.preemption_backoff import PreemptionBackoff
+from t9ksched.scheduler.state.records import GangRecord, PodRecord, job_of
+from tests.property.stateobjects import SECOND
+
+NAMING = 3 * SECOND
+
+
+class Views:
+    """Follows the views of one scheduler: `before` and `after` each.
+
+    Attributes:
+        rests: until when a refused pod rests and how often it was refused, by UID.
+        patience: until when nobody is evicted for a job; it is told what the state's own is told.
+        avoided: until when a job avoids a node.
+        turned: pods that their nodes turned away, not taken up yet.
+    """
+
+    def __init__(self, world: Any) -> None:
+        self.world = world
+        self.state = world.state
+        self.rests: dict[str, tuple[int, int]] = {}
+        self.patience = PreemptionBackoff()
+        self.avoided: dict[tuple[str, str], int] = {}
+        self.turned: list[tuple[GangRecord, str, str, str]] = []
+        self._since: dict[tuple[GangRecord, str], int] = {}
+        """Since when it has not been known whose a group is."""
+        self._strangers: dict[str, int] = {}
+        self._fresh: set[GangRecord] = set()
+        self._reasons: dict[GangRecord, Any] = {}
+        self._ends: list[int] = []
+
+    # What happens
+
+    def refused(self, record: PodRecord, now: int) -> None:
+        count = self.rests.get(record.uid, (0, 0))[1]
+        self.rests[record.uid] = now + SECOND * 2 ** min(count, 6), count + 1
+        assert record.gang is not None
+        self.patience.refused(record.gang, now)
+
+    def taken(self, now: int, told: Any) -> None:
+        """Pods that their nodes turned away were taken up."""
+        assert [(one.gang, one.pod, one.node, one.why) for one in told] == self.turned
+        for gang, _, node, _ in self.turned:
+            self.avoided[job_of(gang), node] = now + 120 * SECOND
+            self.patience.refused(gang, now)
+        self.turned = []
+
+    def before(self, now: int) -> None:
+        state = self.state
+        state.settle()
+        state.take_said()
+        self._fresh = {gang for gang in state._pending if gang.acceptance is None}
+        self._reasons = {gang: gang.reasons for gang in state._pending}
+        self._shown(now)
+
+    def _shown(self, now: int) -> None:
+        """Pods that may not join the groups they name become jobs of their own, those of nobody after a while."""
+        self._ends = []
+        known = {}
+        for gang in self.state.gangs.values():
+            for pod in self.state.membership.strangers(gang):
+                if pod.gang is None and pod.waiting and pod.unpermitted[0].code == Code.SUBMITTER_UNKNOWN:
+                    since = self._strangers.get(pod.uid, now)
+                    if now < since + NAMING:
+                        known[pod.uid] = since
+                        self._ends.append(since + NAMING)
+        self._strangers = known
+
+    # What must be
+
+    def after(self, view: View, now: int) -> None:
+        state = self.state
+        for gang in state.gangs.values():
+            for pod in state.membership.strangers(gang):
+                assert (pod.gang is None) == (pod.uid in self._strangers) or not pod.waiting
+        self.avoided = {key: end for key, end in self.avoided.items() if end > now}
+        self._ends += [end for uid, (end, _) in self.rests.items() if self._rests(uid, now)]
+        self._ends += self.avoided.values()
+        present = {gang.uid: gang for gang in view.gangs}
+        assert len(present) == len(view.gangs)
+        said = state.take_said()
+        pending = list(state._pending)
+        for gang in pending:
+            made = present.pop(gang.uid, None) if gang.uid else None
+            self._one(gang, made, now, said)
+        assert present.keys() == {
+            gang.uid for gang in state.refills.keeping() if gang not in state._pending and gang.lost
+        }, "who does not wait is shown only while room is kept for it"
+        assert set(said) <= set(pending)
+        self._rest_of(view, {gang.uid for gang in pending})
+        self._ends += [end for end in (state.refills.next_end(),) if end is not None]
+        self._ends += [end for _, end in self.world.promises.values()]
+        self._ends += [since + 5 * SECOND for since in self.world.idle.values()]
+        assert state.next_retry() == min(self._ends, default=None)
+
+    def _rests(self, uid: str, now: int) -> bool:
+        record = self.state.pods.get(uid)
+        return record is not None and record.waiting and now < self.rests.get(uid, (0, 0))[0]
+
+    def _one(self, gang: GangRecord, made: Any, now: int, said: list[GangRecord]) -> None:
+        state = self.state
+        if any(self._rests(uid, now) for uid in gang.members):
+            assert made is None, "a refused member rests"
+            return
+        assert gang.control == control_of(state, gang)
+        why = self._why_not(gang, now)
+        if why == "later":
+            assert made is None
+            assert gang.reasons == self._reasons.get(gang, ())
+            return
+        if isinstance(why, Reason):
+            assert made is None, why
+            assert gang.reasons == (why,)
+            news = self._reasons.get(gang, ()) != (why,)
+            assert (gang in said) == news
+            assert not news or (gang.position is None and (gang.virtual or gang in state.changed_gangs))
+            return
+        assert gang not in said
+        mine = {node for (job, node), end in self.avoided.items() if job == job_of(gang) and end > now}
+        assert gang.avoid == mine
+        evicts_from = self.patience.until(gang, now)
+        assert gang.evicts_from == evicts_from
+        if evicts_from:
+            self._ends.append(evicts_from)
+        outage = state.outage
+        assert gang.unrecorded == (outage.unread or (outage.since is not None and not gang.in_part()))
+        assert made is not None
+        assert made.evicts_from == evicts_from
+
+    def _why_not(self, gang: GangRecord, now: int) -> Reason | str | None:
+        """Why a group is not in the view; `later` when that is not said yet."""
+        state = self.state
+        if gang.kept_out is not None:
+            return gang.kept_out
+        if not gang.uid:
+            message = f"its pods name the PodGroup {gang.key}, which does not exist"
+            return Reason(Code.GANG_INCOMPLETE, message, unblocks=(f"create the PodGroup {gang.key}",))
+        if gang.spec_faults:
+            message = f"the PodGroup {gang.key} cannot be read: {gang.spec_faults}"
+            return Reason(Code.INVALID_POD, message, unblocks=("correct the PodGroup",))
+        if gang.control is not None and gang.control.held:
+            by = gang.control.by or "a manager"
+            return Reason(Code.SCHEDULING_GATED, f"it is held by {by}", unblocks=(f"{by} releases it",))
+        if state.outage.unread and (reason := state.outage.refusal(gang)) is not None:
+            return reason
+        if gang in self._fresh and (over := self._too_many(gang)) is not None:
+            return over
+        if (verdict := self._permitted(gang, now)) is not None:
+            return verdict
+        late = state.clocks.refusal(gang, limit_asked(state, gang), gang.control, now)
+        if late is not None:
+            return late
+        queue = state.queues.get(gang.queue)
+        if queue is not None and queue.draining and not self._started(gang):
+            return queue_closed(queue.name, draining=True)
+        return state.outage.refusal(gang)
+
+    def _too_many(self, gang: GangRecord) -> Reason | None:
+        """Beyond the limits on jobs that wait, which are not looked at here."""
+        reasons = gang.reasons
+        return reasons[0] if reasons and reasons[0].code == Code.RATE_LIMITED else None
+
+    def _permitted(self, gang: GangRecord, now: int) -> Reason | str | None:
+        reason, owners = gang.unpermitted, self.state.owners
+        key = (gang, gang.uid)
+        if reason is None:
+            unknown = gang in self._fresh and gang.owner is not None and owners.awaited(gang)
+        else:
+            certain = owners.root(gang).certain
+            unknown = reason.code == Code.SUBMITTER_UNKNOWN or (reason.refused and not certain)
+        if unknown:
+            since = self._since.setdefault(key, now)
+            if now < since + NAMING:
+                self._ends.append(since + NAMING)
+                return "later"
+        if reason is None:
+            self._since.pop(key, None)
+        return reason
+
+    def _started(self, gang: GangRecord) -> bool:
+        """Whether it or another group of its root owner has had a place."""
+        state = self.state
+        if gang.ran or gang.placed_count():
+            return True
+        if gang.owner is None:
+            return False
+        root = state.owners.root_uid(gang.owner)
+        record = state.acceptances.get(root)
+        if record is not None and record.queue and record.namespace == gang.namespace and record.started_at is not None:
+            return True
+        others = [one for one in state.gangs.values() if one.owner and state.owners.root_uid(one.owner) == root]
+        return any(pod.node and not pod.finished and not pod.deleting for one in others for pod in one.members.values())
+
+    def _rest_of(self, view: View, waiting: set[str]) -> None:
+        """Queues, holds, neighbours."""
+        state, world = self.state, self.world
+        assert view.queues.keys() == state.queues.keys()
+        for name, shown in view.queues.items():
+            queue = state.queues[name]
+            assert (shown.spec, shown.draining) == (queue.spec, queue.draining)
+            assert shown.used == state.charges.queue_used.get(name, {})
+        world.promises = {owner: those for owner, those in world.promises.items() if owner in waiting}
+        assert state.promised_to == world.promises.keys()
+        promised = Counter((owner, node) for owner, (nodes, _) in world.promises.items() for node in nodes)
+        assert Counter((hold.owner, hold.node) for hold in view.holds if hold.why == "victims") == promised
+        others = [hold for hold in view.holds if hold.why != "victims"]
+        assert others == [*state.holds.values(), *state.refills.holds]
+        assert bool(view.neighbours) <= bool(state.neighbourhood)
+        if state.neighbourhood:
+            assert view.neighbours == state.neighbourhood.present()
+            assert view.namespaces == state.namespaces.labels
+        for gang in view.gangs:
+            for one in gang.waiting:
+                labels = tuple(sorted(state.pods[one.uid].labels.items())) if state.neighbourhood else ()
+                assert one.labels == labels
