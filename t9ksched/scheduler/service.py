@@ -334,6 +334,7 @@ class SchedulerService:
 
     async def _adopt_cards(self) -> None:
         """What bound pods hold is on record from now on."""
+        await self._feeds.read_unheard(self.state.cards.unheard())
         if not self._observe:
             await self._cards.adopt(self._clock())
 

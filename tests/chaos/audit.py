@@ -82,6 +82,12 @@ def _books(world: World) -> None:
         charged = sum(charge.pod_class.card_counts.get(GPU, 0) for charge in state.charges.on_node(name))
         if charged != held[name]:
             witness.say(f"the scheduler charges {charged} cards on {name}, {held[name]} are held")
+        unsure, known = witness.unsure(name), state.node_objects.get(name)
+        if known is not None and known[1].unsure != bool(unsure):
+            told = "gives no cards" if known[1].unsure else "gives cards"
+            witness.say(f"{name} {told}, and those of {unsure or 'no pod'} are on no record")
+    for text in witness.ledger.at_rest(pod for pod in witness.pods.values() if witness.holds(pod)):
+        witness.say(text)
     for uid, given in witness.ledger.given.items():
         charge = state.charges.get(uid)
         if charge is not None and charge.sure and charge.cards.get(GPU, 0) != sum(1 << card for card in given.cards):

@@ -371,6 +371,10 @@ class Witness:
                     return False
         return True
 
+    def unsure(self, name: str) -> list[str]:
+        """Keys of the pods on a node of which nobody knows the cards: it gives none of them to others."""
+        return self.ledger.lost(name, [pod for pod in self.pods.values() if self.holds(pod)])
+
     def places(self, pod: Object, zone: str) -> int:
         """How many pods like this one the open nodes have room for now."""
         spec = pod["spec"]
@@ -380,7 +384,7 @@ class Witness:
             labels = node["metadata"].get("labels") or {}
             if name in self.closed_since or any(labels.get(label) != value for label, value in wanted.items()):
                 continue
-            if not self.reaches(pod, node):
+            if not self.reaches(pod, node) or (self.cards(pod) and self.unsure(name)):
                 continue
             room = self.room(name)
             total += max(0, min(int(room.get(key, Fraction(0)) // value) for key, value in asks.items()))

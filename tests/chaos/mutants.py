@@ -26,6 +26,7 @@ from t9ksched.scheduler.act.cardkeeper import CardKeeper
 from t9ksched.scheduler.act.executor import Executor
 from t9ksched.scheduler.act.gang_timeouts import GangTimeouts
 from t9ksched.scheduler.act.promises import PromiseKeeper
+from t9ksched.scheduler.observe.informers import Informers
 from t9ksched.scheduler.state.cardbook import CardBook
 from t9ksched.scheduler.state.charges import Charges
 from t9ksched.scheduler.state.cluster_cache import ClusterCache
@@ -43,7 +44,12 @@ _charge, _body, _post, _view = Charges.charge, Binding.body, protocol.post, Clus
 _gang_key, _hold, _price = order.gang_key, Held.__init__, contest.price
 _build = GangRecord._build
 _overdue, _integrity = GangTimeouts.overdue, GangTimeouts.__init__
-_note, _set_queues, _start_again = CardKeeper.note, ClusterState.set_queues, ClusterState.start_again
+_note, _write, _set_queues, _start_again = (
+    CardKeeper.note,
+    CardKeeper.write,
+    ClusterState.set_queues,
+    ClusterState.start_again,
+)
 
 
 async def _nothing(*_: Any) -> int:
@@ -110,6 +116,19 @@ def _second_half_dropped(self: ClusterCache, pod: Any) -> None:
 
 def _by_annotation(self: CardBook, record: Any, pod_class: Any, annotations: Any, row: Any) -> Any:
     return self._read(pod_class, annotations, names.GPU_INDEX_PREFIX), True
+
+
+def _uncertain_for_ever(self: CardBook, record: Any, charge: Any) -> None:
+    if record.finished:
+        self.ended(record)
+
+
+async def _written_or_not(self: CardKeeper) -> bool:
+    """What the database did not take is not tried again."""
+    written = await _write(self)
+    if not written:
+        self._waiting.clear()
+    return written
 
 
 def _nobody_waits(self: CardKeeper, pods: Any, now: int) -> bool:
@@ -187,6 +206,10 @@ MUTANTS: dict[str, tuple[tuple[Any, str, Any], ...]] = {
     "a node that refuses pods is not avoided": ((NodeBackoff, "note", lambda self, *args: None),),
     "cards are unknown after a restart": ((CardBook, "_held", lambda self, *args: ({}, True)),),
     "annotations win after a restart": ((CardBook, "_held", _by_annotation),),
+    "cards on no record are given to others": ((CardBook, "unsure", lambda self, facts: False),),
+    "a node stays without cards when the pod of unknown ones is gone": ((CardBook, "released", _uncertain_for_ever),),
+    "cards given without the database are never written": ((CardKeeper, "write", _written_or_not),),
+    "a successor goes by what it has heard": ((Informers, "read_unheard", _nothing),),
     "labels of bound pods are believed": ((Places, "on", lambda self, *args: None),),
     "rows are not written before the binding": ((CardKeeper, "note", _nobody_waits),),
     "what runs is not accepted again": ((ClusterState, "accept_running", lambda self, now: False),),

@@ -13,7 +13,7 @@ from random import Random
 from t9ksched.devcluster.faults.faults import Rule
 from t9ksched.engine.policy import Policy
 from t9ksched.kube.resources import PODS
-from tests.chaos import rivals
+from tests.chaos import rivals, unrecorded
 from tests.chaos.asked import Asked, Gang, pod
 from tests.chaos.audit import audit_at_rest
 from tests.chaos.invariant_checker import LAG, MADE
@@ -319,4 +319,6 @@ SCENES: tuple[Callable[[Scene], Awaitable[None]], ...] = (
     rivals.the_room_of_a_lost_member_is_kept,
     rivals.room_is_taken_in_the_order_of_the_policy,
     rivals.a_closed_queue_goes_on_with_what_it_accepted,
+    unrecorded.cards_on_no_record_are_given_to_nobody,
+    unrecorded.a_successor_has_not_heard_of_the_last_bindings,
 )

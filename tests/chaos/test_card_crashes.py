@@ -13,7 +13,9 @@ from tests.chaos.asked import Asked, Gang
 from tests.chaos.audit import audit_at_rest
 from tests.chaos.beginning import new_world
 from tests.chaos.process_faults import Life, stepping
+from tests.chaos.quiet import Scene
 from tests.chaos.repeat import repeatable
+from tests.chaos.unrecorded import a_successor_has_not_heard_of_the_last_bindings
 from tests.chaos.world import World
 from tests.unit.devcluster.virtualtime import VirtualLoop
 
@@ -148,6 +150,22 @@ def test_a_crash_before_the_database_is_back_keeps_those_cards_from_others() -> 
         await world.forget("gang")
         await asyncio.sleep(100)
         assert running(world).keys() == {"other"}
+
+    played(scene)
+
+
+def test_a_standby_that_heard_nothing_of_the_last_bindings_gives_no_card_away() -> None:
+    async def scene(world: World) -> None:
+        await world.cordon("n0", True)
+        for node in ("q0", "q1"):
+            await world.node(node, 4, "a")
+        quiet = Scene(world)
+        await a_successor_has_not_heard_of_the_last_bindings(quiet)
+        await asyncio.sleep(100)
+        assert set().union(*running(world).values()) == {0, 1, 2, 3}
+        assert running(world).keys() == {"first-0", "first-1", "second-0", "second-1"}
+        assert [one.name for one in quiet.must_run] == ["second"]
+        await audit_at_rest(world)
 
     played(scene)
 

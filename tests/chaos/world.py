@@ -33,7 +33,7 @@ from tests.chaos.precedence import RECOVERY
 from tests.chaos.process_faults import Life, MortalDatabase, Stalling
 from tests.chaos.repeat import SQL, START, seconds
 from tests.chaos.restart_checks import Heirs
-from tests.chaos.written import read_queues, read_row
+from tests.chaos.written import has_all_rows, read_queues, read_row
 
 Object = dict[str, Any]
 Turn = Callable[[], Awaitable[None]]
@@ -80,6 +80,7 @@ class World:
         self.plans.untrue = witness.precedence.faults
         witness.ledger.row = self.read_row = partial(read_row, self.database)
         witness.ledger.trouble = self._database_trouble
+        witness.ledger.complete = partial(has_all_rows, self.database)
 
     def now(self) -> float:
         return START + asyncio.get_running_loop().time()
@@ -133,6 +134,10 @@ class World:
                     self.witness.say(f"a service ended by itself: {_causes(life.failed)}")
             await asyncio.sleep(1.0 if self.calm else self.random.choice((0.1, 1.0, 5.0, 25.0)))
 
+    async def another_scheduler(self) -> None:
+        """One more scheduler that is born again whenever it dies, to stand for election beside the others."""
+        await self._again(self._new_scheduler)
+
     def _way(self, port: Any) -> Any:
         return Stalling(FaultyPort(port, self.faults), self.stalled)
 
@@ -182,6 +187,8 @@ class World:
         """A scheduler writes: may it?"""
         if method == "delete" and args[0] is PODS:
             self.witness.deleted_by_us(f"{args[2]}/{args[1]}", options.get("uid"))
+        if method == "bind":
+            self.witness.ledger.binders[args[2]["metadata"].get("uid", "")] = life
         if self.elected and method not in ("create", "replace", "patch"):
             self._check_leader(life, method)
 

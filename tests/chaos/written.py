@@ -19,6 +19,12 @@ def read_row(database: Path, uid: str) -> tuple[str, frozenset[int]] | None:
     return row[0], frozenset(index for _, _, indices in msgspec.json.decode(row[1]) for index in indices)
 
 
+def has_all_rows(database: Path) -> bool:
+    """Whether SQL says that it has the rows of all pods that hold cards."""
+    with closing(sqlite3.connect(database)) as connection:
+        return connection.execute("SELECT 1 FROM meta WHERE key = 'bindings'").fetchone() is not None
+
+
 def is_placed(database: Path, uid: str) -> bool:
     """Whether SQL has to which group a bound pod belongs."""
     with closing(sqlite3.connect(database)) as connection:

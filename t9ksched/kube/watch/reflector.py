@@ -355,6 +355,22 @@ class Reflector(Generic[T]):
         """Seconds for a watch, so that many do not end together."""
         return self._timeout * (0.8 + 0.4 * self._random.random())
 
+    def learn(self, payload: Payload) -> None:
+        """Hand on an object that was read beside the stream, which may be behind.
+
+        The stream goes on from where it is: what it still tells of the object may be older, and is handed on as ever.
+        """
+        obj = self._decoded(payload)
+        identity = None if obj is None else self._identify(obj)
+        if obj is None or identity is None or identity.uid in self._gone:
+            return
+        if self._fresh is not None:  # a list that began before does not prove that it is gone
+            self._fresh.add(identity.uid)
+        known = self._known.get(identity.namespace, {}).get(identity.name)
+        if known is None or known.uid != identity.uid:
+            self._note(identity._replace(version=""), obj)  # so that no version of the stream goes back behind it
+        self._handler.on_upsert(obj)
+
     async def _follow(self) -> None:
         """One watch, from the last version to the stream's end."""
         stream = self._client.watch(

@@ -33,6 +33,7 @@ from t9ksched.model.node import decode_node
 from t9ksched.model.pod import decode_pod
 from t9ksched.scheduler.keep.queue_sync import QueueSync
 from t9ksched.scheduler.observe.ahead import Gate, LeanGate
+from t9ksched.scheduler.observe.unheard import read_unheard
 from t9ksched.scheduler.report.ended import had
 from t9ksched.scheduler.state.budgets import DisruptionBudget
 from t9ksched.scheduler.state.namespaces import NamespaceObject
@@ -40,6 +41,7 @@ from t9ksched.scheduler.state.owners import REPLICATED
 from t9ksched.scheduler.state.records import FINISHED, JobObject, JobRecord, PodGroupObject, nanoseconds
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.scheduler.state.volumes.claims import Claim, CsiNode, PersistentVolume, StorageClass
+from t9ksched.store.bindings import CardBinding
 from t9ksched.workloads.faulty import INITIALIZED, INVALID
 from t9ksched.workloads.taken import message_of
 
@@ -270,6 +272,14 @@ class Informers:
                 wait.cancel()
         if reflector.synced.is_set():
             self._owners.unread.discard(kind.kind)
+
+    async def read_unheard(self, rows: Iterable[CardBinding]) -> None:
+        """Where everything was followed ahead: read the pods of these rows, of which the watches have not told yet that
+        they are bound. Else everything was listed after the last of them was bound.
+        """
+        pods = next((one for one in self._reflectors if one.res is PODS), None)
+        if pods is not None and pods in self._ahead:
+            await read_unheard(self._client, pods, rows)
 
     def lacking(self) -> list[str]:
         """A sentence for each kind that may not be listed or watched now."""

@@ -192,6 +192,11 @@ class CardBook:
             self._charges.charge(uid, charge.node, charge.pod_class, charge.queue, cards, sure=sure)
             self._settle(charge.node)
 
+    def unheard(self) -> list[CardBinding]:
+        """Rows of pods that have not been seen bound: they were bound lately, or never."""
+        rows = ((self._pods.get(uid), row) for uid, row in self._recorded.items())
+        return [row for record, row in rows if record is None or not record.node]
+
     def adopt(self, now: int) -> list[CardBinding]:
         """Everything was read: from now on what was taken from annotations is the record. The rows that must be
         written for that; rows of pods that are gone are over. `now` in nanoseconds since the epoch.
