@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Gener
 from contextvars import ContextVar, copy_context
 from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Dialect
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.expression import Executable
 
@@ -118,6 +118,16 @@ class Network:
         return found
 
 
+_COMPILED: dict[type, tuple[Dialect, Any]] = {}
+
+
+def _share(engine: Any) -> None:
+    """Statements are compiled once a process, not once a life: they are the same in all of them."""
+    engine.dialect, engine._compiled_cache = _COMPILED.setdefault(
+        type(engine.dialect), (engine.dialect, engine._compiled_cache)
+    )
+
+
 class MortalDatabase(Database):
     """A database of one life; `away` says whether it is out of reach for everybody, `lock` is who writes to the file,
     `meet` does a piece of work unless the connection breaks.
@@ -129,6 +139,8 @@ class MortalDatabase(Database):
         self, address: str, away: Callable[[], bool], lock: asyncio.Lock, meet: Callable[[Callable[[], Any]], Any]
     ) -> None:
         super().__init__(address)
+        for engine in (self._engine.sync_engine, self._reader.sync_engine, self._writer.sync_engine, self._aside):
+            _share(engine)
         self.alive = True
         self._away = away
         self._lock = lock
