@@ -154,6 +154,37 @@ def test_a_crash_before_the_database_is_back_keeps_those_cards_from_others() -> 
     played(scene)
 
 
+def test_a_refused_member_whose_row_names_other_cards_waits_for_the_database() -> None:
+    """The card of its first decision has gone to another; if it were bound to the next one without a new row, a start
+    would take it for the holder of the first.
+    """
+
+    async def scene(world: World) -> None:
+        def come(_: str) -> None:
+            world.also(world.submit(Asked("other", "qa", 1, 1, None)))
+
+        def away(_: str) -> None:
+            world.database_away = True
+
+        before = world.witness.bindings
+        world.faults.rules = [Rule("create", "pods/binding", status=422, count=1)]
+        world.witness.on_bound += [(before + 1, come), (before + 2, away)]
+        await world.submit(Gang("gang", "qa", 2, 1, None, 2))
+        await asyncio.sleep(10)
+        assert len(running(world)) == 2
+        assert "other" in running(world)
+        world.database_away = False
+        await asyncio.sleep(40)
+        assert len(running(world)) == 3
+        life(world).end()
+        await world.submit(Asked("last", "qa", 1, 1, None))
+        await asyncio.sleep(60)
+        assert set().union(*running(world).values()) == {0, 1, 2, 3}
+        await audit_at_rest(world)
+
+    played(scene)
+
+
 def test_a_standby_that_heard_nothing_of_the_last_bindings_gives_no_card_away() -> None:
     async def scene(world: World) -> None:
         await world.cordon("n0", True)

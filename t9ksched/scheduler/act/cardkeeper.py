@@ -3,7 +3,8 @@
 Decisions of one moment share one transaction, and so do the ends of pods. Where the node's device plugin chooses, the
 indices are only intended: their rows are written within a second, and nothing waits for them. A row says too to which
 group the pod belongs, so members of a group have one also without cards; nothing waits for those. A row of a pod that
-was never bound is harmless: it speaks of that pod's UID on that node, and goes when the pod does.
+was never bound is harmless: it speaks of that pod's UID on that node, and goes when the pod does. But the pod must not
+be bound there to other cards before that row is replaced: a scheduler that starts would believe it.
 """
 
 import asyncio
@@ -41,6 +42,8 @@ class CardKeeper:
         """Rows that are not written yet, by UID."""
         self._over: set[str] = set()
         """UIDs of pods whose rows may go."""
+        self._sent: dict[str, list[CardBinding]] = {}
+        """By UID, rows with cards that SQL may have of pods that were decided about and are not known to be bound."""
         self._complete = False
         """SQL knows that it has the rows of all bound pods."""
         self._adopted = False
@@ -122,11 +125,15 @@ class CardKeeper:
             self._state.places.forget(over)
             for uid in over:
                 self._waiting.pop(uid, None)
+                self._sent.pop(uid, None)
             while self._waiting or self._over or (self._adopted and not self._complete):
                 uids = list(self._waiting)[:_BATCH]
                 rows, gone = {uid: self._waiting.pop(uid) for uid in uids}, list(self._over)[:_BATCH]
                 self._over.difference_update(gone)
                 completes = self._adopted and not self._complete and not self._waiting
+                for uid, row in rows.items():
+                    if row.cards and uid in self._state.cards.unwritten:
+                        self._sent.setdefault(uid, []).append(row)
                 try:
                     async with asyncio.timeout(_ANSWER_SECONDS):
                         await self._bindings.write(list(rows.values()), gone, complete=completes)
@@ -136,9 +143,23 @@ class CardKeeper:
                     if isinstance(error, TimeoutError):
                         raise StoreError(f"no answer within {_ANSWER_SECONDS:g} s") from None
                     raise
+                self._sent.update((uid, [row]) for uid, row in rows.items() if uid in self._sent)
                 self._state.cards.unwritten.difference_update(rows)
                 self._complete = self._complete or completes
                 self.writes += 1
+
+    def contradicted(self, pods: Iterable[str]) -> bool:
+        """Whether SQL may have other cards of the same node for one of these pods than what was decided last."""
+        for uid in pods:
+            row = self._waiting.get(uid)
+            known = self._sent.get(uid) or self._state.cards.recorded(uid)
+            if row is not None and any(one.node == row.node and one.cards != row.cards for one in known):
+                return True
+        return False
+
+    def bound(self, pod: str) -> None:
+        """The pod is bound as it was decided: nothing else will be decided about it."""
+        self._sent.pop(pod, None)
 
     def withdraw(self, pods: list[str]) -> None:
         """What was decided about these pods, of one gang, could not be written: it is not carried out."""

@@ -129,7 +129,7 @@ class Executor:
         """Begin bindings once it is written down which cards they give; gangs that come meanwhile share the next write.
 
         Without the database a gang is given back, unless it stands in part: that is finished, and written down as soon
-        as the database answers.
+        as the database answers. It waits all the same where the database may have other cards for one of its pods.
         """
         assert self._cards is not None
         try:
@@ -138,10 +138,11 @@ class Executor:
                 self._unrecorded.clear()
                 written = await self._cards.write()
                 for bindings in gangs:
-                    if written or self._finishes(bindings):
+                    pods = [binding.uid for binding in bindings]
+                    if written or (self._finishes(bindings) and not self._cards.contradicted(pods)):
                         self._begin(bindings)
                     else:
-                        self._cards.withdraw([binding.uid for binding in bindings])
+                        self._cards.withdraw(pods)
         finally:
             self._recording = False
 
@@ -236,6 +237,8 @@ class Executor:
         match outcome:
             case Bound():
                 self.stats.bound += 1
+                if self._cards is not None:
+                    self._cards.bound(binding.uid)
                 self._limit = min(MOST_IN_FLIGHT, self._limit + 1 / self._limit)
                 record = self._state.pods.get(binding.uid)
                 if record is not None:

@@ -192,6 +192,10 @@ class CardBook:
             self._charges.charge(uid, charge.node, charge.pod_class, charge.queue, cards, sure=sure)
             self._settle(charge.node)
 
+    def recorded(self, uid: str) -> list[CardBinding]:
+        """The row that was read of a pod that has not been seen bound, if there was one."""
+        return [self._recorded[uid]] if uid in self._recorded else []
+
     def unheard(self) -> list[CardBinding]:
         """Rows of pods that have not been seen bound: they were bound lately, or never."""
         rows = ((self._pods.get(uid), row) for uid, row in self._recorded.items())
