@@ -5,7 +5,20 @@ from fastapi import FastAPI
 from api.http import docs, problems
 from api.http.middleware import Envelope
 from api.http.overload import Overload
-from api.routers import audit, health, jobactions, metrics, nodes, queues, reviews, stops, tokens, usage, workloads
+from api.routers import (
+    about,
+    audit,
+    health,
+    jobactions,
+    metrics,
+    nodes,
+    queues,
+    reviews,
+    stops,
+    tokens,
+    usage,
+    workloads,
+)
 from api.schemas import (
     AccessQuestion,
     MembersBody,
@@ -45,6 +58,8 @@ _ROUTERS = (
     audit.router,
     tokens.router,
     stops.admin,
+    about.router,
+    about.public,
     health.router,
     metrics.router,
 )

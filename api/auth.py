@@ -29,7 +29,8 @@ class Caller:
     """The user a request speaks for; `token` is the name of his token, for the record.
 
     `queues` are those a manager rules; for users and viewers the only ones the token is good for, all if empty.
-    `decided` is what stood when the request came: tokens, queues, stops and decisions about jobs.
+    `expires_at` is when the token's time is over, None for never. `decided` is what stood when the request came:
+    tokens, queues, stops and decisions about jobs.
     """
 
     user: str
@@ -38,6 +39,7 @@ class Caller:
     decided: Decided = field(repr=False, compare=False)
     groups: frozenset[str] = frozenset()
     queues: frozenset[str] = frozenset()
+    expires_at: datetime | None = None
 
     @property
     def is_admin(self) -> bool:
@@ -96,7 +98,8 @@ async def authenticate(
     if record is None:
         raise _unauthenticated("the token is unknown or was revoked, or its time is over", ', error="invalid_token"')
     services.allowances.request(record.owner)
-    return Caller(record.owner, record.role, record.name, decided, frozenset(record.groups), frozenset(record.queues))
+    groups, queues = frozenset(record.groups), frozenset(record.queues)
+    return Caller(record.owner, record.role, record.name, decided, groups, queues, record.expires_at)
 
 
 async def administrator(caller: Annotated[Caller, Depends(authenticate)]) -> Caller:

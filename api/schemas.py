@@ -442,6 +442,27 @@ class Tokens(Shape):
     items: list[Token]
 
 
+class WhoAmI(Shape):
+    """Whom a token speaks for, and what it is good for.
+
+    `queues` are those a manager rules; of users and viewers the only ones the token is good for, all if empty.
+    `expiresAt` is null for a token that lasts until it is revoked.
+    """
+
+    user: str
+    role: Literal["admin", "manager", "user", "viewer"]
+    groups: list[str]
+    queues: list[str]
+    token: str
+    expiresAt: str | None
+
+
+class Release(Shape):
+    """The release that answers."""
+
+    version: str
+
+
 class Health(Shape):
     """A sign of life."""
 

@@ -16,6 +16,7 @@ from api.http.problems import invalid
 from t9ksched.admission.oddities import nearest
 from t9ksched.model.dns import is_label, is_subdomain
 from t9ksched.model.errors import FieldError
+from t9ksched.model.timelimit import limit_seconds
 
 _KIND: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}")
 _SHOWN: Final = 100
@@ -72,3 +73,19 @@ def _fault(name: str, known: list[str]) -> FieldError:
     else:
         hint = "there are no parameters here"
     return FieldError(f"query.{name[:_SHOWN]}", f"is unknown: {hint}")
+
+
+def limit_text(text: str | None, path: str = "timeLimit") -> str | None:
+    """A time limit as somebody wrote it.
+
+    Raises:
+        Problem: it cannot be read.
+    """
+    if text is not None:
+        if not text.strip():
+            raise invalid([FieldError(path, "is empty: name a duration such as 4h or 1h30m, or 0 for no limit")])
+        try:
+            limit_seconds(text)
+        except ValueError as error:
+            raise invalid([FieldError(path, str(error))]) from None
+    return text

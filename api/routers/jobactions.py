@@ -13,10 +13,11 @@ from starlette.responses import Response
 
 from api.auth import Actor, Caller, User, guarded
 from api.authorization import Eyes, rules_of
+from api.http.parameters import limit_text
 from api.http.problems import Problem, invalid
 from api.http.responses import BODY, Json, answer, at, body_of, documented
 from api.leader import LeaderAway
-from api.routers.workloads import from_cluster, is_held, limit_text, not_found
+from api.routers.workloads import from_cluster, is_held, not_found
 from api.schemas import ControlShape, PriorityBody, UpdateBody
 from api.services import Given, Services
 from api.shapes import FINISHED

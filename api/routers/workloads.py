@@ -16,6 +16,7 @@ from starlette.responses import Response
 from api.auth import Actor, Caller, User, guarded
 from api.authorization import Eyes
 from api.http.aside import aside
+from api.http.parameters import limit_text
 from api.http.problems import Problem, from_kube, invalid
 from api.http.responses import BODY, Json, answer, at, body_of, documented
 from api.leader import LeaderAway
@@ -26,7 +27,7 @@ from api.services import Given, Services
 from api.shapes import FINISHED, TERMINATING, from_event, from_object
 from api.slices import answer_items
 from api.submission.advice import about_jobs
-from api.submission.cancelling import delete_job, not_cancelled, until_noticed
+from api.submission.cancelling import delete_job, delete_own_members, not_cancelled, until_noticed
 from api.submission.creation import Creation, try_out
 from api.submission.judging import judge, usable_names
 from api.submission.kinds import ACCEPTED, addressed, owner_of
@@ -37,7 +38,6 @@ from t9ksched.kube.errors import ApiError, NotFound
 from t9ksched.kube.resources import PODGROUPS, Resource
 from t9ksched.model.errors import FieldError, Invalid
 from t9ksched.model.names import SCHEDULER_NAME
-from t9ksched.model.timelimit import limit_seconds
 from t9ksched.store import history
 from t9ksched.store.history import Event
 from t9ksched.store.jobs import JobRecord
@@ -231,8 +231,15 @@ async def events(
 )
 async def cancel(namespace: str, kind: str, name: str, services: Given, caller: Actor) -> Response:
     resource = addressed(kind)
-    job, _ = await from_cluster(services, resource, namespace, name)
-    await _see(services, caller, job, resource, name)
+    try:
+        job, _ = await from_cluster(services, resource, namespace, name)
+        await _see(services, caller, job, resource, name)
+    except Problem as problem:
+        if problem.code != "NotFound" or resource != PODGROUPS:
+            raise
+        if (left := await delete_own_members(services, caller, namespace, name)) is None:
+            raise
+        return answer(left)
     if resource.kind not in ACCEPTED:
         raise not_cancelled(job)
     if job["kind"] != resource.kind:
@@ -243,22 +250,6 @@ async def cancel(namespace: str, kind: str, name: str, services: Given, caller: 
     await until_noticed(services, resource, job)
     shown = job if job["phase"] in FINISHED else job | {"phase": TERMINATING}
     return answer(shown | {"warnings": [each.to_json() for each in kept]})
-
-
-def limit_text(text: str | None, path: str = "timeLimit") -> str | None:
-    """A time limit as somebody wrote it.
-
-    Raises:
-        Problem: it cannot be read.
-    """
-    if text is not None:
-        if not text.strip():
-            raise invalid([FieldError(path, "is empty: name a duration such as 4h or 1h30m, or 0 for no limit")])
-        try:
-            limit_seconds(text)
-        except ValueError as error:
-            raise invalid([FieldError(path, str(error))]) from None
-    return text
 
 
 async def _see(services: Services, caller: Caller, job: Json, resource: Resource, name: str) -> Eyes:

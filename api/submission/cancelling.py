@@ -10,14 +10,18 @@ from typing import Any, Final
 
 from api.auth import Caller
 from api.http.problems import Problem, from_kube
+from api.http.responses import at
 from api.leader import LeaderAway
 from api.services import Services
-from api.shapes import FINISHED, TERMINATING
+from api.shapes import FINISHED, TERMINATING, from_object
 from api.submission.ownership import Kept, check_job, members_of, name_of, uid_of
 from t9ksched.kube.errors import ApiError, Conflict, NotFound
 from t9ksched.kube.resources import PODGROUPS, PODS, Resource
+from t9ksched.model.names import GROUP_LABEL, SCHEDULER_API
 from t9ksched.store import history
 from t9ksched.store.history import Event
+from t9ksched.workloads.read import read
+from t9ksched.workloads.shape import Workload
 
 _LOOKS: Final = 12
 _FIRST_PAUSE: Final = 0.005
@@ -57,6 +61,56 @@ async def delete_job(services: Services, caller: Caller, resource: Resource, job
     )
     await services.store.jobs.mark_terminating(job["uid"])
     return kept
+
+
+async def delete_own_members(services: Services, caller: Caller, namespace: str, name: str) -> dict[str, Any] | None:
+    """Delete the pods that the caller submitted into a PodGroup that is not the caller's, or is gone: another user may
+    have deleted the caller's and made one anew under its name. Whose a pod is says the record of its UID alone.
+
+    Returns:
+        The job that they were, as far as it is left; None if the caller has no pod there.
+
+    Raises:
+        Problem: the cluster refused.
+    """
+    try:
+        found = (await services.kube.list(PODS, namespace, label_selector=f"{GROUP_LABEL}={name}")).items
+        records = await services.store.acceptances.of(uid_of(pod) for pod in found)
+        mine = {uid: record for uid, record in records.items() if record.submitter == caller.user}
+        pods = [pod for pod in found if uid_of(pod) in mine]
+        for pod in pods:
+            with contextlib.suppress(NotFound, Conflict):
+                await services.kube.delete(PODS, name_of(pod), namespace, uid=uid_of(pod))
+    except ApiError as error:
+        raise from_kube(error, f"pods of PodGroup/{name} in the namespace {namespace!r}") from error
+    if not pods:
+        return None
+    await services.store.history.append_many(
+        [
+            Event(
+                event=history.DELETED,
+                kind="Pod",
+                namespace=namespace,
+                name=name_of(pod),
+                uid=uid_of(pod),
+                queue=mine[uid_of(pod)].queue,
+                actor=caller.user,
+                detail={"group": name},
+            )
+            for pod in pods
+        ]
+    )
+    # What is told is the group as its members show it: its object is gone, or another's.
+    first = min(mine.values(), key=lambda record: record.accepted_at)
+    group = {"metadata": {"name": name, "namespace": namespace, "creationTimestamp": at(first.accepted_at)}}
+    workload = Workload("PodGroup", SCHEDULER_API, namespace, name, "", first.queue or "", first.priority, ())
+    members = [read(pod | {"apiVersion": PODS.api_version, "kind": PODS.kind}) for pod in pods]
+    text = (
+        f"only the pods that you submitted into the PodGroup {namespace}/{name} are deleted: a PodGroup of that name is"
+        " not yours, or is gone"
+    )
+    warnings = [{"path": "", "message": text, "nearest": None}]
+    return from_object(group, workload, first, members) | {"phase": TERMINATING, "warnings": warnings}
 
 
 def not_cancelled(job: Mapping[str, Any]) -> Problem:

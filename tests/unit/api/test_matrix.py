@@ -16,7 +16,7 @@ from tests.unit.api.test_jobs import live
 from tests.unit.api.world import Answer, Client, Json, World, pytorch
 
 ROLES = ("admin", "boss", "ann", "eye")
-PUBLIC = {"/healthz", "/metrics", "/readyz", "/docs"}
+PUBLIC = {"/healthz", "/metrics", "/readyz", "/version", "/docs"}
 QUEUE, QUEUES = "/apis/v1/admin/queues/{name}", "/apis/v1/admin/queues"
 JOB, JOBS = "/apis/v1/workloads/{namespace}/{kind}/{name}", "/apis/v1/workloads"
 TOKENS, AUDIT = "/apis/v1/admin/tokens", "/apis/v1/admin/audit"
@@ -54,6 +54,7 @@ TABLE: dict[tuple[str, str], tuple[str, str]] = {
     ("GET", "/apis/v1/nodes/{name}"): ("++++", "++++"),
     ("GET", "/apis/v1/usage"): ("++++", "++++"),
     ("GET", "/apis/v1/stops"): ("++++", "++++"),
+    ("GET", "/apis/v1/whoami"): ("++++", "++++"),
     ("PUT", "/apis/v1/admin/stops/{what}"): ("+FFF", "+FFF"),
     ("DELETE", "/apis/v1/admin/stops/{what}"): ("+FFF", "+FFF"),
 }

@@ -150,6 +150,31 @@ async def test_the_owner_of_a_namespace_needs_the_clusters_word_for_jobs_of_othe
     assert (await olga("DELETE", address)).status == 200
 
 
+@pytest.mark.parametrize("anew", ["by kubectl", "by REST", "not"])
+async def test_a_group_that_another_made_anew_keeps_nobody_from_cancelling(world: World, anew: str) -> None:
+    """The first owner's pods run on, at the cost of their queue: their record says whose they are."""
+    reviews(world, ("ann", "create", ""), ("bob", "create", ""), ("bob", "delete", ""))
+    await world.user("POST", WORKLOADS, documents(pod_group("g"), pod("p-0", group="g"), pod("p-1", group="g")))
+    await world.kube.delete(PODGROUPS, "g", "default")
+    bob = await user(world, "bob")
+    if anew == "by REST":
+        await bob("POST", WORKLOADS, documents(pod_group("g"), pod("of-bob", group="g")))
+    elif anew == "by kubectl":
+        await by_kubectl(world, pod_group("g"), PODGROUPS)
+    await by_kubectl(world, pod("unknown", group="g"))
+    others = world.kube.names() - {"Pod/p-0", "Pod/p-1"}
+    cat = await user(world, "cat")
+    assert (await cat("DELETE", GROUP)).status == 404
+    told = await world.user("DELETE", GROUP)
+    assert (told.status, told.body["phase"], told.body["queue"]) == (200, "Terminating", "a100")
+    assert (told.body["name"], told.body["submitter"], told.body["members"]["total"]) == ("g", "ann", 2)
+    assert [one["message"][:34] for one in told.body["warnings"]] == ["only the pods that you submitted i"]
+    assert world.kube.names() == others
+    events = await world.store.history.list(event="deleted")
+    assert {(event.name, event.actor) for event in events} == {("p-0", "ann"), ("p-1", "ann")}
+    assert (await world.user("DELETE", GROUP)).status == 404
+
+
 async def test_a_pod_of_the_same_name_that_came_since_stays(world: World) -> None:
     """Between the look and the deletion another pod may take the name: each deletion names its UID."""
     await world.user("POST", WORKLOADS, documents(pod_group("g"), pod("p-0", group="g")))

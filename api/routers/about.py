@@ -1,0 +1,31 @@
+"""`/apis/v1/whoami`: whom the token speaks for, and what it is good for. `/version`: which release answers."""
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from api.auth import User, guarded
+from api.http.responses import answer, at, documented
+from api.schemas import Release, WhoAmI
+from t9ksched import version
+
+router = guarded("/apis/v1/whoami", "about")
+public = APIRouter(tags=["about"])
+
+
+@router.get("", summary="Whom does the token speak for?", responses=documented({200: WhoAmI}))
+async def who_am_i(caller: User) -> Response:
+    return answer(
+        {
+            "user": caller.user,
+            "role": caller.role,
+            "groups": sorted(caller.groups),
+            "queues": sorted(caller.queues),
+            "token": caller.token,
+            "expiresAt": at(caller.expires_at),
+        }
+    )
+
+
+@public.get("/version", summary="Which release answers?", responses={200: {"model": Release}})
+async def release() -> Response:
+    return answer({"version": version()})
