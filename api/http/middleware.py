@@ -11,6 +11,7 @@ Query strings, headers and bodies never reach the log: they may hold secrets.
 import asyncio
 import time
 import uuid
+from collections import Counter
 from typing import Final
 
 import structlog
@@ -21,6 +22,7 @@ from api.http.overload import REFUSED
 from api.http.problems import Problem
 from api.http.requestlines import RequestLines
 from t9ksched.serving import EXEMPT_PATHS, answering
+from t9ksched.serving.acceptor import address_of
 
 log = structlog.get_logger("api")
 
@@ -37,6 +39,9 @@ _LONGEST_PATH: Final = 300
 _MOST_THROWN_AWAY: Final = 16 * 1024 * 1024
 """Bytes; a client that sends more finds the connection reset."""
 _LONGEST_SECONDS: Final = 5.0
+_STALLED_SECONDS: Final = 0.5
+"""A client of which nothing comes for so long is not sending, and loses no answer."""
+MOST_AN_ADDRESS: Final = 2
 MOST_AT_ONCE: Final = 4
 """Bodies that are thrown away at the same time; others find the connection reset."""
 
@@ -68,25 +73,27 @@ class _Body:
         try:
             async with asyncio.timeout(_LONGEST_SECONDS):
                 while self._left and not self._asks and size < _MOST_THROWN_AWAY:
-                    size += len((await self.read()).get("body", b""))
+                    async with asyncio.timeout(_STALLED_SECONDS):
+                        size += len((await self.read()).get("body", b""))
         except TimeoutError:
             pass
 
 
 class _Bin:
-    """Throws away what is left of bodies, of few at a time: strangers send them too."""
+    """Throws away what is left of bodies, of few at a time, and of fewer from one address: strangers send them too."""
 
     def __init__(self) -> None:
-        self._at_work = 0
+        self._at_work: Counter[str] = Counter()
 
-    async def take(self, body: _Body) -> bool:
+    async def take(self, body: _Body, address: str) -> bool:
         """Whether nothing is left."""
-        if body.left and self._at_work < MOST_AT_ONCE:
-            self._at_work += 1
+        if body.left and self._at_work.total() < MOST_AT_ONCE and self._at_work[address] < MOST_AN_ADDRESS:
+            self._at_work[address] += 1
             try:
                 await body.throw_away()
             finally:
-                self._at_work -= 1
+                self._at_work[address] -= 1
+                self._at_work += Counter()  # forget those without any
         return not body.left
 
 
@@ -122,7 +129,7 @@ class Envelope:
         async def watched(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
-                whole = await self._bin.take(body)
+                whole = await self._bin.take(body, address_of(scope.get("client")))
                 status = message["status"]
                 message["headers"] = [*message["headers"], *GUARDS, (b"x-request-id", request_id.encode())]
                 if not whole and _CLOSE not in message["headers"]:

@@ -25,7 +25,7 @@ REFUSED: Final = "t9ksched.refused"
 """Set in the scope of a request that was refused, which gets no line of its own in the log."""
 _STREAM: Final = b"text/event-stream"
 _PROMPT_SECONDS: Final = 0.1
-"""A body of which nothing comes for so long takes no place while it is awaited."""
+"""A body of which nothing comes for so long takes no place while it is awaited, nor an answer that is not taken."""
 
 
 class Overload:
@@ -109,15 +109,22 @@ class _Passage:
         """A part of the answer.
 
         A stream of events goes on without a place, and so does the rest of a body that nobody read: it may take seconds
-        to come.
+        to come. So does an answer in parts of which the client does not take one at once, such as a file.
         """
         if message["type"] == "http.response.start" and (self._awaits_body or _streams(message)):
             self.leave()
         began = time.monotonic()
+        untaken = asyncio.get_running_loop().call_later(_PROMPT_SECONDS, self._leave_untaken, began)
         try:
             await self._send(message)
         finally:
+            untaken.cancel()
             self._blocked += time.monotonic() - began
+
+    def _leave_untaken(self, began: float) -> None:
+        """The client does not take the answer: it goes on, and its time says nothing of the service."""
+        self._blocked += time.monotonic() - began
+        self.leave()
 
 
 def _streams(message: Message) -> bool:

@@ -6,6 +6,7 @@ The secret comes in the Authorization header; every path needs it but `/metrics`
 import asyncio
 import hmac
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -24,6 +25,7 @@ from t9ksched.scheduler.state.records import PodRecord
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.serving import ConnectionLimits, listen
 from t9ksched.serving.aiohttp_site import AcceptingSite, accounted
+from t9ksched.serving.shared import Shared
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _OPEN = ("/metrics", "/healthz")
@@ -55,6 +57,8 @@ class InternalServer:
         self._lacking = lacking
         self._secret = secret
         self._listen = listen
+        self._pages = {kind: Shared(partial(self._page, kind)) for kind in (False, True)}
+        """The metrics page, which needs no secret, by whether it is OpenMetrics."""
         self._runner: web.AppRunner | None = None
         self.address = ""
 
@@ -179,6 +183,9 @@ class InternalServer:
 
     async def metrics(self, openmetrics: bool = False) -> bytes:
         """The metrics page, in the text format of Prometheus or as OpenMetrics."""
+        return await self._pages[openmetrics]()
+
+    async def _page(self, openmetrics: bool) -> bytes:
         refused, plugins = bool(self._configuration.refused), self._plugins
         return await exposition(self._state, refused, plugins.failures, plugins.slow.answers, openmetrics=openmetrics)
 

@@ -2,10 +2,14 @@
 
 import asyncio
 from dataclasses import replace
+from unittest.mock import Mock
 
 import pytest
 import structlog
+from starlette.types import Message, Receive, Scope, Send
 
+from api.http import middleware
+from api.http.overload import Overload
 from t9ksched.serving.overload import MOST_SENDING, Ticket
 from t9ksched.store import Store
 from tests.unit.api.world import Answer, World
@@ -123,6 +127,105 @@ async def test_who_is_refused_and_sends_slowly_slows_nobody_down(world: World) -
     assert (await world.admin("GET", OTHER)).status == 200
     for _, writer in lines:
         writer.close()
+
+
+async def test_who_does_not_read_an_answer_takes_no_place_with_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a file, which is sent in parts, anybody may leave one unread."""
+    monkeypatch.setattr("api.http.overload._PROMPT_SECONDS", 0.0)
+    services = world.app.state.services = replace(world.app.state.services, max_requests_at_once=4)
+    reading, begun = asyncio.Event(), asyncio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        assert services.limiter.running == 1
+        await send({"type": "http.response.body", "body": b"half", "more_body": True})
+        await send({"type": "http.response.body", "body": b"rest"})
+
+    async def send(message: Message) -> None:
+        if message.get("body") == b"half":
+            begun.set()
+            await reading.wait()
+
+    scope = {"type": "http", "method": "GET", "path": LIST, "headers": [], "app": world.app, "client": ("1.2.3.4", 1)}
+    request = asyncio.create_task(Overload(app)(scope, Mock(), send))
+    await asyncio.wait_for(begun.wait(), 20)
+    async with asyncio.timeout(20):
+        while services.limiter.running:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+    reading.set()
+    await request
+    assert services.limiter.running == 0
+
+
+class Sending:
+    """The body of a request that somebody sends and nobody read: a part now, the rest never or at once."""
+
+    def __init__(self, *, whole: bool) -> None:
+        self.asked = asyncio.Event()
+        self._whole = whole
+
+    async def receive(self) -> Message:
+        self.asked.set()
+        if not self._whole:
+            await asyncio.Event().wait()
+        return {"type": "http.request", "body": b"x", "more_body": False}
+
+    @property
+    def body(self) -> middleware._Body:
+        return middleware._Body({"headers": [(b"content-length", b"9")]}, self.receive)
+
+
+async def test_one_address_keeps_nobody_else_from_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is left of a body is read for others while one address sends nothing of many."""
+    monkeypatch.setattr(middleware, "_STALLED_SECONDS", 60.0, raising=False)
+    bin_, slow = middleware._Bin(), [Sending(whole=False) for _ in range(6)]
+    waiting = [asyncio.create_task(bin_.take(one.body, "1.2.3.4")) for one in slow]
+    await asyncio.gather(*(one.asked.wait() for one in slow[: middleware.MOST_AN_ADDRESS]))
+    assert await bin_.take(Sending(whole=True).body, "5.6.7.8")
+    assert [task.done() for task in waiting] == [False] * 2 + [True] * 4
+    for task in waiting:
+        task.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    assert await bin_.take(Sending(whole=True).body, "1.2.3.4")
+
+
+async def test_a_body_of_which_nothing_comes_is_not_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(middleware, "_STALLED_SECONDS", 0.0)
+    monkeypatch.setattr(middleware, "_LONGEST_SECONDS", 3600.0)
+    assert not await asyncio.wait_for(middleware._Bin().take(Sending(whole=False).body, "1.2.3.4"), 20)
+
+
+async def test_readiness_is_looked_at_once_for_all_who_ask(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    go, looks = asyncio.Event(), 0
+    real = world.kube.get
+
+    async def get(*about: object, **more: object) -> object:
+        nonlocal looks
+        looks += 1
+        await go.wait()
+        return await real(*about, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(world.kube, "get", get)
+    came, shared = 0, getattr(world.app.state, "readiness", None)
+
+    async def counted() -> object:
+        nonlocal came
+        came += 1
+        assert shared is not None
+        return await shared()
+
+    world.app.state.readiness = counted
+    asking = [asyncio.create_task(world.nobody("GET", "/readyz")) for _ in range(20)]
+    async with asyncio.timeout(20):
+        while looks < 1 or came < 20:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+    go.set()
+    assert {answer.status for answer in await asyncio.gather(*asking)} == {200}
+    assert looks == 1
+    assert (await world.nobody("GET", "/readyz")).status == 200
+    assert looks == 2
 
 
 async def test_invented_tokens_have_one_share(world: World, held: Held) -> None:
