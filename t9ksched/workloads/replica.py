@@ -161,9 +161,12 @@ def _retryable(policy: RestartPolicy, code: int | None) -> bool:
     return policy.policy in ("OnFailure", "Always")
 
 
+def pause(times: int) -> float:
+    """Seconds from the end of a replica's pod to the next one: none the first time, then 2, 4, 8 … at most a minute."""
+    return 0.0 if times <= 1 else min(MAX_DELAY, 2.0 ** min(times - 1, 10))
+
+
 def _delay(times: int, pod: Object, now: datetime) -> float:
-    """Seconds still to wait: none the first time, then 2, 4, 8 … after the pod's end, at most a minute."""
-    if times <= 1:
-        return 0.0
+    """Seconds of the pause that are still to wait."""
     since = phase.ended_at(pod) or now
-    return max(0.0, min(MAX_DELAY, 2.0 ** min(times - 1, 10)) - (now - since).total_seconds())
+    return max(0.0, pause(times) - (now - since).total_seconds()) if times > 1 else 0.0

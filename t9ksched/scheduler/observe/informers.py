@@ -35,6 +35,7 @@ from t9ksched.scheduler.keep.queue_sync import QueueSync
 from t9ksched.scheduler.observe.ahead import Gate, LeanGate
 from t9ksched.scheduler.observe.unheard import read_unheard
 from t9ksched.scheduler.report.ended import had
+from t9ksched.scheduler.report.restarts import restarts_of
 from t9ksched.scheduler.state.budgets import DisruptionBudget
 from t9ksched.scheduler.state.namespaces import NamespaceObject
 from t9ksched.scheduler.state.owners import REPLICATED
@@ -136,6 +137,7 @@ def job_record(job: JobObject, kind: Resource) -> JobRecord:
         had=had(job, kind.kind, kind.api_version) if phase in FINISHED else None,
         fault=_fault(job.status) if phase not in FINISHED else "",
         taken=message_of(job.status) if phase not in FINISHED else "",
+        restarts=restarts_of(job.spec, job.status, batch=kind is JOBS) if phase not in FINISHED else None,
     )
 
 

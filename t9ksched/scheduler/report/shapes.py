@@ -18,6 +18,7 @@ from t9ksched.model.timelimit import written
 from t9ksched.model.volumes import FREE_PREFIX
 from t9ksched.model.whole import whole_number
 from t9ksched.scheduler.report.ended import failure
+from t9ksched.scheduler.report.restarts import restarting
 from t9ksched.scheduler.state import records
 from t9ksched.scheduler.state.charges import Charge, indices
 from t9ksched.scheduler.state.edits import minimum
@@ -167,7 +168,10 @@ def _phase(state: ClusterState, uid: str, record: JobRecord | None, gangs: Itera
         return "Running" if any(map(_is_up, gangs)) else "Pending"
     if not phases or not phases.issubset(FINISHED):
         return "Pending"
-    return "Failed" if "Failed" in phases else "Succeeded"
+    if "Failed" not in phases:
+        return "Succeeded"
+    # The controller of a batch Job says when it gives up; until then it makes others of those that failed.
+    return "Pending" if record is not None and record.wants_pods else "Failed"
 
 
 def _terminates(state: ClusterState, uid: str, record: JobRecord | None, gangs: list[GangRecord]) -> bool:
@@ -273,7 +277,7 @@ def job_shape(view: JobView, state: ClusterState) -> Json:
         "startedAt": timestamp(started),
         "finishedAt": timestamp(record.finished if record else ended if now in FINISHED else 0),
         "position": waiting.position if waiting else None,
-        "reason": _reason(view, now, waiting, limited),
+        "reason": _reason(view, now, waiting, limited, state),
         "expectedStart": None,
         "timeLimit": limit_of(state, gangs, view.uid).to_json(),
         **({"root": root.title, "rootUid": root.uid} if root and root.uid != view.uid else {}),
@@ -316,13 +320,17 @@ def taken(view: JobView) -> Reason | None:
     return Reason(Code.NAME_TAKEN, view.record.taken, unblocks=("the object of that name is deleted",))
 
 
-def _reason(view: JobView, now: str, waiting: GangRecord | None, limited: Reason | None) -> Json | None:
+def _reason(
+    view: JobView, now: str, waiting: GangRecord | None, limited: Reason | None, state: ClusterState
+) -> Json | None:
     """Why it waits, why a limit ended it, or why it failed."""
     if now == "Failed" and limited is None:
         return why_failed(view)
     if now == "Pending" and (name_taken := taken(view)) is not None:
         return {"code": str(name_taken.code), "message": name_taken.message}
     reason = waiting.reasons[0] if waiting is not None and now not in FINISHED else limited
+    if now == "Pending" and (reason is None or reason.code == Code.GANG_INCOMPLETE):
+        reason = restarting(view.record, view.pods, state) or reason
     return {"code": str(reason.code), "message": reason.message} if reason is not None else None
 
 

@@ -18,6 +18,7 @@ from t9ksched.model.reasons import Code, Reason
 from t9ksched.model.taints import untolerated
 from t9ksched.scheduler.keep.max_duration import deadline
 from t9ksched.scheduler.report.ended import failure
+from t9ksched.scheduler.report.restarts import restarting
 from t9ksched.scheduler.report.shapes import (
     POD_FAILED,
     JobView,
@@ -92,6 +93,9 @@ async def explanation(view: JobView, state: ClusterState, pod: PodRecord | None 
     if verdict == "Waiting" and not reasons and view.record is not None and view.record.fault and not view.pods:
         message = "its pods are not made: its spec cannot be followed"
         reasons = [Reason(Code.INVALID_POD, message, unblocks=("its spec is corrected",))]
+    if verdict == "Waiting" and all(reason.code == Code.GANG_INCOMPLETE for reason in reasons):
+        back = restarting(view.record, [member for gang in gangs for member in gang.members.values()], state)
+        reasons = [back, *reasons] if back is not None else reasons
     if verdict == "Waiting" and not reasons:
         reasons = [_not_judged(gangs)]
     failed = [_failure(view, pod)] if now == "Failed" and not reasons else []

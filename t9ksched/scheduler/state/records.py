@@ -39,6 +39,14 @@ class Had(NamedTuple):
     gpus: int
 
 
+class Restarts(NamedTuple):
+    """How often members of a job were made anew: of all, against how many may be (None: any number), and by name."""
+
+    used: int
+    most: int | None = None
+    times: Mapping[str, int] = {}
+
+
 HOSTNAME: Final = "kubernetes.io/hostname"
 _DIGITS: Final = re.compile(r"(\d+)")
 
@@ -451,3 +459,5 @@ class JobRecord:
     """Which object of another owner has the name of one that it needs, and whom to ask, as its controller says."""
     fault: str = ""
     """What is wrong with its spec, as its controller says: nothing is made of it before that is corrected."""
+    restarts: Restarts | None = None
+    """Members that ended and were made anew, as its controller counts, if any."""
