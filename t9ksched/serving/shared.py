@@ -19,7 +19,7 @@ class Shared(Generic[T]):
 
     async def __call__(self) -> T:
         """The answer that is being made, or a new one."""
-        if self._asking is None:
+        if self._asking is None or self._asking.done():
             self._asking = asyncio.get_running_loop().create_task(self._answer())
             self._asking.add_done_callback(self._over)
         return await asyncio.shield(self._asking)
@@ -28,6 +28,7 @@ class Shared(Generic[T]):
         return await self._ask()
 
     def _over(self, task: asyncio.Task[T]) -> None:
-        self._asking = None
+        if self._asking is task:
+            self._asking = None
         if not task.cancelled():
             task.exception()  # looked at: all callers may have gone

@@ -205,7 +205,9 @@ class Loop:
         return plan
 
     async def _hand_over(self, assignments: Sequence[Assignment], handed: _Handed) -> None:
-        """Charge what was decided since the last time and let it be bound."""
+        """Charge what was decided since the last time and let it be bound; nothing once scheduling was stopped."""
+        if self.paused:
+            return
         now = self._clock()
         by_gang: dict[str, list[Assignment]] = {}
         for assignment in islice(assignments, handed.count, None):

@@ -143,14 +143,32 @@ async def test_a_misspelt_field_of_a_pod_is_told_in_every_template(world: World,
     spec = inside(made, path)
     spec |= {"NodeName": "a", "tolerations": [{"efect": "NoSchedule"}], "ownField": 1}
     spec["containers"][0] |= {"imagePulPolicy": "Always", "resources": {"limit": {GPU: 1}}}
+    spec["containers"][0]["livenessProbe"] = {"httpGet": {"pth": "/", "port": 80}}
+    spec["affinity"] = {"podAntiAffinity": {"requiredDuringScheduling": []}}
     answer = await world.user("POST", f"{JOBS}?dryRun=true", made)
     assert answer.status < 300, answer.body
     assert sorted(told(answer.body)) == [
         (f"{path}.NodeName", "nodeName"),
+        (
+            f"{path}.affinity.podAntiAffinity.requiredDuringScheduling",
+            "requiredDuringSchedulingIgnoredDuringExecution",
+        ),
         (f"{path}.containers[0].imagePulPolicy", "imagePullPolicy"),
+        (f"{path}.containers[0].livenessProbe.httpGet.pth", "path"),
         (f"{path}.containers[0].resources.limit", "limits"),
         (f"{path}.tolerations[0].efect", "effect"),
     ]
+
+
+@pytest.mark.parametrize(("make", "path"), TEMPLATES, ids=["Pod", "PyTorchTrainingJob", "Job", "Notebook"])
+async def test_a_null_entry_of_a_list_is_refused_with_its_path(world: World, make: Any, path: str) -> None:
+    await world.store.queues.create("a100", {}, {}, {"everyone": True})
+    made = make("odd", queue="a100")
+    spec = inside(made, path)
+    spec["volumes"] = [None]
+    spec["containers"][0]["env"] = [{"name": "A", "value": "x"}, None]
+    answer = await world.user("POST", f"{JOBS}?dryRun=true", made)
+    assert (answer.status, sorted(answer.paths)) == (422, [f"{path}.containers[0].env[1]", f"{path}.volumes[0]"])
 
 
 @pytest.mark.parametrize(("make", "path"), TEMPLATES, ids=["Pod", "PyTorchTrainingJob", "Job", "Notebook"])

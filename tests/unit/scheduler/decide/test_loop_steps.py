@@ -101,6 +101,21 @@ async def test_what_waits_is_told_so_in_steps() -> None:
     assert most <= 200
 
 
+async def test_a_stop_holds_from_its_moment_on() -> None:
+    """Also for what a cycle decides that is under way, which may take seconds."""
+    state, narrator = crowd(), Mock()
+    loop = loop_over(state, narrator)
+    cycle = asyncio.create_task(loop.cycle())
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    loop.paused = True
+    await cycle
+    assert not any(pod.assumed for pod in state.pods.values())
+    loop.paused = False
+    await loop.cycle()
+    assert sum(bool(pod.assumed) for pod in state.pods.values()) == 8
+
+
 async def test_what_runs_is_looked_at_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     state = state_with(*(node(f"n{number}") for number in range(MANY // 8)), queues={"q": {}})
     for number in range(MANY):
