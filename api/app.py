@@ -33,7 +33,6 @@ from api.schemas import (
 )
 from api.services import Services
 from t9ksched import version
-from t9ksched.serving.shared import Shared
 
 _BODIES = (
     ProblemShape,
@@ -82,7 +81,6 @@ def create_app(services: Services) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.services = services
-    app.state.readiness = Shared(lambda: health.look(app.state.services))
     app.add_middleware(Overload)
     app.add_middleware(Envelope)  # around the other
     problems.install(app)

@@ -1,11 +1,12 @@
 """What the routers work with, given to the app once at its making."""
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Annotated
 
 from fastapi import Depends, Request
 
+from api import readiness
 from api.allowances import NO_LIMITS, Allowances, Limits
 from api.http.bodies import Bodies
 from api.leader import Leader
@@ -13,6 +14,7 @@ from api.namespaces import Namespaces
 from api.probe import Probe
 from t9ksched.kube.port import ClusterPort
 from t9ksched.serving.overload import ConcurrencyLimiter
+from t9ksched.serving.shared import Shared
 from t9ksched.store import Store
 
 
@@ -48,6 +50,11 @@ class Services:
     def database(self) -> Probe:
         """Tells whether the database can be written."""
         return Probe(self.store)
+
+    @cached_property
+    def readiness(self) -> Shared[readiness.Looked]:
+        """Tells whether everything that the service needs answers."""
+        return Shared(partial(readiness.look, self.database, self.kube, self.leader))
 
     @cached_property
     def namespaces(self) -> Namespaces:

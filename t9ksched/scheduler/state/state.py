@@ -113,6 +113,8 @@ class ClusterState(ClusterCache):
         self._start_again = []
         self.accept_running(now)
         self.follow_losses(now)
+        if len(self._pending) > _WORK_A_STEP:
+            yield  # to settle so many has taken milliseconds
         resting = self._rest(now)
         seen: dict[GangRecord, _Seen] = {}
         spent = 0

@@ -12,6 +12,7 @@ from api.http import middleware
 from api.http.overload import Overload
 from api.http.requestlines import RequestLines
 from t9ksched.serving.overload import MOST_SENDING, Ticket
+from t9ksched.serving.shared import Shared
 from t9ksched.store import Store
 from tests.unit.api.world import Answer, World
 
@@ -209,15 +210,15 @@ async def test_readiness_is_looked_at_once_for_all_who_ask(world: World, monkeyp
         return await real(*about, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(world.kube, "get", get)
-    came, shared = 0, getattr(world.app.state, "readiness", None)
+    came = 0
+    shared = Shared.__call__
 
-    async def counted() -> object:
+    async def counted(self: Shared[object]) -> object:
         nonlocal came
         came += 1
-        assert shared is not None
-        return await shared()
+        return await shared(self)
 
-    monkeypatch.setattr(world.app.state, "readiness", counted)
+    monkeypatch.setattr(Shared, "__call__", counted)
     asking = [asyncio.create_task(world.nobody("GET", "/readyz")) for _ in range(20)]
     async with asyncio.timeout(20):
         while looks < 1 or came < 20:  # noqa: ASYNC110
