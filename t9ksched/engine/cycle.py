@@ -1,26 +1,26 @@
-"""What the actions of one plan share: the moment it is made for, the trial, the ledger, and what is decided so far."""
+"""What the actions of one plan share: the time it is made for, the trial, the ledger, and what is decided so far."""
 
 from collections.abc import Sequence
 from itertools import islice
 
-from t9ksched.engine import explain
+from t9ksched.engine.arrays import Mask
 from t9ksched.engine.cards import grants
+from t9ksched.engine.failure_memory import FailureMemory
 from t9ksched.engine.ledger import Ledger
-from t9ksched.engine.placement.feasibility import FeasibilityCache, Mask
+from t9ksched.engine.members import alike
+from t9ksched.engine.memory import Memory
 from t9ksched.engine.placement.pod_affinity import Crowd
 from t9ksched.engine.placement.trial import Placement, Trial
 from t9ksched.engine.plan import Assignment, Eviction, Stats, Waiting
 from t9ksched.engine.policy import Policy
-from t9ksched.engine.recall import Recall
 from t9ksched.engine.refill import Refills
-from t9ksched.engine.reservations import Held
-from t9ksched.engine.scheduling_key import Ask, Asks, alike
-from t9ksched.engine.victims.victim_search import Preemption
+from t9ksched.engine.reservations import Reservations
+from t9ksched.engine.scheduling_key import SchedulingKeys
+from t9ksched.engine.victims.victim_search import VictimSearch
 from t9ksched.engine.view import View
 from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang, Member
 from t9ksched.model.hold import Hold
-from t9ksched.model.reasons import Reason
 from t9ksched.model.volumes import FREE_PREFIX
 
 
@@ -29,68 +29,71 @@ class Cycle:
 
     Attributes:
         assignments, evictions, holds, short, stats: what is decided so far, as in `Plan`.
-        strict: what gangs of strict queues wait for, by queue, with their positions.
+        keys: what gangs ask for, and `failures` what those were told that got nothing.
         scopes: the domain in which a gang's minimum was placed, by uid.
-        promised: what gangs were promised when victims were evicted for them, by uid.
+        promised: what gangs were promised when victims were evicted for them, by uid; their queues pay for it.
         refills: room kept for members that gangs lost.
     """
 
-    def __init__(self, view: View, policy: Policy, now: int, memo: FeasibilityCache | None) -> None:
+    def __init__(self, view: View, policy: Policy, now: int, memory: Memory | None) -> None:
         self.view = view
         self.policy = policy
         self.now = now
         crowd = Crowd.of(view)
-        self.trial = Trial(view.nodes, memo or FeasibilityCache(), policy, crowd)
+        self._memory = memory = memory or Memory()
+        past = memory.failures
+        self.trial = Trial(view.nodes, memory.feasibility, policy, crowd, past.distrust)
         self.ledger = Ledger(view.queues, self._total)
-        self.asks = Asks(self.trial, view.queues)
+        self.keys = SchedulingKeys(self.trial, view.queues)
         self.stats = Stats()
         self.assignments: list[Assignment] = []
         self.short: list[Waiting] = []
-        self.strict: dict[str, list[tuple[int, Ask]]] = {}
         self.evictions: list[Eviction] = []
         self.holds: list[Hold] = []
-        self._preemption: Preemption | None = None
+        self._victims: VictimSearch | None = None
         self._refilled: set[str] = set()
         self.scopes: dict[str, Mask] = {}
-        self.held = Held(view.holds, self.trial, now)
-        self.recall = Recall(view, self.trial, self.held, self.ledger, policy)
-        self.promised: dict[str, dict[str, int]] = {}
-        self.refills = Refills(view, self.trial, self.held, self.ledger, self.recall)
+        self.reservations = Reservations(view.holds, self.trial, now)
+        self.failures = FailureMemory(view, self.trial, self.reservations, self.ledger, policy, past)
+        self.refills = Refills(view, self.trial, self.reservations, self.ledger, self.failures)
+        self.promised = self._promise()
+
+    def _promise(self) -> dict[str, dict[str, int]]:
+        """What gangs were promised when victims were evicted for them; their queues pay for it from now on."""
+        queues = {gang.uid: gang.queue for gang in self.view.gangs if gang.queue in self.view.queues}
+        promised = {owner: demand for owner, demand in self.reservations.promised().items() if owner in queues}
+        for owner, demand in promised.items():
+            self.ledger.charge(queues[owner], demand)
+        return promised
 
     def _total(self, queue: str) -> dict[str, int]:
-        totals = self.trial.memo.total(self.view.queues[queue].spec.node_selector).tolist()
+        totals = self.trial.feasibility.total(self.view.queues[queue].spec.node_selector).tolist()
         found = dict(zip(self.trial.nodes.static.resources, totals, strict=True))
         # Nobody is charged with free volumes, so they are no part of a share while a plan is made either.
         return {name: amount for name, amount in found.items() if not name.startswith(FREE_PREFIX)}
 
-    def victims(self) -> Work[Preemption]:
+    def victims(self) -> Work[VictimSearch]:
         """The search for victims; made when it is first needed."""
-        if self._preemption is None:
-            made = yield from Preemption.of(self.view, self.trial, self.ledger, self.policy, self.now)
+        if self._victims is None:
+            table = yield from self._memory.victims(self.view.running, self.trial)
+            yield
+            made = VictimSearch(self.view, self.trial, self.ledger, self.policy, self.now, table)
+            self.trial.meter.spent += 10 * len(table.pods)
+            yield
             made.spare(self._refilled)
-            self._preemption = made
-        return self._preemption
+            self._victims = made
+        return self._victims
 
     def refilled(self, gang: str) -> None:
         """A gang took up the room that it kept: that room comes free for nobody."""
         self._refilled.add(gang)
-        if self._preemption is not None:
-            self._preemption.spare({gang})
+        if self._victims is not None:
+            self._victims.spare({gang})
 
     def give_up(self, owner: str) -> None:
         """Room that was held is held no longer."""
-        for placement in self.held.give_up(owner):
-            self.recall.moved[placement.row] = True
-
-    def behind(self, queue: str, ask: Ask) -> Work[tuple[Reason, ...] | None]:
-        """Why a strict queue does not let the ask pass those who wait ahead of it; None when it may."""
-        if ask.behind is None:
-            for position, ahead in self.strict.get(queue, ()):
-                yield
-                if ask.competes(ahead):
-                    ask.behind = (explain.behind(position, queue),)
-                    break
-        return ask.behind
+        for placement in self.reservations.give_up(owner):
+            self.failures.moved(placement.row)
 
     def assign(self, gang: Gang, members: Sequence[Member], placements: list[Placement]) -> None:
         """Write down who goes where: members of a class take its places in order."""
@@ -100,9 +103,9 @@ class Cycle:
         if alike(members):
             turns = {id(placements[0].column): iter(members)}
         else:
-            turns = {id(column): iter(those) for column, those in self.asks.by_class(gang.queue, members)}
+            turns = {id(column): iter(those) for column, those in self.keys.by_class(gang.queue, members)}
         for column, row, pods, masks, _ in placements:
-            self.recall.moved[row] = True
+            self.failures.moved(row)
             those = turns[id(column)]
             node, generation = names[row], generations[row]
             if not masks:

@@ -9,10 +9,12 @@ from datetime import UTC, datetime
 
 import numpy as np
 
+from t9ksched.engine.arrays import Mask
 from t9ksched.engine.ledger import Shortfall
-from t9ksched.engine.placement.feasibility import CARD_HOLDERS, DATABASE, CardsCounted, Mask, constraints
+from t9ksched.engine.placement.class_fit import ClassFit
+from t9ksched.engine.placement.feasibility import CARD_HOLDERS, DATABASE, CardsCounted, constraints
 from t9ksched.engine.placement.pack import Group
-from t9ksched.engine.placement.trial import ClassFit, Trial
+from t9ksched.engine.placement.trial import Trial
 from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang, Running
 from t9ksched.model.podclass import PodClass
@@ -208,7 +210,7 @@ def unrecorded(column: ClassFit) -> Reason | None:
     if not column.pod_class.unrecorded:
         return None
     others = [one for one in constraints(column.selector, column.pod_class) if not isinstance(one, CardsCounted)]
-    would = np.logical_and.reduce([column.trial.memo.column(one) for one in others])
+    would = np.logical_and.reduce([column.trial.feasibility.column(one) for one in others])
     for _, allows in column.trial.plugins.filters(column.pod_class, column.trial.nodes.static):
         would = would & allows
     match, waits = int(column.mask.sum()), int((would & ~column.mask).sum())
@@ -266,7 +268,7 @@ def not_together(gang: Gang, trial: Trial, groups: Sequence[Group]) -> Reason:
     pods = sum(count for _, count in groups)
     best, most = 0, ""
     for level in gang.levels:
-        of, names = trial.memo.domains(level)
+        of, names = trial.feasibility.domains(level)
         if not names:
             continue
         fit = np.zeros(len(names) + 1)
@@ -291,7 +293,7 @@ def _no_node_matches(column: ClassFit) -> Reason:
     counts = {"total": len(left), "match": 0}
     parts = []
     for constraint in constraints(column.selector, column.pod_class):
-        keeps = left & column.trial.memo.column(constraint)
+        keeps = left & column.trial.feasibility.column(constraint)
         gone = int(left.sum()) - int(keeps.sum())
         if gone:
             counts[constraint.label] = gone

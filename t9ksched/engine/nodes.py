@@ -13,12 +13,10 @@ from typing import Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from t9ksched.engine.arrays import Int64s, Masks
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import HostPort, PodClass
 
-Int64s = NDArray[np.int64]
-Masks = NDArray[np.uint64]
-"""Bit i stands for card i of the node."""
 LARGEST: Final = 1 << 53
 """The largest amount of one resource that is counted (8 PiB); more is cut off, so that sums stay inside 64 bits."""
 _Number = TypeVar("_Number", np.int64, np.uint64)

@@ -13,7 +13,8 @@ from typing import Final, Protocol, TypeVar, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from t9ksched.engine.nodes import Int64s, Static
+from t9ksched.engine.arrays import Int64s
+from t9ksched.engine.nodes import Static
 from t9ksched.engine.plan import PluginFault
 from t9ksched.model.gang import Gang
 from t9ksched.model.node import NodeFacts

@@ -13,13 +13,13 @@ from dataclasses import replace
 import numpy as np
 
 from t9ksched.engine import explain
+from t9ksched.engine.arrays import Mask
+from t9ksched.engine.failure_memory import FailureMemory
 from t9ksched.engine.ledger import Ledger
-from t9ksched.engine.placement.feasibility import Mask
 from t9ksched.engine.placement.pack import pack
 from t9ksched.engine.placement.topology import shared
 from t9ksched.engine.placement.trial import Trial
-from t9ksched.engine.recall import Recall
-from t9ksched.engine.reservations import Held
+from t9ksched.engine.reservations import Reservations
 from t9ksched.engine.view import View
 from t9ksched.engine.work import finish
 from t9ksched.model.gang import Gang
@@ -34,12 +34,14 @@ class Refills:
         found: room found in this cycle for members without a place of their own.
     """
 
-    def __init__(self, view: View, trial: Trial, held: Held, ledger: Ledger, recall: Recall) -> None:
+    def __init__(
+        self, view: View, trial: Trial, reservations: Reservations, ledger: Ledger, failures: FailureMemory
+    ) -> None:
         self._view = view
         self._trial = trial
-        self._held = held
+        self._reservations = reservations
         self._ledger = ledger
-        self._recall = recall
+        self._failures = failures
         self._paid: dict[str, tuple[str, dict[str, int]]] = {}
         """Queue and amounts that are charged for a gang's kept room, by uid of the gang."""
         self._open: set[str] = set()
@@ -49,10 +51,10 @@ class Refills:
         self._charge()
 
     def _charge(self) -> None:
-        kept = self._held.of.keys() | self._held.missing.keys()
+        kept = self._reservations.of.keys() | self._reservations.missing.keys()
         owners: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-        for hold in self._held.standing:
-            if hold.why == REFILL == self._held.whys.get(hold.owner) and hold.owner in kept and hold.queue:
+        for hold in self._reservations.standing:
+            if hold.why == REFILL == self._reservations.whys.get(hold.owner) and hold.owner in kept and hold.queue:
                 owners[hold.owner, hold.queue].update(dict(hold.pod_class.requests))
         for (owner, queue), demand in owners.items():
             if queue in self._view.queues:
@@ -72,13 +74,13 @@ class Refills:
     def close(self, gang: Gang) -> tuple[Reason, ...]:
         """The gang got nothing: its queue pays again, and missing places are looked for. What it is told about that."""
         uid = gang.uid
-        of, missing = self._held.of, self._held.missing
+        of, missing = self._reservations.of, self._reservations.missing
         if uid in self._open and (uid in of or uid in missing):
             self._open.remove(uid)
             self._ledger.charge(*self._paid[uid])
         if uid in missing and uid not in self._leaving:
             self._find(gang)
-        if self._held.whys.get(uid) != REFILL or not (uid in of or uid in missing):
+        if self._reservations.whys.get(uid) != REFILL or not (uid in of or uid in missing):
             return ()
         if explain.incomplete(gang) is None:
             return ()  # its pods are there again: what keeps them waiting is told already
@@ -94,10 +96,10 @@ class Refills:
 
         That is where room is kept for it; if some is still to be found, also every node that need not be avoided.
         """
-        if self._held.whys.get(gang.uid) != REFILL:
+        if self._reservations.whys.get(gang.uid) != REFILL:
             return None
-        own = self._held.of.get(gang.uid, ())
-        missing = self._held.missing.get(gang.uid, ())
+        own = self._reservations.of.get(gang.uid, ())
+        missing = self._reservations.missing.get(gang.uid, ())
         avoid = [name for hold in missing for name in hold.avoid]
         if not own and not avoid:
             return None
@@ -117,7 +119,7 @@ class Refills:
         trial, spec = self._trial, self._view.queues[gang.queue].spec
         left: list[Hold] = []
         scope = shared(trial, gang) if gang.topology == "Required" else None
-        for hold in self._held.missing[gang.uid]:
+        for hold in self._reservations.missing[gang.uid]:
             column = trial.column(spec.node_selector, hold.pod_class)
             mark = trial.mark()
             others = self._all_but(hold.avoid) if hold.avoid else None
@@ -130,11 +132,11 @@ class Refills:
                     continue
             (placement,) = trial.since(mark)
             trial.undo(mark)
-            self._held.of.setdefault(gang.uid, []).append(trial.occupy(column, placement.row, {}))
-            self._recall.moved[placement.row] = True
+            self._reservations.of.setdefault(gang.uid, []).append(trial.occupy(column, placement.row, {}))
+            self._failures.moved(placement.row)
             self.found.append(replace(hold, node=trial.nodes.names[placement.row], cards=()))
         trial.within(None)
         trial.commit()
-        self._held.missing[gang.uid] = left
+        self._reservations.missing[gang.uid] = left
         if not left:
-            del self._held.missing[gang.uid]
+            del self._reservations.missing[gang.uid]

@@ -4,13 +4,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from t9ksched.engine.nodes import Int64s
-from t9ksched.engine.placement.feasibility import Mask
-from t9ksched.engine.placement.trial import ClassFit, Placement, Trial
+from t9ksched.engine.arrays import Int64s, Mask
+from t9ksched.engine.placement.class_fit import ClassFit
+from t9ksched.engine.placement.trial import Placement, Trial
 from t9ksched.model.hold import REFILL, VICTIMS, Hold
 
 
-class Held:
+class Reservations:
     """Holds that are in force.
 
     Attributes:

@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from msgspec import structs
 
-from t9ksched.engine.placement.feasibility import FeasibilityCache
+from t9ksched.engine.memory import Memory
 from t9ksched.engine.planner import Planner
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import View
@@ -92,12 +92,12 @@ def exactly(pods: int) -> View:
     return view(nodes, [gang("p", "high", members=members)], QUEUES)
 
 
-def spent(given: View, policy: Policy, memo: Callable[[], FeasibilityCache], rounds: int) -> dict[str, float]:
+def spent(given: View, policy: Policy, memory: Callable[[], Memory], rounds: int) -> dict[str, float]:
     """CPU milliseconds of a plan and of its worst step, units of the same; and how many steps there were."""
     totals, worst = [], []
     units = most = steps = 0
     for _ in range(rounds):
-        kept = memo()
+        kept = memory()
         gc.collect()
         total = longest = 0.0
         steps = most = 0
@@ -130,15 +130,15 @@ def measure(nodes: int, rounds: int) -> dict[str, Any]:
         live, groups = full(nodes, size, queues)
         for name, wants in GANGS.items():
             given = view(live, [wants()], QUEUES, running=groups)
-            kept = FeasibilityCache()
+            kept = Memory()
             Planner(given, PREEMPT, 0, kept).step(1 << 60)
 
-            def warm(kept: FeasibilityCache = kept) -> FeasibilityCache:
+            def warm(kept: Memory = kept) -> Memory:
                 kept.failures.forget()
                 return kept
 
-            def cold(given: View = given) -> FeasibilityCache:
-                found = FeasibilityCache()
+            def cold(given: View = given) -> Memory:
+                found = Memory()
                 found.follow(given.nodes)
                 return found
 
@@ -147,7 +147,7 @@ def measure(nodes: int, rounds: int) -> dict[str, Any]:
                 "warm": spent(given, PREEMPT, warm, rounds),
             }
     for pods in (100, 1000):
-        figures[f"unlike.{pods}"] = spent(exactly(pods), Policy(), FeasibilityCache, rounds)
+        figures[f"unlike.{pods}"] = spent(exactly(pods), Policy(), Memory, rounds)
     return figures
 
 

@@ -19,8 +19,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from msgspec import structs
 
 from t9ksched.admission.access import Members
+from t9ksched.engine.memory import Memory
 from t9ksched.engine.nodes import NodeTable
-from t9ksched.engine.placement.feasibility import FeasibilityCache
 from t9ksched.engine.planner import Plan, Planner, plan
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import View
@@ -97,19 +97,19 @@ def apart(key: str) -> Gang:
     )
 
 
-def decide(given: View, memo: FeasibilityCache, rounds: int = 5) -> tuple[Plan, Spent]:
-    """The plan and its best time, with a memo that has seen the nodes, as the service has."""
-    found = plan(given, Policy(), 0, memo)
-    return found, best(lambda: plan(given, Policy(), 0, memo), rounds)
+def decide(given: View, memory: Memory, rounds: int = 5) -> tuple[Plan, Spent]:
+    """The plan and its best time, with a memory that has seen the nodes, as the service has."""
+    found = plan(given, Policy(), 0, memory)
+    return found, best(lambda: plan(given, Policy(), 0, memory), rounds)
 
 
 def measure(count: int) -> dict[str, object]:
     """Every figure."""
-    table, memo = cluster(count), FeasibilityCache()
+    table, memory = cluster(count), Memory()
     figures: dict[str, object] = {}
 
     def several(name: str, gangs: list[Gang], rounds: int = 3) -> Plan:
-        found, spent = decide(view(table, gangs, QUEUES), memo, rounds)
+        found, spent = decide(view(table, gangs, QUEUES), memory, rounds)
         figures[name] = spent.rates(gangs=found.stats.placed, pods=found.stats.pods)
         return found
 
@@ -131,14 +131,14 @@ def measure(count: int) -> dict[str, object]:
         "apart_by_host": apart("kubernetes.io/hostname"),
     }
     for name, wanted in large.items():
-        found, spent = decide(view(table, [wanted], QUEUES), memo, 3)
+        found, spent = decide(view(table, [wanted], QUEUES), memory, 3)
         assert found.stats.pods == 1000, name
         figures[f"gang_of_1000_pods_{name}"] = spent.ms()
-    never, spent = decide(view(table, [gang("never", queue="q0", pods=4, gpu=9)], QUEUES), memo)
+    never, spent = decide(view(table, [gang("never", queue="q0", pods=4, gpu=9)], QUEUES), memory)
     assert never.waiting[0].reasons[0].code == "NeverFits"
     figures["never_fits"] = spent.ms(3)
     waiting = [gang(f"w{at}", queue="q0", of=NINE, created=at) for at in range(100_000)]
-    alike, spent = decide(view(table, waiting, QUEUES), memo, 2)
+    alike, spent = decide(view(table, waiting, QUEUES), memory, 2)
     assert alike.stats.tried == 1
     figures["100000_alike_waiting"] = spent.ms()
     figures["1000_unlike_waiting_in_a_full_cluster"] = crowded(table, count)
@@ -156,17 +156,17 @@ def crowded(table: NodeTable, count: int) -> dict[str, object]:
         table.charge(row, CLASSES[6][0], {GPU: 255})
     late = [gang(f"l{at}", queue="q0", pods=2, of=pod_class(cpu=f"{1000 + at}m", gpu=1)) for at in range(1000)]
     given = view(table, late, QUEUES)
-    memo = FeasibilityCache()
-    plan(view(table, late[:1], QUEUES), Policy(), 0, memo)
+    memory = Memory()
+    plan(view(table, late[:1], QUEUES), Policy(), 0, memory)
 
     def fresh() -> None:
-        memo.failures.forget()
-        assert len(plan(given, Policy(), 0, memo).waiting) == len(late)
+        memory.failures.forget()
+        assert len(plan(given, Policy(), 0, memory).waiting) == len(late)
 
     first = best(fresh, 3)
-    before = memo.failures.tried
-    again = best(lambda: plan(given, Policy(), 0, memo), 3)
-    assert memo.failures.tried == before, "nothing is tried twice"
+    before = memory.failures.tried
+    again = best(lambda: plan(given, Policy(), 0, memory), 3)
+    assert memory.failures.tried == before, "nothing is tried twice"
     for row in range(count):
         table.discharge(row, CLASSES[6][0], {GPU: 255})
     return {"first": first.ms(), "again": again.ms()}
@@ -174,10 +174,10 @@ def crowded(table: NodeTable, count: int) -> dict[str, object]:
 
 def singles_of_a_state(nodes: int, pods: int) -> dict[str, object]:
     """What single pods that have just come cost, as the loop does it: the view of the state, then a plan in slices."""
-    memo = FeasibilityCache()
+    memory = Memory()
 
     def whole(given: ClusterState) -> None:
-        planner = Planner(given.view(NOW), Policy(), NOW, memo)
+        planner = Planner(given.view(NOW), Policy(), NOW, memory)
         while not planner.step(4):
             pass
         assert planner.result().stats.placed == pods

@@ -20,7 +20,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from t9ksched.admission.access import Members
-from t9ksched.engine.placement.feasibility import FeasibilityCache
+from t9ksched.engine.memory import Memory
 from t9ksched.engine.planner import plan
 from t9ksched.engine.policy import Policy
 from t9ksched.model import names
@@ -112,10 +112,10 @@ def measure(nodes: int, pods: int) -> dict[str, Any]:
     while state.accept_running(NOW):
         pass
     steps["pods"] = rss()
-    memo, tenants, policy = FeasibilityCache(), Tenants(state, set()), Policy(actions=("allocate", "preempt"))
+    memory, tenants, policy = Memory(), Tenants(state, set()), Policy(actions=("allocate", "preempt"))
 
     def cycle() -> None:
-        plan(state.view(NOW, tenants.running(NOW)), policy, NOW, memo)
+        plan(state.view(NOW, tenants.running(NOW)), policy, NOW, memory)
 
     first = best(cycle, 1)
     steps["first_cycle"] = rss()

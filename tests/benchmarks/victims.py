@@ -18,7 +18,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from t9ksched.engine.placement.feasibility import FeasibilityCache
+from t9ksched.engine.memory import Memory
 from t9ksched.engine.planner import plan
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import View
@@ -103,10 +103,10 @@ class Simple:
 
 def measure(given: View, rounds: int = 7) -> dict[str, object]:
     """Times and counts of one case."""
-    memo = FeasibilityCache()
-    found = plan(given, POLICY, 0, memo)
-    warm = best(lambda: plan(given, POLICY, 0, memo), rounds)
-    cold = best(lambda: plan(replace(given, running=(*given.running,)), POLICY, 0, memo), rounds)
+    memory = Memory()
+    found = plan(given, POLICY, 0, memory)
+    warm = best(lambda: plan(given, POLICY, 0, memory), rounds)
+    cold = best(lambda: plan(replace(given, running=(*given.running,)), POLICY, 0, memory), rounds)
     simple = Simple(given)
     by_order, by_nodes = simple.by_order(), simple.by_nodes()
     fewest = min(by_order, by_nodes)

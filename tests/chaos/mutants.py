@@ -12,7 +12,7 @@ from msgspec import structs
 from t9ksched.engine import order
 from t9ksched.engine.ledger import Ledger
 from t9ksched.engine.placement.feasibility import QueueNodes
-from t9ksched.engine.reservations import Held
+from t9ksched.engine.reservations import Reservations
 from t9ksched.engine.victims import contest
 from t9ksched.kube.errors import ApiError
 from t9ksched.kube.write import binding as protocol
@@ -41,7 +41,7 @@ from t9ksched.store.fence import Fence
 
 _recharge, _upsert_pod = ClusterCache._recharge, ClusterCache.upsert_pod
 _charge, _body, _post, _view = Charges.charge, Binding.body, protocol.post, ClusterState.view
-_gang_key, _hold, _price = order.gang_key, Held.__init__, contest.price
+_gang_key, _hold, _price = order.gang_key, Reservations.__init__, contest.price
 _build = GangRecord._build
 _overdue, _integrity = GangTimeouts.overdue, GangTimeouts.__init__
 _note, _write, _set_queues, _start_again = (
@@ -162,7 +162,7 @@ def _as_if_it_ran_on(self: ClusterState, gang: Any, reason: str, message: str) -
     gang.ran = ran
 
 
-def _nothing_kept(self: Held, holds: Any, trial: Any, now: int) -> None:
+def _nothing_kept(self: Reservations, holds: Any, trial: Any, now: int) -> None:
     _hold(self, [hold for hold in holds if hold.why != REFILL], trial, now)
 
 
@@ -225,7 +225,7 @@ MUTANTS: dict[str, tuple[tuple[Any, str, Any], ...]] = {
         (GangRecord, "_build", _refilled_for_ever),
         (ClusterState, "start_again", _as_if_it_ran_on),
     ),
-    "room of lost members is not kept": ((Held, "__init__", _nothing_kept),),
+    "room of lost members is not kept": ((Reservations, "__init__", _nothing_kept),),
     "lost members are not noticed": ((Refills, "lost", lambda self, record: None),),
     "victims' queue priority is not looked at": ((contest, "price", _blind(0)),),
     "victims' shares are not looked at": ((contest, "price", _blind(2)),),

@@ -8,26 +8,26 @@ from unittest.mock import patch
 
 from t9ksched.engine import cards, order
 from t9ksched.engine import planner as planning
-from t9ksched.engine.failures import Failures
+from t9ksched.engine.failure_memory import FailureMemory
 from t9ksched.engine.ledger import Ledger
 from t9ksched.engine.nodes import FrozenNodes
+from t9ksched.engine.past_failures import PastFailures
 from t9ksched.engine.placement import trial as trials
 from t9ksched.engine.placement.feasibility import Schedulable, Tolerated
 from t9ksched.engine.placement.pod_affinity import Sight
 from t9ksched.engine.placement.trial import Trial
 from t9ksched.engine.planner import Planner
 from t9ksched.engine.refill import Refills
-from t9ksched.engine.reservations import Held
-from t9ksched.engine.scheduling_key import Ask
+from t9ksched.engine.reservations import Reservations
 from t9ksched.engine.victims import victim_search
-from t9ksched.engine.victims.victim_search import Preemption
+from t9ksched.engine.victims.victim_search import VictimSearch
 from t9ksched.model.hold import REFILL
 
 _chosen = planning.chosen
 _gang_key = order.gang_key
-_begin = Failures.begin
-_choose = Preemption._chosen
-_hold = Held.__init__
+_begin = PastFailures.begin
+_choose = VictimSearch._chosen
+_hold = Reservations.__init__
 
 
 def _one_less(gang: Any) -> Any:
@@ -97,7 +97,7 @@ MUTANTS: dict[str, Mutant] = {
     "one member may be missing": Mutant("3", ((planning, "chosen", _one_less),)),
     "what is refilled waits its turn": Mutant("3", ((order, "gang_key", _by_age_alone),)),
     "cordons are not looked at": Mutant("4", ((Schedulable, "allows", lambda self, facts: True),)),
-    "room of lost members is not kept": Mutant("3", ((Held, "__init__", _nothing_kept),)),
+    "room of lost members is not kept": Mutant("3", ((Reservations, "__init__", _nothing_kept),)),
     "quota of lost members is not kept": Mutant("3", ((Refills, "_charge", lambda self: None),)),
     "no other room is kept for lost members": Mutant("3", ((Refills, "_find", lambda self, gang: None),)),
     "what ran once goes first for ever": Mutant("8", ((order, "gang_key", _once_ran_always_first),)),
@@ -105,18 +105,18 @@ MUTANTS: dict[str, Mutant] = {
     "other pods are not looked at": Mutant("4", ((Sight, "allowed", lambda self: self._usable),)),
     "everybody may be a victim": Mutant("5", ((victim_search, "eligible", lambda *args: True),)),
     "members go in any order": Mutant(
-        "5", ((victim_search, "yields", lambda *args: True), (Preemption, "_verified", _unverified))
+        "5", ((victim_search, "yields", lambda *args: True), (VictimSearch, "_verified", _unverified))
     ),
-    "room that is held is free": Mutant("6", ((Held, "__init__", _nothing_held),)),
+    "room that is held is free": Mutant("6", ((Reservations, "__init__", _nothing_held),)),
     "held room is nobody's": Mutant("6", ((Trial, "release", lambda self, placement: None),)),
     "promises are forgotten": Mutant("6", ((Planner, "_kept", lambda self, promise, ask: False),)),
-    "of a promise of several places one is held": Mutant("6", ((Held, "__init__", _one_place_of_each),)),
-    "kept places are held without their cards": Mutant("3", ((Held, "__init__", _without_their_cards),)),
+    "of a promise of several places one is held": Mutant("6", ((Reservations, "__init__", _one_place_of_each),)),
+    "kept places are held without their cards": Mutant("3", ((Reservations, "__init__", _without_their_cards),)),
     "quota for surplus is rounded up": Mutant("2", ((Ledger, "most", _rounded_up),)),
     "surplus is not held to the quota": Mutant("2", ((Ledger, "most", lambda self, queue, request, wanted: wanted),)),
-    "one victim too few goes": Mutant("6", ((Preemption, "_chosen", _one_too_few),)),
-    "strict queues let everybody pass": Mutant("8", ((Ask, "competes", lambda self, ahead: False),)),
-    "failures are remembered too long": Mutant("10", ((Failures, "begin", _never_moved),)),
+    "one victim too few goes": Mutant("6", ((VictimSearch, "_chosen", _one_too_few),)),
+    "strict queues let everybody pass": Mutant("8", ((FailureMemory, "_compete", lambda self, key, ahead: False),)),
+    "failures are remembered too long": Mutant("10", ((PastFailures, "begin", _never_moved),)),
 }
 
 

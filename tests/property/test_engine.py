@@ -13,6 +13,7 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from t9ksched.engine.memory import Memory
 from t9ksched.engine.nodes import NodeTable
 from t9ksched.engine.placement.feasibility import FeasibilityCache
 from t9ksched.engine.placement.trial import Trial
@@ -286,14 +287,14 @@ def test_the_same_view_gives_the_same_plan(given_view: View, policy: Policy, sli
 @given(dice, policies)
 @RELAXED
 def test_a_memo_that_lived_through_changes_gives_the_same_plan(rng: random.Random, policy: Policy) -> None:
-    memo = FeasibilityCache()
+    memory = Memory()
     shapes = [shape(rng) for _ in range(3)]
     table = some_table(rng, 4, shapes)
     asked = tuple(asking(rng, shapes, at) for at in range(4))
     known = some_queues(rng)
     for _ in range(5):
         present = View(table.freeze(), known, asked)
-        assert plan(present, policy, NOW, memo).to_bytes() == plan(present, policy, NOW).to_bytes()
+        assert plan(present, policy, NOW, memory).to_bytes() == plan(present, policy, NOW).to_bytes()
         name = rng.choice(["n0", "n1", "n2", "new"])
         if name in table and rng.random() < 0.5:
             table.remove(name)
@@ -304,7 +305,7 @@ def test_a_memo_that_lived_through_changes_gives_the_same_plan(rng: random.Rando
 @given(dice, policies)
 @RELAXED
 def test_what_is_remembered_of_failures_never_changes_a_plan(rng: random.Random, policy: Policy) -> None:
-    memo = FeasibilityCache()
+    memory = Memory()
     shapes = [shape(rng) for _ in range(3)]
     table = some_table(rng, 4, shapes)
     asked = [asking(rng, shapes, at) for at in range(6)]
@@ -312,7 +313,7 @@ def test_what_is_remembered_of_failures_never_changes_a_plan(rng: random.Random,
     charged: list[tuple[str, PodClass]] = []
     for _ in range(8):
         present = View(table.freeze(), known, tuple(asked))
-        found = plan(present, policy, NOW, memo)
+        found = plan(present, policy, NOW, memory)
         assert found.to_bytes() == plan(present, policy, NOW).to_bytes()
         move = rng.randrange(4)
         if move == 0 and charged:

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from t9ksched.engine.memory import Memory
 from t9ksched.engine.nodes import NodeTable
-from t9ksched.engine.placement.feasibility import FeasibilityCache
 from t9ksched.engine.planner import Plan, plan
 from t9ksched.engine.policy import Policy, Preemption
 from t9ksched.engine.view import QueueState, View, dump, load
@@ -205,8 +205,8 @@ def test_victims_may_be_victims_and_their_room_is_enough(view: View, rules: Pree
 @RELAXED
 def test_preemption_repeats_to_the_byte(view: View, rules: Preemption, step: int) -> None:
     policy = Policy(actions=("allocate", "preempt"), preemption=rules)
-    memo = FeasibilityCache()
-    whole = plan(view, policy, LATER, memo)
+    memory = Memory()
+    whole = plan(view, policy, LATER, memory)
     shuffled = replace(view, running=tuple(reversed(view.running)))
-    assert plan(shuffled, policy, LATER, memo).to_bytes() == whole.to_bytes()
+    assert plan(shuffled, policy, LATER, memory).to_bytes() == whole.to_bytes()
     assert plan(load(dump(view)), policy, LATER).to_bytes() == whole.to_bytes()

@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 import pytest
 
-from t9ksched.engine.placement.feasibility import FeasibilityCache
+from t9ksched.engine.memory import Memory
 from t9ksched.engine.planner import plan
 from t9ksched.engine.victims import every_set as searching
 from tests.property.crowded import Crowded
@@ -48,11 +48,11 @@ def compare(kind: str, first: int, end: int) -> int:
     make, reference = KINDS[kind]
     every_set = reference is not Searched
     for seed in range(first, end):
-        scene, memo = make(seed), FeasibilityCache()
+        scene, memory = make(seed), Memory()
         for cycle in range(CYCLES):
             view = scene.view()
             with patch.object(searching, "_ALL_SETS", 10 if every_set else -1):
-                found = plan(view, scene.policy, NOW, memo)
+                found = plan(view, scene.policy, NOW, memory)
             try:
                 reference(view, scene.policy, NOW).compare(found)
             except Unclear:

@@ -21,7 +21,7 @@ from hypothesis.stateful import (
 )
 from msgspec import structs
 
-from t9ksched.engine.placement.feasibility import FeasibilityCache
+from t9ksched.engine.memory import Memory
 from t9ksched.engine.planner import Plan, plan
 from t9ksched.engine.policy import Binpack, Policy, Preemption
 from t9ksched.engine.victims import victim_table as tenants
@@ -83,7 +83,7 @@ POLICIES = st.sampled_from(
 
 
 class Histories(RuleBasedStateMachine):
-    """One world; the memo of the engine lives as long as the world, as it does in the service."""
+    """One world; the memory of the engine lives as long as the world, as it does in the service."""
 
     only = ""
     """Number of the promise that is looked at; all of them when empty."""
@@ -91,7 +91,7 @@ class Histories(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.world = World()
-        self.memo = FeasibilityCache()
+        self.memory = Memory()
         self.policy = Policy()
         self.log: list[str] = []
         self.pace = 1
@@ -228,7 +228,7 @@ class Histories(RuleBasedStateMachine):
         self.undecided = 0
         world = self.world
         view = world.view()
-        found = plan(view, self.policy, world.now, self.memo)
+        found = plan(view, self.policy, world.now, self.memory)
         try:
             judge(world, found, self.policy, self.only)
             if self.only in ("", "10"):
@@ -244,7 +244,7 @@ class Histories(RuleBasedStateMachine):
         whole = found.to_bytes()
         paper = dump(view)  # type: ignore[arg-type]
         if plan(load(paper), self.policy, self.world.now).to_bytes() != whole:
-            raise Broken("10 the same plan again", "a fresh memo and a copy of the view give another plan")
+            raise Broken("10 the same plan again", "a fresh memory and a copy of the view give another plan")
         if dump(load(paper)) != paper:
             raise Broken("10 the same plan again", "a view that was loaded is written differently")
 

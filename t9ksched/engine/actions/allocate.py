@@ -1,49 +1,54 @@
 """Placing a gang's minimum whole: on free room, within one domain where it must be together, or why not."""
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from t9ksched.engine import explain
+from t9ksched.engine.actions.action import Turn
+from t9ksched.engine.arrays import Int64s, Mask
 from t9ksched.engine.cycle import Cycle
-from t9ksched.engine.nodes import Int64s
-from t9ksched.engine.placement.feasibility import Mask
 from t9ksched.engine.placement.pack import Attempt, place_together, wanting_company
 from t9ksched.engine.placement.topology import scopes
-from t9ksched.engine.scheduling_key import Ask
+from t9ksched.engine.scheduling_key import SchedulingKey
 from t9ksched.engine.work import Effort, Work
-from t9ksched.model.gang import Gang, Member
+from t9ksched.model.gang import Gang
 from t9ksched.model.hold import VICTIMS
 from t9ksched.model.reasons import Reason
 
 
 class Allocate:
-    """The action `allocate`, for minima."""
+    """The action `allocate`."""
+
+    needs: ClassVar[str] = "allocate"
 
     def __init__(self, cycle: Cycle) -> None:
         self._cycle = cycle
 
-    def place(
-        self, gang: Gang, ask: Ask, members: Sequence[Member], behind: tuple[Reason, ...] | None
-    ) -> Work[tuple[Reason, ...]]:
-        """Commit the gang and return no reason, or leave the trial as it was and return why.
+    def attempt(self, turn: Turn) -> Work[bool]:
+        """Commit the gang, or leave the trial as it was and say why.
 
-        Room that is held for a gang is not what those ahead of it wait for: nobody else may have that. Whoever is
-        `behind` them may have no other.
+        Room that is held for a gang is not what those ahead of it wait for: no other may have that.
         """
-        cycle = self._cycle
+        turn.reasons = yield from self._place(turn)
+        return not turn.reasons
+
+    def _place(self, turn: Turn) -> Work[tuple[Reason, ...]]:
+        cycle, gang, key = self._cycle, turn.gang, turn.key
+        answer = cycle.failures.answer(key)
         # For a gang with promised room the queue pays already: what one like it was told is not true of it.
-        if ask.over_quota is not None and gang.uid not in cycle.promised and not cycle.refills.opened(gang):
+        if answer.over_quota and gang.uid not in cycle.promised and not cycle.refills.opened(gang):
             cycle.stats.alike += 1
-            return ask.over_quota
-        shortfalls = cycle.ledger.can_charge(gang.queue, ask.demand)
+            return answer.over_quota
+        shortfalls = cycle.ledger.can_charge(gang.queue, key.demand)
         if shortfalls:
             # Within a cycle a queue's use only grows, so gangs alike get the same answer.
-            lacking = yield from explain.lacking(ask.groups)
-            ask.over_quota = (explain.quota_exceeded(shortfalls), *lacking)
-            return ask.over_quota
-        own = cycle.held.of.get(gang.uid)
-        if ask.no_room and not own:
+            lacking = yield from explain.lacking(key.groups)
+            answer.over_quota = (explain.quota_exceeded(shortfalls), *lacking)
+            return answer.over_quota
+        own = cycle.reservations.of.get(gang.uid)
+        if answer.no_room and not own:
             cycle.stats.alike += 1
-            return ask.no_room
+            return answer.no_room
         trial = cycle.trial
         mark = start = trial.mark()
         lent: dict[int, Int64s] = {}
@@ -51,61 +56,59 @@ class Allocate:
         if own:
             for placement in own:
                 trial.release(placement)
-            if cycle.held.whys[gang.uid] == VICTIMS:
+            if cycle.reservations.whys[gang.uid] == VICTIMS:
                 victims = yield from cycle.victims()
-                lent = cycle.held.lent(own, trial.free, victims.leaving, victims.certain)
-            if behind is not None:
-                lent, nodes = cycle.held.alone(own, trial.free, lent)
+                lent = cycle.reservations.lent(own, trial.free, victims.leaving, victims.certain)
+            if turn.behind:
+                lent, nodes = cycle.reservations.alone(own, trial.free, lent)
             trial.lend(lent)
             start = trial.mark()
         cycle.stats.tried += 1
-        if not own and (known := cycle.recall.answer(gang, ask)) is not None:
-            ask.no_room = known
+        if not own and (known := cycle.failures.known(gang, key)) is not None:
+            answer.no_room = known
             return known
-        cycle.recall.failures.tried += 1
+        cycle.failures.past.tried += 1
         kept = cycle.refills.nodes(gang) if nodes is None else None
         attempt = Attempt.NO_ROOM
         if kept is not None:
-            attempt = yield from self._fit(gang, ask, kept)
+            attempt = yield from self._fit(gang, key, kept)
         if attempt is not Attempt.PLACED:
-            attempt = yield from self._fit(gang, ask, nodes)
+            attempt = yield from self._fit(gang, key, nodes)
         if lent:
             trial.lend({row: -room for row, room in lent.items()})
         if attempt is not Attempt.PLACED:
-            reasons = behind if behind is not None else (yield from self._why(gang, ask, attempt))
+            reasons = turn.behind or (yield from self._why(gang, key, attempt))
             trial.undo(mark)
             if not own:
-                ask.no_room = reasons
-                cycle.recall.note(gang, ask, reasons)
+                answer.no_room = reasons
+                cycle.failures.note(gang, key, reasons)
             return reasons
-        cycle.assign(gang, members, trial.since(start))
+        cycle.assign(gang, turn.members, trial.since(start))
         trial.commit()
-        cycle.ledger.charge(gang.queue, ask.demand)
+        cycle.ledger.charge(gang.queue, key.demand)
         cycle.stats.placed += 1
-        if ask.seen:
-            cycle.asks.forget_rooms()  # where these pods stand may be what others wait for
-        if own:
-            # What it held and did not use is free again: answers given before may no longer hold.
-            cycle.asks.forget_rooms()
+        if key.seen or own:
+            # Where these pods stand may be what others wait for, and what it held and did not use is free again.
+            cycle.failures.room_came_free()
         cycle.give_up(gang.uid)
         if kept is not None and own:
             cycle.refilled(gang.uid)
         return ()
 
-    def _fit(self, gang: Gang, ask: Ask, nodes: Mask | None = None) -> Work[Attempt]:
+    def _fit(self, gang: Gang, key: SchedulingKey, nodes: Mask | None = None) -> Work[Attempt]:
         """Place the ask whole, within one domain where the gang wants that; or leave the trial as it was.
 
         With `nodes`, on these alone.
         """
         cycle = self._cycle
         cycle.trial.within(nodes)
-        attempt = yield from self._fit_within(gang, ask, nodes, Effort())
+        attempt = yield from self._fit_within(gang, key, nodes, Effort())
         cycle.trial.within(None)
         return attempt
 
-    def _fit_within(self, gang: Gang, ask: Ask, nodes: Mask | None, effort: Effort) -> Work[Attempt]:
+    def _fit_within(self, gang: Gang, key: SchedulingKey, nodes: Mask | None, effort: Effort) -> Work[Attempt]:
         cycle = self._cycle
-        trial, groups = cycle.trial, ask.groups
+        trial, groups = cycle.trial, key.groups
         levels: Sequence[str] = gang.levels
         worst = Attempt.NO_ROOM
         if gang.topology == "None":
@@ -130,16 +133,16 @@ class Allocate:
             return (yield from place_together(trial, groups, Effort()))
         return worst
 
-    def _why(self, gang: Gang, ask: Ask, attempt: Attempt) -> Work[tuple[Reason, ...]]:
-        """Reasons for no room; asks on the way whether it is others' promised room that is missing."""
+    def _why(self, gang: Gang, key: SchedulingKey, attempt: Attempt) -> Work[tuple[Reason, ...]]:
+        """Reasons for no room; on the way it tries whether the room that is held for others is what is missing."""
         cycle = self._cycle
-        reasons = yield from explain.no_room(ask.groups, gave_up=attempt is Attempt.GAVE_UP)
+        reasons = yield from explain.no_room(key.groups, gave_up=attempt is Attempt.GAVE_UP)
         if gang.topology == "Required":
-            reasons = (explain.not_together(gang, cycle.trial, ask.groups), *reasons)
-        masks = [column.mask for column, _ in ask.groups]
+            reasons = (explain.not_together(gang, cycle.trial, key.groups), *reasons)
+        masks = [column.mask for column, _ in key.groups]
         others = {
             owner: held
-            for owner, held in cycle.held.of.items()
+            for owner, held in cycle.reservations.of.items()
             if owner != gang.uid and any(mask[placement.row] for placement in held for mask in masks)
         }
         if not others:
@@ -149,9 +152,9 @@ class Allocate:
         for held in others.values():
             for placement in held:
                 trial.release(placement)
-        if (yield from self._fit(gang, ask)) is Attempt.PLACED:
+        if (yield from self._fit(gang, key)) is Attempt.PLACED:
             reasons = (
-                explain.held_for_other((cycle.held.whys[owner] for owner in others), len(others)),
+                explain.held_for_other((cycle.reservations.whys[owner] for owner in others), len(others)),
                 *reasons,
             )
         trial.undo(mark)

@@ -1,4 +1,6 @@
-"""Members above a gang's minimum: they take what room and quota is left."""
+"""The second phase: members above a gang's minimum take what room and quota is left."""
+
+from collections.abc import Sequence
 
 from t9ksched.engine import explain
 from t9ksched.engine.cycle import Cycle
@@ -10,7 +12,7 @@ from t9ksched.model.gang import Gang, Member
 from t9ksched.model.reasons import Reason
 
 
-def grow(cycle: Cycle, gang: Gang, members: list[Member]) -> Work[None]:
+def grow(cycle: Cycle, gang: Gang, members: Sequence[Member]) -> Work[None]:
     """Give members above the minimum what room and quota there is, in their order."""
     left = 0
     reasons: tuple[Reason, ...] = ()
@@ -19,27 +21,27 @@ def grow(cycle: Cycle, gang: Gang, members: list[Member]) -> Work[None]:
         scope = cycle.scopes.get(gang.uid)
         scope = shared(cycle.trial, gang) if scope is None else scope
     cycle.trial.within(scope)
-    for column, those in cycle.asks.by_class(gang.queue, members):
+    for column, those in cycle.keys.by_class(gang.queue, members):
         yield
         request = dict(column.pod_class.requests)
         allowed = cycle.ledger.most(gang.queue, request, len(those))
-        behind = None
-        if gang.queue in cycle.strict:
-            behind = yield from cycle.behind(gang.queue, (yield from cycle.asks.get(gang.queue, those)))
+        behind: tuple[Reason, ...] = ()
+        if cycle.failures.strict(gang.queue):
+            behind = yield from cycle.failures.behind(gang.queue, (yield from cycle.keys.get(gang.queue, those)))
         start = cycle.trial.mark()
-        if behind is not None:
+        if behind:
             got = 0
         else:
-            got = 0 if column in cycle.asks.full else (yield from pack(cycle.trial, column, allowed))
+            got = 0 if column in cycle.failures.full else (yield from pack(cycle.trial, column, allowed))
             if got < allowed and scope is None and not column.ruled:
-                cycle.asks.full.add(column)
+                cycle.failures.full.add(column)
         if got:
             cycle.assign(gang, those[:got], cycle.trial.since(start))
             cycle.trial.commit()
             cycle.ledger.charge(gang.queue, {name: amount * got for name, amount in request.items()})
         if got < len(those) and not left:
             left = len(those) - got
-            if behind is not None:
+            if behind:
                 reasons = behind
             elif got < allowed:
                 reasons = yield from explain.no_room([(column, left)])

@@ -2,7 +2,7 @@
 
 One boolean column per distinct constraint (queue's selector, pod's selector and affinity, tolerations, volumes, state
 of the node), computed once and kept across cycles in a `FeasibilityCache`. When nodes change, only their entries are
-computed again. The memo never changes a result: it holds pure functions of the nodes' facts.
+computed again. It never changes a result: it holds pure functions of the nodes' facts.
 """
 
 from collections.abc import Callable, Iterable
@@ -10,23 +10,17 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from t9ksched.engine.failures import Failures
-from t9ksched.engine.nodes import FrozenNodes, Int64s, Static
+from t9ksched.engine.arrays import Indices, Int64s, Mask
+from t9ksched.engine.nodes import FrozenNodes, Static
 from t9ksched.engine.placement.scores import NODE_AFFINITY, SOFT_TAINTS, Scores, Source
 from t9ksched.engine.plugins import PluginColumns
 from t9ksched.engine.policy import Binpack
-from t9ksched.engine.victims.victim_table import Indices, Tenants
-from t9ksched.engine.work import Meter, Work
 from t9ksched.model.cardmode import NOT_READY
-from t9ksched.model.gang import Running
 from t9ksched.model.labels import LabelSelector, NodeSelector
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.taints import Taint, Toleration, untolerated
-
-Mask = NDArray[np.bool_]
 
 CORDONED: Final = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 """What an unschedulable node stands for (Kubernetes adds this taint itself, a moment later)."""
@@ -197,7 +191,7 @@ def constraints(selector: LabelSelector | None, pod_class: PodClass) -> tuple[Co
 
 
 class FeasibilityCache:
-    """Columns kept across cycles. One memo follows one live table; a fresh one gives the same plans, only later."""
+    """Columns kept across cycles. One cache follows one live table; a fresh one gives the same plans, only later."""
 
     def __init__(self) -> None:
         self._static: Static | None = None
@@ -205,9 +199,7 @@ class FeasibilityCache:
         self._joined: dict[tuple[object, ...], Mask] = {}
         self._totals: dict[LabelSelector | None, Int64s] = {}
         self._scores: dict[Binpack | None, Scores] = {}
-        self.failures = Failures()
         self.plugged = PluginColumns()
-        self._tenants: Tenants | None = None
         self._domains: dict[str, tuple[Indices, list[str]]] = {}
         self._bare: Mask | None = None
         self._softly: list[int] | None = None
@@ -319,15 +311,6 @@ class FeasibilityCache:
         if found is None:
             assert self._static is not None, "follow() comes first"
             found = self._scores[binpack] = Scores(self._static, binpack)
-        return found
-
-    def tenants(self, running: tuple[Running, ...], meter: Meter) -> Work[Tenants]:
-        """Those who hold places on these nodes, as columns; kept while both stay the same."""
-        static = self._static
-        assert static is not None, "follow() comes first"
-        found = self._tenants
-        if found is None or found.source is not running or found.static is not static:
-            found = self._tenants = yield from Tenants.of(running, static, meter)
         return found
 
     def total(self, selector: LabelSelector | None) -> Int64s:

@@ -12,9 +12,10 @@ from typing import Final
 
 import numpy as np
 
-from t9ksched.engine.nodes import Int64s
+from t9ksched.engine.arrays import Int64s
+from t9ksched.engine.placement.class_fit import NEVER, ClassFit
 from t9ksched.engine.placement.search import search
-from t9ksched.engine.placement.trial import NEVER, ClassFit, Trial
+from t9ksched.engine.placement.trial import Trial
 from t9ksched.engine.work import Effort, Work
 from t9ksched.model.podrules import PodTerm
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from msgspec import structs
 
-from t9ksched.engine.nodes import Int64s
-from t9ksched.engine.placement.feasibility import FeasibilityCache, Mask, Selected, Tolerated
+from t9ksched.engine.arrays import Int64s, Mask
+from t9ksched.engine.placement.feasibility import FeasibilityCache, Selected, Tolerated
 from t9ksched.engine.placement.scores import POD_AFFINITY, SPREAD, Source, combined
 from t9ksched.engine.view import View
 from t9ksched.model.gang import Gang
@@ -152,9 +152,9 @@ class _View:
     """One term as counts by domain; the last entry stands for nodes without the label."""
 
     def __init__(
-        self, memo: FeasibilityCache, key: str, by_node: Int64s, mine: int, within: Mask | None = None
+        self, feasibility: FeasibilityCache, key: str, by_node: Int64s, mine: int, within: Mask | None = None
     ) -> None:
-        self.of, names = memo.domains(key)
+        self.of, names = feasibility.domains(key)
         self.size = len(names)
         weights = by_node if within is None else np.where(within, by_node, 0)
         self.count: Int64s = np.bincount(self.of, weights=weights, minlength=self.size + 1).astype(np.int64)
@@ -169,23 +169,25 @@ class _View:
 class Sight:
     """What pods of one class see: which nodes the rules allow for the next one, and how much they like each."""
 
-    def __init__(self, crowd: Crowd, memo: FeasibilityCache, pod_class: PodClass, usable: Mask, weight: int) -> None:
+    def __init__(
+        self, crowd: Crowd, feasibility: FeasibilityCache, pod_class: PodClass, usable: Mask, weight: int
+    ) -> None:
         rules, counted = pod_class.rules, set(pod_class.counted)
         self._rules = rules or PodRules()
         self._usable = usable
         self._weight = weight
-        self._nodes = memo.preferred(pod_class) if weight else []
+        self._nodes = feasibility.preferred(pod_class) if weight else []
         terms = crowd.terms
 
         def look(term: PodTerm, promised: bool = False) -> _View:
             there = crowd.counts[terms[term]]
             if promised:
                 there = there + crowd.promised[terms[term]]
-            return _View(memo, term.topology_key, there, term in counted)
+            return _View(feasibility, term.topology_key, there, term in counted)
 
         def stay(term: PodTerm, within: Mask | None = None) -> _View:
             staying = crowd.counts[terms[term]] - crowd.leaving[terms[term]]
-            return _View(memo, term.topology_key, staying, term in counted, within)
+            return _View(feasibility, term.topology_key, staying, term in counted, within)
 
         self._together = [look(term) for term in rules.together] if rules else []
         self._first = rules is not None and all(term in counted for term in rules.together)
@@ -193,7 +195,7 @@ class Sight:
         # Who stands there and will not have this class near; pods of the class itself come to stand there too.
         own = set(rules.apart) if rules else set()
         self._shunned = [
-            _View(memo, term.topology_key, crowd.holders[terms[term]], term in own)
+            _View(feasibility, term.topology_key, crowd.holders[terms[term]], term in own)
             for term in pod_class.counted
             if term in own or crowd.holders[terms[term]].any()
         ]
@@ -202,7 +204,7 @@ class Sight:
         spread = rules.spread if rules else ()
         for one in spread:
             if one.hard:
-                within = self._counting(memo, pod_class, one, spread)
+                within = self._counting(feasibility, pod_class, one, spread)
                 view = stay(one.term, within)
                 present = np.zeros(view.size + 1, np.bool_)
                 present[view.of[within]] = True
@@ -216,22 +218,24 @@ class Sight:
         for points, term in rules.prefer_pods if rules else ():
             fond[term] = fond.get(term, 0) + points
         self._fans = [
-            _View(memo, term.topology_key, crowd.liking[terms[term]], fond.get(term, 0))
+            _View(feasibility, term.topology_key, crowd.liking[terms[term]], fond.get(term, 0))
             for term in pod_class.counted
             if fond.get(term) or crowd.liking[terms[term]].any()
         ]
 
-    def _counting(self, memo: FeasibilityCache, pod_class: PodClass, one: Spread, spread: Sequence[Spread]) -> Mask:
+    def _counting(
+        self, feasibility: FeasibilityCache, pod_class: PodClass, one: Spread, spread: Sequence[Spread]
+    ) -> Mask:
         """Nodes whose pods count for a constraint: those with every label that the hard ones name."""
         within = np.ones(len(self._usable), np.bool_)
         for other in spread:
             if other.hard:
-                of, names = memo.domains(other.term.topology_key)
+                of, names = feasibility.domains(other.term.topology_key)
                 within &= of < len(names)
         if one.own_nodes:
-            within &= memo.column(Selected(pod_class.node_selector, pod_class.node_affinity))
+            within &= feasibility.column(Selected(pod_class.node_selector, pod_class.node_affinity))
         if one.untainted:
-            within &= memo.column(Tolerated(pod_class.tolerations))
+            within &= feasibility.column(Tolerated(pod_class.tolerations))
         return within
 
     def checks(self) -> Iterator[tuple[str, Mask]]:

@@ -12,7 +12,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from t9ksched.engine.nodes import FrozenNodes, Int64s, Static
+from t9ksched.engine.arrays import Int64s
+from t9ksched.engine.nodes import FrozenNodes, Static
 from t9ksched.engine.policy import Binpack
 
 FULL: Final = 1 << 56

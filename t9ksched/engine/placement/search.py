@@ -9,8 +9,9 @@ from typing import Final
 
 import numpy as np
 
-from t9ksched.engine.nodes import Int64s
-from t9ksched.engine.placement.trial import NEVER, ClassFit, Trial
+from t9ksched.engine.arrays import Int64s
+from t9ksched.engine.placement.class_fit import NEVER, ClassFit
+from t9ksched.engine.placement.trial import Trial
 from t9ksched.engine.work import Effort, Work
 
 _MOST_PODS: Final = 1000

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from t9ksched.engine.placement.feasibility import Mask
+from t9ksched.engine.arrays import Mask
 from t9ksched.engine.placement.pack import Group, company
 from t9ksched.engine.placement.trial import Trial
 from t9ksched.model.gang import Gang
@@ -28,7 +28,7 @@ def scopes(trial: Trial, groups: Sequence[Group], levels: Sequence[str], nodes: 
     usable = np.logical_or.reduce([column.mask for column, _ in groups])
     along = company(groups)
     for level in levels:
-        of, names = trial.memo.domains(level)
+        of, names = trial.feasibility.domains(level)
         fits = np.ones(len(names), np.bool_)
         for column, pods in groups:
             rooms = np.minimum(column.rooms(), pods)
@@ -56,7 +56,7 @@ def shared(trial: Trial, gang: Gang) -> Mask | None:
     if not rows:
         return None
     for level in gang.levels:
-        of, names = trial.memo.domains(level)
+        of, names = trial.feasibility.domains(level)
         domain = int(of[rows[0]])
         if domain < len(names) and bool((of[rows] == domain).all()):
             return np.asarray(of == domain)

@@ -10,20 +10,19 @@ from typing import Final
 
 import numpy as np
 
-from t9ksched.engine.nodes import Int64s
+from t9ksched.engine.arrays import Int64s, Mask
 from t9ksched.engine.victims.contest import Contest
 from t9ksched.engine.victims.every_set import every_set
 from t9ksched.engine.victims.field import Cleared, Field
 from t9ksched.engine.victims.sparing import spare, spare_alike
 from t9ksched.engine.victims.victim_costs import VictimCosts
-from t9ksched.engine.victims.victim_table import Flags
 from t9ksched.engine.work import Meter, Work
 
 _MOST_TURNS: Final = 4_000
 """Of more candidates than this the turns of queues of one priority are not counted out."""
 
 
-def clear(field: Field, contest: Contest, must: Flags, meter: Meter) -> Work[Cleared | None]:
+def clear(field: Field, contest: Contest, must: Mask, meter: Meter) -> Work[Cleared | None]:
     """The units that go so that all that is wanted fits on the field, `must` among them; None when it cannot fit."""
     allowed = contest.units & ~must & field.helpful()
     most = field.free.copy()
@@ -46,7 +45,7 @@ def clear(field: Field, contest: Contest, must: Flags, meter: Meter) -> Work[Cle
 
 
 def _node_by_node(
-    field: Field, contest: Contest, allowed: Flags, must: Flags, meter: Meter, turns: Int64s | None
+    field: Field, contest: Contest, allowed: Mask, must: Mask, meter: Meter, turns: Int64s | None
 ) -> Work[Cleared | None]:
     found = Cleared([], must.copy(), field.free.copy())
     field.give(found.free, must)

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from t9ksched.engine.arrays import Indices, Int64s, Mask
 from t9ksched.engine.ledger import Ledger
-from t9ksched.engine.nodes import Int64s
 from t9ksched.engine.victims.price import Contender, Price, Victim, bands, price, walk
-from t9ksched.engine.victims.victim_table import Flags, Indices, Tenants
+from t9ksched.engine.victims.victim_table import VictimTable
 from t9ksched.engine.work import Work
 
 
@@ -19,20 +19,20 @@ class Contest:
         youth: one a unit; of equals the larger goes first.
     """
 
-    def __init__(self, tenants: Tenants, ledger: Ledger, units: Flags, level: Int64s) -> None:
-        """`level` is the priority of each of the tenants' queues for this gang; those of candidates exist."""
+    def __init__(self, table: VictimTable, ledger: Ledger, units: Mask, level: Int64s) -> None:
+        """`level` is the priority of each of the table' queues for this gang; those of candidates exist."""
         self.units = units
-        self._tenants = tenants
+        self._table = table
         self._level = level
-        self._queue: Indices = tenants.queue_of[tenants.unit_group]
-        counts = np.bincount(self._queue[units], minlength=len(tenants.queues))
+        self._queue: Indices = table.queue_of[table.unit_group]
+        counts = np.bincount(self._queue[units], minlength=len(table.queues))
         self.contenders: Mapping[str, Contender] = {
-            tenants.queues[at]: Contender(
+            table.queues[at]: Contender(
                 int(level[at]),
                 int(counts[at]),
-                ledger.used(tenants.queues[at], staying=True),
-                ledger.measures(tenants.queues[at]),
-                ledger.limited(tenants.queues[at]),
+                ledger.used(table.queues[at], staying=True),
+                ledger.measures(table.queues[at]),
+                ledger.limited(table.queues[at]),
             )
             for at in np.flatnonzero(counts).tolist()
         }
@@ -40,16 +40,16 @@ class Contest:
         self.rivals = len(set(priorities)) < len(priorities)
         """Some queues of one priority have candidates: who goes next depends on who went before."""
         self._counts = counts
-        of = tenants.unit_group
-        self.youth: Int64s = tenants.youth[of]
+        of = table.unit_group
+        self.youth: Int64s = table.youth[of]
         # Priority of the queue, guarded, band, priority of the PodGroup, as the digits of one number.
-        self._a_band = int(tenants.ranking.max(initial=0)) + 1
+        self._a_band = int(table.ranking.max(initial=0)) + 1
         levels: Int64s = np.unique(level, return_inverse=True)[1].astype(np.int64)
-        guarded = levels[self._queue] * 2 + tenants.guarded[of]
-        self._fixed: Int64s = guarded * (len(level) * self._a_band) + tenants.ranking[of]
+        guarded = levels[self._queue] * 2 + table.guarded[of]
+        self._fixed: Int64s = guarded * (len(level) * self._a_band) + table.ranking[of]
         self._steady: tuple[Int64s, Int64s] | None = None
 
-    def ranks(self, gone: Flags) -> Int64s:
+    def ranks(self, gone: Mask) -> Int64s:
         """How well each unit is protected while these go: larger is better, equal is one level.
 
         The same array as long as nothing in it changes.
@@ -60,22 +60,22 @@ class Contest:
                 self._steady = bands, self._fixed + (bands * self._a_band)[self._queue]
         return self._steady[1]
 
-    def _bands(self, gone: Flags) -> Int64s:
+    def _bands(self, gone: Mask) -> Int64s:
         """The band of each queue while these go."""
-        found = np.zeros(len(self._tenants.queues), np.int64)
+        found = np.zeros(len(self._table.queues), np.int64)
         if not self.rivals:
             return found
         going = np.flatnonzero(gone & self.units)
         left = self._counts - np.bincount(self._queue[going], minlength=len(self._counts))
-        used = self._tenants.charged(going)
+        used = self._table.charged(going)
         shares: dict[int, dict[str, int]] = {}
-        for at, name in enumerate(self._tenants.queues):
+        for at, name in enumerate(self._table.queues):
             if name in self.contenders and left[at] > 0:
                 one = self.contenders[name]
                 shares.setdefault(one.priority, {})[name] = one.share(used.get(name, {}))
         for together in shares.values():
             band = bands(together)
-            for at, name in enumerate(self._tenants.queues):
+            for at, name in enumerate(self._table.queues):
                 if name in band:
                     found[at] = band[name]
         return found
@@ -84,7 +84,7 @@ class Contest:
         """When each unit's turn would be if all went one after the other, one a unit; 0 for those that may not go."""
         found = np.zeros(len(self.units), np.int64)
         victims = []
-        for unit, uses in self._tenants.uses(np.flatnonzero(self.units)):
+        for unit, uses in self._table.uses(np.flatnonzero(self.units)):
             victims.append(self._victim(unit, uses))
         yield
         places = {victim.name: unit for victim, unit in zip(victims, np.flatnonzero(self.units).tolist(), strict=True)}
@@ -94,23 +94,23 @@ class Contest:
                 yield
         return found
 
-    def price(self, units: Flags) -> Price:
+    def price(self, units: Mask) -> Price:
         """What it costs when these go."""
         return price(
-            (self._victim(unit, uses) for unit, uses in self._tenants.uses(np.flatnonzero(units))), self.contenders
+            (self._victim(unit, uses) for unit, uses in self._table.uses(np.flatnonzero(units))), self.contenders
         )
 
     def _victim(self, unit: int, uses: tuple[tuple[str, int], ...]) -> Victim:
-        tenants = self._tenants
-        group = tenants.groups[int(tenants.unit_group[unit])]
-        nth = unit - int(tenants.first_unit[tenants.unit_group[unit]])
+        table = self._table
+        group = table.groups[int(table.unit_group[unit])]
+        nth = unit - int(table.first_unit[table.unit_group[unit]])
         return Victim(
             group.queue,
             int(self._level[self._queue[unit]]),
             group.guarded,
             group.priority,
             group.created,
-            int(tenants.unit_size[unit]),
+            int(table.unit_size[unit]),
             uses,
             (group.uid, nth),
         )

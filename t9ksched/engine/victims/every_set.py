@@ -5,9 +5,10 @@ from typing import Final
 
 import numpy as np
 
+from t9ksched.engine.arrays import Indices, Mask
 from t9ksched.engine.victims.contest import Contest
 from t9ksched.engine.victims.field import Cleared, Field
-from t9ksched.engine.victims.victim_table import Flags, Indices, Tenants
+from t9ksched.engine.victims.victim_table import VictimTable
 from t9ksched.engine.work import Meter
 
 _ALL_SETS: Final = 10
@@ -16,7 +17,7 @@ _ALL_NUMBERS: Final = 400_000
 """But only if that takes no more numbers than this."""
 
 
-def every_set(field: Field, contest: Contest, allowed: Flags, must: Flags, meter: Meter) -> Cleared | None:
+def every_set(field: Field, contest: Contest, allowed: Mask, must: Mask, meter: Meter) -> Cleared | None:
     """The best of all sets; None when they are too many to look at, or pods are not alike."""
     units = np.flatnonzero(allowed)
     if len(field.wanted) > 1 or len(units) > _ALL_SETS:
@@ -44,9 +45,9 @@ def every_set(field: Field, contest: Contest, allowed: Flags, must: Flags, meter
         np.minimum(fit, 1, out=fit)
     meter.spent += fit.size * (len(one.needs) + 1)
     enough = np.maximum(fit, 0).sum(axis=1) + elsewhere >= one.pods
-    best: Flags | None = None
+    best: Mask | None = None
     price = None
-    for chosen in _smallest(field.tenants, units, enough):
+    for chosen in _smallest(field.table, units, enough):
         going = np.zeros_like(allowed)
         going[chosen] = True
         cost = contest.price(going)
@@ -63,7 +64,7 @@ def every_set(field: Field, contest: Contest, allowed: Flags, must: Flags, meter
     return Cleared([counts], best | must, free)
 
 
-def _smallest(tenants: Tenants, units: Indices, enough: Flags) -> Iterator[Indices]:
+def _smallest(table: VictimTable, units: Indices, enough: Mask) -> Iterator[Indices]:
     """Of the sets that make enough room, by number, those of which nobody can be spared."""
     sets = np.arange(len(enough))
     may = enough.copy()
@@ -72,7 +73,7 @@ def _smallest(tenants: Tenants, units: Indices, enough: Flags) -> Iterator[Indic
         has = (sets >> at & 1).astype(np.bool_)
         last = has
         after = at + 1
-        if after < len(units) and units[after] == unit + 1 and tenants.unit_group[unit] == tenants.unit_group[unit + 1]:
+        if after < len(units) and units[after] == unit + 1 and table.unit_group[unit] == table.unit_group[unit + 1]:
             next_goes = (sets >> after & 1).astype(np.bool_)
             may &= has | ~next_goes  # a gang's units go in their order
             last = has & ~next_goes

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from t9ksched.engine.nodes import LARGEST, Int64s
+from t9ksched.engine.arrays import Indices, Int64s, Mask
+from t9ksched.engine.nodes import LARGEST
+from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.pack import Group, company
-from t9ksched.engine.placement.trial import ClassFit
-from t9ksched.engine.victims.victim_table import Flags, Indices, Tenants
+from t9ksched.engine.victims.victim_table import VictimTable
 from t9ksched.model.podrules import PodTerm
 
 
@@ -20,9 +21,9 @@ class Wanted:
         self.pods = pods
         self.needs = column.needs
         mask = column.reachable(along)
-        self.here: Flags = mask[rows] if column.known else np.zeros(len(rows), np.bool_)
+        self.here: Mask = mask[rows] if column.known else np.zeros(len(rows), np.bool_)
         self._ports = bool(column.ports)
-        self._closed: Flags | None = None
+        self._closed: Mask | None = None
         if self._ports:
             self._closed = np.array([column.ports_taken(row) for row in rows.tolist()], np.bool_)
 
@@ -47,11 +48,11 @@ class Wanted:
             np.minimum(rooms, 1, out=rooms)
         return rooms
 
-    def open_to(self, counts: Int64s | None = None) -> Flags:
+    def open_to(self, counts: Int64s | None = None) -> Mask:
         """Nodes that may take one more if there is room."""
         if self._closed is None:
             return self.here
-        here: Flags = self.here & ~self._closed
+        here: Mask = self.here & ~self._closed
         return here if counts is None else here & (counts == 0)
 
 
@@ -62,45 +63,45 @@ class Field:
         rows: the nodes, by row of the picture; all else counts nodes by their position in it.
         wanted: what has to fit.
         free: room there, shape (resources, nodes).
-        pods: candidates' pods there, by position among the tenants; `unit` and `row` of each.
+        pods: candidates' pods there, by position among the table; `unit` and `row` of each.
     """
 
     def __init__(
         self,
-        tenants: Tenants,
+        table: VictimTable,
         groups: Sequence[Group],
         free: Int64s,
         rows: Indices,
-        units: Flags,
+        units: Mask,
         among: Indices | None = None,
     ) -> None:
-        """Candidates are the pods of `units`; of `among` alone, by position among the tenants, if that is given."""
-        self.tenants = tenants
+        """Candidates are the pods of `units`; of `among` alone, by position among the table, if that is given."""
+        self.table = table
         self.rows = rows
         along = company(groups)
         self.wanted = [Wanted(column, pods, rows, along) for column, pods in groups]
         self.resources = sorted({at for column, _ in groups for at, _ in column.needs})
         self.free: Int64s = free[:, rows]
-        here: Flags = np.logical_or.reduce([one.here for one in self.wanted])
+        here: Mask = np.logical_or.reduce([one.here for one in self.wanted])
         place = np.full(free.shape[1], -1, np.intp)
         place[rows[here]] = np.flatnonzero(here)
         if among is None:
-            frees = np.zeros(len(tenants.row), np.bool_)
+            frees = np.zeros(len(table.row), np.bool_)
             for at in self.resources:
-                frees |= tenants.freed[at] > 0
-            among = np.flatnonzero(tenants.staying & frees)
-        of_pod, unit = place[tenants.row[among]], tenants.unit_of[among]
+                frees |= table.freed[at] > 0
+            among = np.flatnonzero(table.staying & frees)
+        of_pod, unit = place[table.row[among]], table.unit_of[among]
         ours = units[unit] & (of_pod >= 0)
         self.pods: Indices = among[ours]
         self.unit: Indices = unit[ours]
         self.row: Indices = of_pod[ours]
-        self.freed: Int64s = tenants.freed[:, self.pods]
+        self.freed: Int64s = table.freed[:, self.pods]
 
-    def part(self, groups: Sequence[Group], rows: Indices, units: Flags) -> "Field":
+    def part(self, groups: Sequence[Group], rows: Indices, units: Mask) -> "Field":
         """A part of these nodes, which must be all nodes, for the same groups and some of the units."""
-        return Field(self.tenants, groups, self.free, rows, units, self.pods)
+        return Field(self.table, groups, self.free, rows, units, self.pods)
 
-    def give(self, free: Int64s, units: Flags) -> None:
+    def give(self, free: Int64s, units: Mask) -> None:
         """Add the room that these units leave."""
         self.leave(free, np.flatnonzero(units[self.unit]))
 
@@ -121,12 +122,12 @@ class Field:
                 free = free - one.column.needs_vector[:, None] * took
         return True
 
-    def helpful(self) -> Flags:
+    def helpful(self) -> Mask:
         """Units of groups with a pod here that leaves something wanted, one flag a unit."""
-        tenants = self.tenants
-        groups = np.zeros(len(tenants.groups), np.bool_)
-        groups[tenants.group_of[self.pods]] = True
-        found: Flags = groups[tenants.unit_group]
+        table = self.table
+        groups = np.zeros(len(table.groups), np.bool_)
+        groups[table.group_of[self.pods]] = True
+        found: Mask = groups[table.unit_group]
         return found
 
 
@@ -135,5 +136,5 @@ class Cleared:
     """A result: how many pods of each class go where (by row of the field), which units go, and what is left then."""
 
     counts: list[Int64s]
-    units: Flags
+    units: Mask
     free: Int64s

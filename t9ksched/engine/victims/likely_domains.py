@@ -8,16 +8,15 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from t9ksched.engine.nodes import Int64s
+from t9ksched.engine.arrays import Indices, Int64s, Mask
 from t9ksched.engine.placement.trial import Trial
 from t9ksched.engine.victims.contest import Contest
 from t9ksched.engine.victims.field import Field
-from t9ksched.engine.victims.victim_table import Flags, Indices
 from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang
 
 
-def likely(trial: Trial, gang: Gang, whole: Field, contest: Contest, must: Flags) -> Work[Iterator[Indices]]:
+def likely(trial: Trial, gang: Gang, whole: Field, contest: Contest, must: Mask) -> Work[Iterator[Indices]]:
     """Rows of each domain of the gang's levels, if its placed members are all there and room could be made.
 
     Victims in the order of the policy are counted until the classes would fit, each for itself: first come domains
@@ -30,7 +29,7 @@ def likely(trial: Trial, gang: Gang, whole: Field, contest: Contest, must: Flags
     yield
     found: list[Int64s] = []
     for at, level in enumerate(gang.levels):
-        of, names = trial.memo.domains(level)
+        of, names = trial.feasibility.domains(level)
         yield
         domains = _Domains(whole, of, len(names), contest, ranks, must)
         trial.meter.spent += domains.size + 10 * len(whole.pods)
@@ -64,14 +63,14 @@ def _in_order(trial: Trial, gang: Gang, found: Sequence[Int64s]) -> Iterator[Ind
         return
     together = np.concatenate(found, axis=1)
     for at in np.lexsort(together[::-1]).tolist():
-        of, _ = trial.memo.domains(gang.levels[together[2, at]])
+        of, _ = trial.feasibility.domains(gang.levels[together[2, at]])
         yield np.flatnonzero(of == together[3, at])
 
 
 class _Domains:
     """The domains of one level, with their candidates in the order in which they would go."""
 
-    def __init__(self, whole: Field, of: Int64s, count: int, contest: Contest, ranks: Int64s, must: Flags) -> None:
+    def __init__(self, whole: Field, of: Int64s, count: int, contest: Contest, ranks: Int64s, must: Mask) -> None:
         self._whole = whole
         self._of = of
         self._count = count
@@ -90,14 +89,14 @@ class _Domains:
         self._nth = np.arange(len(self._pods)) - self._starts[self._domain]
         self.size = 4 * len(self._pods) + whole.free.size * len(whole.wanted)
 
-    def fits(self, go: Int64s) -> Flags:
+    def fits(self, go: Int64s) -> Mask:
         """Domains in which each class fits for itself when so many of their pods go."""
         whole = self._whole
         free = self._free.copy()
         going = self._pods[self._nth < go[self._domain]]
         for at in whole.resources:
             np.add.at(free[at], whole.row[going], whole.freed[at][going])
-        found: Flags = np.ones(self._count, np.bool_)
+        found: Mask = np.ones(self._count, np.bool_)
         for one in whole.wanted:
             rooms = np.minimum(one.rooms(free), one.pods)
             found &= np.bincount(self._of, weights=rooms, minlength=self._count + 1)[:-1] >= one.pods

@@ -2,29 +2,30 @@
 
 import numpy as np
 
+from t9ksched.engine.arrays import Indices, Mask
 from t9ksched.engine.victims.contest import Contest
 from t9ksched.engine.victims.field import Cleared, Field
-from t9ksched.engine.victims.victim_table import Flags, Indices, Tenants, distinct
+from t9ksched.engine.victims.victim_table import VictimTable, distinct
 from t9ksched.engine.work import Meter, Work
 
 
-def _in_turn(tenants: Tenants, contest: Contest, units: Indices, going: Flags) -> list[int]:
+def _in_turn(table: VictimTable, contest: Contest, units: Indices, going: Mask) -> list[int]:
     """Units in the order in which they are spared: the best protected first, then the largest, then the oldest."""
-    keys = (contest.youth[units], -tenants.unit_size[units], -contest.ranks(going)[units])
+    keys = (contest.youth[units], -table.unit_size[units], -contest.ranks(going)[units])
     order: list[int] = units[np.lexsort(keys)].tolist()
     return order
 
 
-def _goes_before(tenants: Tenants, unit: int, units: Flags) -> bool:
+def _goes_before(table: VictimTable, unit: int, units: Mask) -> bool:
     """Whether a member that goes later than this one goes, so that this one goes too."""
     after = unit + 1
-    return after < len(units) and tenants.unit_group[after] == tenants.unit_group[unit] and bool(units[after])
+    return after < len(units) and table.unit_group[after] == table.unit_group[unit] and bool(units[after])
 
 
-def spare_alike(field: Field, contest: Contest, found: Cleared, must: Flags, meter: Meter) -> Work[None]:
+def spare_alike(field: Field, contest: Contest, found: Cleared, must: Mask, meter: Meter) -> Work[None]:
     """Spare whoever is not needed, wherever the pods go then: for pods of one class room is a number."""
     (one,) = field.wanted
-    tenants = field.tenants
+    table = field.table
     free = field.free.copy()
     field.give(free, found.units)
     rooms = np.minimum(one.rooms(free), one.pods)
@@ -51,8 +52,8 @@ def spare_alike(field: Field, contest: Contest, found: Cleared, must: Flags, met
             if at in by_unit:
                 by_unit[at].append(pod)
         spared = False
-        for nth, at in enumerate(_in_turn(tenants, contest, np.array(list(by_unit), np.intp), going)):
-            if _goes_before(tenants, at, found.units):
+        for nth, at in enumerate(_in_turn(table, contest, np.array(list(by_unit), np.intp), going)):
+            if _goes_before(table, at, found.units):
                 continue
             mine = by_unit[at]
             here = distinct(field.row[mine])
@@ -78,9 +79,9 @@ def spare_alike(field: Field, contest: Contest, found: Cleared, must: Flags, met
     found.counts, found.free = [counts], free
 
 
-def spare(field: Field, contest: Contest, found: Cleared, must: Flags, meter: Meter) -> Work[None]:
+def spare(field: Field, contest: Contest, found: Cleared, must: Mask, meter: Meter) -> Work[None]:
     """Spare whoever is not needed where the pods are."""
-    tenants = field.tenants
+    table = field.table
     used = np.logical_or.reduce([counts > 0 for counts in found.counts])
     going = found.units & ~must
     pods = np.flatnonzero(going[field.unit])
@@ -97,8 +98,8 @@ def spare(field: Field, contest: Contest, found: Cleared, must: Flags, meter: Me
             by_unit[unit].append(pod)
     meter.spent += 3 * len(pods)
     left = found.free
-    for nth, unit in enumerate(_in_turn(tenants, contest, open_units, going)):
-        if _goes_before(tenants, unit, found.units):
+    for nth, unit in enumerate(_in_turn(table, contest, open_units, going)):
+        if _goes_before(table, unit, found.units):
             continue
         spared = by_unit[unit]
         for pod in spared:

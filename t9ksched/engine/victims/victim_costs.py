@@ -9,10 +9,10 @@ from typing import Final
 
 import numpy as np
 
-from t9ksched.engine.nodes import Int64s
+from t9ksched.engine.arrays import Indices, Int64s, Mask
 from t9ksched.engine.victims.contest import Contest
 from t9ksched.engine.victims.field import Field, Wanted
-from t9ksched.engine.victims.victim_table import Flags, Indices, distinct
+from t9ksched.engine.victims.victim_table import distinct
 
 _SHARE_OF_A_ROUND: Final = 6
 """With victims on several nodes, this part of the pods still without a place is given nodes before costs are new."""
@@ -32,8 +32,8 @@ class VictimCosts:
     With `turns`, units are protected as their turns say, in place of their levels.
     """
 
-    def __init__(self, field: Field, wanted: Wanted, contest: Contest, allowed: Flags, turns: Int64s | None) -> None:
-        self._tenants = field.tenants
+    def __init__(self, field: Field, wanted: Wanted, contest: Contest, allowed: Mask, turns: Int64s | None) -> None:
+        self._table = field.table
         self._field = field
         self._wanted = wanted
         self._contest = contest
@@ -46,7 +46,7 @@ class VictimCosts:
         pairs = ours
         if ours < len(unit):
             pairs = len(distinct(unit * len(field.rows) + field.row[self._candidates]))
-        self._spread = ours < pairs or not self._tenants.simple
+        self._spread = ours < pairs or not self._table.simple
 
     @property
     def size(self) -> int:
@@ -55,7 +55,7 @@ class VictimCosts:
 
     def _look_at(self, candidates: Indices, ranks: Int64s, free: Int64s) -> None:
         """Candidates, node after node in the order in which they go there."""
-        field, tenants = self._field, self._tenants
+        field, table = self._field, self._table
         self._candidates, self._ranks = candidates, ranks
         unit, row = field.unit[candidates], field.row[candidates]
         gain = np.zeros(len(candidates), np.int64)
@@ -63,7 +63,7 @@ class VictimCosts:
             missing = np.maximum(amount - free[at], 0)[row]
             part = np.minimum(field.freed[at][candidates], missing) * _FINE // np.maximum(missing, 1)
             gain += part
-        gain = gain * _FINE // np.maximum(tenants.unit_size[unit], 1)
+        gain = gain * _FINE // np.maximum(table.unit_size[unit], 1)
         by_node = np.lexsort((unit, -self._contest.youth[unit], -gain, ranks[unit], row))
         self._candidates = candidates = candidates[by_node]
         self._unit, self._row = unit[by_node], row[by_node]
@@ -80,12 +80,12 @@ class VictimCosts:
         begins[1:] |= self._unit[1:] != self._unit[:-1]
         self._fresh = begins
         old = -self._contest.youth[self._unit]
-        shift = np.repeat(np.arange(len(self._starts)), self._lengths) * (len(self._tenants.groups) + 1)
+        shift = np.repeat(np.arange(len(self._starts)), self._lengths) * (len(self._table.groups) + 1)
         self._oldest = np.maximum.accumulate(old + shift) - shift
 
-    def next(self, free: Int64s, counts: Int64s, gone: Flags, left: int) -> tuple[Indices, Flags]:
+    def next(self, free: Int64s, counts: Int64s, gone: Mask, left: int) -> tuple[Indices, Mask]:
         """The nodes to take now, one pod each, and the units that go for them."""
-        tenants = self._tenants
+        table = self._table
         units = np.zeros_like(gone)
         ranks = self._contest.ranks(gone) if self._turns is None else self._turns
         alive = ~gone[self._field.unit[self._candidates]]
@@ -120,22 +120,22 @@ class VictimCosts:
         here[chosen] = last[chosen] - self._starts[chosen] + 1
         position = np.arange(len(self._unit)) - np.repeat(self._starts, self._lengths)
         taken = self._unit[(position < np.repeat(here, self._lengths)) & alive]
-        if tenants.simple:
+        if table.simple:
             units[taken] = True
             return self._nodes[chosen], units
-        furthest = np.full(len(tenants.groups), -1, np.intp)
-        np.maximum.at(furthest, tenants.unit_group[taken], taken)
-        units = (np.arange(len(gone)) <= furthest[tenants.unit_group]) & self._allowed & ~gone
+        furthest = np.full(len(table.groups), -1, np.intp)
+        np.maximum.at(furthest, table.unit_group[taken], taken)
+        units = (np.arange(len(gone)) <= furthest[table.unit_group]) & self._allowed & ~gone
         return self._nodes[chosen], units
 
-    def _prices(self, gone: Flags) -> Int64s:
+    def _prices(self, gone: Mask) -> Int64s:
         """Pods that go when the unit of each candidate still here goes: its own, and those that go before it."""
-        tenants = self._tenants
-        if tenants.simple:
-            return tenants.unit_size[self._unit]
-        size: Int64s = np.where(self._allowed & ~gone, tenants.unit_size, 0)
+        table = self._table
+        if table.simple:
+            return table.unit_size[self._unit]
+        size: Int64s = np.where(self._allowed & ~gone, table.unit_size, 0)
         before: Int64s = np.cumsum(size) - size
-        return (before + size - before[tenants.first_unit[tenants.unit_group]])[self._unit]
+        return (before + size - before[table.first_unit[table.unit_group]])[self._unit]
 
     def _running_sum(self, values: Int64s) -> Int64s:
         """Sums from the first pod of the same node."""

@@ -1,7 +1,7 @@
 """Whom a blocked gang may take room from, and whom it takes.
 
 Victims are whole gangs, or members above a gang's minimum. They are chosen on columns of room, without touching the
-trial (`clearing.py`), so that the set is the cheapest by the policy's order (`victims.py`) that the search finds, and
+trial (`clearing.py`), so that the set is the cheapest by the policy's order (`price.py`) that the search finds, and
 nobody of it can be spared. What is chosen is verified once more, from the beginning.
 """
 
@@ -11,17 +11,18 @@ from typing import Final
 
 import numpy as np
 
+from t9ksched.engine.arrays import Indices, Int64s, Mask
 from t9ksched.engine.ledger import Ledger, Shortfall
-from t9ksched.engine.nodes import Int64s
+from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.pack import Attempt, Group, company, left_after, place_together
-from t9ksched.engine.placement.trial import ClassFit, Placement, Trial
+from t9ksched.engine.placement.trial import Placement, Trial
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.victims.clearing import clear
 from t9ksched.engine.victims.contest import Contest
 from t9ksched.engine.victims.field import Cleared, Field
 from t9ksched.engine.victims.likely_domains import likely
 from t9ksched.engine.victims.price import Price
-from t9ksched.engine.victims.victim_table import Flags, Indices, Tenants
+from t9ksched.engine.victims.victim_table import VictimTable
 from t9ksched.engine.view import QueueState, View
 from t9ksched.engine.work import Effort, Work
 from t9ksched.model.gang import Gang, Running, RunningPod
@@ -76,40 +77,30 @@ class Choice:
 
     places: tuple[tuple[ClassFit, Indices, Int64s], ...]
     victims: tuple[tuple[Running, RunningPod], ...]
-    units: Flags
+    units: Mask
 
 
-class Preemption:
-    """Chooses victims in one cycle, gang after gang; who was chosen before is on his way out."""
+class VictimSearch:
+    """Chooses victims in one cycle, gang after gang; what was chosen before is on its way out."""
 
-    @classmethod
-    def of(cls, view: View, trial: Trial, ledger: Ledger, policy: Policy, now: int) -> Work["Preemption"]:
-        """Takes in who runs, in slices."""
-        tenants = yield from trial.memo.tenants(view.running, trial.meter)
-        yield
-        made = cls(view, trial, ledger, policy, now, tenants)
-        trial.meter.spent += 10 * len(tenants.pods)
-        yield
-        return made
-
-    def __init__(self, view: View, trial: Trial, ledger: Ledger, policy: Policy, now: int, tenants: Tenants) -> None:
+    def __init__(self, view: View, trial: Trial, ledger: Ledger, policy: Policy, now: int, table: VictimTable) -> None:
         self._view = view
         self._trial = trial
         self._ledger = ledger
         self._policy = policy
         self._now = now
-        self._tenants = tenants
-        self._gone: Flags = np.zeros(len(tenants.unit_group), np.bool_)
+        self._table = table
+        self._gone: Mask = np.zeros(len(table.unit_group), np.bool_)
         self.coming: Int64s = np.zeros_like(trial.free)
         """Room of those who are on their way out, shape (resources, nodes)."""
-        self._give(self.coming, ~tenants.staying)
+        self._give(self.coming, ~table.staying)
         self.leaving: Int64s = self.coming.copy()
         """The part of it that was on its way when the cycle began."""
         self.certain: Int64s = np.zeros_like(trial.free)
         """The part of that that nothing can keep from coming: who was only chosen may still stay."""
-        self._give(self.certain, tenants.asked)
-        self._leave(~tenants.staying)
-        self._known: dict[tuple[str, int], Flags] = {}
+        self._give(self.certain, table.asked)
+        self._leave(~table.staying)
+        self._known: dict[tuple[str, int], Mask] = {}
         self._most: dict[tuple[str, int], Int64s] = {}
         self.expected: Int64s | None = None
         """What the last gang takes, as negative numbers, of room that comes without victims of its own."""
@@ -143,25 +134,25 @@ class Preemption:
         if must is None:
             return None
         yield
-        if len(groups) * (len(self._tenants.pods) + free.shape[1]) > _MOST_KINDS:
+        if len(groups) * (len(self._table.pods) + free.shape[1]) > _MOST_KINDS:
             self.gave_up = True
             return None
         everywhere = np.arange(free.shape[1])
-        whole = Field(self._tenants, groups, free, everywhere, units)
+        whole = Field(self._table, groups, free, everywhere, units)
         yield
-        contest = Contest(self._tenants, self._ledger, units & (whole.helpful() | must), self._levels(gang))
-        self._trial.meter.spent += 10 * len(self._tenants.pods)
+        contest = Contest(self._table, self._ledger, units & (whole.helpful() | must), self._levels(gang))
+        self._trial.meter.spent += 10 * len(self._table.pods)
         yield
         if gang.topology == "Required":
             return (yield from self._in_domains(gang, groups, whole, contest, must, ruled=ruled))
         found = yield from self._search(groups, whole, contest, must)
         if found is not None and ruled:
-            reachable: Flags = np.logical_or.reduce([column.reachable(company(groups)) for column, _ in groups])
+            reachable: Mask = np.logical_or.reduce([column.reachable(company(groups)) for column, _ in groups])
             found = yield from self._confirmed(groups, found, reachable)
         return found
 
     def _in_domains(
-        self, gang: Gang, groups: Sequence[Group], whole: Field, contest: Contest, must: Flags, *, ruled: bool
+        self, gang: Gang, groups: Sequence[Group], whole: Field, contest: Contest, must: Mask, *, ruled: bool
     ) -> Work[Choice | None]:
         """The cheapest of the domains; of many, those are searched that promise to cost least."""
         best: tuple[Price, Choice] | None = None
@@ -196,14 +187,14 @@ class Preemption:
                     best = price, found
         return best[1] if best else None
 
-    def _search(self, groups: Sequence[Group], field: Field, contest: Contest, must: Flags) -> Work[Choice | None]:
+    def _search(self, groups: Sequence[Group], field: Field, contest: Contest, must: Mask) -> Work[Choice | None]:
         found = yield from clear(field, contest, must, self._trial.meter)
-        self._trial.meter.spent += 3 * len(self._tenants.pods)
+        self._trial.meter.spent += 3 * len(self._table.pods)
         if found is None or not found.units.any() or not self._verified(groups, field, found, contest):
             return None
         return self._chosen(groups, field, found)
 
-    def _confirmed(self, groups: Sequence[Group], choice: Choice, scope: Flags) -> Work[Choice | None]:
+    def _confirmed(self, groups: Sequence[Group], choice: Choice, scope: Mask) -> Work[Choice | None]:
         """The choice with the places that rules about pods allow once the victims are off the nodes, or None.
 
         Victims still count where rules ask who stands where: they are there until they have ended.
@@ -250,11 +241,11 @@ class Preemption:
     def take(self, choice: Choice) -> None:
         """The victims of a choice go."""
         self._gone |= choice.units
-        self._give(self.coming, choice.units[self._tenants.unit_of] & self._tenants.staying)
+        self._give(self.coming, choice.units[self._table.unit_of] & self._table.staying)
         for known in self._known.values():
             known[choice.units] = False
         self._most.clear()
-        self._leave(choice.units[self._tenants.unit_of] & self._tenants.staying)
+        self._leave(choice.units[self._table.unit_of] & self._table.staying)
 
     def expect(self) -> bool:
         """Whether the last gang fits once those who leave have gone; nobody after it counts on that room then."""
@@ -267,19 +258,19 @@ class Preemption:
 
     def spare(self, gangs: Collection[str]) -> None:
         """These gangs, by uid, are no victims in this cycle: what they held when it began is not what they hold now."""
-        groups = np.flatnonzero([group.uid in gangs for group in self._tenants.groups]) if gangs else ()
-        units: Flags = np.isin(self._tenants.unit_group, groups)
+        groups = np.flatnonzero([group.uid in gangs for group in self._table.groups]) if gangs else ()
+        units: Mask = np.isin(self._table.unit_group, groups)
         self._gone |= units
         for known in self._known.values():
             known[units] = False
         self._most.clear()
 
-    def _leave(self, pods: Flags) -> None:
-        for queue, demand in self._tenants.demands(np.flatnonzero(pods)):
+    def _leave(self, pods: Mask) -> None:
+        for queue, demand in self._table.demands(np.flatnonzero(pods)):
             if queue in self._view.queues:
                 self._ledger.leave(queue, demand)
 
-    def _candidates(self, gang: Gang) -> Flags:
+    def _candidates(self, gang: Gang) -> Mask:
         """Units that may go for the gang."""
         key = (gang.queue, gang.priority if self._policy.preemption.inside_queue else 0)
         found = self._known.get(key)
@@ -287,76 +278,76 @@ class Preemption:
             found = self._known[key] = self._collect(gang)
         return found
 
-    def _collect(self, gang: Gang) -> Flags:
+    def _collect(self, gang: Gang) -> Mask:
         """Ask `eligible` once for each kind of group there is: its answer depends on nothing else."""
-        tenants, rules = self._tenants, self._policy.preemption
+        table, rules = self._table, self._policy.preemption
         queues = self._view.queues
-        spared = self._now - tenants.started < rules.minimum_run_seconds * _SECOND
-        often = tenants.evictions >= max(rules.most_evictions_a_day, 1)
-        kind = (tenants.queue_of * 2 + spared) * 2 + often
+        spared = self._now - table.started < rules.minimum_run_seconds * _SECOND
+        often = table.evictions >= max(rules.most_evictions_a_day, 1)
+        kind = (table.queue_of * 2 + spared) * 2 + often
         if rules.inside_queue:
-            kind = kind * 128 + np.minimum(tenants.priority, 127)
+            kind = kind * 128 + np.minimum(table.priority, 127)
         last = np.zeros(int(kind.max(initial=0)) + 1, np.intp)
         last[kind] = np.arange(len(kind))
-        asked = {at: tenants.groups[at] for at in last[np.bincount(kind, minlength=len(last)) > 0].tolist()}
+        asked = {at: table.groups[at] for at in last[np.bincount(kind, minlength=len(last)) > 0].tolist()}
         answers = np.zeros((2, len(last)), np.bool_)
         for at, one in asked.items():
             answers[0, kind[at]] = eligible(gang, one, queues, self._policy, self._now)
             answers[1, kind[at]] = yields(gang, one, queues, self._policy)
         may, yielding = answers[:, kind]
-        group = tenants.unit_group
-        units: Flags = (may[group] | (yielding[group] & tenants.is_surplus)) & ~self._gone & (tenants.unit_size > 0)
+        group = table.unit_group
+        units: Mask = (may[group] | (yielding[group] & table.is_surplus)) & ~self._gone & (table.unit_size > 0)
         return units
 
     def _levels(self, gang: Gang) -> Int64s:
-        """Priority of each queue of the tenants, the gang's own before all others."""
+        """Priority of each queue of the table, the gang's own before all others."""
         queues = self._view.queues
         levels = [
             (_OWN_LEVEL if name == gang.queue else queues[name].spec.priority) if name in queues else 0
-            for name in self._tenants.queues
+            for name in self._table.queues
         ]
         return np.array(levels, np.int64)
 
-    def _at_most(self, gang: Gang, units: Flags) -> Int64s:
+    def _at_most(self, gang: Gang, units: Mask) -> Int64s:
         """Room that would come if every candidate went."""
         key = (gang.queue, gang.priority if self._policy.preemption.inside_queue else 0)
         found = self._most.get(key)
         if found is None:
             found = self._most[key] = self.coming.copy()
-            self._give(found, units[self._tenants.unit_of] & self._tenants.staying)
+            self._give(found, units[self._table.unit_of] & self._table.staying)
         return found
 
-    def _give(self, free: Int64s, pods: Flags, resources: Sequence[int] | None = None) -> None:
+    def _give(self, free: Int64s, pods: Mask, resources: Sequence[int] | None = None) -> None:
         """Add the room of these pods."""
-        tenants = self._tenants
+        table = self._table
         which = np.flatnonzero(pods)
         if not len(which):
             return
-        rows = tenants.row[which]
+        rows = table.row[which]
         for at in range(len(free)) if resources is None else resources:
-            np.add.at(free[at], rows, tenants.freed[at][which])
+            np.add.at(free[at], rows, table.freed[at][which])
 
-    def _cure(self, gang: Gang, units: Flags, short: Sequence[Shortfall]) -> Flags | None:
+    def _cure(self, gang: Gang, units: Mask, short: Sequence[Shortfall]) -> Mask | None:
         """Surplus of the queue that has to go so that its quota suffices; None when there is not enough."""
-        tenants = self._tenants
+        table = self._table
         missing = {one.resource: one.needs - one.has for one in short if one.queue == gang.queue}
         if len(missing) < len(short):
             return None
         must = np.zeros_like(self._gone)
-        of = tenants.unit_group
-        own = np.flatnonzero(units & (self._levels(gang)[tenants.queue_of[of]] == _OWN_LEVEL))
-        pods = np.flatnonzero(tenants.staying)
-        pods = pods[np.argsort(tenants.unit_of[pods], kind="stable")]
-        starts = np.searchsorted(tenants.unit_of[pods], own)
+        of = table.unit_group
+        own = np.flatnonzero(units & (self._levels(gang)[table.queue_of[of]] == _OWN_LEVEL))
+        pods = np.flatnonzero(table.staying)
+        pods = pods[np.argsort(table.unit_of[pods], kind="stable")]
+        starts = np.searchsorted(table.unit_of[pods], own)
         groups = of[own]
-        order = (own, -tenants.youth[groups], tenants.priority[groups], tenants.guarded[groups])
+        order = (own, -table.youth[groups], table.priority[groups], table.guarded[groups])
         for at in np.lexsort(order).tolist():
             if all(amount <= 0 for amount in missing.values()):
                 break
             unit = own[at]
             gives: dict[str, int] = {}
-            for pod in pods[starts[at] : starts[at] + int(tenants.unit_size[unit])].tolist():
-                for name, amount in tenants.pods[pod].pod_class.requests:
+            for pod in pods[starts[at] : starts[at] + int(table.unit_size[unit])].tolist():
+                for name, amount in table.pods[pod].pod_class.requests:
                     gives[name] = gives.get(name, 0) + amount
             # A gang's units go in their order, so one that helps little is taken with those that help behind it.
             must[unit] = True
@@ -365,14 +356,14 @@ class Preemption:
 
     def _verified(self, groups: Sequence[Group], field: Field, found: Cleared, contest: Contest) -> bool:
         """Whether the pods fit when exactly these units go, computed from the beginning."""
-        tenants = self._tenants
+        table = self._table
         if np.any(found.units & ~contest.units):
             return False
-        before = np.flatnonzero(tenants.is_surplus & contest.units & ~found.units)
+        before = np.flatnonzero(table.is_surplus & contest.units & ~found.units)
         if np.any(found.units[before + 1]):
             return False  # a gang would lose a member before the ones above it
         free = self._trial.free + self.coming
-        self._give(free, found.units[tenants.unit_of] & tenants.staying)
+        self._give(free, found.units[table.unit_of] & table.staying)
         used = np.zeros(free.shape[1], np.bool_)
         for (column, pods), counts in zip(groups, found.counts, strict=True):
             rows = field.rows[counts > 0]
@@ -384,14 +375,14 @@ class Preemption:
         return not any(np.any(free[at][used] < 0) for at in _resources(groups))
 
     def _chosen(self, groups: Sequence[Group], field: Field, found: Cleared) -> Choice:
-        tenants = self._tenants
-        going = np.flatnonzero(found.units[tenants.unit_of] & tenants.staying)
-        groups_of = map(tenants.groups.__getitem__, tenants.group_of[going].tolist())
+        table = self._table
+        going = np.flatnonzero(found.units[table.unit_of] & table.staying)
+        groups_of = map(table.groups.__getitem__, table.group_of[going].tolist())
         places = []
         for (column, _), counts in zip(groups, found.counts, strict=True):
             here = np.flatnonzero(counts)
             places.append((column, field.rows[here], counts[here]))
-        victims = tuple(zip(groups_of, map(tenants.pods.__getitem__, going.tolist()), strict=True))
+        victims = tuple(zip(groups_of, map(table.pods.__getitem__, going.tolist()), strict=True))
         return Choice(tuple(places), victims, found.units)
 
 

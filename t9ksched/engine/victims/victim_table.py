@@ -12,14 +12,12 @@ from operator import attrgetter
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from t9ksched.engine.nodes import LARGEST, Int64s, Static
+from t9ksched.engine.arrays import Indices, Int64s, Mask
+from t9ksched.engine.nodes import LARGEST, Static
 from t9ksched.engine.work import Meter, Work
 from t9ksched.model.gang import Running, RunningPod
 
-Indices = NDArray[np.intp]
-Flags = NDArray[np.bool_]
 _SLICE: Final = 4096
 """So many groups or pods are taken in at a time."""
 _FEW: Final = 256
@@ -63,7 +61,7 @@ def surplus(group: Running) -> list[int]:
     return found
 
 
-class Tenants:
+class VictimTable:
     """Running groups on the nodes of one picture.
 
     Attributes:
@@ -86,7 +84,7 @@ class Tenants:
         self.pods: list[RunningPod] = []
 
     @classmethod
-    def of(cls, running: Sequence[Running], static: Static, meter: Meter) -> Work["Tenants"]:
+    def of(cls, running: Sequence[Running], static: Static, meter: Meter) -> Work["VictimTable"]:
         """The columns of all who run, made in slices: they may be very many."""
         made = cls(running, static)
         meter.spent += 10 * len(running)
@@ -159,7 +157,7 @@ class Tenants:
             meter.spent += 30 * len(some)
             yield
         self.queues = list(names)
-        self.guarded: Flags = guarded > 0
+        self.guarded: Mask = guarded > 0
         self.ranking: Int64s = np.unique(self.priority, return_inverse=True)[1].astype(np.int64)
         meter.spent += 20 * len(groups)
         yield
@@ -185,7 +183,7 @@ class Tenants:
         ends = np.cumsum(counts)
         self.first_unit: Indices = ends - counts
         self.unit_group: Indices = np.repeat(np.arange(len(groups)), counts)
-        self.is_surplus: Flags = np.ones(len(self.unit_group), np.bool_)
+        self.is_surplus: Mask = np.ones(len(self.unit_group), np.bool_)
         self.is_surplus[ends - 1] = False
         self.unit_of: Indices = (ends - 1)[self.group_of]
         yield
@@ -216,8 +214,8 @@ class Tenants:
             asked[at : at + _SLICE] = np.fromiter(map(_ASKED, some), np.bool_, len(some))
             meter.spent += 40 * len(some)
             yield
-        self.staying: Flags = ~leaving
-        self.asked: Flags = leaving & asked
+        self.staying: Mask = ~leaving
+        self.asked: Mask = leaving & asked
         resources = {name: at for at, name in enumerate(static.resources)}
         _, firsts, kind = np.unique(of, return_index=True, return_inverse=True)
         self.kind: Indices = kind

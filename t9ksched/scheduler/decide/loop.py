@@ -14,7 +14,7 @@ from typing import Final
 
 import structlog
 
-from t9ksched.engine.placement.feasibility import FeasibilityCache
+from t9ksched.engine.memory import Memory
 from t9ksched.engine.planner import Assignment, Plan, Planner
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import View
@@ -84,7 +84,7 @@ class Loop:
         self._executor = executor
         self._narrator = narrator
         self._clock = clock
-        self._memo = FeasibilityCache()
+        self._memory = Memory()
         self._wake = asyncio.Event()
         self.policy = policy
         self.stats = LoopStats()
@@ -186,7 +186,7 @@ class Loop:
             view = replace(view, running=evictor.tenants.running(now))
         await asyncio.sleep(0)
         policy = self.policy if evictor else replace(self.policy, actions=("allocate",))
-        planner = Planner(view, policy, now, self._memo)
+        planner = Planner(view, policy, now, self._memory)
         time = asyncio.get_running_loop().time
         slice_ends = time() + SLICE_SECONDS
         handed = _Handed()

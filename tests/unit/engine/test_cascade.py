@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from msgspec import structs
 
-from t9ksched.engine.placement.feasibility import FeasibilityCache
+from t9ksched.engine.memory import Memory
 from t9ksched.engine.planner import Plan, plan
 from t9ksched.engine.policy import Policy, Preemption
 from t9ksched.model.gang import Gang, Running
@@ -51,7 +51,7 @@ class Cluster:
     job_of: dict[str, Job] = field(default_factory=dict)
     preemptions: Counter[str] = field(default_factory=Counter)
     evicted: int = 0
-    memo: FeasibilityCache = field(default_factory=FeasibilityCache)
+    memory: Memory = field(default_factory=Memory)
 
     def arrive(self, name: str, queue: str, pods: int, gpu: int, minimum: int) -> None:
         self.jobs[name] = job = Job(name, queue, pods, gpu, minimum)
@@ -88,7 +88,7 @@ class Cluster:
         nodes = [node(name, cpu=96, gpu=CARDS) for name in self.nodes]
         holds = [hold for mine in self.holds.values() for hold in mine]
         given = view(nodes, self.waiting.values(), QUEUES, holds, self.running.values())
-        return plan(given, self.policy, round_, self.memo)
+        return plan(given, self.policy, round_, self.memory)
 
     def apply(self, found: Plan, round_: int) -> None:
         for by in {one.by for one in found.evictions}:

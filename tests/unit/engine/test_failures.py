@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from t9ksched.engine.memory import Memory
 from t9ksched.engine.nodes import NodeTable
-from t9ksched.engine.placement.feasibility import FeasibilityCache
 from t9ksched.engine.planner import plan
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import View
@@ -38,58 +38,58 @@ def waiting(count: int = 20) -> list[Gang]:
 def cycle(
     live: NodeTable,
     gangs: list[Gang],
-    memo: FeasibilityCache,
+    memory: Memory,
     holds: tuple[Hold, ...] = (),
     near: tuple[Neighbours, ...] = (),
 ) -> tuple[int, int]:
-    """Attempts made and spared by one cycle; its plan is the one that a fresh memo gives."""
-    before = memo.failures.tried, memo.failures.spared
+    """Attempts made and spared by one cycle; its plan is the one that a fresh memory gives."""
+    before = memory.failures.tried, memory.failures.spared
     given = replace(view(live, gangs, {"q": queue()}, holds), neighbours=near)
-    assert plan(given, Policy(), 0, memo).to_bytes() == plan(given, Policy(), 0).to_bytes()
-    return memo.failures.tried - before[0], memo.failures.spared - before[1]
+    assert plan(given, Policy(), 0, memory).to_bytes() == plan(given, Policy(), 0).to_bytes()
+    return memory.failures.tried - before[0], memory.failures.spared - before[1]
 
 
 def test_nothing_is_tried_twice_while_nothing_changes(full: NodeTable) -> None:
-    memo, gangs = FeasibilityCache(), waiting()
-    assert cycle(full, gangs, memo) == (20, 0)
-    assert cycle(full, gangs, memo) == (0, 20)
-    assert cycle(full, [*gangs, gang("new", cpu=3, memory="3Gi")], memo) == (1, 20)
+    memory, gangs = Memory(), waiting()
+    assert cycle(full, gangs, memory) == (20, 0)
+    assert cycle(full, gangs, memory) == (0, 20)
+    assert cycle(full, [*gangs, gang("new", cpu=3, memory="3Gi")], memory) == (1, 20)
 
 
 def test_only_those_who_wait_for_the_changed_nodes_are_tried(full: NodeTable) -> None:
-    memo, gangs = FeasibilityCache(), waiting()
-    cycle(full, gangs, memo)
+    memory, gangs = Memory(), waiting()
+    cycle(full, gangs, memory)
     full.discharge(full.row("a1"), pod_class(cpu=8), {})
     full.charge(full.row("a1"), pod_class(cpu="7500m"), {})
-    assert cycle(full, gangs, memo) == (10, 10)
+    assert cycle(full, gangs, memory) == (10, 10)
     full.upsert(node("a2", cpu=9, labels={"pool": "a"}))
-    assert cycle(full, gangs, memo)[1] == 0, "a changed node makes a new picture"
+    assert cycle(full, gangs, memory)[1] == 0, "a changed node makes a new picture"
 
 
 def test_room_that_is_held_is_remembered_with_its_owner(full: NodeTable) -> None:
-    memo, gangs = FeasibilityCache(), waiting()
-    cycle(full, gangs, memo)
+    memory, gangs = Memory(), waiting()
+    cycle(full, gangs, memory)
     hold = Hold("elsewhere", "a0", pod_class(cpu=1))
-    assert cycle(full, gangs, memo, (hold,)) == (10, 10), "only those of its pool may have lost room"
-    assert cycle(full, gangs, memo, (hold,)) == (0, 20)
-    assert cycle(full, gangs, memo, (replace(hold, owner="another"),)) == (10, 10)
-    assert cycle(full, gangs, memo, (replace(hold, why="refill"),)) == (10, 10)
-    assert cycle(full, gangs, memo, (replace(hold, node="b0"),)) == (20, 0)
-    assert cycle(full, gangs, memo) == (10, 10)
+    assert cycle(full, gangs, memory, (hold,)) == (10, 10), "only those of its pool may have lost room"
+    assert cycle(full, gangs, memory, (hold,)) == (0, 20)
+    assert cycle(full, gangs, memory, (replace(hold, owner="another"),)) == (10, 10)
+    assert cycle(full, gangs, memory, (replace(hold, why="refill"),)) == (10, 10)
+    assert cycle(full, gangs, memory, (replace(hold, node="b0"),)) == (20, 0)
+    assert cycle(full, gangs, memory) == (10, 10)
 
 
 def test_who_gives_up_held_room_wakes_those_who_wait_for_it(full: NodeTable) -> None:
     """The owner goes to a better node; what it held is room for others in the same cycle."""
-    memo = FeasibilityCache()
+    memory = Memory()
     full.discharge(full.row("a1"), pod_class(cpu=8), {})
     full.charge(full.row("a1"), pod_class(cpu="100m"), {})
     full.discharge(full.row("a0"), pod_class(cpu=8), {})
     holds = (Hold("owner", "a0", pod_class(cpu=8)),)
     owner = gang("owner", cpu=4, selector={"pool": "a"})
     other = gang("other", cpu=8, selector={"kubernetes.io/hostname": "a0"})
-    assert cycle(full, [other], memo, holds) == (1, 0)
-    assert cycle(full, [other], memo, holds) == (0, 1)
-    assert cycle(full, [owner, other], memo, holds)[0] == 2
+    assert cycle(full, [other], memory, holds) == (1, 0)
+    assert cycle(full, [other], memory, holds) == (0, 1)
+    assert cycle(full, [owner, other], memory, holds)[0] == 2
 
 
 def test_victims_are_not_looked_for_twice_while_nothing_changes() -> None:
@@ -100,12 +100,12 @@ def test_victims_are_not_looked_for_twice_while_nothing_changes() -> None:
     lows = [running(f"l{at}", "low", [f"n{at}"], cpu=3) for at in range(4)]
     asked = [gang(f"g{at}", "mid", cpu=4 + at, memory=f"{at + 1}Mi") for at in range(3)]
     given = view(nodes, asked, queues, running=[*stays, *lows])
-    memo = FeasibilityCache()
+    memory = Memory()
 
     def searches(of: View) -> int:
-        before = memo.failures.searched
-        assert plan(of, policy, 0, memo).to_bytes() == plan(of, policy, 0).to_bytes()
-        return memo.failures.searched - before
+        before = memory.failures.searched
+        assert plan(of, policy, 0, memory).to_bytes() == plan(of, policy, 0).to_bytes()
+        return memory.failures.searched - before
 
     assert (searches(given), searches(given)) == (3, 0)
     assert searches(replace(given, running=given.running[:-1])) == 3, "others run"
@@ -113,7 +113,7 @@ def test_victims_are_not_looked_for_twice_while_nothing_changes() -> None:
     assert searches(replace(given, running=given.running[:-1], queues=raised)) == 3, "a queue was edited"
     above = {**given.queues, "mid": replace(given.queues["mid"], spec=replace(given.queues["mid"].spec, priority=2))}
     assert searches(replace(given, queues=above)) == 3, "another priority"
-    assert plan(replace(given, gangs=(gang("h", "top", cpu=8),)), policy, 0, memo).evictions
+    assert plan(replace(given, gangs=(gang("h", "top", cpu=8),)), policy, 0, memory).evictions
 
 
 def beside(app: str, *names: str) -> Neighbours:
@@ -131,39 +131,41 @@ def ruled(name: str, spec: Mapping[str, Any], key: str = "pool") -> Gang:
 
 
 def test_rules_about_pods_are_tried_again_when_those_they_speak_of_come_or_go() -> None:
-    live, memo = table(NODES), FeasibilityCache()
+    live, memory = table(NODES), Memory()
     waits = [
         ruled("near", {"kind": "podAffinity", "app": "db"}),
         ruled("far", {"kind": "podAntiAffinity", "app": "web"}),
     ]
     webs = beside("web", "a0", "b0")
-    assert cycle(live, waits, memo, near=(webs,)) == (2, 0)
-    assert cycle(live, waits, memo, near=(webs,)) == (0, 2)
-    assert cycle(live, waits, memo, near=(beside("web", "a0", "b1"),)) == (1, 1), "a web server moved to another node"
-    assert cycle(live, waits, memo, near=(beside("web", "a0", "b1"), beside("log", "a1"))) == (0, 2), (
+    assert cycle(live, waits, memory, near=(webs,)) == (2, 0)
+    assert cycle(live, waits, memory, near=(webs,)) == (0, 2)
+    assert cycle(live, waits, memory, near=(beside("web", "a0", "b1"),)) == (1, 1), "a web server moved to another node"
+    assert cycle(live, waits, memory, near=(beside("web", "a0", "b1"), beside("log", "a1"))) == (0, 2), (
         "nobody asks for it"
     )
     leaving = (structs.replace(webs, leaving=True),)
-    assert cycle(live, waits, memo, near=leaving) == (1, 1)
-    assert cycle(live, waits, memo, near=(webs, beside("db", "b1"))) == (2, 0), "a database came: one of them starts"
+    assert cycle(live, waits, memory, near=leaving) == (1, 1)
+    assert cycle(live, waits, memory, near=(webs, beside("db", "b1"))) == (2, 0), "a database came: one of them starts"
 
 
 def test_gangs_that_must_be_together_are_tried_again_when_their_nodes_change(full: NodeTable) -> None:
-    memo = FeasibilityCache()
+    memory = Memory()
     pooled = [
         structs.replace(
             gang(f"t{at}", pods=2, cpu=1, selector={"pool": "ab"[at]}), topology="Required", levels=("pool",)
         )
         for at in range(2)
     ]
-    assert cycle(full, pooled, memo) == (2, 0)
-    assert cycle(full, pooled, memo) == (0, 2)
+    assert cycle(full, pooled, memory) == (2, 0)
+    assert cycle(full, pooled, memory) == (0, 2)
     full.discharge(full.row("a0"), pod_class(cpu=8), {})
     full.charge(full.row("a0"), pod_class(cpu=7), {})
-    assert cycle(full, pooled, memo) == (1, 1)
+    assert cycle(full, pooled, memory) == (1, 1)
     wider = [structs.replace(one, levels=("pool", "kubernetes.io/hostname")) for one in pooled]
-    assert cycle(full, wider, memo) == (2, 0), "they may be in other domains now"
-    assert cycle(full, [structs.replace(one, nodes=("a1",)) for one in wider], memo) == (2, 0), "a member is somewhere"
+    assert cycle(full, wider, memory) == (2, 0), "they may be in other domains now"
+    assert cycle(full, [structs.replace(one, nodes=("a1",)) for one in wider], memory) == (2, 0), (
+        "a member is somewhere"
+    )
 
 
 def test_victims_for_gangs_with_rules_are_not_looked_for_twice_either() -> None:
@@ -177,12 +179,12 @@ def test_victims_for_gangs_with_rules_are_not_looked_for_twice_either() -> None:
     given = replace(
         view(nodes, [together, away], queues, running=[*stays, *lows]), neighbours=(beside("web", "n0", "n1"),)
     )
-    memo = FeasibilityCache()
+    memory = Memory()
 
     def searches(of: View) -> int:
-        before = memo.failures.searched
-        assert plan(of, policy, 0, memo).to_bytes() == plan(of, policy, 0).to_bytes()
-        return memo.failures.searched - before
+        before = memory.failures.searched
+        assert plan(of, policy, 0, memory).to_bytes() == plan(of, policy, 0).to_bytes()
+        return memory.failures.searched - before
 
     assert (searches(given), searches(given)) == (2, 0)
     assert searches(replace(given, neighbours=(beside("web", "n0", "n3"),))) == 1
@@ -196,6 +198,6 @@ def test_a_search_in_vain_after_others_were_told_to_go_is_not_remembered() -> No
     queues = {"low": queue(), "mid": queue(priority=1)}
     gangs = [gang(name, "mid", cpu=8, selector={"pool": str(at)}) for at, name in enumerate(["first", "second"])]
     both = view(nodes, gangs, queues, running=[running("l", "low", ["n0", "n1"], cpu=8)])
-    memo = FeasibilityCache()
-    assert {one.by for one in plan(both, policy, 0, memo).evictions} == {"first"}
-    assert {one.by for one in plan(replace(both, gangs=tuple(gangs[1:])), policy, 0, memo).evictions} == {"second"}
+    memory = Memory()
+    assert {one.by for one in plan(both, policy, 0, memory).evictions} == {"first"}
+    assert {one.by for one in plan(replace(both, gangs=tuple(gangs[1:])), policy, 0, memory).evictions} == {"second"}

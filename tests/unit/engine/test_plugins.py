@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from t9ksched.engine.placement.feasibility import FeasibilityCache
+from t9ksched.engine.memory import Memory
 from t9ksched.engine.planner import Plan, Planner, plan
 from t9ksched.engine.plugins import PluginUse
 from t9ksched.engine.policy import Policy
@@ -31,10 +31,10 @@ def using(*uses: PluginUse, **more: Any) -> Policy:
 
 
 def decide(given: View, policy: Policy) -> Plan:
-    """The plan, which neither slices nor a memo change."""
-    found, memo = plan(given, policy, 7), FeasibilityCache()
+    """The plan, which neither slices nor a memory change."""
+    found, memory = plan(given, policy, 7), Memory()
     for _ in range(2):
-        planner = Planner(given, policy, 7, memo)
+        planner = Planner(given, policy, 7, memory)
         while not planner.step(1):
             pass
         assert planner.result().to_bytes() == found.to_bytes()
@@ -111,13 +111,13 @@ def test_a_plugin_ranks_nodes_with_its_weight() -> None:
 def test_a_node_is_asked_about_once_until_its_facts_change() -> None:
     asked: list[str] = []
     use = PluginUse("even", Hooks(allows=lambda pod, facts: asked.append(facts.name) or True))
-    nodes, memo, policy = [node(f"n{at}", cpu=4) for at in range(3)], FeasibilityCache(), using(use)
+    nodes, memory, policy = [node(f"n{at}", cpu=4) for at in range(3)], Memory(), using(use)
     shape = gang("a", cpu=1)
     live = view(nodes, [shape])
     for _ in range(3):
-        plan(live, policy, 0, memo)
+        plan(live, policy, 0, memory)
     assert asked == ["n0", "n1", "n2"]
-    plan(view([*nodes[:2], node("n9", cpu=4)], [shape]), policy, 0, memo)
+    plan(view([*nodes[:2], node("n9", cpu=4)], [shape]), policy, 0, memory)
     assert asked == ["n0", "n1", "n2", "n9"]
 
 
@@ -172,14 +172,14 @@ def test_what_was_refused_in_a_cycle_with_a_fault_is_not_remembered() -> None:
             raise RuntimeError("down")
         return facts.name == "n1"
 
-    memo, policy = FeasibilityCache(), using(PluginUse("mine", Hooks(allows=allows)))
+    memory, policy = Memory(), using(PluginUse("mine", Hooks(allows=allows)))
     full = [running(f"r{at}", on=[f"n{at}"], cpu=4) for at in range(2)]
     given = view([node(f"n{at}", cpu=4) for at in range(2)], [gang("a", cpu=2)], running=full)
-    found = plan(given, policy, 0, memo)
+    found = plan(given, policy, 0, memory)
     assert found.faults
     assert found.waiting[0].reasons[0].nodes["match"] == 2, "the filter was off"
     broken[0] = False
-    found = plan(given, policy, 0, memo)
+    found = plan(given, policy, 0, memory)
     assert (found.faults, found.waiting[0].reasons[0].nodes["match"]) == ((), 1)
     assert found.to_bytes() == plan(given, policy, 0).to_bytes()
 

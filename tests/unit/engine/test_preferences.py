@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from t9ksched.engine.placement.feasibility import FeasibilityCache
+from t9ksched.engine.memory import Memory
 from t9ksched.engine.placement.scores import FULL, Source, combined
 from t9ksched.engine.planner import Plan, plan
 from t9ksched.engine.policy import Binpack, Policy
@@ -147,6 +147,6 @@ def test_what_a_pod_itself_prefers_goes_first() -> None:
 
 
 def test_the_memo_changes_nothing() -> None:
-    memo, waiting = FeasibilityCache(), view(MIXED, [gang("g", pods=4, cpu=40)])
-    first = plan(waiting, Policy(), 0, memo)
-    assert plan(waiting, Policy(), 0, memo).to_bytes() == first.to_bytes() == plan(waiting, Policy(), 0).to_bytes()
+    memory, waiting = Memory(), view(MIXED, [gang("g", pods=4, cpu=40)])
+    first = plan(waiting, Policy(), 0, memory)
+    assert plan(waiting, Policy(), 0, memory).to_bytes() == first.to_bytes() == plan(waiting, Policy(), 0).to_bytes()

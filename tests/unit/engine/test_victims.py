@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from t9ksched.engine.ledger import INFINITE_SHARE, SHARE_UNIT
-from t9ksched.engine.placement.feasibility import FeasibilityCache
+from t9ksched.engine.memory import Memory
 from t9ksched.engine.planner import Plan, plan
 from t9ksched.engine.policy import Policy, Preemption
 from t9ksched.engine.victims.price import Contender, Victim, bands, price
@@ -150,7 +150,7 @@ def test_nobody_goes_for_a_quota_that_those_who_leave_give_back_whatever_is_reme
     here = running("r", "low", ["n0", "n0"], gpu=2, cards=[3, 12], leaving=[1], min_member=1)
     wants = [gang("w", "low", gpu=2, priority=1), gang("x", "top", pods=4, gpu=1, cpu=40)]
     given = view([node("n0", cpu=96, gpu=4)], wants, queues, running=[here])
-    memo = FeasibilityCache()
-    first, second = (plan(given, rules, NOW, memo) for _ in range(2))
+    memory = Memory()
+    first, second = (plan(given, rules, NOW, memory) for _ in range(2))
     assert (gone(first), gone(second)) == ([], [])
     assert first.to_bytes() == second.to_bytes()

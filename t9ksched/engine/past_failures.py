@@ -10,9 +10,9 @@ from typing import Final
 
 import numpy as np
 
-from t9ksched.engine.nodes import FrozenNodes, Int64s
+from t9ksched.engine.arrays import Int64s, Mask
+from t9ksched.engine.nodes import FrozenNodes
 from t9ksched.engine.policy import Policy
-from t9ksched.engine.victims.victim_table import Flags
 from t9ksched.model.podrules import PodTerm
 from t9ksched.model.reasons import Reason
 
@@ -20,7 +20,7 @@ _MOST: Final = 4096
 
 Scene = tuple[object, ...]
 """Who runs, and what queues are like: what decides, besides the nodes, who may be a victim."""
-Place = tuple[Flags, tuple[PodTerm, ...]]
+Place = tuple[Mask, tuple[PodTerm, ...]]
 """Nodes that an ask may use, and terms that its rules look at."""
 Standing = Mapping[PodTerm, Int64s]
 """All that is counted of the pods that a term speaks of."""
@@ -28,7 +28,7 @@ Promises = Mapping[int, tuple[object, ...]]
 """What room is promised to whom, by row of the node."""
 
 
-class Failures:
+class PastFailures:
     """Answers by ask. `tried` and `spared` count attempts made, and attempts that an answer made needless; `searched`
     counts searches for victims.
     """

@@ -1,0 +1,100 @@
+"""The first phase: each gang's minimum, whole or not at all, by the actions of a table."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from t9ksched.engine import explain
+from t9ksched.engine.actions.action import Action, Turn
+from t9ksched.engine.actions.allocate import Allocate
+from t9ksched.engine.actions.await_victims import AwaitVictims
+from t9ksched.engine.actions.preempt import Preempt
+from t9ksched.engine.cycle import Cycle
+from t9ksched.engine.members import chosen
+from t9ksched.engine.order import gang_key
+from t9ksched.engine.plan import Waiting
+from t9ksched.engine.work import Work
+from t9ksched.model.gang import Gang, Member
+from t9ksched.model.reasons import Reason
+
+ACTIONS: Final[Sequence[type[Action]]] = (Allocate, AwaitVictims, Preempt)
+"""In the order in which a gang that has its turn is tried by them."""
+
+
+class Minima:
+    """Judges gang after gang.
+
+    Attributes:
+        staying: gangs that wait, with their reasons, by queue and in its order.
+        above: gangs that have their minimum, with members above it, by queue and in its order.
+    """
+
+    def __init__(self, cycle: Cycle) -> None:
+        self._cycle = cycle
+        self._actions = [action(cycle) for action in ACTIONS if action.needs in cycle.policy.actions]
+        self.staying: dict[str, list[tuple[Gang, tuple[Reason, ...]]]] = {}
+        self.above: dict[str, list[tuple[Gang, list[Member]]]] = {}
+
+    def judge(self, gang: Gang) -> Work[bool]:
+        """Place the gang's minimum whole, or say why not. Returns whether its queue pays for more than before."""
+        cycle = self._cycle
+        paid = cycle.stats.placed + cycle.stats.preempted
+        yield from self._judge(gang)
+        if gang.uid in cycle.promised:
+            victims = yield from cycle.victims()
+            cycle.reservations.keep(gang.uid, victims.leaving)
+        return cycle.stats.placed + cycle.stats.preempted > paid
+
+    def without_queue(self, name: str, gangs: Sequence[Gang]) -> None:
+        """These gangs name a queue that does not exist."""
+        reasons = (explain.queue_not_found(name),)
+        self._cycle.stats.judged += len(gangs)
+        for gang in sorted(gangs, key=gang_key):
+            members, rest, enough = chosen(gang)
+            if members or not enough:
+                self._stay(gang, reasons)
+            elif rest:
+                self._cycle.short.append(Waiting(gang.uid, reasons))
+
+    def _judge(self, gang: Gang) -> Work[None]:
+        cycle = self._cycle
+        cycle.stats.judged += 1
+        cycle.refills.open(gang)
+        queue = cycle.view.queues[gang.queue]
+        if queue.spec.closed and not (gang.accepted or gang.ran or gang.placed):
+            self._wait(gang, (explain.queue_closed(gang.queue, draining=queue.draining),))
+            return
+        members, rest, enough = chosen(gang)
+        if not enough:
+            missing = explain.incomplete(gang)
+            reasons = (*((missing,) if missing else ()), *gang.blocked)
+            self._wait(gang, reasons or (explain.too_few(gang),))
+            return
+        if members and (reasons := (yield from self._place(gang, members))):
+            self._wait(gang, reasons)
+            return
+        if rest:
+            self.above.setdefault(gang.queue, []).append((gang, rest))
+
+    def _place(self, gang: Gang, members: Sequence[Member]) -> Work[tuple[Reason, ...]]:
+        """Let the actions place these members; why they do not."""
+        cycle = self._cycle
+        key = yield from cycle.keys.of(gang, members)
+        behind = yield from cycle.failures.behind(gang.queue, key)
+        if behind and gang.uid not in cycle.reservations.of:
+            return behind
+        if (promise := cycle.promised.get(gang.uid)) is not None:
+            cycle.ledger.uncharge(gang.queue, promise)
+        turn = Turn(gang, members, key, behind)
+        for action in self._actions:
+            if (yield from action.attempt(turn)):
+                break
+        if turn.reasons and cycle.view.queues[gang.queue].spec.ordering == "Strict":
+            cycle.failures.waits(gang.queue, len(self.staying.get(gang.queue, ())) + 1, key)
+        return turn.reasons
+
+    def _wait(self, gang: Gang, reasons: tuple[Reason, ...]) -> None:
+        """The gang stays, and keeps the room of members that it lost."""
+        self._stay(gang, (*reasons, *self._cycle.refills.close(gang)))
+
+    def _stay(self, gang: Gang, reasons: tuple[Reason, ...]) -> None:
+        self.staying.setdefault(gang.queue, []).append((gang, reasons))

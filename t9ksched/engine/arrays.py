@@ -1,0 +1,10 @@
+"""The arrays of the engine: one column of whole numbers, flags or card masks a node, a pod or a group."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+Int64s = NDArray[np.int64]
+Indices = NDArray[np.intp]
+Mask = NDArray[np.bool_]
+Masks = NDArray[np.uint64]
+"""Cards by index: one bit a card."""

@@ -1,0 +1,177 @@
+"""What has failed before, asked and told by scheduling key: the one memory of failures that a cycle uses.
+
+Within a cycle an answer lasts until room comes free. Across cycles it lasts while the nodes of the key, and the pods
+that its rules speak of, are as they were when it was given; it is kept for later cycles only if they are, too, as they
+were when the cycle began.
+"""
+
+import numpy as np
+
+from t9ksched.engine import explain
+from t9ksched.engine.arrays import Indices, Mask
+from t9ksched.engine.ledger import Ledger
+from t9ksched.engine.past_failures import PastFailures, Place
+from t9ksched.engine.placement.class_fit import ClassFit
+from t9ksched.engine.placement.trial import Trial
+from t9ksched.engine.policy import Policy
+from t9ksched.engine.reservations import Reservations
+from t9ksched.engine.scheduling_key import SchedulingKey
+from t9ksched.engine.view import View
+from t9ksched.engine.work import Work
+from t9ksched.model.gang import Gang
+from t9ksched.model.reasons import Reason
+
+Reasons = tuple[Reason, ...]
+
+
+class Answer:
+    """What a key was told in this cycle; empty while it was told nothing.
+
+    Attributes:
+        over_quota: why its queue cannot pay.
+        no_room: why its pods have no place.
+        behind: why a strict queue does not let it pass.
+        no_victims: preemption could not help it; candidates only get fewer.
+    """
+
+    __slots__ = ("behind", "no_room", "no_victims", "over_quota")
+
+    def __init__(self) -> None:
+        self.over_quota: Reasons = ()
+        self.no_room: Reasons = ()
+        self.behind: Reasons = ()
+        self.no_victims = False
+
+
+class FailureMemory:
+    """The answers of this cycle, and those of earlier ones that still hold.
+
+    Attributes:
+        past: what lasts across cycles.
+        full: classes of which not one more pod fits.
+    """
+
+    def __init__(
+        self, view: View, trial: Trial, reservations: Reservations, ledger: Ledger, policy: Policy, past: PastFailures
+    ) -> None:
+        self._view = view
+        self._ledger = ledger
+        self._crowd = trial.crowd
+        self._answers: dict[SchedulingKey, Answer] = {}
+        self._ahead: dict[str, list[tuple[int, SchedulingKey]]] = {}
+        """What gangs of strict queues wait for, by queue, with their positions."""
+        self._moved: Mask = np.zeros(len(view.nodes), np.bool_)
+        """Nodes that are not as they were when the cycle began, shape (nodes,)."""
+        self.past = past
+        self.full: set[ClassFit] = set()
+        past.begin(view.nodes, policy, reservations.rooms(), trial.crowd.begin() if trial.crowd else {})
+        if "preempt" in policy.actions:
+            specs = ((name, state.spec.priority, state.spec.preemptible) for name, state in view.queues.items())
+            past.among((view.running, *specs))
+
+    def answer(self, key: SchedulingKey) -> Answer:
+        """What this cycle has told the key so far; whoever fails writes into it."""
+        found = self._answers.get(key)
+        if found is None:
+            found = self._answers[key] = Answer()
+        return found
+
+    def moved(self, rows: int | Indices) -> None:
+        """Nodes are no longer as they were when the cycle began."""
+        self._moved[rows] = True
+
+    def room_came_free(self) -> None:
+        """What failed for want of room may be tried again."""
+        for answer in self._answers.values():
+            answer.no_room = ()
+        self.full.clear()
+
+    # ---- strict queues
+
+    def waits(self, queue: str, position: int, key: SchedulingKey) -> None:
+        """A gang of a strict queue waits: nothing behind it takes what it waits for."""
+        self._ahead.setdefault(queue, []).append((position, key))
+
+    def strict(self, queue: str) -> bool:
+        """Whether a gang of this queue waits that others may not pass."""
+        return queue in self._ahead
+
+    def behind(self, queue: str, key: SchedulingKey) -> Work[Reasons]:
+        """Why a strict queue does not let the key pass those who wait ahead of it; empty when it may."""
+        if not self.strict(queue):
+            return ()
+        mine = self.answer(key)
+        if not mine.behind:
+            for position, ahead in self._ahead[queue]:
+                yield
+                if self._compete(key, ahead):
+                    mine.behind = (explain.behind(position, queue),)
+                    break
+        return mine.behind
+
+    def _compete(self, key: SchedulingKey, ahead: SchedulingKey) -> bool:
+        """Whether a key would take what one ahead of it waits for: quota it lacks, or room on its nodes."""
+        over_quota = self.answer(ahead).over_quota
+        if over_quota:
+            return any(key.demand.get(resource) for resource in over_quota[0].needs)
+        return bool(np.any(_able(key) & _able(ahead)))
+
+    # ---- across cycles
+
+    def known(self, gang: Gang, key: SchedulingKey) -> Reasons | None:
+        """What the key was told in an earlier cycle, if nothing has changed since for it."""
+        lasting = _lasting(gang, key)
+        if not self.past.asked(lasting):
+            return None
+        place = self._place(key)
+        return None if place is None else self.past.answer(lasting, place)
+
+    def note(self, gang: Gang, key: SchedulingKey, reasons: Reasons) -> None:
+        """The key was tried and failed."""
+        if self._place(key) is not None:
+            self.past.note(_lasting(gang, key), reasons)
+
+    def in_vain(self, gang: Gang, key: SchedulingKey) -> bool:
+        """Whether victims were looked for in an earlier cycle and none found, and nothing has changed since for it."""
+        place = self._place(key)
+        return place is not None and self.past.in_vain(self._search(gang, key), place)
+
+    def note_vain(self, gang: Gang, key: SchedulingKey) -> None:
+        """Victims were looked for, among all there were when the cycle began, and none found."""
+        if self._place(key) is not None:
+            self.past.note_vain(self._search(gang, key))
+
+    def _search(self, gang: Gang, key: SchedulingKey) -> tuple[object, ...]:
+        """What a search for victims depends on besides nodes, pods and who runs."""
+        found = (gang.queue, gang.priority, *_lasting(gang, key))
+        if not key.ruled:
+            return found
+        # Rules may be against those who are chosen, and who is chosen depends on whose turn to go it is.
+        queues, share = self._view.queues, self._ledger.share
+        return (*found, *sorted(queues, key=lambda name: (queues[name].spec.priority, -share(name), name)))
+
+    def _place(self, key: SchedulingKey) -> Place | None:
+        """Nodes and pods that a key depends on, if they are as they were when the cycle began."""
+        if not self.past.knows(self._view.nodes):
+            return None
+        nodes: Mask = np.logical_or.reduce([column.mask for column, _ in key.groups])
+        if bool(np.any(self._moved & nodes)):
+            return None
+        if not key.ruled or self._crowd is None:
+            return nodes, ()
+        terms = tuple({term for column, _ in key.groups for term in column.terms})
+        return (nodes, terms) if all(self._crowd.unmoved(term) for term in terms) else None
+
+
+def _able(key: SchedulingKey) -> Mask:
+    """Nodes that could take one of its pods if nothing ran there, shape (nodes,)."""
+    able: Mask = np.logical_or.reduce([column.able() for column, _ in key.groups])
+    return able
+
+
+def _lasting(gang: Gang, key: SchedulingKey) -> tuple[object, ...]:
+    """What a refusal depends on besides nodes and pods."""
+    if gang.topology == "None" and not key.ruled:
+        return key.lasting
+    ruled = tuple(column.ruled for column, _ in key.groups)
+    return (*key.lasting, ruled, gang.topology, gang.levels, gang.nodes)

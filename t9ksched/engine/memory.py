@@ -1,0 +1,29 @@
+"""What a planner keeps from one cycle for the next; a fresh memory gives the same plans, only later."""
+
+from t9ksched.engine.past_failures import PastFailures
+from t9ksched.engine.placement.feasibility import FeasibilityCache
+from t9ksched.engine.placement.trial import Trial
+from t9ksched.engine.victims.victim_table import VictimTable
+from t9ksched.engine.work import Work
+from t9ksched.model.gang import Running
+
+
+class Memory:
+    """One memory follows one live table of nodes.
+
+    Attributes:
+        feasibility: which nodes are allowed by constraint, and what else depends on the nodes' facts alone.
+        failures: what was tried in vain, and is not tried again until something has changed for it.
+    """
+
+    def __init__(self) -> None:
+        self.feasibility = FeasibilityCache()
+        self.failures = PastFailures()
+        self._victims: VictimTable | None = None
+
+    def victims(self, running: tuple[Running, ...], trial: Trial) -> Work[VictimTable]:
+        """The running gangs on the nodes of the trial, as columns; kept while both stay the same."""
+        static, found = trial.nodes.static, self._victims
+        if found is None or found.source is not running or found.static is not static:
+            found = self._victims = yield from VictimTable.of(running, static, trial.meter)
+        return found

@@ -1,0 +1,232 @@
+"""How well each node suits one more pod of a class.
+
+A class keeps one column of *keys*: each node's score for one more such pod, or `NEVER` where none fits. A placement
+touches few nodes; the keys of touched nodes are brought up to date when the class is asked again, so that a gang costs
+microseconds a node it lands on.
+"""
+
+from collections.abc import Container
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from t9ksched.engine.arrays import Indices, Int64s, Mask
+from t9ksched.engine.cards import Grant
+from t9ksched.engine.nodes import LARGEST
+from t9ksched.engine.placement.pod_affinity import NOBODY, Sight
+from t9ksched.model.labels import LabelSelector
+from t9ksched.model.podclass import PodClass
+from t9ksched.model.podrules import PodTerm
+
+if TYPE_CHECKING:
+    from t9ksched.engine.placement.trial import Trial
+
+NEVER: Final = np.iinfo(np.int64).min
+"""Key of a node on which no pod of the class fits."""
+_FEW: Final = 6
+"""Up to so many touched nodes are refreshed one by one, more in one sweep."""
+
+
+class ClassFit:
+    """How well each node suits one more pod of a class, for queues with one node selector.
+
+    Attributes:
+        needs: `(row of resource, amount)`; `needs_vector` is the same for all resources.
+        card_needs: `(row of card resource, cards a pod)`.
+        known: False when it asks for a resource that no node has, or for more than any number we count in.
+    """
+
+    def __init__(self, trial: "Trial", selector: LabelSelector | None, pod_class: PodClass) -> None:
+        self.trial = trial
+        self.pod_class = pod_class
+        self.selector = selector
+        rows = trial.resource_rows
+        self.known = all(name in rows and amount <= LARGEST for name, amount in pod_class.requests)
+        self.needs = [
+            (rows[name], amount) for name, amount in pod_class.requests if name in rows and 0 < amount <= LARGEST
+        ]
+        self.needs_vector = np.zeros(len(rows), np.int64)
+        for at, amount in self.needs:
+            self.needs_vector[at] = amount
+        self.card_names = tuple(name for name in pod_class.card_counts if name in trial.card_rows)
+        self.card_needs = [(trial.card_rows[name], pod_class.card_counts[name]) for name in self.card_names]
+        self.ports = pod_class.host_ports
+        crowd, rules = trial.crowd, pod_class.rules
+        self.standing = crowd.standing(pod_class) if crowd else NOBODY
+        self.seen = bool(self.standing)
+        """Others' rules may ask where its pods stand."""
+        self.ruled = crowd is not None and (
+            (rules is not None and bool(rules.terms)) or any(crowd.asks(at) for at in self.standing.counted)
+        )
+        """Where its next pod may go depends on where pods stand."""
+        self.terms = (*(rules.terms if rules else ()), *pod_class.counted) if self.ruled else ()
+        """What that depends on."""
+        self.written: dict[tuple[int, ...], tuple[tuple[Grant, ...], tuple[tuple[str, int], ...]]] = {}
+        """Cards as they are written on pods, by masks; filled by the planner."""
+        self._seen = -1
+        self._mask: Mask | None = None
+        self._gain: Int64s | None = None
+        self._key: Int64s | None = None
+        self._bias: Int64s | None = None
+
+    def sight(self) -> Sight:
+        """What the rules of the class allow now."""
+        crowd = self.trial.crowd
+        assert crowd is not None
+        return Sight(crowd, self.trial.feasibility, self.pod_class, self.mask, self.trial.affinity_weight)
+
+    def reachable(self, company: Container[PodTerm] = ()) -> Mask:
+        """Allowed nodes that its rules about pods permit sooner or later, with those beside it that `company` names."""
+        return self.mask & self.sight().reachable(company) if self.ruled else self.mask
+
+    def rescope(self) -> None:
+        """The nodes that are looked at have changed."""
+        self._key = None
+        self._seen = -1
+
+    @property
+    def mask(self) -> Mask:
+        """Nodes that are allowed at all, shape (nodes,)."""
+        if self._mask is None:
+            self._mask = self.trial.allowed(self.selector, self.pod_class)
+        return self._mask
+
+    @property
+    def here(self) -> Mask:
+        """Nodes that are allowed and looked at, shape (nodes,)."""
+        return self.mask if self.trial.scope is None else self.mask & self.trial.scope
+
+    def gains(self) -> Int64s:
+        """What one pod adds to each node's score, shape (nodes,)."""
+        if self._gain is None:
+            self.trial.meter.spent += len(self.needs_vector) * len(self.trial.nodes)
+            self._gain = self.trial.scores.gain(self.needs_vector)
+            self._bias = self.trial.bias(self.pod_class, self.mask, self.ruled)
+            self.trial.keep(self)
+        return self._gain
+
+    @property
+    def prefers(self) -> bool:
+        """Whether more than room decides which node it suits best: preferences, plugins, rules about pods."""
+        self.gains()
+        return self.ruled or self._bias is not None
+
+    def gain_of(self, row: int) -> np.int64:
+        """What one pod adds to a node's score."""
+        if self._gain is None:
+            return self.trial.scores.gain_of(self.needs_vector, row)
+        gain: np.int64 = self._gain[row]
+        return gain
+
+    def drop(self) -> None:
+        """Give the arrays back; they are made again when they are needed."""
+        self._mask = self._gain = self._key = self._bias = None
+        self._seen = -1
+
+    def refresh(self) -> Int64s:
+        """The score of each node for one more pod, or `NEVER`; shape (nodes,), brought up to date."""
+        touched = self.trial.touched
+        fresh = len(touched) - self._seen
+        if self._key is None:
+            self.gains()
+            self._key = np.full(len(self.trial.nodes), NEVER, np.int64)
+            self._sweep(None)
+        elif not fresh:
+            return self._key
+        elif fresh * 4 > len(self._key):
+            self._sweep(None)
+        elif fresh <= _FEW:
+            for row in touched[self._seen :]:
+                self._key[row] = self.score(row) if self.room(row) > 0 else NEVER
+        else:
+            self._sweep(np.array(touched[self._seen :], np.intp))
+        self._seen = len(touched)
+        return self._key
+
+    def score(self, row: int) -> np.int64:
+        """The score of a node for one more pod, which must fit."""
+        score: np.int64 = self.trial.base[row] + self.gain_of(row)
+        return score if self._bias is None else score + self._bias[row]
+
+    def caught_up(self) -> None:
+        """The caller has set the keys of the nodes it touched itself."""
+        self._seen = len(self.trial.touched)
+
+    def room(self, row: int) -> int:
+        """How many pods of the class fit on a node now."""
+        if not self.known or not self.mask[row]:
+            return 0
+        if self.trial.scope is not None and not self.trial.scope[row]:
+            return 0
+        left = self.trial.free[:, row].tolist()
+        room = LARGEST
+        for at, amount in self.needs:
+            fit = left[at] // amount
+            if fit < room:
+                room = fit
+        if room <= 0:
+            return 0
+        if self.ports:
+            return 0 if self.ports_taken(row) else 1
+        return room
+
+    def rooms(self, free: Int64s | None = None) -> Int64s:
+        """How many pods of the class fit on each node, on the columns of free room given (default: now)."""
+        if not self.known:
+            return np.zeros(len(self.trial.nodes), np.int64)
+        now = free is None
+        columns = self.trial.free if free is None else free
+        rooms = np.full(len(self.trial.nodes), LARGEST, np.int64)
+        for at, amount in self.needs:
+            np.minimum(rooms, columns[at] // amount, out=rooms)
+        np.maximum(rooms, 0, out=rooms)
+        self.trial.meter.spent += len(rooms) * (1 + len(self.needs))
+        rooms[~self.mask] = 0
+        if self.trial.scope is not None:
+            rooms[~self.trial.scope] = 0
+        if self.ports:
+            np.minimum(rooms, 1, out=rooms)
+            if now:
+                for row in np.flatnonzero(rooms).tolist():
+                    if self.ports_taken(row):
+                        rooms[row] = 0
+        return rooms
+
+    def able(self) -> Mask:
+        """Nodes that could take one pod if nothing ran there, shape (nodes,)."""
+        able: Mask = self.rooms(self.trial.nodes.static.allocatable) > 0
+        return able
+
+    def _sweep(self, rows: Indices | None) -> None:
+        trial, key, gain = self.trial, self._key, self._gain
+        assert key is not None
+        assert gain is not None
+        if not self.known:
+            return
+        trial.meter.spent += (len(key) if rows is None else len(rows)) * (2 + len(self.needs))
+        if rows is None:
+            fits = self.here.copy()
+            for at, amount in self.needs:
+                fits &= trial.free[at] >= amount
+            np.add(trial.base, gain, out=key)
+            if self._bias is not None:
+                key += self._bias
+            key[~fits] = NEVER
+            candidates = np.flatnonzero(fits).tolist() if self.ports else []
+        else:
+            fits = self.mask[rows] if trial.scope is None else self.mask[rows] & trial.scope[rows]
+            for at, amount in self.needs:
+                fits &= trial.free[at][rows] >= amount
+            score = trial.base[rows] + gain[rows]
+            if self._bias is not None:
+                score += self._bias[rows]
+            key[rows] = np.where(fits, score, NEVER)
+            candidates = rows[fits].tolist() if self.ports else []
+        for row in candidates:
+            if self.ports_taken(row):
+                key[row] = NEVER
+
+    def ports_taken(self, row: int) -> bool:
+        """Whether a node's open host ports collide with those of the class."""
+        taken = self.trial.ports.get(self.trial.nodes.names[row])
+        return taken is not None and any(mine.conflicts(theirs) for mine in self.ports for theirs in taken)
