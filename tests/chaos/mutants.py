@@ -11,7 +11,7 @@ from msgspec import structs
 
 from t9ksched.engine import order
 from t9ksched.engine.ledger import Ledger
-from t9ksched.engine.placement.feasibility import QueueNodes
+from t9ksched.engine.placement.constraints import QueueNodes
 from t9ksched.engine.reservations import Reservations
 from t9ksched.engine.victims import contest
 from t9ksched.kube.errors import ApiError

@@ -13,7 +13,7 @@ from t9ksched.engine.ledger import Ledger
 from t9ksched.engine.nodes import FrozenNodes
 from t9ksched.engine.past_failures import PastFailures
 from t9ksched.engine.placement import trial as trials
-from t9ksched.engine.placement.feasibility import Schedulable, Tolerated
+from t9ksched.engine.placement.constraints import Schedulable, Tolerated
 from t9ksched.engine.placement.pod_affinity import Sight
 from t9ksched.engine.placement.trial import Trial
 from t9ksched.engine.planner import Planner

@@ -11,7 +11,8 @@ import numpy as np
 from msgspec import structs
 
 from t9ksched.engine.arrays import Int64s, Mask
-from t9ksched.engine.placement.feasibility import FeasibilityCache, Selected, Tolerated
+from t9ksched.engine.placement.constraints import Selected, Tolerated
+from t9ksched.engine.placement.feasibility import FeasibilityCache
 from t9ksched.engine.placement.scores import POD_AFFINITY, SPREAD, Source, combined
 from t9ksched.engine.view import View
 from t9ksched.model.gang import Gang

@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from t9ksched.engine.placement.feasibility import FeasibilityCache, QueueNodes, Usable
+from t9ksched.engine.placement.constraints import QueueNodes, Usable
+from t9ksched.engine.placement.feasibility import FeasibilityCache
 from t9ksched.model.labels import LabelSelector
 from tests.builders import GPU, node, pod_class, table
 

@@ -1,27 +1,19 @@
-"""Why a gang stays, as typed reasons with their numbers.
-
-Each function answers for one check that failed; all of them only read. The sentences are plain and carry the numbers,
-the mappings carry the same numbers for programs.
-"""
+"""Why pods find no room: which nodes match, what these have free, and what one of them would need."""
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
 
 import numpy as np
 
-from t9ksched.engine.arrays import Mask
-from t9ksched.engine.ledger import Shortfall
+from t9ksched.engine.arrays import Int64s, Mask
+from t9ksched.engine.explain.words import amount, counted, matching, wants
 from t9ksched.engine.placement.class_fit import ClassFit
-from t9ksched.engine.placement.feasibility import CARD_HOLDERS, DATABASE, CardsCounted, constraints
+from t9ksched.engine.placement.constraints import CARD_HOLDERS, DATABASE, CardsCounted, constraints
 from t9ksched.engine.placement.pack import Group
 from t9ksched.engine.placement.trial import Trial
 from t9ksched.engine.work import Work
-from t9ksched.model.gang import Gang, Running
-from t9ksched.model.podclass import PodClass
+from t9ksched.model.gang import Gang
 from t9ksched.model.quantity import from_units
-from t9ksched.model.queue import QueueSpec
 from t9ksched.model.reasons import Code, Reason
-from t9ksched.model.resources import is_card_resource
 
 _OWN_WORDS = {
     "queue": "are not nodes of the queue",
@@ -33,96 +25,6 @@ _OWN_WORDS = {
     "accelerators not ready": "have GPUs that are not ready (nvidia.com/mig.config.state, driver or device plugin)",
     CARD_HOLDERS: "have a pod of which it is not on record which of the node's cards it holds",
 }
-
-
-def amount(resource: str, units: int) -> str:
-    """An amount as people write it: `8 × nvidia.com/gpu`, `16Gi memory`."""
-    if resource == "pods" or is_card_resource(resource) or "/" in resource:
-        return f"{units} × {resource}"
-    return f"{from_units(resource, units)} {resource}"
-
-
-def matching(count: int) -> str:
-    """`1 node matches`, `14 nodes match`."""
-    return "1 node matches" if count == 1 else f"{count} nodes match"
-
-
-def queue_not_found(name: str) -> Reason:
-    """The queue does not exist."""
-    return Reason(
-        Code.QUEUE_NOT_FOUND,
-        f"queue {name!r} does not exist",
-        unblocks=(f"an administrator creates queue {name!r}", "submit it again to a queue that exists"),
-    )
-
-
-def queue_closed(name: str, *, draining: bool = False) -> Reason:
-    """The queue takes no new gangs; one that is draining starts none that it took either."""
-    if draining:
-        return Reason(
-            Code.QUEUE_CLOSED,
-            f"queue {name!r} is draining: it takes nothing new and starts nothing that waits in it",
-            unblocks=(
-                "submit it again to another queue",
-                f"an administrator opens queue {name!r}, which ends the draining",
-            ),
-        )
-    return Reason(
-        Code.QUEUE_CLOSED,
-        f"queue {name!r} is closed and takes nothing new",
-        unblocks=(f"an administrator opens queue {name!r}", "submit it again to an open queue"),
-    )
-
-
-def incomplete(gang: Gang) -> Reason | None:
-    """Members that do not exist yet, or None when the gang is complete."""
-    needs, has, parts = {}, {}, []
-    if gang.total < gang.min_member:
-        needs["members"], has["members"] = gang.min_member, gang.total
-        parts.append(f"has {gang.total} of {gang.min_member} members")
-    if gang.roles:
-        there = dict(gang.total_roles)
-        for role, minimum in gang.roles:
-            if there.get(role, 0) < minimum:
-                needs[f"role:{role}"], has[f"role:{role}"] = minimum, there.get(role, 0)
-                parts.append(f"has {there.get(role, 0)} of {minimum} in role {role!r}")
-    if not parts:
-        return None
-    return Reason(Code.GANG_INCOMPLETE, ", ".join(parts), needs, has, unblocks=("its missing pods are created",))
-
-
-def too_few(gang: Gang) -> Reason:
-    """Members exist in number, but too few of them can be given a place now."""
-    held = sum(count for _, count in gang.placed)
-    return Reason(
-        Code.GANG_INCOMPLETE,
-        f"needs {gang.min_member} members at once, {held} have a place and {len(gang.waiting)} can be given one",
-        {"members": gang.min_member},
-        {"members": held + len(gang.waiting)},
-        unblocks=("its other pods become ready to be scheduled",),
-    )
-
-
-def quota_exceeded(shortfalls: Sequence[Shortfall]) -> Reason:
-    """What the gang asks for is more than what is left of its queue's quota."""
-    parts, unblocks = [], []
-    for short in shortfalls:
-        left = max(short.has, 0)
-        parts.append(
-            f"needs {amount(short.resource, short.needs)}, queue {short.queue!r} has "
-            f"{from_units(short.resource, left)} of {from_units(short.resource, short.nominal)} left"
-        )
-        if short.needs > short.nominal:
-            unblocks.append(f"ask for less: the whole quota is {amount(short.resource, short.nominal)}")
-        else:
-            unblocks.append(f"{amount(short.resource, short.needs - short.has)} of the queue is given back")
-    return Reason(
-        Code.QUOTA_EXCEEDED,
-        "; ".join(parts),
-        {short.resource: short.needs for short in shortfalls},
-        {short.resource: max(short.has, 0) for short in shortfalls},
-        unblocks=(*unblocks, "an administrator raises the quota"),
-    )
 
 
 def no_room(groups: Iterable[Group], *, gave_up: bool = False) -> Work[tuple[Reason, ...]]:
@@ -153,15 +55,6 @@ def no_room(groups: Iterable[Group], *, gave_up: bool = False) -> Work[tuple[Rea
             nodes={"match": int(match.sum())},
             unblocks=("room is given back on the matching nodes",),
         ),
-    )
-
-
-def victims_not_found() -> Reason:
-    """The search for those who would have to go ended at its bound; there may be some."""
-    return Reason(
-        Code.INSUFFICIENT_RESOURCES,
-        "the search for victims ended at its bound, so there may be some whose room would do",
-        unblocks=("use fewer kinds of pods, or a wider topology level",),
     )
 
 
@@ -218,8 +111,8 @@ def unrecorded(column: ClassFit) -> Reason | None:
         return None
     return Reason(
         Code.DATABASE_AWAY,
-        f"the database is away, and which cards a pod gets on {_count(waits, 'node')} that would match is written there"
-        f" before it is bound, for cards are given by index there; besides, {matching(match)}",
+        f"the database is away, and which cards a pod gets on {counted(waits, 'node')} that would match is written "
+        f"there before it is bound, for cards are given by index there; besides, {matching(match)}",
         nodes={"match": match, DATABASE: waits},
         unblocks=("the database answers again",),
     )
@@ -256,7 +149,7 @@ def _against_rules(column: ClassFit, pods: int) -> Reason | None:
     what = ", ".join(parts) or "its rules about other pods allow some of them, but not all of its pods together"
     return Reason(
         Code.TOPOLOGY_NOT_SATISFIED,
-        f"of {_count(counts['fit'], 'node')} with room, {what}; {int(left.sum())} left for its next pod",
+        f"of {counted(counts['fit'], 'node')} with room, {what}; {int(left.sum())} left for its next pod",
         {"members": pods},
         nodes=counts | {"left": int(left.sum())},
         unblocks=("pods that its rules speak of come or go", "loosen the affinity, anti-affinity or spread"),
@@ -280,7 +173,7 @@ def not_together(gang: Gang, trial: Trial, groups: Sequence[Group]) -> Reason:
     where = " or ".join(gang.levels)
     return Reason(
         Code.TOPOLOGY_NOT_SATISFIED,
-        f"needs room for {_count(pods, 'pod')} within one {where}; "
+        f"needs room for {counted(pods, 'pod')} within one {where}; "
         + (f"the best, {most}, has room for {best}" if most else "no node has such a label"),
         {"members": pods},
         {"members": best},
@@ -397,7 +290,7 @@ def _no_single_node(column: ClassFit, match: int) -> Reason:
     )
 
 
-def _largest(column: ClassFit, columns: "np.ndarray[tuple[int, ...], np.dtype[np.int64]]", resource: str) -> int:
+def _largest(column: ClassFit, columns: Int64s, resource: str) -> int:
     at = column.trial.resource_rows.get(resource)
     return int(columns[at][column.mask].max()) if at is not None else 0
 
@@ -409,83 +302,3 @@ def _closest(column: ClassFit) -> int:
         np.minimum(part, np.clip(column.trial.free[at], 0, units) * 512 // units, out=part)
     part[~column.mask] = -1
     return int(part.argmax())
-
-
-def wants(pod_class: PodClass) -> str:
-    """What one pod asks for: its extended resources, or cpu and memory when it has none."""
-    asked = [(name, units) for name, units in pod_class.requests if name != "pods"]
-    special = [(name, units) for name, units in asked if "/" in name]
-    return " and ".join(amount(name, units) for name, units in special or asked) or "a pod slot"
-
-
-def behind(position: int, queue: str) -> Reason:
-    """A strict queue lets nothing pass that competes for what an earlier gang waits for."""
-    return Reason(
-        Code.BEHIND,
-        f"queue {queue!r} keeps strict order: position {position} waits for room that this would take",
-        unblocks=(f"the job at position {position} starts or leaves the queue",),
-    )
-
-
-def held_for_other(whys: Iterable[str], owners: int) -> Reason:
-    """It would fit, were some room not promised to others."""
-    causes = ", ".join(sorted({why for why in whys if why}))
-    return Reason(
-        Code.HELD_FOR_OTHER,
-        f"it would fit, but room is held for {owners} other job{'' if owners == 1 else 's'}"
-        + (f" ({causes})" if causes else ""),
-        unblocks=("the room held is used or given up",),
-    )
-
-
-def kept(nodes: Sequence[str], missing: int) -> Reason:
-    """Room for lost members is kept on these nodes, one entry a member; `missing` of them have none yet."""
-    places = ", ".join(dict.fromkeys(nodes))
-    parts = [f"room for {_count(len(nodes), 'lost member')} is kept on {places}"] if nodes else []
-    parts += [f"the first room that fits is kept for {_count(missing, 'lost member')}"] if missing else []
-    return Reason(
-        Code.GANG_INCOMPLETE,
-        "; ".join(parts),
-        {"members": len(nodes) + missing},
-        {"members": len(nodes)},
-        unblocks=("its lost pods are created again",),
-    )
-
-
-def evicted_for(gang: Gang, spec: QueueSpec, groups: Iterable[Group], victim: Running, theirs: QueueSpec) -> str:
-    """What the owner of a victim is told: for whom, and why he had to go."""
-    what = " and ".join(f"{pods} pod{'s' if pods > 1 else ''} with {wants(of.pod_class)} each" for of, pods in groups)
-    if gang.queue == victim.queue:
-        return (
-            f"members above a gang's minimum yield to a waiting job of their queue {gang.queue!r}, which needs {what}"
-        )
-    return (
-        f"evicted for a job of queue {gang.queue!r} (priority {spec.priority}, queue {victim.queue!r} has "
-        f"{theirs.priority}), which needs {what}"
-    )
-
-
-def waiting_for_victims(pods: int, jobs: int) -> Reason:
-    """Its room is held and comes free when these have ended."""
-    return Reason(
-        Code.WAITING_FOR_VICTIMS,
-        f"{_count(pods, 'pod')} of {_count(jobs, 'job')} must leave to make room for it"
-        if pods
-        else "the room it was promised is not free yet",
-        {"members": pods} if pods else {},
-        unblocks=("the evicted pods end",),
-    )
-
-
-def evicts_later(when: int) -> Reason:
-    """Others could go for it, but what was bound last was refused; `when` in nanoseconds since the epoch."""
-    at = datetime.fromtimestamp(when / 1e9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return Reason(
-        Code.BIND_REFUSED,
-        f"others would be evicted to make room for it, but its last binding was refused: not before {at}",
-        unblocks=("what refused it is put right", "room comes free by itself"),
-    )
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -1,0 +1,168 @@
+"""Why a gang waits that is no matter of free room: its queue, its members, its quota, what is promised to others."""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+from t9ksched.engine.explain.words import amount, counted, wants
+from t9ksched.engine.ledger import Shortfall
+from t9ksched.engine.placement.pack import Group
+from t9ksched.model.gang import Gang, Running
+from t9ksched.model.quantity import from_units
+from t9ksched.model.queue import QueueSpec
+from t9ksched.model.reasons import Code, Reason
+
+
+def queue_not_found(name: str) -> Reason:
+    """The queue does not exist."""
+    return Reason(
+        Code.QUEUE_NOT_FOUND,
+        f"queue {name!r} does not exist",
+        unblocks=(f"an administrator creates queue {name!r}", "submit it again to a queue that exists"),
+    )
+
+
+def queue_closed(name: str, *, draining: bool = False) -> Reason:
+    """The queue takes no new gangs; one that is draining starts none that it took either."""
+    if draining:
+        return Reason(
+            Code.QUEUE_CLOSED,
+            f"queue {name!r} is draining: it takes nothing new and starts nothing that waits in it",
+            unblocks=(
+                "submit it again to another queue",
+                f"an administrator opens queue {name!r}, which ends the draining",
+            ),
+        )
+    return Reason(
+        Code.QUEUE_CLOSED,
+        f"queue {name!r} is closed and takes nothing new",
+        unblocks=(f"an administrator opens queue {name!r}", "submit it again to an open queue"),
+    )
+
+
+def incomplete(gang: Gang) -> Reason | None:
+    """Members that do not exist yet, or None when the gang is complete."""
+    needs, has, parts = {}, {}, []
+    if gang.total < gang.min_member:
+        needs["members"], has["members"] = gang.min_member, gang.total
+        parts.append(f"has {gang.total} of {gang.min_member} members")
+    if gang.roles:
+        there = dict(gang.total_roles)
+        for role, minimum in gang.roles:
+            if there.get(role, 0) < minimum:
+                needs[f"role:{role}"], has[f"role:{role}"] = minimum, there.get(role, 0)
+                parts.append(f"has {there.get(role, 0)} of {minimum} in role {role!r}")
+    if not parts:
+        return None
+    return Reason(Code.GANG_INCOMPLETE, ", ".join(parts), needs, has, unblocks=("its missing pods are created",))
+
+
+def too_few(gang: Gang) -> Reason:
+    """Members exist in number, but too few of them can be given a place now."""
+    held = sum(count for _, count in gang.placed)
+    return Reason(
+        Code.GANG_INCOMPLETE,
+        f"needs {gang.min_member} members at once, {held} have a place and {len(gang.waiting)} can be given one",
+        {"members": gang.min_member},
+        {"members": held + len(gang.waiting)},
+        unblocks=("its other pods become ready to be scheduled",),
+    )
+
+
+def quota_exceeded(shortfalls: Sequence[Shortfall]) -> Reason:
+    """What the gang asks for is more than what is left of its queue's quota."""
+    parts, unblocks = [], []
+    for short in shortfalls:
+        left = max(short.has, 0)
+        parts.append(
+            f"needs {amount(short.resource, short.needs)}, queue {short.queue!r} has "
+            f"{from_units(short.resource, left)} of {from_units(short.resource, short.nominal)} left"
+        )
+        if short.needs > short.nominal:
+            unblocks.append(f"ask for less: the whole quota is {amount(short.resource, short.nominal)}")
+        else:
+            unblocks.append(f"{amount(short.resource, short.needs - short.has)} of the queue is given back")
+    return Reason(
+        Code.QUOTA_EXCEEDED,
+        "; ".join(parts),
+        {short.resource: short.needs for short in shortfalls},
+        {short.resource: max(short.has, 0) for short in shortfalls},
+        unblocks=(*unblocks, "an administrator raises the quota"),
+    )
+
+
+def victims_not_found() -> Reason:
+    """The search for those who would have to go ended at its bound; there may be some."""
+    return Reason(
+        Code.INSUFFICIENT_RESOURCES,
+        "the search for victims ended at its bound, so there may be some whose room would do",
+        unblocks=("use fewer kinds of pods, or a wider topology level",),
+    )
+
+
+def behind(position: int, queue: str) -> Reason:
+    """A strict queue lets nothing pass that competes for what an earlier gang waits for."""
+    return Reason(
+        Code.BEHIND,
+        f"queue {queue!r} keeps strict order: position {position} waits for room that this would take",
+        unblocks=(f"the job at position {position} starts or leaves the queue",),
+    )
+
+
+def held_for_other(whys: Iterable[str], owners: int) -> Reason:
+    """It would fit, were some room not promised to others."""
+    causes = ", ".join(sorted({why for why in whys if why}))
+    return Reason(
+        Code.HELD_FOR_OTHER,
+        f"it would fit, but room is held for {owners} other job{'' if owners == 1 else 's'}"
+        + (f" ({causes})" if causes else ""),
+        unblocks=("the room held is used or given up",),
+    )
+
+
+def kept(nodes: Sequence[str], missing: int) -> Reason:
+    """Room for lost members is kept on these nodes, one entry a member; `missing` of them have none yet."""
+    places = ", ".join(dict.fromkeys(nodes))
+    parts = [f"room for {counted(len(nodes), 'lost member')} is kept on {places}"] if nodes else []
+    parts += [f"the first room that fits is kept for {counted(missing, 'lost member')}"] if missing else []
+    return Reason(
+        Code.GANG_INCOMPLETE,
+        "; ".join(parts),
+        {"members": len(nodes) + missing},
+        {"members": len(nodes)},
+        unblocks=("its lost pods are created again",),
+    )
+
+
+def evicted_for(gang: Gang, spec: QueueSpec, groups: Iterable[Group], victim: Running, theirs: QueueSpec) -> str:
+    """What the owner of a victim is told: for whom, and why he had to go."""
+    what = " and ".join(f"{pods} pod{'s' if pods > 1 else ''} with {wants(of.pod_class)} each" for of, pods in groups)
+    if gang.queue == victim.queue:
+        return (
+            f"members above a gang's minimum yield to a waiting job of their queue {gang.queue!r}, which needs {what}"
+        )
+    return (
+        f"evicted for a job of queue {gang.queue!r} (priority {spec.priority}, queue {victim.queue!r} has "
+        f"{theirs.priority}), which needs {what}"
+    )
+
+
+def waiting_for_victims(pods: int, jobs: int) -> Reason:
+    """Its room is held and comes free when these have ended."""
+    return Reason(
+        Code.WAITING_FOR_VICTIMS,
+        f"{counted(pods, 'pod')} of {counted(jobs, 'job')} must leave to make room for it"
+        if pods
+        else "the room it was promised is not free yet",
+        {"members": pods} if pods else {},
+        unblocks=("the evicted pods end",),
+    )
+
+
+def evicts_later(when: int) -> Reason:
+    """Others could go for it, but what was bound last was refused; `when` in nanoseconds since the epoch."""
+    at = datetime.fromtimestamp(when / 1e9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return Reason(
+        Code.BIND_REFUSED,
+        f"others would be evicted to make room for it, but its last binding was refused: not before {at}",
+        unblocks=("what refused it is put right", "room comes free by itself"),
+    )
