@@ -1,11 +1,14 @@
 """Who pays: quotas of queues and what is charged against them.
 
-Quota is asked through `can_charge`, `charge`, `uncharge` and `share` only. A quota is a set of rows (queue, resource,
-nominal); a charge goes to every account of `path(queue)`, which today is the queue alone and has room for parents.
+Quota is asked through `can_charge`, `charge`, `uncharge` and `share` only. Accounts are a tree: a charge of a queue
+goes to its account and to all above. Each account counts in two columns. *Held* is all that is charged to it or below
+it; caps limit it. *Borrowed* is what is held beyond what accounts own: of a charge only that part goes up by which it
+exceeds what a level owns. Shares are parts of what is borrowed, compared between siblings. Today every queue is an
+account of its own and owns nothing, so that both columns are the same.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from t9ksched.engine.view import QueueState
@@ -33,90 +36,165 @@ class Shortfall:
     nominal: int
 
 
-class Ledger:
-    """Charges of one cycle. `totals(queue)` gives allocatable by resource of the nodes a queue may use (OQ-48)."""
+@dataclass(frozen=True, slots=True)
+class Level:
+    """Where an account stands in the tree: the name of the one above it, and what it owns, in units by resource."""
 
-    def __init__(self, queues: Mapping[str, QueueState], totals: Callable[[str], Mapping[str, int]]) -> None:
-        self._nominal = {name: dict(state.spec.quota) for name, state in queues.items()}
-        self._used = {name: dict(state.used) for name, state in queues.items()}
-        self._leaving: dict[str, dict[str, int]] = {name: {} for name in queues}
+    parent: str | None = None
+    owned: Mapping[str, int] = field(default_factory=dict)
+
+
+class _Account:
+    """One account.
+
+    Attributes:
+        cap: the most it may hold, by resource; what it does not name has no cap.
+        owned: what it holds of its own before it borrows.
+        held: all that is charged.
+        carried: what may be borrowed: all that a queue holds, or what the accounts below have borrowed.
+        leaving: of `held`, what pods hold that were told to go.
+    """
+
+    __slots__ = ("cap", "carried", "held", "leaving", "name", "owned", "parent")
+
+    def __init__(self, name: str, state: QueueState | None, owned: Mapping[str, int]) -> None:
+        self.name = name
+        self.cap = dict(state.spec.quota) if state else {}
+        self.owned = owned
+        self.parent: _Account | None = None
+        self.held: dict[str, int] = {}
+        self.carried = self.held
+        self.leaving: dict[str, int] = {}
+
+    def borrowed(self, resource: str) -> int:
+        """What it carries beyond what it owns."""
+        return max(0, self.carried.get(resource, 0) - self.owned.get(resource, 0))
+
+
+class Ledger:
+    """Charges of one cycle.
+
+    Args:
+        queues: their caps, and what they use.
+        totals: allocatable by resource of the nodes that an account may use.
+        tree: where accounts stand; an account that it does not name stands alone and owns nothing. Names that are no
+            queue are accounts above queues, without a cap of their own.
+    """
+
+    def __init__(
+        self,
+        queues: Mapping[str, QueueState],
+        totals: Callable[[str], Mapping[str, int]],
+        tree: Mapping[str, Level] | None = None,
+    ) -> None:
+        tree = tree or {}
+        flat = Level()
+        names = dict.fromkeys((*queues, *tree))
+        self._accounts = {name: _Account(name, queues.get(name), tree.get(name, flat).owned) for name in names}
+        for name, level in tree.items():
+            if level.parent is not None:
+                above = self._accounts[name].parent = self._accounts[level.parent]
+                above.carried = {}
         self._totals = totals
         self._measures: dict[str, Mapping[str, int]] = {}
-        """What shares are parts of, by queue."""
+        """What shares are parts of, by account."""
+        for name, state in queues.items():
+            self.charge(name, state.used)
 
-    def path(self, queue: str) -> tuple[str, ...]:
-        """The accounts a charge of this queue goes to."""
-        return (queue,)
+    def path(self, queue: str) -> Iterator[str]:
+        """The accounts that a charge of this queue goes to, its own first."""
+        return (account.name for account in self._path(queue))
+
+    def _path(self, queue: str) -> "Iterator[_Account]":
+        account: _Account | None = self._accounts[queue]
+        while account is not None:
+            yield account
+            account = account.parent
 
     def can_charge(self, queue: str, demand: Mapping[str, int], *, staying: bool = False) -> list[Shortfall]:
         """Quotas that the demand would exceed, by resource; empty when it may be charged. Equality is fine.
 
-        With `staying` those who were told to go do not count.
+        With `staying`, pods that were told to go do not count.
         """
         found = []
-        for account in self.path(queue):
-            used, leaving = self._used[account], self._leaving[account] if staying else {}
-            for resource, nominal in self._nominal[account].items():
+        for account in self._path(queue):
+            held, leaving = account.held, account.leaving if staying else {}
+            for resource, nominal in account.cap.items():
                 needs = demand.get(resource, 0)
-                has = nominal - used.get(resource, 0) + leaving.get(resource, 0)
+                has = nominal - held.get(resource, 0) + leaving.get(resource, 0)
                 if needs > 0 and needs > has:
-                    found.append(Shortfall(account, resource, needs, has, nominal))
+                    found.append(Shortfall(account.name, resource, needs, has, nominal))
         return found
 
     def most(self, queue: str, request: Mapping[str, int], wanted: int) -> int:
         """How many of `wanted` equal requests may be charged."""
-        for account in self.path(queue):
-            used = self._used[account]
-            for resource, nominal in self._nominal[account].items():
+        for account in self._path(queue):
+            held = account.held
+            for resource, nominal in account.cap.items():
                 amount = request.get(resource, 0)
                 if amount > 0:
-                    wanted = min(wanted, max(0, nominal - used.get(resource, 0)) // amount)
+                    wanted = min(wanted, max(0, nominal - held.get(resource, 0)) // amount)
         return wanted
 
     def charge(self, queue: str, demand: Mapping[str, int]) -> None:
         """Take the demand."""
-        for account in self.path(queue):
-            used = self._used[account]
+        account: _Account | None = self._accounts[queue]
+        carried = demand
+        while account is not None:
+            held, below = account.held, {}
+            if account.parent is not None:
+                below = {resource: account.borrowed(resource) for resource in carried}
             for resource, amount in demand.items():
-                used[resource] = used.get(resource, 0) + amount
+                held[resource] = held.get(resource, 0) + amount
+            if account.carried is not held:
+                for resource, amount in carried.items():
+                    account.carried[resource] = account.carried.get(resource, 0) + amount
+            carried = {resource: account.borrowed(resource) - before for resource, before in below.items()}
+            account = account.parent
 
     def uncharge(self, queue: str, demand: Mapping[str, int]) -> None:
         """Give back what `charge` took."""
-        for account in self.path(queue):
-            used = self._used[account]
-            for resource, amount in demand.items():
-                used[resource] -= amount
+        self.charge(queue, {resource: -amount for resource, amount in demand.items()})
 
     def leave(self, queue: str, requests: Iterable[tuple[str, int]]) -> None:
         """A pod of the queue is told to go: it stays charged until it is gone."""
-        leaving = self._leaving[queue]
-        for resource, amount in requests:
-            leaving[resource] = leaving.get(resource, 0) + amount
+        amounts = tuple(requests)
+        for account in self._path(queue):
+            for resource, amount in amounts:
+                account.leaving[resource] = account.leaving.get(resource, 0) + amount
 
     def used(self, queue: str, *, staying: bool = False) -> Mapping[str, int]:
-        """What the queue is charged with; with `staying`, without those who were told to go."""
-        used, leaving = self._used[queue], self._leaving[queue]
-        if not staying or not leaving:
-            return used
-        return {name: amount - leaving.get(name, 0) for name, amount in used.items()}
+        """What the queue is charged with; with `staying`, without the pods that were told to go."""
+        account = self._accounts[queue]
+        if not staying or not account.leaving:
+            return account.held
+        return {name: amount - account.leaving.get(name, 0) for name, amount in account.held.items()}
 
-    def share(self, queue: str, *, staying: bool = False) -> int:
-        """Dominant share in parts of `SHARE_UNIT`: the largest of used/quota over the resources the quota names.
+    def share(self, queue: str) -> int:
+        """Dominant share of what an account has borrowed, in parts of `SHARE_UNIT`: the largest of borrowed/quota.
 
-        With `staying` those who were told to go do not count.
+        Only resources that the quota names count; without one, all of the nodes that it may use.
         """
-        return dominant(self.used(queue, staying=staying), self.measures(queue), self.limited(queue))
+        account = self._accounts[queue]
+        borrowed: Mapping[str, int] = account.carried
+        if account.owned:
+            borrowed = {resource: account.borrowed(resource) for resource in account.carried}
+        return dominant(borrowed, self.measures(queue), self.limited(queue))
+
+    def shares(self, queue: str) -> tuple[int, ...]:
+        """Shares of the accounts from the root down to the queue: what siblings are compared by, level by level."""
+        return tuple(reversed([self.share(name) for name in self.path(queue)]))
 
     def measures(self, queue: str) -> Mapping[str, int]:
-        """What the queue's share is a part of: its quota, or what the nodes have that it may use."""
+        """What an account's share is a part of: its quota, or what the nodes have that it may use."""
         found = self._measures.get(queue)
         if found is None:
-            found = self._measures[queue] = self._nominal[queue] or self._totals(queue)
+            found = self._measures[queue] = self._accounts[queue].cap or self._totals(queue)
         return found
 
     def limited(self, queue: str) -> bool:
         """Whether the queue has a quota."""
-        return bool(self._nominal[queue])
+        return bool(self._accounts[queue].cap)
 
 
 def dominant(used: Mapping[str, int], measures: Mapping[str, int], limited: bool) -> int:

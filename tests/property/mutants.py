@@ -7,7 +7,8 @@ from typing import Any
 from unittest.mock import patch
 
 from t9ksched.engine import cards, order
-from t9ksched.engine import planner as planning
+from t9ksched.engine.actions import minima
+from t9ksched.engine.actions.await_victims import AwaitVictims
 from t9ksched.engine.failure_memory import FailureMemory
 from t9ksched.engine.ledger import Ledger
 from t9ksched.engine.nodes import FrozenNodes
@@ -16,14 +17,13 @@ from t9ksched.engine.placement import trial as trials
 from t9ksched.engine.placement.constraints import Schedulable, Tolerated
 from t9ksched.engine.placement.pod_affinity import Sight
 from t9ksched.engine.placement.trial import Trial
-from t9ksched.engine.planner import Planner
 from t9ksched.engine.refill import Refills
 from t9ksched.engine.reservations import Reservations
 from t9ksched.engine.victims import victim_search
 from t9ksched.engine.victims.victim_search import VictimSearch
 from t9ksched.model.hold import REFILL
 
-_chosen = planning.chosen
+_chosen = minima.chosen
 _gang_key = order.gang_key
 _begin = PastFailures.begin
 _choose = VictimSearch._chosen
@@ -70,9 +70,10 @@ def _without_their_cards(self: Any, holds: Any, trial: Any, now: int) -> None:
 
 
 def _rounded_up(self: Any, queue: str, request: Any, wanted: int) -> int:
-    for resource, nominal in self._nominal[queue].items():
+    account = self._accounts[queue]
+    for resource, nominal in account.cap.items():
         if amount := request.get(resource, 0):
-            wanted = min(wanted, -(-max(0, nominal - self._used[queue].get(resource, 0)) // amount))
+            wanted = min(wanted, -(-max(0, nominal - account.held.get(resource, 0)) // amount))
     return wanted
 
 
@@ -94,7 +95,7 @@ MUTANTS: dict[str, Mutant] = {
         "1", ((trials, "deal", lambda idle, each, pods: (cards.deal((1 << 62) - 1, each, pods)[0], idle)),)
     ),
     "quota is not asked": Mutant("2", ((Ledger, "can_charge", lambda self, queue, demand, **more: []),)),
-    "one member may be missing": Mutant("3", ((planning, "chosen", _one_less),)),
+    "one member may be missing": Mutant("3", ((minima, "chosen", _one_less),)),
     "what is refilled waits its turn": Mutant("3", ((order, "gang_key", _by_age_alone),)),
     "cordons are not looked at": Mutant("4", ((Schedulable, "allows", lambda self, facts: True),)),
     "room of lost members is not kept": Mutant("3", ((Reservations, "__init__", _nothing_kept),)),
@@ -109,7 +110,7 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "room that is held is free": Mutant("6", ((Reservations, "__init__", _nothing_held),)),
     "held room is nobody's": Mutant("6", ((Trial, "release", lambda self, placement: None),)),
-    "promises are forgotten": Mutant("6", ((Planner, "_kept", lambda self, promise, ask: False),)),
+    "promises are forgotten": Mutant("6", ((AwaitVictims, "_stands", lambda self, promise, demand: False),)),
     "of a promise of several places one is held": Mutant("6", ((Reservations, "__init__", _one_place_of_each),)),
     "kept places are held without their cards": Mutant("3", ((Reservations, "__init__", _without_their_cards),)),
     "quota for surplus is rounded up": Mutant("2", ((Ledger, "most", _rounded_up),)),

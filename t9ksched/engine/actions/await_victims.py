@@ -1,5 +1,6 @@
 """Waiting for the room that evicted pods are leaving: a gang that was promised it asks for no other victims."""
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 from t9ksched.engine import explain
@@ -21,9 +22,12 @@ class AwaitVictims:
         """The gang goes on waiting, and its queue pays for what was promised."""
         cycle, gang, demand = self._cycle, turn.gang, turn.key.demand
         promise = cycle.promised.get(gang.uid)
-        if promise is None or any(promise.get(resource, 0) < amount for resource, amount in demand.items()):
+        if promise is None or not self._stands(promise, demand):
             return False
         cycle.ledger.charge(gang.queue, promise)
         turn.reasons = (explain.waiting_for_victims(0, 0), *turn.reasons)
         return True
         yield  # an action is a generator, though this one is done in one slice
+
+    def _stands(self, promise: Mapping[str, int], demand: Mapping[str, int]) -> bool:
+        return all(promise.get(resource, 0) >= amount for resource, amount in demand.items())

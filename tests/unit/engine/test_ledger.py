@@ -1,8 +1,10 @@
 """Quotas, charges and dominant shares."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from t9ksched.engine.ledger import INFINITE_SHARE, SHARE_UNIT, Ledger, Shortfall
+from t9ksched.engine.ledger import INFINITE_SHARE, SHARE_UNIT, Ledger, Level, Shortfall
 from tests.builders import queue
 
 
@@ -49,3 +51,53 @@ def test_uncharge_gives_back_what_charge_took() -> None:
 @pytest.mark.parametrize(("request_", "most"), [({"cpu": 1000}, 3), ({"cpu": 1001}, 2), ({"memory": 9}, 7), ({}, 7)])
 def test_most(request_: dict[str, int], most: int) -> None:
     assert ledger(q=queue(quota={"cpu": 4}, used={"cpu": 1})).most("q", request_, 7) == most
+
+
+def family(**used: int) -> Ledger:
+    """Two teams of one department, which own 4 and 2 cpu and lend what they do not use; the department owns 6."""
+    queues = {name: queue(quota={"cpu": 10}, used={"cpu": used.get(name, 0)}) for name in ("a", "b")}
+    queues["top"] = queue(quota={"cpu": 8})
+    tree = {
+        "a": Level("top", {"cpu": 4000}),
+        "b": Level("top", {"cpu": 2000}),
+        "top": Level(None, {"cpu": 6000}),
+    }
+    return Ledger(queues, lambda _: {}, tree)
+
+
+def test_a_cap_above_holds_for_all_below() -> None:
+    books = family(a=5, b=2)
+    assert books.can_charge("b", {"cpu": 1000}) == []
+    assert books.can_charge("b", {"cpu": 2000}) == [Shortfall("top", "cpu", 2000, 1000, 8000)]
+    assert books.most("a", {"cpu": 500}, 9) == 2
+    books.leave("a", (("cpu", 1000),))
+    assert books.can_charge("b", {"cpu": 2000}, staying=True) == []
+    assert list(books.path("a")) == ["a", "top"]
+
+
+@pytest.mark.parametrize(
+    ("used", "a", "b", "top"),
+    [
+        ({"a": 4, "b": 2}, 0, 0, 0),
+        ({"a": 6}, 2, 0, 0),  # what a borrows is what b owns and does not use: the department borrows nothing
+        ({"a": 8}, 4, 0, 0),
+        ({"a": 7, "b": 6}, 3, 4, 1),
+    ],
+)
+def test_only_what_exceeds_what_is_owned_goes_up(used: dict[str, int], a: int, b: int, top: int) -> None:
+    books = family(**used)
+    assert [books.share(name) for name in ("a", "b")] == [a * SHARE_UNIT // 10, b * SHARE_UNIT // 10]
+    assert books.shares("a") == (top * SHARE_UNIT // 8, a * SHARE_UNIT // 10)
+
+
+@given(steps=st.lists(st.tuples(st.sampled_from("ab"), st.integers(-6, 6)), max_size=12))
+def test_charges_and_takings_back_in_any_order_leave_the_same(steps: list[tuple[str, int]]) -> None:
+    books, held = family(), {"a": 0, "b": 0}
+    for name, amount in steps:
+        if held[name] + amount >= 0:
+            held[name] += amount
+            (books.charge if amount > 0 else books.uncharge)(name, {"cpu": abs(amount) * 1000})
+    again = family(**held)
+    for name in ("a", "b"):
+        assert books.shares(name) == again.shares(name)
+        assert books.can_charge(name, {"cpu": 9000}) == again.can_charge(name, {"cpu": 9000})
