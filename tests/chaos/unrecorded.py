@@ -57,10 +57,10 @@ async def cards_on_no_record_are_given_to_nobody(scene: "Scene") -> None:
 
 
 async def a_successor_has_not_heard_of_the_last_bindings(scene: "Scene") -> None:
-    """A standby hears nothing of pods when the leader binds a gang and dies. For the standby a gang of another queue
-    goes first, to which the same cards must not be given.
+    """A standby hears nothing of pods when the leader binds a gang and dies, or stands still for a while. For the
+    standby a gang of another queue goes first, to which the same cards must not be given.
     """
-    world, witness = scene.world, scene.world.witness
+    world, witness, dice = scene.world, scene.world.witness, scene.dice
     if not world.elected:
         world.elected = True
         if world.scheduler is not None:
@@ -76,14 +76,24 @@ async def a_successor_has_not_heard_of_the_last_bindings(scene: "Scene") -> None
     leader, loop = world.scheduler, asyncio.get_running_loop()
     assert leader is not None
 
-    def deaf(_: str) -> None:
-        world.stalled["pods"] = loop.time() + 60
+    stops, what = dice.random() < 0.5, dice.choice(("pods", "pods", "*"))
 
-    witness.on_bound += [(witness.bindings + 1, deaf), (witness.bindings + 2, lambda _: leader.end())]
+    def deaf(_: str) -> None:
+        world.stalled[what] = loop.time() + 60
+
+    async def go_on() -> None:
+        await asyncio.sleep(dice.choice((10, 40)))
+        leader.resume()
+
+    def leave(_: str) -> None:
+        (leader.pause if stops else leader.end)()
+        world.also(go_on())
+
+    witness.on_bound += [(witness.bindings + 1, deaf), (witness.bindings + 2, leave)]
     await world.cordon("q0", False)
     for _ in range(40):
         await asyncio.sleep(0.25)
-        if not leader.alive:
+        if leader.paused or not leader.alive:
             break
     await world.queue("qb", None, zone="a", priority=50)
     await asyncio.sleep(120)
