@@ -103,6 +103,7 @@ class Account:
         self.witness = world.witness
         self.asked = asked
         self.title = f"{asked.kind} {asked.name}"
+        self.lowered = world.lowered.get(asked.name, asked.minimum)
         self.pods = [pod for pod in asked.pods(world) if pod["metadata"]["uid"] not in self.witness.bypassing]
 
     def check(self, record: JobRecord | None) -> None:
@@ -114,18 +115,21 @@ class Account:
             return
         waiting = [pod for pod in self.pods if not pod["spec"].get("nodeName") and not _ended(pod)]
         placed = sum(bool(pod["spec"].get("nodeName")) for pod in self.pods)
+        holding = sum(map(self.witness.holds, self.pods))
+        # As long as a group runs, a minimum that was raised meanwhile does not count.
+        minimum = min(self.asked.minimum, self.lowered) if holding else self.asked.minimum
         runs = self.asked.kind in ("PodGroup", "Pod") and all(p["status"].get("phase") == "Running" for p in self.pods)
         if self.pods and runs and record.phase != "Running":
             self.witness.say(f"{self.title} runs, and the database has it {record.phase}")
         if not waiting:
-            if placed < self.asked.minimum:
-                said = f"has {placed} of {self.asked.minimum} pods and none waits"
+            if placed < minimum:
+                said = f"has {placed} of {minimum} pods and none waits"
                 self.witness.say(f"{self.title} is {record.phase}, {said}")
             return
         reason = (record.shape.get("reason") or {}).get("code", "")
-        first = waiting[: max(1, self.asked.minimum - placed)]
-        if placed < self.asked.minimum and (holding := sum(map(self.witness.holds, self.pods))):
-            self.witness.say(f"{self.title} has {holding} of {self.asked.minimum} pods at rest")
+        first = waiting[: max(1, minimum - placed)]
+        if placed < minimum and holding:
+            self.witness.say(f"{self.title} has {holding} of {minimum} pods at rest")
         if reason == "QueueClosed":
             self.closed(waiting)
         elif reason == "OverQuota":

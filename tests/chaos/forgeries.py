@@ -36,6 +36,8 @@ class Forger:
         self._dice = Random(f"forged fields {seed}")
         self._before: dict[tuple[Resource, str, str], Object] = {}
         """By kind, name and UID, each object as it was before it was first forged."""
+        self._least: dict[str, int] = {}
+        """By UID, the least minimum that was written into a group."""
         self.counts: defaultdict[str, int] = defaultdict(int)
         if "preempt" not in world.policy.actions:
             world.witness.whole = self._untouched
@@ -68,6 +70,8 @@ class Forger:
                 if field.resource is PODGROUPS:
                     witness.loose.add(f"{meta['namespace']}/{meta['name']}")
                 self._before.setdefault((field.resource, meta["name"], meta["uid"]), obj)
+                if least := body.get("spec", {}).get("minMember"):
+                    self._least[meta["uid"]] = min(least, self._least.get(meta["uid"], least))
                 await self._write(field, meta["name"], body)
                 self.counts[field.words] += 1
         if dies is not None:
@@ -128,6 +132,8 @@ class Forger:
                     old, new = was["metadata"].get(part) or {}, now["metadata"].get(part) or {}
                     body["metadata"][part] = {key: old.get(key) for key in {*old, *new} & _written(part)}
                 was_in, is_in = was["metadata"].get("labels") or {}, now["metadata"].get("labels") or {}
+                if uid in self._least and f"default/{name}" in self._world.witness.ran:
+                    self._world.lowered[name] = self._least[uid]
                 if resource is PODS and now["status"].get("phase") in ENDED:
                     elsewhere |= was_in.get(GROUP) != is_in.get(GROUP)
                 body["metadata"]["ownerReferences"] = was["metadata"].get("ownerReferences")

@@ -57,6 +57,8 @@ class World:
         self._database_away = False
         self._database_failed = -LAG
         self.asked: dict[str, Asked] = {}
+        self.lowered: dict[str, int] = {}
+        """By name, the least number of members that was ever forged of a group which was whole at the end."""
         self.closed: set[str] = set()
         """Queues that stay closed, whatever else of them is edited."""
         self.agents = Agents(self.port, clock=self.now, faults=self.faults)
