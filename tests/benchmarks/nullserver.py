@@ -13,7 +13,8 @@ from typing import Any, cast
 import hpack
 import yaml
 
-from t9ksched.kube.transport.http2 import PREFACE, Flag, Kind, Setting, frame, settings
+from t9ksched.kube.transport.http2 import PREFACE
+from t9ksched.kube.transport.http2_frames import Flag, Kind, Setting, frame, settings
 from tests.benchmarks.nullobjects import Connection, Object, Objects
 
 _WIDE = (2**30).to_bytes(4, "big")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from t9ksched.devcluster.apiserver import batchkinds, corekinds, events, policies
+from t9ksched.devcluster.apiserver import batchkinds, corekinds, events, policies, storagekinds
 from t9ksched.devcluster.apiserver.pods import PodStrategy
 from t9ksched.devcluster.apiserver.schema import decoder
 from t9ksched.devcluster.apiserver.strategy import StatusStrategy, Strategy
@@ -126,7 +126,7 @@ def _builtin() -> Iterator[Kind]:
         "persistentvolumeclaims",
         "PersistentVolumeClaim",
         ("pvc",),
-        strategy=corekinds.ClaimStrategy(),
+        strategy=storagekinds.ClaimStrategy(),
         subresources=("status",),
     )
     yield core(
@@ -134,7 +134,7 @@ def _builtin() -> Iterator[Kind]:
         "PersistentVolume",
         ("pv",),
         namespaced=False,
-        strategy=corekinds.VolumeStrategy(),
+        strategy=storagekinds.VolumeStrategy(),
         subresources=("status",),
     )
     yield core("events", "Event", ("ev",), model="CoreV1Event", strategy=corekinds.EventStrategy())
@@ -216,7 +216,7 @@ def _builtin() -> Iterator[Kind]:
         namespaced=False,
         short_names=("sc",),
         model="V1StorageClass",
-        strategy=corekinds.StorageClassStrategy(),
+        strategy=storagekinds.StorageClassStrategy(),
     )
     yield Kind(
         "storage.k8s.io",
@@ -225,7 +225,7 @@ def _builtin() -> Iterator[Kind]:
         "CSINode",
         namespaced=False,
         model="V1CSINode",
-        strategy=corekinds.CsiNodeStrategy(),
+        strategy=storagekinds.CsiNodeStrategy(),
     )
     yield Kind(
         "scheduling.k8s.io",

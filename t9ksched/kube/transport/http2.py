@@ -11,13 +11,13 @@ RFC 9113 (frames, streams, windows), RFC 7541 (header compression).
 from __future__ import annotations
 
 import asyncio
-from enum import IntEnum
 from typing import Final, cast
 
 import hpack
 
 from t9ksched.kube.errors import TimedOut, Unreachable
 from t9ksched.kube.transport.fields import FieldWriter, StatusReader
+from t9ksched.kube.transport.http2_frames import Code, Flag, Kind, ProtocolError, Setting, frame, settings, unpadded
 from t9ksched.kube.transport.message import Answer, Origin, Request
 
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -33,65 +33,6 @@ _FIRST_WINDOW: Final = 65_535
 _STREAMS: Final = 100
 """How many streams to begin at once when the server names no limit."""
 _LONGEST_FIELDS: Final = 65_536
-
-
-class Kind:
-    """Types of frames, plain numbers too."""
-
-    DATA: Final = 0
-    HEADERS: Final = 1
-    PRIORITY: Final = 2
-    RST_STREAM: Final = 3
-    SETTINGS: Final = 4
-    PUSH_PROMISE: Final = 5
-    PING: Final = 6
-    GOAWAY: Final = 7
-    WINDOW_UPDATE: Final = 8
-    CONTINUATION: Final = 9
-
-
-class Flag:
-    """Flags of frames: plain numbers, for every frame asks for some."""
-
-    END_STREAM: Final = 1
-    ACK: Final = 1
-    END_HEADERS: Final = 4
-    PADDED: Final = 8
-    PRIORITY: Final = 32
-
-
-class Setting(IntEnum):
-    """What the sides tell each other at the beginning."""
-
-    HEADER_TABLE_SIZE = 1
-    ENABLE_PUSH = 2
-    MAX_CONCURRENT_STREAMS = 3
-    INITIAL_WINDOW_SIZE = 4
-    MAX_FRAME_SIZE = 5
-
-
-class Code(IntEnum):
-    """Why a stream or a connection ends."""
-
-    NO_ERROR = 0
-    PROTOCOL_ERROR = 1
-    REFUSED_STREAM = 7
-    CANCEL = 8
-
-
-class _ProtocolError(Exception):
-    """The server broke the rules, and nothing it says can be trusted any more."""
-
-
-def frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
-    """One frame."""
-    return b"%b%c%c%b%b" % (len(payload).to_bytes(3, "big"), kind, flags, stream.to_bytes(4, "big"), payload)
-
-
-def settings(values: dict[int, int]) -> bytes:
-    """A frame that tells these settings."""
-    told = (key.to_bytes(2, "big") + value.to_bytes(4, "big") for key, value in values.items())
-    return frame(Kind.SETTINGS, 0, 0, b"".join(told))
 
 
 class Stream:
@@ -284,14 +225,14 @@ class Http2Connection(asyncio.Protocol):
             while end - at >= _HEAD:
                 size = int.from_bytes(data[at : at + 3], "big")
                 if size > _LARGEST_FRAME:
-                    raise _ProtocolError("a frame is longer than allowed")
+                    raise ProtocolError("a frame is longer than allowed")
                 start = at + _HEAD
                 if start + size > end:
                     break
                 number = int.from_bytes(data[at + 5 : start], "big") & _STREAM
                 self._take(data[at + 3], data[at + 4], number, data[start : start + size])
                 at = start + size
-        except (_ProtocolError, hpack.HPACKError, ValueError) as fault:
+        except (ProtocolError, hpack.HPACKError, ValueError) as fault:
             self._broken(str(fault) or type(fault).__name__)
             return
         self._rest = data[at:]
@@ -307,7 +248,7 @@ class Http2Connection(asyncio.Protocol):
 
     def _take(self, kind: int, flags: int, number: int, payload: bytes) -> None:
         if self._continued is not None and (kind != Kind.CONTINUATION or number != self._continued.number):
-            raise _ProtocolError("a field block is cut by another frame")
+            raise ProtocolError("a field block is cut by another frame")
         match kind:
             case Kind.DATA:
                 self._data(flags, number, payload)
@@ -327,16 +268,16 @@ class Http2Connection(asyncio.Protocol):
             case Kind.GOAWAY:
                 self._goes_away(payload)
             case Kind.PUSH_PROMISE:
-                raise _ProtocolError("the server pushes though it was asked not to")
+                raise ProtocolError("the server pushes though it was asked not to")
 
     def _fields(self, flags: int, number: int, payload: bytes) -> None:
         if flags & (Flag.PADDED | Flag.PRIORITY):
-            payload = _unpadded(flags, payload)
+            payload = unpadded(flags, payload)
             payload = payload[5:] if flags & Flag.PRIORITY else payload
         stream = self._streams.get(number)
         if stream is None:
             if not number % 2 or number >= self._next:
-                raise _ProtocolError("an answer to no request")
+                raise ProtocolError("an answer to no request")
             stream = Stream(self, number, 0.0, 0)  # given up since: its fields are read past
         if flags & Flag.END_HEADERS:
             self._answer_fields(stream, payload, bool(flags & Flag.END_STREAM))
@@ -347,10 +288,10 @@ class Http2Connection(asyncio.Protocol):
     def _continuation(self, flags: int, payload: bytes) -> None:
         stream = self._continued
         if stream is None:
-            raise _ProtocolError("a field block goes on that did not begin")
+            raise ProtocolError("a field block goes on that did not begin")
         stream.fields += payload
         if len(stream.fields) > _LONGEST_FIELDS:
-            raise _ProtocolError("its fields do not end")
+            raise ProtocolError("its fields do not end")
         if flags & Flag.END_HEADERS:
             self._continued = None
             self._answer_fields(stream, stream.fields, self._ends)
@@ -372,7 +313,7 @@ class Http2Connection(asyncio.Protocol):
         stream = self._streams.get(number)
         if stream is None:
             return  # given up since
-        stream.content.append(_unpadded(flags, payload) if flags & Flag.PADDED else payload)
+        stream.content.append(unpadded(flags, payload) if flags & Flag.PADDED else payload)
         if flags & Flag.END_STREAM:
             self._done(stream)
             return
@@ -426,14 +367,14 @@ class Http2Connection(asyncio.Protocol):
                     self._most = value
                 case Setting.INITIAL_WINDOW_SIZE:
                     if value > _STREAM:
-                        raise _ProtocolError("a window is larger than allowed")
+                        raise ProtocolError("a window is larger than allowed")
                     for stream in self._streams.values():
                         stream.window += value - self._stream_window
                     self._stream_window = value
         self._send(Kind.SETTINGS, Flag.ACK, 0, b"")
         if not self.told.done():
             if self._most == 0:
-                raise _ProtocolError("it takes no requests at all")
+                raise ProtocolError("it takes no requests at all")
             self.told.set_result(None)
         self._go_on()
 
@@ -451,11 +392,3 @@ class Http2Connection(asyncio.Protocol):
         for stream in self._streams.values():
             if stream.unsent:
                 self._upload(stream)
-
-
-def _unpadded(flags: int, payload: bytes) -> bytes:
-    if not flags & Flag.PADDED:
-        return payload
-    if not payload or payload[0] >= len(payload):
-        raise _ProtocolError("a frame has more padding than bytes")
-    return payload[1 : len(payload) - payload[0]]

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from t9ksched.kube.errors import TimedOut, Unreachable
 from t9ksched.kube.transport import pool as lanes
-from t9ksched.kube.transport.http2 import PREFACE, Flag, Http2Connection, Kind, Setting, frame, settings
+from t9ksched.kube.transport.http2 import PREFACE, Http2Connection
+from t9ksched.kube.transport.http2_frames import Flag, Kind, Setting, frame, settings
 from t9ksched.kube.transport.message import Origin, Request
 from t9ksched.kube.transport.pool import TransportPool
 
