@@ -77,7 +77,7 @@ class Cycles(Seldom):
         self.woken = False
         self.promises_end()
         self.views.taken(self.now, self.state.turned_away(self.now))
-        self.state.sweep_holds(self.now)
+        assert self.state.sweep_holds(self.now) == self.views.swept(self.now)
         decided = self.decide()
         for gang in dict.fromkeys(one.gang for one in decided):
             mine = [one for one in decided if one.gang == gang]
@@ -131,7 +131,9 @@ class Cycles(Seldom):
                 self.assumed.pop(one.pod)
                 self.rows.pop(one.pod, None)
                 self.views.refused(self.state.pods[one.pod], self.now)
-                self.state.refuse(one.pod, REFUSED, self.now, keep_place=self.rng.random() < 0.5)
+                keep = self.rng.random() < 0.5
+                self.state.refuse(one.pod, REFUSED, self.now, keep_place=keep)
+                self.views.kept(one, charge, self.now, keep=keep)
 
     def sql(self) -> None:
         """What was accepted is written."""

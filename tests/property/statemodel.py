@@ -375,6 +375,7 @@ class Model:
     def lists(self) -> None:
         """What is kept beside: holds, pods that were put on nodes by their creators, objects being deleted."""
         state, world = self._state, self.world
+        world.views.places()
         for uid, hold in state.holds.items():
             assert state.pods[uid].waiting
             assert hold.node in state.nodes

@@ -11,8 +11,11 @@ from t9ksched.model.hold import VICTIMS, Hold
 from t9ksched.model.reasons import Code
 from t9ksched.model.volumes import SELECTED_NODE, Claim, CsiNode, PersistentVolume, StorageClass
 from t9ksched.scheduler.observe.informers import decoder
+from t9ksched.scheduler.state.clocks import Clock
+from t9ksched.scheduler.state.records import job_of
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.acceptances import Acceptance
+from t9ksched.store.runs import Run
 from tests.property.stateobjects import ENDED, NODES, SECOND, Objects, row_time
 
 CLAIMS, CLASSES = ("c0", "c1"), ("local", "made")
@@ -27,6 +30,8 @@ class Seldom(Objects):
         self.promises: dict[str, tuple[frozenset[str], int]] = {}
         self.idle: dict[str, int] = {}
         """Since when nobody has been leaving promised room, by owner."""
+        self.back: set[str] = set()
+        """UIDs of groups whose places were taken back in this step."""
         super().__init__(seed, name)
 
     def _new(self) -> ClusterState:
@@ -132,9 +137,18 @@ class Seldom(Objects):
             uid = self.rng.choice(those)
             self.bind(uid, self.rows[uid].node)
 
+    def did_not_start(self) -> None:
+        """A job was taken back because it did not start in time, and is to rest."""
+        if (gang := self._gang()) is not None and gang.queue in self.state.queues:
+            job = job_of(gang)
+            clock = self.state.clocks.by_job.setdefault(job, Clock(Run(uid=job)))
+            clock.set(missed=1, missed_at=self.now, retry_at=self.now + self.rng.choice((2, 60)) * SECOND, why="slow")
+            self.woken = True
+
     def limit_reached(self) -> None:
         """The job of a group is told to end."""
         if (gang := self._gang()) is not None:
+            self.back = {one.uid for one in self.state.gangs.values() if job_of(one) == job_of(gang)}
             self.state.note_end(gang, Code.MAX_DURATION_EXCEEDED, "too long", self.now)
 
     def _gang(self) -> Any:

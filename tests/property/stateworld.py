@@ -28,7 +28,7 @@ _HAPPENINGS = {
     "pod_goes": 4,
     "pod_changes": 12,
     "pod_moves_on": 10,
-    "again": 4,
+    "again": 2,
     "owner": 3,
     "owner_goes": 1,
     "queue": 2,
@@ -41,12 +41,13 @@ _HAPPENINGS = {
     "database": 1,
     "withdraw": 1,
     "time": 6,
-    "restart": 1,
+    "restart": 2,
     "volume": 3,
     "claimed": 1,
     "alone": 1,
     "bound_late": 2,
     "limit_reached": 1,
+    "did_not_start": 1,
     "promise": 1,
     "promises_end": 2,
     "given_up": 1,
@@ -60,6 +61,7 @@ class World(Cycles):
         """One thing happens; its name."""
         what = self.rng.choices(list(_HAPPENINGS), list(_HAPPENINGS.values()))[0]
         self.log.append(what)
+        self.back = set()
         getattr(self, what)()
         return what
 
@@ -293,10 +295,12 @@ class World(Cycles):
 
     def start_again(self) -> None:
         if (gang := self._gang()) is not None:
+            self.back = {gang.uid}
             self.state.start_again(gang, "Why", "for that")
 
     def forfeit(self) -> None:
         if (gang := self._gang()) is not None:
+            self.back = {gang.uid}
             self.state.forfeit(gang)
 
     def database(self) -> None:

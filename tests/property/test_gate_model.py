@@ -23,7 +23,10 @@ HISTORIES, STEPS = int(60 * float(os.environ.get("T9KSCHED_HISTORIES_PART", "1")
 
 @dataclass
 class Work:
-    """What somebody made: a plain pod, a group by hand, or a Deployment with its ReplicaSet."""
+    """What somebody made: a plain pod, a group by hand, a Deployment with its ReplicaSet, or a thing of a kind that is
+    not followed, of whose pods alone it is known what it asks for. `cards` are those of one pod; pods of groups and
+    things may ask for more.
+    """
 
     kind: str
     uid: str
@@ -34,11 +37,24 @@ class Work:
     running: list[str] = field(default_factory=list)
     waiting: list[str] = field(default_factory=list)
     let_in: set[str] = field(default_factory=set)
+    more: dict[str, int] = field(default_factory=dict)
+    """Cards that a pod asks for beyond `cards`, by name."""
     accepted: int | None = None
     """Pods that were accepted with it; None before."""
+    amount: int = 0
+    """Cards that were accepted with it."""
     ran: bool = False
     standing: dict[str, Any] = field(default_factory=dict)
     """What was refused for want of quota, by pod; the whole by an empty name."""
+
+    @property
+    def made_again(self) -> bool:
+        """Whether a controller makes its pods again."""
+        return self.kind in ("deployment", "thing")
+
+    def size(self, *names: str) -> int:
+        """Cards of these pods."""
+        return sum(self.cards + self.more.get(name, 0) for name in names)
 
 
 class History:
@@ -63,7 +79,7 @@ class History:
     def make(self) -> None:
         rng = self.rng
         self.serial += 1
-        kind, uid = rng.choice(("pod", "group", "deployment", "deployment")), f"w{self.serial}"
+        kind, uid = rng.choice(("pod", "group", "group", "deployment", "deployment", "thing")), f"w{self.serial}"
         wanted = {"pod": 1, "group": rng.randint(1, 3)}.get(kind, rng.randint(1, 4))
         minimum = min(wanted, rng.randint(1, 2)) if kind == "group" else 1
         work = Work(kind, uid, rng.randint(0, 2), minimum, wanted, rng.choice((None, "ann", "bob")))
@@ -94,18 +110,20 @@ class History:
     def control(self) -> None:
         """As many pods as are wanted; of a plain pod and of a group by hand nobody makes another."""
         for work in self.work:
-            if work.kind == "deployment":
+            if work.made_again:
                 for pods in (work.waiting, work.running):
                     while pods and len(work.waiting) + len(work.running) > work.wanted:
                         self._gone(work, pods.pop())
             while len(work.waiting) + len(work.running) < work.wanted and (
-                work.kind == "deployment" or not (work.running or work.let_in or "made" in work.standing)
+                work.made_again or not (work.running or work.let_in or "made" in work.standing)
             ):
                 self.serial += 1
                 name = f"{work.uid}-1" if work.kind == "pod" else f"{work.uid}-{self.serial}"
                 work.waiting.append(name)
+                if work.kind in ("group", "thing"):
+                    work.more[name] = self.rng.choice((0, 0, 1))
                 self._pod(work, name)
-                if len(work.waiting) == work.wanted and work.kind != "deployment":
+                if len(work.waiting) == work.wanted and not work.made_again:
                     work.standing["made"] = True
 
     def _pod(self, work: Work, name: str, **more: Any) -> None:
@@ -120,9 +138,11 @@ class History:
                     submitter=work.submitter,
                 )
             )
-        made = pod(name, work.cards, queue="q", group=work.uid if work.kind == "group" else "", **more)
+        made = pod(name, work.size(name), queue="q", group=work.uid if work.kind == "group" else "", **more)
         if work.kind == "deployment":
             made = owned(made, "ReplicaSet", f"rs-{work.uid}")
+        if work.kind == "thing":
+            made = owned(made, "Thing", work.uid)
         self.state.upsert_pod(made)
 
     def _gone(self, work: Work, name: str) -> None:
@@ -136,7 +156,7 @@ class History:
             self._gone(work, work.running.pop(self.rng.randrange(len(work.running))))
 
     def scale(self) -> None:
-        those = [work for work in self.work if work.kind == "deployment"]
+        those = [work for work in self.work if work.made_again]
         if those:
             work = self.rng.choice(those)
             work.wanted = self.rng.randint(0, 6)
@@ -176,7 +196,7 @@ class History:
                 self._pod(work, name, node="n1", phase="Running")
             for name in work.waiting:
                 self._pod(work, name)
-            if work.kind == "deployment":  # a pod that waits is let in by what its owner may have
+            if work.made_again:  # a pod that waits is let in by what its owner may have
                 single = {name for name in work.waiting if f"pod-{name}" in known}
                 work.let_in = single | set(work.running)
             work.standing = {key: value for key, value in work.standing.items() if key == "made"}
@@ -184,7 +204,7 @@ class History:
     # What must be
 
     def look(self) -> None:
-        used = sum(work.cards * len(work.running) for work in self.work)
+        used = sum(work.size(*work.running) for work in self.work)
         expected = {name: code for work in self.work for name, code in self._verdicts(work, used).items()}
         for work in self.work:
             self.ran(work)
@@ -219,9 +239,9 @@ class History:
 
     def _verdicts(self, work: Work, used: int) -> dict[str, str | None]:
         """Of each pod that waits, why it may not start. What a door recorded by its own UID was judged there."""
-        if work.accepted is None and work.waiting and work.submitter and work.kind != "deployment":
+        if work.accepted is None and work.waiting and work.submitter and not work.made_again:
             work.let_in |= set(work.waiting)
-            work.accepted = len(work.let_in)
+            self._accept(work)
         if work.accepted is None and work.waiting and not self._may(work):
             code = "SubmitterUnknown" if work.submitter is None else "QueueNotPermitted"
             return dict.fromkeys(work.waiting, code)
@@ -238,26 +258,34 @@ class History:
         return found
 
     def _new(self, work: Work, name: str, used: int) -> str | None:
-        count = {"pod": 1, "group": work.minimum}.get(work.kind, work.wanted)
-        key = "" if work.kind == "group" else name
-        reason = self._judged(work, key, count * work.cards, count * work.cards, used)
+        sizes = sorted(work.size(one) for one in work.waiting)
+        needs = {"pod": work.cards, "group": sum(sizes[: work.minimum]), "thing": work.size(name)}
+        asked = needs.get(work.kind, work.wanted * work.cards)
+        reason = self._judged(work, "" if work.kind == "group" else name, asked, asked, used)
         if reason is None:
             work.let_in |= set(work.waiting) if work.kind == "group" else {name}
-            work.accepted = max(len(work.let_in), work.wanted if work.kind == "deployment" else 0)
+            self._accept(work)
         return reason
+
+    @staticmethod
+    def _accept(work: Work) -> None:
+        """What was let in is accepted, and all that its owner asks for, if that is known; never less than before."""
+        wanted = work.wanted if work.kind == "deployment" else 0
+        work.accepted = max(work.accepted or 0, len(work.let_in), wanted)
+        work.amount = max(work.amount, work.size(*work.let_in), wanted * work.cards)
 
     def _more(self, work: Work, name: str, used: int) -> str | None:
         assert work.accepted is not None
         within = work.kind == "deployment" and work.wanted <= work.accepted
         surge = -(-work.accepted // 4) if within else 0
-        held = len(work.let_in)
-        reason = None
-        if held + 1 > work.accepted + surge:
-            reason = self._judged(work, name, (held + 1) * work.cards, work.cards, used)
-            if reason is None:
-                work.accepted = max(work.accepted, held + 1, work.wanted)
+        held, total = len(work.let_in), work.size(*work.let_in, name)
+        if held + 1 <= work.accepted + surge and (work.kind == "deployment" or total <= work.amount):
+            work.let_in.add(name)
+            return None
+        reason = self._judged(work, name, total, work.size(name), used)
         if reason is None:
             work.let_in.add(name)
+            self._accept(work)
         return reason
 
     def _judged(self, work: Work, key: str, total: int, fresh: int, used: int) -> str | None:
@@ -268,7 +296,7 @@ class History:
         if self.spec.get("closed"):
             return "QueueClosed"
         quota = self.spec.get("quota", {}).get("requests", {}).get(GPU)
-        if quota is None or not work.cards:
+        if quota is None or not fresh:
             return None
         if total > int(quota) or (self.spec["overQuota"] == "Reject" and fresh + used > int(quota)):
             work.standing[key] = judged
@@ -283,11 +311,11 @@ class History:
             return
         assert record is not None
         assert (record.replicas, record.queue) == (work.accepted, "q")
-        assert record.cards.get(GPU, 0) == work.accepted * work.cards
+        assert record.cards.get(GPU, 0) == work.amount
         assert record.requests["cpu"] == work.accepted * 1000
         assert record.submitter == work.submitter
-        if work.kind != "pod" and work.running:
-            assert record.started_at is not None
+        assert (record.started_at is not None) >= (work.kind != "pod" and bool(work.running))
+        assert record.started_at is None or work.kind != "pod"
 
 
 def play(seed: int) -> None:

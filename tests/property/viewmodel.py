@@ -1,15 +1,22 @@
 """What a view must hold of a `World`: who is in it, who is not and why, what is promised, and when to look again."""
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from t9ksched.engine.explain import queue_closed
+from t9ksched.engine.planner import Assignment
 from t9ksched.engine.view import View
+from t9ksched.model.hold import REFILL, Hold
+from t9ksched.model.names import ENDLESS_KINDS
+from t9ksched.model.queue import Queue
 from t9ksched.model.reasons import Code, Reason
-from t9ksched.scheduler.state.limits import control_of, limit_asked
+from t9ksched.scheduler.state.charges import Charge
+from t9ksched.scheduler.state.limits import control_of, limit_agreed, limit_asked
 from t9ksched.scheduler.state.preemption_backoff import PreemptionBackoff
 from t9ksched.scheduler.state.records import GangRecord, PodRecord, job_of
-from tests.property.stateobjects import SECOND
+from t9ksched.store.acceptances import Acceptance
+from tests.property.stateobjects import REFUSED, SECOND
 
 NAMING = 3 * SECOND
 
@@ -31,6 +38,10 @@ class Views:
         self.patience = PreemptionBackoff()
         self.avoided: dict[tuple[str, str], int] = {}
         self.turned: list[tuple[GangRecord, str, str, str]] = []
+        self.holds: dict[str, Hold] = {}
+        """Places that are kept for members whose binding was refused, by UID."""
+        self._nodes: dict[str, str] = {}
+        self._acceptances: dict[str, Acceptance] = {}
         self._since: dict[tuple[GangRecord, str], int] = {}
         """Since when it has not been known whose a group is."""
         self._strangers: dict[str, int] = {}
@@ -46,6 +57,39 @@ class Views:
         assert record.gang is not None
         self.patience.refused(record.gang, now)
 
+    def kept(self, one: Assignment, charge: Charge | None, now: int, *, keep: bool) -> None:
+        """Whether the place of a refused member is kept: for a minute, while others of its group have theirs."""
+        record = self.state.pods[one.pod]
+        gang = record.gang
+        assert gang is not None
+        assert charge is not None
+        assert gang.reasons == (REFUSED,)
+        assert gang.placed_count() or not gang.first_bound
+        if keep and gang.placed_count():
+            cards = tuple(sorted(charge.cards.items()))
+            until = now + 60 * SECOND
+            self.holds[one.pod] = Hold(gang.uid, one.node, charge.pod_class, cards, since=now, until=until, why=REFILL)
+
+    def swept(self, now: int) -> int:
+        """How many of the kept places are over."""
+        over = [uid for uid, hold in self.holds.items() if hold.until <= now]
+        for uid in over:
+            del self.holds[uid]
+        return len(over)
+
+    def places(self) -> None:
+        """A kept place ends with its use, its pod, its group and its node."""
+        world, state = self.world, self.state
+        nodes = {name: raw["metadata"]["uid"] for name, raw in world.nodes.items()}
+        for uid, hold in list(self.holds.items()):
+            pod = state.pods.get(uid)
+            used = pod is None or pod.node or pod.assumed or pod.gang is None or pod.gang.uid != hold.owner
+            lost = nodes.get(hold.node) != self._nodes.get(hold.node, nodes.get(hold.node))
+            if used or lost or hold.node not in nodes or hold.owner in world.back:
+                del self.holds[uid]
+        self._nodes = nodes
+        assert state.holds == self.holds
+
     def taken(self, now: int, told: Any) -> None:
         """Pods that their nodes turned away were taken up."""
         assert [(one.gang, one.pod, one.node, one.why) for one in told] == self.turned
@@ -58,6 +102,7 @@ class Views:
         state = self.state
         state.settle()
         state.take_said()
+        self._acceptances = dict(state.acceptances)
         self._fresh = {gang for gang in state._pending if gang.acceptance is None}
         self._reasons = {gang: gang.reasons for gang in state._pending}
         self._shown(now)
@@ -158,10 +203,17 @@ class Views:
             return verdict
         late = state.clocks.refusal(gang, limit_asked(state, gang), gang.control, now)
         if late is not None:
+            clock = state.clocks.of(gang)
+            if clock is not None and clock.run.retry_at > now:
+                self._ends.append(clock.run.retry_at)
             return late
         queue = state.queues.get(gang.queue)
         if queue is not None and queue.draining and not self._started(gang):
             return queue_closed(queue.name, draining=True)
+        if queue is not None:
+            self._accepted(gang, queue, now)
+        if gang.acceptance is None:  # a group before it in this view may have been the first of its owner
+            assert gang.agreed in {self._agreed(gang, known) for known in (self._acceptances, state.acceptances)}
         return state.outage.refusal(gang)
 
     def _too_many(self, gang: GangRecord) -> Reason | None:
@@ -185,6 +237,48 @@ class Views:
         if reason is None:
             self._since.pop(key, None)
         return reason
+
+    def _agreed(self, gang: GangRecord, acceptances: Mapping[str, Acceptance]) -> str:
+        """The queue of its root owner, unless that is of a kind that may move to another."""
+        record = acceptances.get(self.state.owners.root(gang).uid)
+        if record is None or record.namespace != gang.namespace or record.kind in ENDLESS_KINDS:
+            return ""
+        return record.queue or ""
+
+    def _accepted(self, gang: GangRecord, queue: Queue, now: int) -> None:
+        """Who comes so far is accepted with what it asks for, unless the queue is closed or others are awaited."""
+        state, own = self.state, gang.acceptance
+        if gang not in self._fresh or state.outage.unread:
+            return
+        root = state.owners.root(gang)
+        record = self._acceptances.get(root.uid)
+        agreed = record if record is not None and record.queue and record.namespace == gang.namespace else None
+        if own is None:
+            wanted = root.owner is not None and root.owner.wanted is not None
+            awaited = queue.spec.quota and not (wanted or gang.placed_count() or gang.gathered())
+            assert agreed is None, "what was agreed with its owner lets it in"
+            assert queue.spec.closed or awaited
+            return
+        if gang.uid in self._acceptances:
+            return  # it was recorded elsewhere
+        assert any(one.uid == gang.uid for one in state.new_acceptances), "what is accepted is written"
+        access = state.permissions.access(gang, queue)
+        theirs = agreed is not None and agreed.queue == queue.name and gang.owner is not None
+        asked = agreed.priority if agreed is not None and theirs else gang.spec.priority
+        kind = ("Pod", None, None) if gang.virtual else ("PodGroup", gang.uid, gang.name)
+        assert (own.kind, own.group_uid, own.group_name) == kind
+        assert (own.uid, own.namespace, own.name) == (gang.uid, gang.namespace, gang.name)
+        assert (own.queue, own.permitted_by) == (queue.name, access.rule)
+        assert own.priority == min(asked, access.max_priority)
+        assert own.submitter == (record.submitter if record else None)
+        assert own.groups == (list(record.groups) if record else [])
+        assert own.time_limit == limit_agreed(state, gang, queue)
+        assert own.accepted_at.timestamp() * 1e9 == now
+        assert all(pod.accepted for pod in gang.members.values() if pod.waiting and not pod.unpermitted)
+        if root.certain or root.kind != "ReplicaSet":
+            now_on_record = state.acceptances.get(root.uid)
+            assert now_on_record is not None
+            assert now_on_record.replicas is not None
 
     def _started(self, gang: GangRecord) -> bool:
         """Whether it or another group of its root owner has had a place."""

@@ -188,6 +188,14 @@ class ClusterCache:
             self.departures[root] += 1
             self._on_change()
 
+    def judge_again(self, root: str) -> None:
+        """More was accepted with the root owner of that UID: pods of it that were refused may be covered by that."""
+        for uid in self.owners.controllers(root):
+            for gang in self.gangs_of_owner(uid):
+                if gang.unpermitted is not None or any(pod.unpermitted for pod in gang.members.values()):
+                    gang.judged = (0, 0)
+                    self._on_change()
+
     # Volumes
 
     def _limits_changed(self, name: str | None) -> None:

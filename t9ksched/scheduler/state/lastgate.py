@@ -144,6 +144,7 @@ class LastGate:
             first = first or reason
         if grown:
             self._record(gang, root, queue.name, now)
+            self._state.judge_again(root.uid)
         if first is not None:
             self._state.departures.setdefault(root.uid, 0)
         return first if gang.virtual or not any(self._free(gang)) else None
