@@ -9,6 +9,7 @@ import pytest
 from t9ksched.scheduler.state.cluster_cache import ClusterCache
 from t9ksched.scheduler.state.node_backoff import NodeBackoff
 from tests.property.statemodel import Model
+from tests.property.staterebuilt import compare
 from tests.property.stateworld import World
 
 HISTORIES, STEPS = int(30 * float(os.environ.get("T9KSCHED_HISTORIES_PART", "1"))), 80
@@ -26,6 +27,8 @@ def play(seed: int) -> World:
                 model.check()
             else:
                 assert world.decide() == [], "something could start, and nothing woke the loop"
+            if len(world.log) % 10 == 0:
+                compare(world)
             due = world.state.next_retry()
             assert due is None or due > world.now, "the loop would look again and again"
     except Exception as error:

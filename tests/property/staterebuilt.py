@@ -1,0 +1,164 @@
+"""A scheduler's state beside one that is built from nothing out of the objects as they are and of what stands in SQL.
+
+Every field of every record is compared, but those that are named here with the reason: so a new field is compared too.
+"""
+
+import copy
+from dataclasses import fields, replace
+from typing import Any
+
+from t9ksched.engine.nodes import LARGEST
+from t9ksched.model.node import decode_node
+from t9ksched.model.pod import decode_pod
+from t9ksched.scheduler.observe.informers import decoder
+from t9ksched.scheduler.state.records import GangRecord, PodGroupObject, PodRecord
+from t9ksched.scheduler.state.state import ClusterState
+from tests.property.stateobjects import ENDED
+
+OF_PODS = {
+    "gang": "compared by name",
+    "outside": "held against the rule itself",
+    "accepted": "the last gate lets in in the order in which it is asked",
+    "unpermitted": "the last gate says it when it is asked",
+    "retry_at": "refusals are remembered by one process",
+    "refusals": "refusals are remembered by one process",
+    "labels": "compared as the API server has them",
+    "evicted": "a condition that is taken back is remembered",
+}
+OF_GROUPS = {
+    "members": "compared by UID",
+    "control": "taken over when a view is made",
+    "agreed": "the last gate settles it when it is asked",
+    "kept": "who paid before a PodGroup was made anew is history",
+    "status": "our own word, read once",
+    "kept_out": "said when a view is made",
+    **dict.fromkeys(
+        ("ran", "ran_with", "scheduled", "evicted", "displaced", "lost", "fell", "first_bound", "admitted"), "history"
+    ),
+    **dict.fromkeys(("reasons", "position", "avoid", "unrecorded", "evicts_from"), "told by views and plans"),
+    **dict.fromkeys(("unpermitted", "judged", "turned_away", "noted", "nameless"), "verdicts of the last gate"),
+    **dict.fromkeys(("stale", "changes", "_snapshot"), "what was built from the others"),
+    "spec": "what was last readable stays; held against the object itself",
+}
+
+
+def rebuilt(world: Any) -> ClusterState:
+    """A state that hears of everything once, as it is; of a pod also as it was when it was seen first."""
+    live: ClusterState = world.state
+    state = ClusterState()
+    state.set_queues(live.queues.values())
+    state.permit(dict(world.members))
+    state.direct(dict(world.controls))
+    state.owners.unread = {"StatefulSet"}
+    state.outage.unread = live.outage.unread
+    state.refills.kinds = live.refills.kinds
+    state.cards.restore(world.rows, complete=not live.cards.adopting)
+    world.state = state
+    try:
+        world._send_space()
+        world.tell_storage()
+        for uid in world.owners:
+            world._send_owner(uid)
+    finally:
+        world.state = live
+    for node in world.nodes.values():
+        state.upsert_node(decode_node(node))
+    for group in world.groups.values():
+        state.upsert_group(decoder(PodGroupObject)(group))
+    for uid in live.pods:
+        _pod(world, state, uid)
+    for acceptance in live.acceptances.values():
+        state.accept(acceptance)
+    state.settle()
+    return state
+
+
+def _pod(world: Any, state: ClusterState, uid: str) -> None:
+    raw, seen, record = world.pods[uid], world.seen[uid], world.state.pods[uid]
+    first = copy.deepcopy(raw)
+    known = ("name", "namespace", "uid", "labels", "annotations", "creationTimestamp", "ownerReferences")
+    first["metadata"] = {key: seen[key] for key in known if key in seen}
+    labels = first["metadata"].setdefault("labels", {}) | {}
+    for key, value in (("group-name", seen["group"]), ("role", seen["role"])):
+        labels.pop(f"scheduler.tensorstack.dev/{key}", None)
+        labels |= {f"scheduler.tensorstack.dev/{key}": value} if value else {}
+    first["metadata"]["labels"] = labels
+    if record.ours:
+        first["spec"].pop("nodeName", None)
+        first["status"] = {"phase": "Pending"}
+    state.upsert_pod(decode_pod(first))
+    state.upsert_pod(decode_pod(raw))
+    made = state.pods[uid]
+    charge = world.state.charges.get(uid)
+    if uid in world.assumed and charge is not None:
+        made.assumed = charge.node
+        state.charges.charge(uid, charge.node, charge.pod_class, charge.queue, charge.cards, sure=charge.sure)
+        state._gang_changed(made.gang)
+
+
+def compare(world: Any) -> None:
+    """Assert that the state is what one that is built from nothing is."""
+    live, fresh = world.state, rebuilt(world)
+    assert live.pods.keys() == fresh.pods.keys()
+    for uid, record in live.pods.items():
+        _same(record, fresh.pods[uid], OF_PODS, uid)
+        if record.outside is None and fresh.pods[uid].outside is None:
+            assert _name(record.gang) == _name(fresh.pods[uid].gang), uid
+        _charges(live, fresh, uid)
+    mine = {_name(gang): gang for gang in live.gangs.values() if gang.kept_out is None}
+    theirs = {_name(gang): gang for gang in fresh.gangs.values()}
+    assert mine.keys() == theirs.keys()
+    for name, gang in mine.items():
+        if gang.uid:
+            _same(gang, theirs[name], OF_GROUPS, name)
+        if not (live.membership.strangers(gang) or fresh.membership.strangers(theirs[name])):
+            assert gang.members.keys() == theirs[name].members.keys()
+    assert live._pods_by_name == fresh._pods_by_name
+    assert live.jobs.keys() == fresh.jobs.keys()
+    for uid, job in live.jobs.items():
+        for field in fields(job):
+            assert getattr(job, field.name) == getattr(fresh.jobs[uid], field.name), (uid, field.name)
+    assert live.put_there == fresh.put_there
+    assert live.node_objects.keys() == fresh.node_objects.keys()
+    for name in live.node_objects:
+        assert _facts(live, name) == _facts(fresh, name), name
+        assert live.nodes.used(name) == fresh.nodes.used(name), name
+        assert live.nodes.cards_used(name) == fresh.nodes.cards_used(name), name
+    assert live.namespaces.labels == fresh.namespaces.labels
+    assert _owned(live) == _owned(fresh)
+    assert live.neighbourhood.present() == fresh.neighbourhood.present()
+    assert {uid for uid in live.cards.drifting if uid in live.pods} == live.cards.drifting.keys()
+
+
+def _same(one: Any, other: Any, besides: dict[str, str], what: Any) -> None:
+    for field in one.__struct_fields__ if hasattr(one, "__struct_fields__") else vars(one):
+        if field not in besides:
+            assert getattr(one, field) == getattr(other, field), (what, field)
+
+
+def _name(gang: GangRecord | None) -> tuple[str, str, str, bool] | None:
+    return None if gang is None else (gang.namespace, gang.name, gang.uid, gang.virtual)
+
+
+def _charges(live: ClusterState, fresh: ClusterState, uid: str) -> None:
+    one, other = live.charges.get(uid), fresh.charges.get(uid)
+    assert (one is None) == (other is None), uid
+    if one is None or other is None:
+        return
+    assert (one.node, one.pod_class, one.applied) == (other.node, other.pod_class, other.applied), uid
+    record: PodRecord = live.pods[uid]
+    if record.ours and record.phase not in ENDED:
+        assert (dict(one.cards), one.sure) == (dict(other.cards), other.sure), uid
+
+
+def _facts(state: ClusterState, name: str) -> Any:
+    """What a node is; a limit on volumes that some node once had is remembered as no limit."""
+    facts = state.node_objects[name][1]
+    return replace(facts, allocatable={key: amount for key, amount in facts.allocatable.items() if amount < LARGEST})
+
+
+def _owned(state: ClusterState) -> dict[str, set[Any]]:
+    found = {
+        uid: {_name(gang) for gang in gangs if gang.uid and not gang.kept_out} for uid, gangs in state._by_owner.items()
+    }
+    return {uid: those for uid, those in found.items() if those}
