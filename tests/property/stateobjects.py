@@ -60,6 +60,8 @@ class Objects:
         self.serial = 0
         self.apart = self.rng.choice((0, 0.15))
         """Share of the pods that want others of an app away from their node."""
+        self.steady = self.rng.random() < 0.6
+        """Whether most pods belong to two groups that get their places and run for a while."""
         self.stored = self.rng.choice((0, 0.3))
         """Share of the pods that use a claim."""
         self.nodes: dict[str, dict[str, Any]] = {}
@@ -77,13 +79,15 @@ class Objects:
         self.assumed: dict[str, str] = {}
         self.seen: dict[str, dict[str, Any]] = {}
         """What a pod said when this scheduler saw it first, by UID: its metadata, and the group it is in by then."""
-        self.evicted: set[str] = set()
-        """UIDs of pods that bear a condition of that."""
         self.woken = False
         self.log: list[str] = []
         self.state = self._new()
         for node in NODES[: self.rng.randint(1, 3)]:
             self.node(node)
+        self.begin()
+
+    def begin(self) -> None:
+        """What is there at first."""
 
     def _new(self) -> ClusterState:
         self.assumed.clear()
@@ -106,6 +110,8 @@ class Objects:
     def _group(self, name: str, uid: str, created: str, owned: Any) -> dict[str, Any]:
         rng = self.rng
         spec: dict[str, Any] = {"minMember": rng.choice((1, 2, 2, 3)), "queue": rng.choice(("q", "q", "r", "s"))}
+        if self.steady and rng.random() < 0.8:
+            spec["queue"] = "q"
         if rng.random() < 0.3:
             spec |= {"roles": [{"name": role, "minMember": rng.randint(0, 2)} for role in "ab"[: rng.randint(1, 2)]]}
         if rng.random() < 0.5:
@@ -130,7 +136,9 @@ class Objects:
     def _labels(self) -> dict[str, str]:
         rng = self.rng
         return {
-            names.GROUP_LABEL: rng.choice((*GROUPS, *GROUPS, "g3", "", "")),
+            names.GROUP_LABEL: rng.choice(
+                ("g0", "g0", "g0", "g1", "g1", "") if self.steady else (*GROUPS, *GROUPS, "g3", "", "")
+            ),
             names.ROLE_LABEL: rng.choice(("", "a", "a", "b")),
             names.QUEUE_LABEL: rng.choice(("q", "q", "r", "s", "")),
             "app": rng.choice("xy"),

@@ -16,7 +16,7 @@ from t9ksched.scheduler.state.records import job_of
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.runs import Run
-from tests.property.stateobjects import ENDED, NODES, SECOND, Objects, row_time
+from tests.property.stateobjects import ENDED, GPU, NODES, SECOND, Objects, row_time
 
 CLAIMS, CLASSES = ("c0", "c1"), ("local", "made")
 
@@ -133,9 +133,20 @@ class Seldom(Objects):
         """What a former scheduler decided comes true."""
         those = [uid for uid in self.rows if uid in self.pods and not self.pods[uid]["spec"].get("nodeName")]
         those = [uid for uid in those if uid not in self.assumed and self.pods[uid]["status"]["phase"] not in ENDED]
+        those = [uid for uid in those if not self.contested(uid, self.rows[uid].node)]
         if those:
             uid = self.rng.choice(those)
             self.bind(uid, self.rows[uid].node)
+
+    def contested(self, uid: str, node: str) -> bool:
+        """Whether a former scheduler's word about a pod contradicts what was decided since: its fence keeps it from
+        binding then.
+        """
+        row = self.rows.get(uid)
+        if row is None or row.node != node:
+            return False
+        others = [charge for charge in self.state.charges.on_node(node) if charge.uid != uid]
+        return any(one.cards.get(GPU, 0) & row.masks.get(GPU, 0) for one in others)
 
     def did_not_start(self) -> None:
         """A job was taken back because it did not start in time, and is to rest."""

@@ -157,7 +157,7 @@ class Told:
                 charge = state.charges.get(uid)
                 assert charge is not None
                 what = (record.role, record.pod_class, record.node, tuple(sorted(charge.cards.items())))
-                self._members[uid] = (gang, gang.uid, *what, record.owner, record.key, record.started)
+                self._members[uid] = (gang, gang.uid, *what, record.owner, record.key, record.evicted)
         if self.world.log[-1:] and self.world.log[-1] in TAKEN_BACK:
             return
         lost = {}
@@ -166,24 +166,13 @@ class Told:
             gone = uid not in self._members and known[0].uid == known[1]
             if gone and (record is None or not (record.evicted or record.phase == "Succeeded")):
                 lost[uid] = known, record
-        evicted = {uid for uid in noted if (record := state.pods.get(uid)) is not None and record.evicted}
-        assert not evicted
-        assert noted.keys() == {uid for uid in lost if not self._was_evicted(uid)} or not lost.keys() >= noted.keys()
+        lost = {uid: both for uid, both in lost.items() if not both[0][-1]}
+        assert noted.keys() == lost.keys()
         for uid, loss in noted.items():
-            if uid in lost:
-                (gang, _, role, pod_class, node, cards, owner, key, _), record = lost[uid]
-                assert (loss.role, loss.pod_class, loss.node, loss.owner, loss.name) == (
-                    role,
-                    pod_class,
-                    node,
-                    owner,
-                    key,
-                )
-                assert loss.cards == cards, "what it held is kept for its gang"
-                assert loss.failed == (record is not None and record.phase == "Failed")
-
-    def _was_evicted(self, uid: str) -> bool:
-        return uid in self.world.evicted
+            (_, _, role, pod_class, node, cards, owner, key, _), record = lost[uid]
+            assert (loss.role, loss.pod_class, loss.node, loss.owner, loss.name) == (role, pod_class, node, owner, key)
+            assert loss.cards == cards, "what it held is kept for its gang"
+            assert loss.failed == (record is not None and record.phase == "Failed")
 
     def departures(self) -> None:
         """Owners that ask for more than was accepted hear of each of their pods that leaves."""

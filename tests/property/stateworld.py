@@ -65,6 +65,16 @@ class World(Cycles):
         getattr(self, what)()
         return what
 
+    def begin(self) -> None:
+        """In a steady world two groups with their pods, some of which belong to nobody."""
+        if self.steady:
+            for name in ("g0", "g1"):
+                owned = self._owned(0.3)
+                self.groups[name] = self._group(name, f"{name}-{self._number()}", stamp(self.rng), owned)
+                self._send_group(name)
+                for _ in range(3):
+                    self.pod(name, owned)
+
     def node(self, name: str = "") -> None:
         rng, name = self.rng, name or self.rng.choice(NODES)
         old = self.nodes.get(name)
@@ -106,8 +116,8 @@ class World(Cycles):
             self.state.remove_group(decoder(PodGroupObject)(group))
             self.state.remove_group(decoder(PodGroupObject)(group))
 
-    def pod(self) -> None:
-        """A pod is made; the deletion of another of its name may have been missed."""
+    def pod(self, group: str = "", owned: Any = None) -> None:
+        """A pod is made, of a group if one is named; the deletion of another of its name may have been missed."""
         rng, number = self.rng, self._number()
         name, uid = f"p{rng.randrange(12)}", f"u{number}"
         for old in [old for old, one in self.pods.items() if one["metadata"]["name"] == name]:
@@ -117,7 +127,10 @@ class World(Cycles):
         if rng.random() < 0.03:
             amounts["cpu"] = "one"
         labels = {key: value for key, value in self._labels().items() if value}
-        owned = self._owned(0.5)
+        labels |= {names.GROUP_LABEL: group} if group else {}
+        if not group:
+            mine = self.groups.get(labels.get(names.GROUP_LABEL, ""), {}).get("metadata", {}).get("ownerReferences")
+            owned = mine if self.steady and rng.random() < 0.7 else self._owned(0.5)
         ours = rng.random() < 0.85
         meta = {"name": name, "namespace": "ns", "uid": uid, "labels": labels, "annotations": {}}
         meta |= {"creationTimestamp": stamp(rng)} | ({"ownerReferences": owned} if owned else {})
@@ -159,7 +172,6 @@ class World(Cycles):
                 why = rng.choice(("PreemptionByScheduler", "PreemptionByScheduler", "EvictionByEvictionAPI"))
                 condition = {"type": "DisruptionTarget", "status": "True", "reason": why}
                 pod["status"]["conditions"] = [*pod["status"].get("conditions", ()), condition]
-                self.evicted.add(uid)
                 if rng.random() < 0.7:
                     meta["deletionTimestamp"] = stamp(rng)
                     self._ends_unbound(uid)
@@ -183,11 +195,13 @@ class World(Cycles):
         pod = self.pods[uid]
         status, node = pod["status"], pod["spec"].get("nodeName")
         if not node and status["phase"] not in ENDED and rng.random() < 0.5:
-            self.bind(uid, rng.choice(NODES))
+            if not self.contested(uid, at := rng.choice(NODES)):
+                self.bind(uid, at)
             return
         if status["phase"] in ENDED:
             return
-        status["phase"] = rng.choice(("Running", "Running", *ENDED, "Unknown")) if node else "Failed"
+        running = ["Running"] * (6 if self.steady else 2)
+        status["phase"] = rng.choice((*running, *ENDED, "Unknown")) if node else "Failed"
         if node:
             status.setdefault("startTime", stamp(rng))
         if status["phase"] in ENDED:

@@ -19,6 +19,7 @@ def play(seed: int) -> World:
     world = World(seed)
     model = Model(world)
     try:
+        model.check()
         for _ in range(STEPS):
             world.step()
             model.check()

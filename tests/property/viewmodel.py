@@ -83,7 +83,7 @@ class Views:
         nodes = {name: raw["metadata"]["uid"] for name, raw in world.nodes.items()}
         for uid, hold in list(self.holds.items()):
             pod = state.pods.get(uid)
-            used = pod is None or pod.node or pod.assumed or pod.gang is None or pod.gang.uid != hold.owner
+            used = pod is None or not pod.waiting or pod.gang is None or pod.gang.uid != hold.owner
             lost = nodes.get(hold.node) != self._nodes.get(hold.node, nodes.get(hold.node))
             if used or lost or hold.node not in nodes or hold.owner in world.back:
                 del self.holds[uid]

@@ -402,7 +402,8 @@ class ClusterCache:
             return False
         if record.finished or (record.deleting and not record.node):
             record.assumed = ""
-            return self._release(record)
+            kept = self.holds.pop(record.uid, None) is not None
+            return self._release(record) or kept
         if record.node:
             known, queue = self.charges.get(record.uid), record.gang.queue if record.gang else ""
             if not record.ours:
@@ -444,6 +445,7 @@ class ClusterCache:
             self._job_changed(gang)  # the job it was before: of another object, or of none yet
             if gang.uid:
                 gang.kept = self._paying(gang)
+                self._drop_holds(gang)
             self.gangs_by_uid.pop(gang.uid, None)
             self.deleted.discard(gang.uid)
             gang.uid, gang.acceptance = meta.uid, self.acceptances.get(meta.uid)
@@ -661,14 +663,14 @@ class ClusterCache:
         if not gang.virtual:  # only PodGroups have a status to write
             self.changed_gangs.add(gang)
         self.changed_queues.add(gang.queue)
-        if gang.queue not in self.queues:
-            self.unknown_queues.add(gang.queue)
         self._job_changed(gang)
 
     def _count(self, gang: GangRecord) -> None:
         """Count the group in its queue; where it left one, that one's status changes too."""
         if (left := self.counts.group(gang)) is not None:
             self.changed_queues.add(left)
+        if gang.queue not in self.queues:
+            self.unknown_queues.add(gang.queue)
 
     def _job_changed(self, gang: GangRecord) -> None:
         if uid := gang.owner.uid if gang.owner else gang.uid:

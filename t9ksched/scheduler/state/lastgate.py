@@ -268,8 +268,8 @@ class LastGate:
             group_name=None if gang.virtual else gang.name,
             accepted_at=_moment(now),
         )
-        for pod in _outside(gang):
-            pod.accepted = not pod.unpermitted
+        for pod in gang.members.values():
+            pod.accepted = pod.accepted or not pod.unpermitted
         gang.acceptance = state.acceptances[gang.uid] = acceptance
         gang.stale = True
         if gang.owner is None or record is None or record.queue != queue.name:
@@ -302,7 +302,6 @@ class LastGate:
         """Record an owner that was let in before owners were recorded, as it is now."""
         for pod in self._pods(root.uid, gang):
             pod.accepted = pod.accepted or not pod.finished
-        self._held.pop((root.uid, queue.name), None)
         return self._record(gang, root, queue.name, now)
 
     def _record(self, gang: GangRecord, root: Root, queue: str, now: int) -> Acceptance | None:
@@ -391,10 +390,6 @@ def _inside(pod: PodRecord) -> bool:
     if pod.node or pod.assumed or pod.accepted:
         return True
     return pod.gang is not None and pod.gang.virtual and pod.gang.acceptance is not None
-
-
-def _outside(gang: GangRecord) -> list[PodRecord]:
-    return [pod for pod in gang.members.values() if pod.waiting and not _inside(pod)]
 
 
 def _requests(pod: PodRecord) -> Mapping[str, int]:
