@@ -103,7 +103,8 @@ class Views:
         state.settle()
         state.take_said()
         self._acceptances = dict(state.acceptances)
-        self._fresh = {gang for gang in state._pending if gang.acceptance is None}
+        # What has places is accepted first, as it runs.
+        self._fresh = {gang for gang in state._pending if gang.acceptance is None and not gang.placed_count()}
         self._reasons = {gang: gang.reasons for gang in state._pending}
         self._shown(now)
 
@@ -197,7 +198,7 @@ class Views:
             return Reason(Code.SCHEDULING_GATED, f"it is held by {by}", unblocks=(f"{by} releases it",))
         if state.outage.unread and (reason := state.outage.refusal(gang)) is not None:
             return reason
-        if gang in self._fresh and (over := self._too_many(gang)) is not None:
+        if (gang in self._fresh or gang.acceptance is None) and (over := self._too_many(gang)) is not None:
             return over
         if (verdict := self._permitted(gang, now)) is not None:
             return verdict
@@ -225,7 +226,8 @@ class Views:
         reason, owners = gang.unpermitted, self.state.owners
         key = (gang, gang.uid)
         if reason is None:
-            unknown = gang in self._fresh and gang.owner is not None and owners.awaited(gang)
+            fresh = gang in self._fresh or gang.acceptance is None
+            unknown = fresh and gang.owner is not None and owners.awaited(gang)
         else:
             certain = owners.root(gang).certain
             unknown = reason.code == Code.SUBMITTER_UNKNOWN or (reason.refused and not certain)
