@@ -402,8 +402,10 @@ class ClusterCache:
             return False
         if record.finished or (record.deleting and not record.node):
             record.assumed = ""
-            kept = self.holds.pop(record.uid, None) is not None
-            return self._release(record) or kept
+            waited = record in self._resting or record.uid in self.holds  # its gang did so for it
+            self._resting.discard(record)
+            self.holds.pop(record.uid, None)
+            return self._release(record) or waited
         if record.node:
             known, queue = self.charges.get(record.uid), record.gang.queue if record.gang else ""
             if not record.ours:
