@@ -1,7 +1,8 @@
 """Random histories of workloads, faults and deaths, each audited at every write, at every plan and at rest.
 
-`T9KSCHED_CHAOS_HISTORIES` and `T9KSCHED_CHAOS_FIRST` say how many and from which seed; `make soak` runs thousands. A
-history that fails prints what happened, and `python -m tests.chaos.history SEED` runs it again.
+`T9KSCHED_CHAOS_HISTORIES` and `T9KSCHED_CHAOS_FIRST` say how many and from which seed; `make soak` plays 3,000 more
+(`T9KSCHED_CHAOS_SOAK`), of 2 to 2.5 s of one processor each, and looks for the faults built in on purpose. A history
+that fails prints what happened, and `python -m tests.chaos.history SEED` runs it again.
 """
 
 import multiprocessing
