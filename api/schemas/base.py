@@ -1,0 +1,45 @@
+"""What all shapes build on: problems, reasons, warnings."""
+
+from pydantic import BaseModel, ConfigDict
+
+Quantities = dict[str, str]
+
+
+class Shape(BaseModel):
+    """A JSON object that may grow fields later."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class FieldFault(Shape):
+    """One faulty field."""
+
+    path: str
+    message: str
+
+
+class ProblemShape(Shape):
+    """Any answer but success (RFC 9457); `code` is stable."""
+
+    type: str
+    title: str
+    status: int
+    code: str
+    detail: str
+    errors: list[FieldFault] = []
+    remedy: str = ""
+
+
+class ReasonShape(Shape):
+    """Why a job waits, or why it failed, briefly."""
+
+    code: str
+    message: str
+
+
+class WarningShape(Shape):
+    """Something accepted that is probably a mistake; `nearest` is the known name that is most alike, if one is."""
+
+    path: str
+    message: str
+    nearest: str | None = None

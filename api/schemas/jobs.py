@@ -1,0 +1,127 @@
+"""Jobs, what became of submissions, explanations, and decisions about jobs."""
+
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, Field
+
+from api.schemas.base import ReasonShape, Shape, WarningShape
+
+PHASES: Final = ("Pending", "Running", "Paused", "Resuming", "Succeeded", "Failed", "Unknown", "Terminating")
+"""In which a job can be."""
+
+
+class Members(Shape):
+    """Pods of a job. `min` run together or not at all."""
+
+    min: int
+    total: int
+    bound: int
+    running: int
+    succeeded: int
+    failed: int
+
+
+class TimeLimitShape(Shape):
+    """How long a job may run, in seconds from when its minimum ran (null: no limit), where that comes from, and whether
+    it is ended then.
+    """
+
+    seconds: int | None
+    source: Literal["job", "queue", "none"]
+    enforced: bool
+
+
+class Job(Shape):
+    """A job of any kind, also a plain pod or a PodGroup made by hand.
+
+    `root` is the object above it that a user made, `Kind/name`, where there is one: the Deployment of a ReplicaSet.
+    What managers decide about the job is decided about that.
+    """
+
+    apiVersion: str
+    namespace: str
+    kind: str
+    name: str
+    uid: str
+    group: str | None
+    queue: str | None
+    priority: int
+    submitter: str | None
+    phase: str = Field(description=f"{', '.join(PHASES)}; the last once it was deleted")
+    members: Members
+    gpus: int
+    submittedAt: str | None
+    startedAt: str | None
+    finishedAt: str | None
+    position: int | None
+    reason: ReasonShape | None
+    expectedStart: dict[str, Any] | None
+    timeLimit: TimeLimitShape
+    root: str | None = None
+    rootUid: str | None = None
+
+
+class Jobs(Shape):
+    """Several jobs, and what is stopped at present."""
+
+    items: list[Job]
+    stopped: list[dict[str, Any]] = []
+
+
+class Cancelled(Job):
+    """A job that was cancelled; `warnings` name the pods that stay, each with why and whom to ask."""
+
+    warnings: list[WarningShape] = []
+
+
+class Submitted(Shape):
+    """The jobs of a submission, in the order of its documents but PodGroups first, and what is odd about them."""
+
+    items: list[Job]
+    warnings: list[WarningShape]
+
+
+class ExplanationReason(Shape):
+    """One thing that stands in the way, with its numbers, or why the job failed."""
+
+    code: str
+    message: str
+    needs: Any = None
+    has: Any = None
+    nodes: Any = None
+
+
+class Explanation(Shape):
+    """Why a job is where it is, and what would change that."""
+
+    job: Any
+    verdict: Literal["Waiting", "Placed", "Refused", "Finished"]
+    reasons: list[ExplanationReason]
+    holders: list[dict[str, Any]]
+    unblocks: list[Any]
+    position: int | None
+    warnings: list[WarningShape] = []
+    stopped: list[dict[str, Any]] = []
+
+
+class PriorityBody(BaseModel):
+    """The new priority of a waiting job within its queue."""
+
+    priority: int = Field(ge=0, le=100)
+
+
+class UpdateBody(BaseModel):
+    """What of a job is to be changed: its time limit, such as `2h`; `0` for none."""
+
+    timeLimit: str
+
+
+class ControlShape(Shape):
+    """What was decided about a job."""
+
+    uid: str
+    held: bool
+    priority: int | None
+    timeLimitSeconds: int | None
+    by: str
+    at: str

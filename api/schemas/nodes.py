@@ -1,0 +1,59 @@
+"""Nodes and their cards."""
+
+from typing import Any, Literal
+
+from api.schemas.base import Quantities, Shape
+
+
+class CountedCards(Shape):
+    """Cards, or parts of cards, of a node that are counted by number: they have no indices."""
+
+    resource: str
+    model: str | None
+    has: int
+    held: int
+    cordoned: int
+
+
+class Node(Shape):
+    """A node with its cards and whose they are.
+
+    `mode` is how it hands out its accelerators, null without any. `gpus` are whole cards by index; what is shared,
+    sliced, or more than 64 of one resource is counted by number and stands in `counted`.
+
+    `cardDrift` counts its pods whose annotations name other cards than the scheduler's record, `cardsUnknown` those of
+    them of which no card is on record: until they are gone, a node that honours indices gives no more cards.
+    """
+
+    name: str
+    ready: bool
+    schedulable: bool
+    labels: dict[str, str]
+    allocatable: Quantities
+    allocated: Quantities
+    cardMode: Literal["honours-index", "plugin-chooses"]
+    mode: (
+        Literal[
+            "Whole",
+            "TimeSliced",
+            "MPS",
+            "MIGSingle",
+            "MIGMixed",
+            "HAMi",
+            "MGPU",
+            "GPUShare",
+            "Koordinator",
+            "NotReady",
+        ]
+        | None
+    )
+    cardDrift: int
+    cardsUnknown: int
+    gpus: list[dict[str, Any]]
+    counted: list[CountedCards]
+
+
+class Nodes(Shape):
+    """Several nodes."""
+
+    items: list[Node]
