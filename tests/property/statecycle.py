@@ -82,7 +82,7 @@ class Cycles(Seldom):
         overtaken = False
         for gang in dict.fromkeys(one.gang for one in decided):
             mine = [one for one in decided if one.gang == gang]
-            if self.rng.random() < 0.1:
+            if self.rng.random() < (0.1 if len(mine) == 1 else 0.3):
                 self._overtaken(gang, mine)
                 overtaken = True
                 continue
@@ -102,7 +102,7 @@ class Cycles(Seldom):
 
     def _overtaken(self, gang: str, mine: list[Assignment]) -> None:
         """Before it is taken up, a part of a decision does not hold any more."""
-        late = self.rng.choice(mine)
+        late = self.rng.choice(mine[-2:])
         how = self.rng.choice(("gone", "taken", "another"))
         if how == "gone":
             self._forget(late.pod)
