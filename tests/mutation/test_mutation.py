@@ -10,9 +10,9 @@ from tests.mutation.sample import all_faults, attempt, attempts, listed, sample
 
 SAMPLE = int(os.environ.get("T9KSCHED_MUTATION_SAMPLE", "100"))
 SEED = int(os.environ.get("T9KSCHED_MUTATION_SEED", "3"))
-LEAST = {"engine": 0.8, "scheduler": 0.4, "admission": 0.8}
+LEAST = {"engine": 0.8, "scheduler": 0.8, "admission": 0.8}
 """What part of a room's sample must be killed; a floor below what was measured (ARCHITECTURE.md), not the aim, 0.9."""
-PARTS = {"engine": 0.5, "scheduler": 0.4, "admission": 0.1}
+PARTS = {"engine": 0.5, "scheduler": 0.8, "admission": 0.1}
 """What part of the sample is taken from each room."""
 SOURCE = '''
 LIMIT = 3
