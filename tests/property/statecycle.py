@@ -31,7 +31,7 @@ class Cycles(Seldom):
         self.state = self._new()
         self.views = Views(self)
         self.state.outage.unread = unread = rng.random() < 0.3
-        early = rng.random() < 0.6
+        early = rng.random() < 0.4
         if early:
             self._read()
         self.tell_all()
@@ -130,14 +130,14 @@ class Cycles(Seldom):
         charge = self.state.charges.get(one.pod)
         if charge is not None and (charge.cards or self.rng.random() < 0.7):
             self.rows[one.pod] = row_of(self.state.pods[one.pod], charge, self.now)
-        match self.rng.choice(("bound", "bound", "bound", "refused", "open")):
+        match self.rng.choice(("bound", "bound", "refused", "open")):
             case "bound":
                 self.bind(one.pod, one.node, one.cards)
             case "refused":
                 self.assumed.pop(one.pod)
                 self.rows.pop(one.pod, None)
                 self.views.refused(self.state.pods[one.pod], self.now)
-                keep = self.rng.random() < 0.5
+                keep = self.rng.random() < 0.7
                 self.state.refuse(one.pod, REFUSED, self.now, keep_place=keep)
                 self.views.kept(one, charge, self.now, keep=keep)
 

@@ -131,7 +131,9 @@ class Seldom(Objects):
 
     def bound_late(self) -> None:
         """What a former scheduler decided comes true."""
-        those = [uid for uid in self.rows if uid in self.pods and not self.pods[uid]["spec"].get("nodeName")]
+        former = [uid for uid, row in self.rows.items() if self.restored.get(uid) is row and uid in self.pods]
+        those = [uid for uid in former if not self.pods[uid]["spec"].get("nodeName")]
+        those = [uid for uid in those if "deletionTimestamp" not in self.pods[uid]["metadata"]]
         those = [uid for uid in those if uid not in self.assumed and self.pods[uid]["status"]["phase"] not in ENDED]
         those = [uid for uid in those if not self.contested(uid, self.rows[uid].node)]
         if those:

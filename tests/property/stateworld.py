@@ -330,6 +330,7 @@ class World(Cycles):
     def withdraw(self) -> None:
         """A decision about a gang is not carried out."""
         gangs = {gang.uid for uid in self.assumed if (gang := self.state.pods[uid].gang) is not None}
+        gangs.discard("")
         if gangs:
             gang = self.state.gangs_by_uid[self.rng.choice(sorted(gangs))]
             mine = [uid for uid in gang.members if uid in self.assumed]
