@@ -46,6 +46,8 @@ class Model:
         self.world = world
         self._state: Any = None
         self.ran: dict[GangRecord, tuple[str, bool]] = {}
+        self.began_with: dict[GangRecord, int] = {}
+        """The minimum, roles included, with which a group was seen to begin."""
         self._told = Told(world)
 
     def check(self) -> None:
@@ -53,6 +55,7 @@ class Model:
         if self._state is not self.world.state:
             self._state = self.world.state
             self.ran.clear()
+            self.began_with.clear()
             self._told = Told(self.world)
         self._state.settle()
         self.pods()
@@ -251,6 +254,7 @@ class Model:
         holding = {uid for uid in pods.keys() - going if pods[uid]["spec"].get("nodeName") and phase[uid] not in ENDED}
         assert gang.placed_count() == len(placed)
         assert {pod.uid for pod in gang.living()} == living
+        self._since(gang, bound, placed)
         assert gang.complete() == self._enough(gang, placed)
         assert gang.complete(bound=True) == self._enough(gang, bound)
         assert gang.gathered() == self._enough(gang, living)
@@ -267,7 +271,6 @@ class Model:
         unnoted = gang.acceptance is None or not (gang.noted or (gang.virtual and gang.owner is None))
         assert gang.unnoted == unnoted
         assert waiting or (gang.reasons, gang.position) == ((), None)
-        self._since(gang, bound, placed)
         if not gang.stale:
             assert gang._snapshot == gang._build(), "a group changed, and the engine is told what it was"
         self._snapshot(gang, living, placed, holding)
@@ -282,7 +285,12 @@ class Model:
             conditions = {one["type"]: one["status"] for one in gang.status.get("conditions", ())}
             ran = conditions.get("GroupScheduled") == "True" and conditions.get("Evicted") != "True"
         leaving = self._state.clocks.leaving(gang)
-        ran = ran or bool(gang.uid and self._enough(gang, bound) and (gang.virtual or not leaving))
+        if not ran:
+            spec = gang.spec
+            self.began_with.pop(gang, None)
+            ran = bool(gang.uid and self._enough(gang, bound) and (gang.virtual or not leaving))
+            if ran and not gang.virtual:
+                self.began_with[gang] = max(spec.min_member, sum(least for _, least in spec.roles))
         if self.world.log[-1:] in (["start_again"], ["limit_reached"]) and not gang.ran:
             ran = False
         self.ran[gang] = gang.uid, ran
@@ -311,7 +319,7 @@ class Model:
         held = bool(holding) or any(uid in self.world.assumed for uid in gang.members)
         assert made.refilling == (not gang.displaced and (held or gang.lost))
         assert (made.uid, made.name, made.queue, made.ran) == (gang.uid, gang.key, gang.queue, gang.ran)
-        assert (made.min_member, made.roles, made.created) == (gang.spec.min_member, gang.spec.roles, gang.created)
+        assert (made.min_member, made.roles, made.created) == (*self._least(gang), gang.created)
         assert made.accepted == (gang.acceptance is not None)
         control = gang.control.priority if gang.control else None
         agreed = gang.acceptance.priority if gang.acceptance else gang.spec.priority
@@ -323,11 +331,21 @@ class Model:
     def _natural(self, uid: str) -> Any:
         return natural(self._state.pods[uid].name)
 
-    @staticmethod
-    def _enough(gang: GangRecord, uids: set[str]) -> bool:
+    def _least(self, gang: GangRecord) -> tuple[int, tuple[tuple[str, int], ...]]:
+        """The minimum that counts: one that is raised while the group runs does not, as far as anybody knows."""
+        spec, most = gang.spec, 0
+        if self.ran.get(gang, ("", False))[1] and gang.ran:
+            most = self.began_with.get(gang, 0) or (gang.acceptance.replicas or 0 if gang.acceptance else 0)
+        if not most:
+            return spec.min_member, spec.roles
+        together = sum(least for _, least in spec.roles)
+        return (spec.min_member if spec.min_member < most else most), (() if together > most else spec.roles)
+
+    def _enough(self, gang: GangRecord, uids: set[str]) -> bool:
         """Whether these members are the minimum, roles included."""
+        members, minima = self._least(gang)
         roles = Counter(gang.members[uid].role for uid in uids)
-        return len(uids) >= gang.spec.min_member and all(roles[role] >= least for role, least in gang.spec.roles)
+        return len(uids) >= members and all(roles[role] >= least for role, least in minima)
 
     # Sums
 

@@ -19,7 +19,6 @@ from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.write.eviction import NotEvicted, TryLater, Victim, evict
 from t9ksched.scheduler.act.executor import Executor
 from t9ksched.scheduler.report.history_recorder import HistoryRecorder
-from t9ksched.scheduler.state.edits import minimum
 from t9ksched.scheduler.state.records import GangRecord, PodRecord
 from t9ksched.scheduler.state.refill import GANG_RECOVERY_TIMEOUT_SECONDS
 from t9ksched.scheduler.state.state import ClusterState
@@ -69,10 +68,6 @@ class GangTimeouts:
         for gang in self._state.partial:
             if any(pod.assumed for pod in gang.members.values()):
                 continue
-            least = minimum(gang)
-            if gang.ran and least != (gang.spec.min_member, gang.spec.roles) and gang.placed_count() >= least.members:
-                gang.fell = 0
-                continue  # it lacks only what was added to its minimum while it ran
             if not gang.ran:
                 gang.first_bound = gang.first_bound or now
                 late = now - gang.first_bound > self._timeout
@@ -93,7 +88,7 @@ class GangTimeouts:
 
     async def _take_back(self, gang: GangRecord) -> None:
         bound = [pod for pod in gang.members.values() if pod.holds]
-        least, ran = minimum(gang).members, gang.ran
+        least, ran = gang.minimum.members, gang.ran
         if ran:
             message = (
                 f"{len(bound)} of {least} members were left and the rest did not come back within"

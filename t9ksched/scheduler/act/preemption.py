@@ -147,8 +147,8 @@ class Tenants:
             priority=gang.priority,
             created=gang.created,
             started=started,
-            min_member=gang.spec.min_member,
-            roles=gang.spec.roles,
+            min_member=gang.minimum.members,
+            roles=gang.minimum.roles,
             succeeded=tuple(sorted(succeeded.items())),
             evictions=evictions,
         )

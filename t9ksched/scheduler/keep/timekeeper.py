@@ -177,7 +177,7 @@ class TimeKeeper:
             started = [_started(each) for each in status.get("containerStatuses") or ()]
             times.append(max(started, default=0))
         now = self._clock()
-        minimum = min(gang.spec.min_member for gang in gangs)
+        minimum = min(gang.minimum.members for gang in gangs)
         said = sorted(times)[minimum - 1] if len(times) >= minimum else 0
         earliest = clock.run.bound_at if clock.timed else min(gang.created for gang in gangs)
         clock.unsure = False

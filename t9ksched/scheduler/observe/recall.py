@@ -75,8 +75,8 @@ def _missing(gang: GangRecord, losses: Iterable[Loss]) -> Counter[str]:
     roles = Counter(pod.role for pod in gang.members.values() if pod.placed and not pod.deleting)
     common = max(roles, key=lambda role: (roles[role], role), default="")
     roles.update(loss.role for loss in losses)
-    short = Counter({role: least - roles[role] for role, least in gang.spec.roles if least > roles[role]})
-    short[common] += max(0, gang.spec.min_member - roles.total() - short.total())
+    short = Counter({role: least - roles[role] for role, least in gang.minimum.roles if least > roles[role]})
+    short[common] += max(0, gang.minimum.members - roles.total() - short.total())
     return +short
 
 
@@ -84,7 +84,7 @@ def _short(gang: GangRecord, losses: list[Loss]) -> Iterator[Loss]:
     """Of these losses those that the minimum lacks."""
     missing = _missing(gang, ())
     total = missing.total()
-    minima = {role for role, _ in gang.spec.roles}
+    minima = {role for role, _ in gang.minimum.roles}
     for loss in losses:
         if total and (loss.role not in minima or missing[loss.role]):
             missing[loss.role] -= 1

@@ -6,7 +6,7 @@ from typing import Any
 
 from t9ksched.scheduler.report.shapes import quantities
 from t9ksched.scheduler.state.charges import Charges
-from t9ksched.scheduler.state.edits import ignored_minimum, minimum
+from t9ksched.scheduler.state.edits import ignored_minimum
 from t9ksched.scheduler.state.records import GangRecord
 
 _PHASES = {"Pending": "pending", "Running": "running", "Succeeded": "succeeded", "Failed": "failed"}
@@ -53,7 +53,7 @@ def group_status(
 def _members(gang: GangRecord, condition: Callable[[str, bool, str, str], dict[str, Any]]) -> dict[str, Any]:
     living = Counter(pod.role for pod in gang.living())
     total = sum(living.values())
-    counts = minimum(gang)
+    counts = gang.minimum
     short = [f"role {role}: {living[role]} of {least}" for role, least in counts.roles if living[role] < least]
     if total < counts.members:
         short.insert(0, f"{total} of {counts.members} members exist")

@@ -21,7 +21,6 @@ from t9ksched.scheduler.report.ended import failure
 from t9ksched.scheduler.report.restarts import restarting
 from t9ksched.scheduler.state import records
 from t9ksched.scheduler.state.charges import Charge, indices
-from t9ksched.scheduler.state.edits import minimum
 from t9ksched.scheduler.state.limits import limit_of
 from t9ksched.scheduler.state.owners import Owner, Root
 from t9ksched.scheduler.state.records import FINISHED, TERMINATING, GangRecord, JobRecord, PodRecord
@@ -197,7 +196,7 @@ def _has_object(state: ClusterState, gang: GangRecord) -> bool:
 def _is_up(gang: GangRecord) -> bool:
     """Whether as many members run, or succeeded, as must; those that failed are not waited for, unless others came."""
     counts = Counter(pod.phase for pod in gang.members.values())
-    failed, least = counts["Failed"], minimum(gang).members
+    failed, least = counts["Failed"], gang.minimum.members
     wanted = min(least, max(len(gang.members) - failed, least - failed))
     return counts["Running"] > 0 and counts["Running"] + counts["Succeeded"] >= wanted
 
@@ -234,7 +233,7 @@ def job_shape(view: JobView, state: ClusterState) -> Json:
     for gang in gangs:
         past = now not in FINISHED and _is_past(gang)
         if not past:
-            least, total = least + minimum(gang).members, total + len(gang.members)
+            least, total = least + gang.minimum.members, total + len(gang.members)
         for pod in gang.members.values():
             if pod.phase in counts:
                 counts[pod.phase] += 1

@@ -33,7 +33,7 @@ from t9ksched.scheduler.report.shapes import (
     why_failed,
 )
 from t9ksched.scheduler.state.charges import Charge
-from t9ksched.scheduler.state.edits import ignored, minimum
+from t9ksched.scheduler.state.edits import ignored
 from t9ksched.scheduler.state.limits import limit_warning, own_limit
 from t9ksched.scheduler.state.records import FINISHED, TERMINATING, GangRecord, PodRecord, timestamp
 from t9ksched.scheduler.state.state import ClusterState
@@ -202,7 +202,7 @@ def _not_judged(gangs: list[GangRecord]) -> Reason:
         return Reason(Code.GANG_INCOMPLETE, message, unblocks=("its controller makes its pods",))
     short = next((gang for gang in gangs if gang.ran and not any(pod.waiting for pod in gang.members.values())), None)
     if short is not None:
-        placed, least = short.placed_count(), minimum(short).members
+        placed, least = short.placed_count(), short.minimum.members
         message = f"{placed} of {least} members have a place, and no pod of it waits for one: what runs goes on"
         return Reason(Code.GANG_INCOMPLETE, message, unblocks=("its other pods are created again",))
     message = "it has only just come: it is judged in the next cycle"

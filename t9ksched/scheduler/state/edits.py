@@ -1,33 +1,12 @@
 """What was edited on a group or its pods after it was accepted, and therefore does not count; as sentences."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from t9ksched.model.names import DEFAULT_QUEUE, GROUP_LABEL, QUEUE_LABEL, ROLE_LABEL
 from t9ksched.scheduler.state.records import GangRecord, PodRecord
 
 _MOST = 5
 """Pods named of a group: replicas are edited alike."""
-
-
-class Minimum(NamedTuple):
-    """Members that must run together: in all, and as `(role, members)`."""
-
-    members: int
-    roles: tuple[tuple[str, int], ...]
-
-
-def minimum(gang: GangRecord) -> Minimum:
-    """The minimum that counts. A group that runs keeps the one that it started with, or after a restart of the
-    scheduler at most as many members as were accepted: a larger minimum, or minima of roles that are more together,
-    were written since, and count when the group starts again. A smaller one counts at once.
-    """
-    spec, accepted = gang.spec, gang.acceptance
-    most = (gang.ran_with or (accepted.replicas if accepted is not None else None)) if gang.ran else None
-    if not most:
-        return Minimum(spec.min_member, spec.roles)
-    roles = spec.roles if sum(least for _, least in spec.roles) <= most else ()
-    return Minimum(min(spec.min_member, most), roles)
 
 
 def ignored(gang: GangRecord) -> tuple[str, ...]:
@@ -63,7 +42,7 @@ def _group(gang: GangRecord) -> Iterator[str]:
 
 def ignored_minimum(gang: GangRecord) -> Iterator[str]:
     """What of the minimum that a PodGroup asks for does not count."""
-    counts = minimum(gang)
+    counts = gang.minimum
     if counts.members != gang.spec.min_member:
         yield (
             f"the PodGroup {gang.name} asks for {gang.spec.min_member} members together: it runs since"

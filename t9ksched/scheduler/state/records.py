@@ -186,6 +186,13 @@ class PodRecord(msgspec.Struct, eq=False):
         return not (self.node or self.assumed or self.finished or self.deleting)
 
 
+class Minimum(NamedTuple):
+    """Members that must run together: in all, and as `(role, members)`."""
+
+    members: int
+    roles: tuple[tuple[str, int], ...]
+
+
 class GangRecord(msgspec.Struct, eq=False):
     """A PodGroup with its members, or the virtual group of one pod (`virtual`).
 
@@ -294,20 +301,33 @@ class GangRecord(msgspec.Struct, eq=False):
             pod for pod in self.members.values() if pod.placed and not pod.deleting and not (bound and pod.assumed)
         )
 
+    @property
+    def minimum(self) -> Minimum:
+        """The minimum that counts. A group that runs keeps the one that it started with, or after a restart of the
+        scheduler at most as many members as were accepted: a larger minimum, or minima of roles that are more together,
+        were written since, and count when the group starts again. A smaller one counts at once.
+        """
+        spec, accepted = self.spec, self.acceptance
+        most = (self.ran_with or (accepted.replicas if accepted is not None else None)) if self.ran else None
+        if not most:
+            return Minimum(spec.min_member, spec.roles)
+        roles = spec.roles if sum(least for _, least in spec.roles) <= most else ()
+        return Minimum(min(spec.min_member, most), roles)
+
     def gathered(self) -> bool:
         """Whether the minimum, roles included, is there, placed or not."""
         return self._minimum(self.living())
 
     def _minimum(self, having: Iterable[PodRecord]) -> bool:
         """Whether these are the minimum, roles included."""
-        count = 0
+        least, count = self.minimum, 0
         roles: dict[str, int] = {}
         for pod in having:
             count += 1
             roles[pod.role] = roles.get(pod.role, 0) + 1
-        if count < self.spec.min_member or not self.spec.roles:
-            return count >= self.spec.min_member
-        return all(roles.get(role, 0) >= minimum for role, minimum in self.spec.roles)
+        if count < least.members or not least.roles:
+            return count >= least.members
+        return all(roles.get(role, 0) >= minimum for role, minimum in least.roles)
 
     def in_part(self, besides: Container[str] = ()) -> bool:
         """Whether some members are bound and hold their places, and the minimum has no places yet; members `besides`,
@@ -325,10 +345,11 @@ class GangRecord(msgspec.Struct, eq=False):
             for pod in self.members.values()
             if pod.phase in ("Running", "Succeeded") and not pod.deleting and pod.uid not in without
         ]
-        if len(run) < self.spec.min_member or not self.spec.roles:
-            return len(run) >= self.spec.min_member
+        least = self.minimum
+        if len(run) < least.members or not least.roles:
+            return len(run) >= least.members
         roles = Counter(run)
-        return all(roles[role] >= least for role, least in self.spec.roles)
+        return all(roles[role] >= minimum for role, minimum in least.roles)
 
     def snapshot(self) -> Gang | None:
         """The gang for the engine, None when it needs no place. Built again only when something changed."""
@@ -365,14 +386,15 @@ class GangRecord(msgspec.Struct, eq=False):
                 if self.unrecorded and pod_class.cards:
                     pod_class = _unrecorded(pod_class)
                 waiting.append(Member(pod.uid, pod.key, pod.role, pod_class))
+        least = self.minimum
         return Gang(
             uid=self.uid,
             name=self.key,
             queue=self.queue,
             priority=self.priority,
             created=self.created,
-            min_member=self.spec.min_member,
-            roles=self.spec.roles,
+            min_member=least.members,
+            roles=least.roles,
             waiting=tuple(waiting),
             placed=tuple(sorted(placed.items())),
             total=sum(living.values()),

@@ -269,8 +269,8 @@ class Refills:
         if gang.unpermitted is not None or (gang.control is not None and gang.control.held):
             return []
         placed = Counter(pod.role for pod in gang.members.values() if pod.placed and not pod.deleting)
-        short = Counter({role: least - placed[role] for role, least in gang.spec.roles if least > placed[role]})
-        missing = max(short.total(), gang.spec.min_member - placed.total())
+        short = Counter({role: least - placed[role] for role, least in gang.minimum.roles if least > placed[role]})
+        missing = max(short.total(), gang.minimum.members - placed.total())
         missing -= sum(hold.owner == gang.uid for hold in self._refused.values())
         waiting = sum(pod.waiting for pod in gang.members.values())
         able: list[Loss] = []

@@ -185,3 +185,18 @@ async def test_a_member_more_of_a_running_group_whose_minimum_was_raised_evicts_
         assert decide(state) == []
         assert timeouts.overdue() == []
         now[0] += 3600 * 10**9
+
+
+def test_a_lost_member_of_a_running_group_whose_minimum_was_raised_is_replaced() -> None:
+    state = state_with()
+    state.upsert_group(group("g", 3))
+    for name in ("a", "b", "c"):
+        state.upsert_pod(pod(name, group="g"))
+    decide(state)
+    for name in ("a", "b", "c"):
+        state.upsert_pod(pod(name, group="g", node="n1", phase="Running"))
+    state.settle()
+    state.upsert_group(group("g", 6))
+    state.remove_pod("pod-c")
+    state.upsert_pod(pod("d", group="g"))
+    assert [one.pod for one in decide(state)] == ["pod-d"]
