@@ -4,13 +4,12 @@ Controllers make a failed pod anew after a pause that doubles with each failure.
 place, no cycle judges the job, so that no reason of the engine says what is going on.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from t9ksched.model.hold import REFILL
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.report.ended import failure
-from t9ksched.scheduler.state.records import FINISHED, JobRecord, PodRecord, Restarts, timestamp
+from t9ksched.scheduler.state.records import FINISHED, GangRecord, JobRecord, PodRecord, Restarts, timestamp
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.workloads.jobspec import DEFAULT_BACKOFF_LIMIT
 from t9ksched.workloads.replica import pause
@@ -41,14 +40,15 @@ def _count(value: Any) -> int:
     return value if isinstance(value, int) else 0
 
 
-def restarting(record: JobRecord | None, pods: list[PodRecord], state: ClusterState) -> Reason | None:
-    """That members of the job ended and come back; None when that is not so, or nothing is known of it.
+def restarting(record: JobRecord | None, gangs: list[GangRecord], state: ClusterState) -> Reason | None:
+    """That members of the job's gangs ended and come back; None when that is not so, or nothing is known of it.
 
     It says how those ended that are still there, how many restarts are used, when the next pod is made, and whether
     room is kept for it.
     """
     if record is None or not record.wants_pods or record.phase in FINISHED or record.restarts is None:
         return None
+    pods = [pod for gang in gangs for pod in gang.members.values()]
     failed = [pod for pod in pods if pod.phase == FINISHED[1]]
     if not failed and all(pod.placed for pod in pods) and pods:
         return None
@@ -62,7 +62,7 @@ def restarting(record: JobRecord | None, pods: list[PodRecord], state: ClusterSt
         when = f"its controller makes {'others' if len(failed) > 1 else 'another'} {_when(record, failed)}"
     return Reason(
         Code.GANG_INCOMPLETE,
-        f"{what}; {when}; {_kept(pods, state)}",
+        f"{what}; {when}; {_kept(gangs, state)}",
         unblocks=("its controller makes its pods again",),
     )
 
@@ -79,12 +79,13 @@ def _when(record: JobRecord, failed: list[PodRecord]) -> str:
     return f"at {timestamp(min(ends))}, after a pause that doubles with each failure"
 
 
-def _kept(pods: list[PodRecord], state: ClusterState) -> str:
-    """Where they will be."""
-    gangs = {pod.gang.uid for pod in pods if pod.gang is not None and not pod.gang.virtual}
-    kept = [hold for hold in state.refills.holds if hold.owner in gangs and hold.why == REFILL]
+def _kept(gangs: Iterable[GangRecord], state: ClusterState) -> str:
+    """Where they will be: the gangs tell, for in a restart there may be no pod of them."""
+    found = [state.refills.kept_for(gang) for gang in gangs if not gang.virtual]
+    kept = [loss for losses, _ in found for loss in losses]
     if not kept:
         return "no room is kept: it waits for a place in its queue, with the age that the job has"
-    until = min((hold.until for hold in kept if hold.until), default=0)
-    nodes = ", ".join(sorted({hold.node for hold in kept})[:3])
-    return f"room is kept for it on {nodes}" + (f" until {timestamp(until)}" if until else "")
+    until = min((end for losses, end in found if losses and end), default=0)
+    nodes = ", ".join(sorted({loss.place for loss in kept if loss.place})[:3])
+    where = f"room is kept for it on {nodes}" if nodes else "the first room that fits is kept for it"
+    return where + (f" until {timestamp(until)}" if until else "")

@@ -231,7 +231,7 @@ def job_shape(view: JobView, state: ClusterState) -> Json:
     root = state.owners.root(first) if first and first.owner else _root_of(state, view)
     least = total = 0
     for gang in gangs:
-        past = now not in FINISHED and _is_past(gang)
+        past = now not in FINISHED and is_past(gang)
         if not past:
             least, total = least + gang.minimum.members, total + len(gang.members)
         for pod in gang.members.values():
@@ -292,7 +292,7 @@ def _root_of(state: ClusterState, view: JobView) -> Root | None:
     return Root(above.uid, above.api_version, above.kind, view.namespace, above.name, state.owners.titled(above.uid))
 
 
-def _is_past(gang: GangRecord) -> bool:
+def is_past(gang: GangRecord) -> bool:
     """Whether the group is one pod of a controller that has ended: another has come in its place, or none is wanted."""
     return gang.virtual and gang.owner is not None and all(pod.finished for pod in gang.members.values())
 
@@ -329,7 +329,7 @@ def _reason(
         return {"code": str(name_taken.code), "message": name_taken.message}
     reason = waiting.reasons[0] if waiting is not None and now not in FINISHED else limited
     if now == "Pending" and (reason is None or reason.code == Code.GANG_INCOMPLETE):
-        reason = restarting(view.record, view.pods, state) or reason
+        reason = restarting(view.record, view.gangs, state) or reason
     return {"code": str(reason.code), "message": reason.message} if reason is not None else None
 
 

@@ -25,6 +25,7 @@ from t9ksched.scheduler.report.shapes import (
     Json,
     goes_on,
     identity,
+    is_past,
     job_shape,
     phase,
     quantities,
@@ -64,6 +65,8 @@ async def explanation(view: JobView, state: ClusterState, pod: PodRecord | None 
     """
     gangs = view.gangs if pod is None else [gang for gang in view.gangs if gang is pod.gang]
     now = phase(view, state) if pod is None else pod.phase
+    # A pod that took the place of one that failed runs for it.
+    current = [gang for gang in view.gangs if not is_past(gang)] or view.gangs
     runs_on = pod is None and goes_on(view, now)
     reasons = [] if now in (*FINISHED, TERMINATING) or runs_on else _of_all(gangs)
     if now == TERMINATING:
@@ -82,7 +85,7 @@ async def explanation(view: JobView, state: ClusterState, pod: PodRecord | None 
         reasons = own if pod.placed else own + [reason for reason in reasons if reason not in own]
     elif runs_on:
         verdict = "Placed"
-    elif reasons or not view.gangs or any(not gang.complete() for gang in view.gangs):
+    elif reasons or not current or any(not gang.complete() for gang in current):
         verdict = "Waiting"
     else:
         verdict = "Placed"
@@ -94,7 +97,7 @@ async def explanation(view: JobView, state: ClusterState, pod: PodRecord | None 
         message = "its pods are not made: its spec cannot be followed"
         reasons = [Reason(Code.INVALID_POD, message, unblocks=("its spec is corrected",))]
     if verdict == "Waiting" and all(reason.code == Code.GANG_INCOMPLETE for reason in reasons):
-        back = restarting(view.record, [member for gang in gangs for member in gang.members.values()], state)
+        back = restarting(view.record, gangs, state)
         reasons = [back, *reasons] if back is not None else reasons
     if verdict == "Waiting" and not reasons:
         reasons = [_not_judged(gangs)]

@@ -217,6 +217,10 @@ class Refills:
         """Gangs for which room is kept, or looked for."""
         return [gang for gang, losses in self._of.items() if any(loss.kept for loss in losses)]
 
+    def kept_for(self, gang: GangRecord) -> tuple[list[Loss], int]:
+        """The lost members of a gang for which room is kept, or looked for, and until when; 0 where no end is known."""
+        return [loss for loss in self._of.get(gang, ()) if loss.kept], self._ends.get(gang, 0)
+
     def stays(self, pod: PodRecord) -> bool:
         """Whether the room of a pod that is leaving is kept for its gang: it comes free for nobody else."""
         losses = self._of.get(pod.gang) if pod.gang is not None else None

@@ -118,6 +118,23 @@ async def test_room_that_is_kept() -> None:
     assert "room is kept for it on n1 until" in text
 
 
+async def test_room_is_kept_while_no_member_of_the_gang_is_there() -> None:
+    """Its controller has deleted all its pods and has made no other: what is kept is said once, and not denied."""
+    state = cluster()
+    for name in ("a", "b"):
+        state.upsert_pod(member(name, node="n1", uid=name))
+        running = member(name, node="n1", uid=name)
+        running.status.phase = "Running"
+        state.upsert_pod(running)
+    state.upsert_job(job({"phase": "Running"}))
+    state.settle()
+    for name in ("a", "b"):
+        state.remove_pod(name)
+    state.upsert_job(job(replicas(b=1)))
+    state.follow_losses(NOW)
+    assert "room is kept for it on n1 until" in await told(state)
+
+
 async def test_a_batch_job() -> None:
     state = state_with(node())
     state.upsert_pod(member("j-1", batch=True, node="n1", code=1))
@@ -128,6 +145,21 @@ async def test_a_batch_job() -> None:
     assert job_shape(view, state)["phase"] == "Pending", "its controller has not given up"
     assert "1 restart used of 4" in text
     assert f"a while after {ENDED}" in text
+
+
+@pytest.mark.parametrize("ready", [{}, {"active": 1}, {"active": 1, "ready": 1}])
+async def test_a_batch_job_that_runs_again_does_not_wait(ready: dict[str, Any]) -> None:
+    state = state_with(node())
+    state.upsert_pod(member("j-1", batch=True, node="n1", uid="first", code=1))
+    running = member("j-2", batch=True, node="n1", uid="second")
+    running.status.phase = "Running"
+    state.upsert_pod(running)
+    state.upsert_job(job({"failed": 1} | ready, batch=True, backoffLimit=5))
+    view = job_view(state, "job")
+    assert view is not None
+    explained = await explanation(view, state)
+    assert (explained["verdict"], explained["reasons"]) == ("Placed", [])
+    assert (explained["job"]["phase"], explained["job"]["reason"]) == ("Running", None)
 
 
 @pytest.mark.parametrize("status", [{"phase": "Pending"}, {"phase": "Paused"}])
