@@ -14,7 +14,10 @@ from t9ksched.cli.tracebacks import Sort, Tracebacks, given
 from t9ksched.settings import Settings
 
 _log = structlog.get_logger("logs")
-_UVICORN: Final = "Invalid HTTP request received."
+_UVICORN: Final = "uvicorn.error"
+"""Uvicorn's logger for all that is not a line per request. Its warnings are about requests that it does not take:
+such that are no HTTP, or that ask for another protocol.
+"""
 
 
 def configure(settings: Settings, stream: TextIO | None = None, *, quiet: bool = False) -> None:
@@ -72,7 +75,9 @@ class _Seldom:
 
 
 class _Libraries(logging.Filter):
-    """The same for records of the standard library; requests that are no HTTP become a line of ours."""
+    """The same for records of the standard library, with a traceback or without: a client may cause each as often as it
+    likes. Requests that are no HTTP become a line of ours.
+    """
 
     def __init__(self, tracebacks: Tracebacks) -> None:
         super().__init__()
@@ -83,13 +88,15 @@ class _Libraries(logging.Filter):
         if reason := _no_http(record, error):
             _log.debug("a request could not be read", reason=reason)
             return False
-        return error is None or self._tracebacks.wanted(record.name, error)
+        if error is not None:
+            return self._tracebacks.wanted(record.name, error)
+        return self._tracebacks.wanted_line(record.name, f"{record.filename}:{record.lineno}")
 
 
 def _no_http(record: logging.LogRecord, error: BaseException | None) -> str:
     """Why a request could not be read, where the record says so of one."""
-    if record.name == "uvicorn.error" and record.msg == _UVICORN:
-        return _UVICORN
+    if record.name == _UVICORN and record.levelno == logging.WARNING:
+        return record.getMessage()[:200]
     if record.name == "aiohttp.server" and error is not None:
         from aiohttp.http_exceptions import HttpProcessingError
 

@@ -2,6 +2,7 @@
 
 One fault that repeats with every request or every look at an object would otherwise fill a disk with one text. Two
 tracebacks are of one sort when the same logger (or event) wrote them, with the same type of error, from the same line.
+Lines of libraries without a traceback are counted in the same way.
 """
 
 import asyncio
@@ -18,14 +19,17 @@ _MOST_SORTS: Final = 200
 
 
 class Sort(NamedTuple):
-    """What tracebacks have in common: who wrote them, the type of the error, and `file:line` of its last frame."""
+    """What tracebacks have in common: who wrote them, the type of the error, and `file:line` of its last frame.
+
+    A line without a traceback has no error, and is written at `file:line`.
+    """
 
     source: str
     error: str
     at: str
 
 
-_OTHERS: Final = Sort("tracebacks of many sorts", "", "")
+_OTHERS: Final = Sort("lines of many sorts", "", "")
 
 
 @dataclass(slots=True)
@@ -49,8 +53,14 @@ class Tracebacks:
 
     def wanted(self, source: str, error: BaseException) -> bool:
         """Whether to write this one in full; if not, it has been counted."""
+        return self._first(_sort(source, error))
+
+    def wanted_line(self, source: str, at: str) -> bool:
+        """The same for a line without a traceback, which `source` writes at a place in the code."""
+        return self._first(Sort(source, "", at))
+
+    def _first(self, sort: Sort) -> bool:
         self.tell_due()
-        sort = _sort(source, error)
         with self._lock:
             if sort not in self._written and len(self._written) >= _MOST_SORTS:
                 sort = _OTHERS

@@ -10,25 +10,15 @@ import pytest
 import structlog
 from aiohttp.http_exceptions import BadHttpMessage, LineTooLong
 
-from t9ksched.cli.logs import configure
 from t9ksched.cli.tracebacks import QUIET_SECONDS, Sort, Tracebacks
-from t9ksched.settings import Settings
+from tests.unit.cli.logged import logged
 
 
 @pytest.fixture
 def log(request: pytest.FixtureRequest) -> Iterator[io.StringIO]:
     """What is logged as JSON, at the level of the test's parameter."""
-    stream, root = io.StringIO(), logging.root
-    others, level, ours = root.handlers[:], root.level, structlog.get_config()
-    root.handlers.clear()  # or the handlers of the test runner would stand in for ours
-    configure(Settings(log_format="json", log_level=getattr(request, "param", "info")), stream)
-    handlers = root.handlers[:]
-    root.handlers[:] = others + handlers
-    yield stream
-    for handler in handlers:
-        root.removeHandler(handler)
-    root.setLevel(level)
-    structlog.configure(**ours)
+    with logged(getattr(request, "param", "info")) as stream:
+        yield stream
 
 
 def _fail(text: str) -> None:
@@ -88,6 +78,16 @@ def test_what_is_no_http_leaves_no_traceback(
     lines = [json.loads(line) for line in log.getvalue().splitlines()]
     assert [line["event"] for line in lines] == ["a request could not be read"] * (21 if debug else 0)
     assert all(len(line["reason"]) < 300 and line["reason"].isprintable() for line in lines)
+
+
+def test_a_library_that_repeats_itself_is_written_once_and_counted(log: io.StringIO) -> None:
+    for number in range(500):
+        logging.getLogger("a.library").warning("number %d", number)
+    logging.getLogger("a.library").warning("another line")
+    assert [line for line in log.getvalue().splitlines() if "a.library" in line] == [
+        "WARNING a.library: number 0",
+        "WARNING a.library: another line",
+    ]
 
 
 def _caught(error: Exception) -> Exception:
