@@ -211,8 +211,12 @@ def goes_on(view: JobView, now: str) -> bool:
 
 
 def submitter(view: JobView, state: ClusterState) -> str | None:
-    """Who submitted the job, if anybody knows."""
+    """Who submitted the job, if anybody knows; where its PodGroup is gone, the one who submitted all of its pods."""
     acceptance = state.acceptances.get(view.uid) or (view.gangs[0].acceptance if view.gangs else view.agreed)
+    if acceptance is None and view.gangs and not view.gangs[0].uid:
+        records = [state.acceptances.get(pod.uid) for pod in view.pods]
+        whose = {record.submitter if record else None for record in records}
+        return whose.pop() if len(whose) == 1 else None
     return acceptance.submitter if acceptance else None
 
 

@@ -12,8 +12,10 @@ from t9ksched.model.pod import OwnerReference
 from t9ksched.scheduler.observe.informers import decoder, job_record
 from t9ksched.scheduler.report.shapes import job_shape, job_view
 from t9ksched.scheduler.serve.explaining import explanation
+from t9ksched.scheduler.serve.jobindex import JobIndex
 from t9ksched.scheduler.state.records import JobObject, nanoseconds
 from t9ksched.scheduler.state.state import ClusterState
+from t9ksched.store.acceptances import Acceptance
 from tests.unit.scheduler.state.test_lastgate import with_deployment
 from tests.unit.scheduler.state.test_state import NOW, group, pod, state_with
 
@@ -150,3 +152,16 @@ def test_phase_numbers_and_reason_of_a_group_by_hand_agree(phases: list[str], ph
         codes[0] if codes else None,
         "Waiting" if codes else "Placed",
     )
+
+
+@pytest.mark.parametrize(("others", "seen"), [("ann", "ann"), ("bob", None), (None, None)])
+async def test_who_submitted_all_pods_of_a_group_that_is_gone_sees_them(others: str | None, seen: str | None) -> None:
+    state = state_with()
+    state.upsert_group(group("g", 2))
+    for name, user in (("a", "ann"), ("b", others)):
+        of_pod = {"uid": f"pod-{name}", "kind": "Pod", "namespace": "ns", "name": name, "group_name": "g"}
+        state.accept(Acceptance(**of_pod, submitter=user))
+        state.upsert_pod(pod(name, group="g", node="n1", phase="Running"))
+    state.remove_group(group("g", 2))
+    assert shown(state, "ns/g")["submitter"] == seen
+    assert bool(await JobIndex(state).of(submitters=["ann"])) == (seen == "ann")
