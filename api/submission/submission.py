@@ -11,6 +11,8 @@ from typing import Any
 from api.http.problems import Problem, invalid, refused
 from api.submission.kinds import accepted, queue_path
 from t9ksched.admission import Request, judge
+from t9ksched.admission.mistyped import mistyped_fields
+from t9ksched.admission.podfields import POD_SPEC
 from t9ksched.kube.resources import Resource
 from t9ksched.model.errors import FieldError, Invalid
 from t9ksched.model.names import QUEUE_LABEL, SCHEDULER_NAME, TIME_LIMIT_ANNOTATION, is_system_namespace
@@ -194,6 +196,9 @@ def _item(prefix: str, document: Any, wish: Wish) -> Item:
     if named := [template for template in workload.templates if template.spec.get("nodeName")]:
         text = "is set by the scheduler: leave it out, and name nodes by nodeSelector or affinity"
         raise Invalid([FieldError(f"{template.path}.nodeName", text) for template in named])
+    # Of our kinds the API server sees the pods alone, when the job is there already and waits for them.
+    if wrong := [one for each in workload.templates for one in mistyped_fields(each.spec, POD_SPEC, each.path)]:
+        raise Invalid(wrong)
     written = f"{prefix}{queue_path(kind_row)}"
     path = "queue" if wish.queue is not None else written
     priority_path = "priority" if wish.priority is not None else f"{written.removesuffix('queue')}priority"

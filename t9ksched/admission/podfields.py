@@ -1,4 +1,5 @@
-"""The fields of a pod's spec as the API of Kubernetes has them, at every depth, for warnings about misspelt ones.
+"""The fields of a pod's spec as the API of Kubernetes has them, at every depth: misspelt ones are told, values of a
+wrong type refused.
 
 `podfields.txt` names each type of the API below a PodSpec with its fields. It is an extract of the OpenAPI description
 that the official client was made from. Each level is open: a later API may have more fields, so only those are told
@@ -10,21 +11,34 @@ from importlib.resources import files
 from typing import Any, Final
 
 TABLE: Final = (files(__package__) / "podfields.txt").read_text()
-"""A type a line, with its fields: `name`, `name:type`, or `name[]:type` for a list."""
+"""A type a line, with its fields: `name:type`, `name[]:type` for a list, `name{}:type` for a map with any keys. No type
+stands for text, `any` for what may be written in several ways, such as a quantity.
+"""
+_PLAIN: Final[Mapping[str, dict[str, Any]]] = {
+    "": {"type": "string"},
+    "int": {"type": "integer"},
+    "bool": {"type": "boolean"},
+    "any": {},
+}
 
 
 def _schemas(table: str) -> dict[str, dict[str, Any]]:
     """By type the schema of its objects; those within it are the same objects."""
     types = {kind: fields.split() for kind, _, fields in (line.partition(" ") for line in table.splitlines())}
-    made: dict[str, dict[str, Any]] = {kind: {"x-kubernetes-preserve-unknown-fields": True} for kind in types}
+    made: dict[str, dict[str, Any]] = {
+        kind: {"type": "object", "x-kubernetes-preserve-unknown-fields": True} for kind in types
+    }
     for kind, fields in types.items():
         properties = made[kind]["properties"] = {}
         for field in fields:
             name, _, below = field.partition(":")
+            one = _PLAIN[below] if below in _PLAIN else made[below]
             if name.endswith("[]"):
-                properties[name.removesuffix("[]")] = {"items": made[below]}
+                properties[name.removesuffix("[]")] = {"type": "array", "items": one}
+            elif name.endswith("{}"):
+                properties[name.removesuffix("{}")] = {"type": "object", "additionalProperties": one}
             else:
-                properties[name] = made[below] if below else {}
+                properties[name] = one
     return made
 
 

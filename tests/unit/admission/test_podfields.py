@@ -14,9 +14,21 @@ from t9ksched.admission import podfields
 from t9ksched.admission.misspelt import misspelt_fields
 from t9ksched.admission.podfields import POD_SPEC
 
+# Text in the client, a quantity in the API: there a number does as well.
+QUANTITIES = (
+    "V1EmptyDirVolumeSource.sizeLimit",
+    "V1PodSpec.overhead",
+    "V1ResourceFieldSelector.divisor",
+    "V1ResourceRequirements.limits",
+    "V1ResourceRequirements.requests",
+    "V1VolumeResourceRequirements.limits",
+    "V1VolumeResourceRequirements.requests",
+)
+PLAIN = {"str": "", "int": ":int", "bool": ":bool", "object": ":any", "datetime": ":any"}
+
 
 def table() -> str:
-    """Each type with its fields, of which some are `name:type` or, a list, `name[]:type`."""
+    """Each type with its fields: `name:type`, `name[]:type` for a list, `name{}:type` for a map; text has no type."""
     lines: dict[str, str] = {}
 
     def add(kind: str) -> None:
@@ -25,13 +37,14 @@ def table() -> str:
         lines[kind] = ""
         model, fields = getattr(models, kind), []
         for attribute, what in sorted(model.openapi_types.items(), key=lambda item: model.attribute_map[item[0]]):
-            name, listed = model.attribute_map[attribute], re.fullmatch(r"List\[(.*)]", what)
-            below = listed[1] if listed else what
+            name, many = model.attribute_map[attribute], re.fullmatch(r"(List|Dict)\[(?:str, )?(.*)]", what)
+            below = many[2] if many else what
+            mark = {"List": "[]", "Dict": "{}"}[many[1]] if many else ""
             if hasattr(models, below):
-                fields.append(f"{name}{'[]' if listed else ''}:{_short(below)}")
+                fields.append(f"{name}{mark}:{_short(below)}")
                 add(below)
             else:
-                fields.append(name)
+                fields.append(f"{name}{mark}{':any' if f'{kind}.{name}' in QUANTITIES else PLAIN[below]}")
         lines[kind] = f"{_short(kind)} {' '.join(fields)}"
 
     add("V1PodSpec")
@@ -50,7 +63,7 @@ def paths(schema: Any, path: str = "", depth: int = 0) -> list[str]:
     """Every field that the schema names, down to its leaves."""
     found = []
     for name, below in schema.get("properties", {}).items():
-        listed = "items" in below
+        listed = "properties" in below.get("items", {})
         where = f"{path}.{name}" + ("[0]" if listed else "")
         found += [f"{path}.{name}", *paths(below["items"] if listed else below, where, depth + 1)]
     return found

@@ -7,6 +7,7 @@ import pytest
 from t9ksched.admission.oddities import Vocabulary
 from t9ksched.model.names import QUEUE_LABEL
 from tests.unit.api.world import Json, World, documents, pod, pytorch
+from tests.unit.workloads.builders import block, mpi_v1
 
 QUEUES, JOBS = "/apis/v1/admin/queues", "/apis/v1/workloads"
 GPU = "nvidia.com/gpu"
@@ -127,6 +128,10 @@ async def test_a_list_of_jobs_of_no_queue_is_refused(world: World) -> None:
     assert len((await world.user("GET", f"{JOBS}?queue=gone")).body["items"]) == 1, "its jobs outlive it"
 
 
+def mpi(name: str, *, queue: str) -> Json:
+    return mpi_v1(scheduler=block(queue)) | {"metadata": {"name": name}}
+
+
 TEMPLATES = [
     (pod, "spec"),
     (pytorch, "spec.replicaSpecs[0].template.spec"),
@@ -169,6 +174,25 @@ async def test_a_null_entry_of_a_list_is_refused_with_its_path(world: World, mak
     spec["containers"][0]["env"] = [{"name": "A", "value": "x"}, None]
     answer = await world.user("POST", f"{JOBS}?dryRun=true", made)
     assert (answer.status, sorted(answer.paths)) == (422, [f"{path}.containers[0].env[1]", f"{path}.volumes[0]"])
+
+
+@pytest.mark.parametrize("door", [JOBS, f"{JOBS}?dryRun=true"], ids=["submit", "dry run"])
+@pytest.mark.parametrize(
+    ("make", "path"),
+    [*TEMPLATES, (mpi, "spec.worker.template.spec")],
+    ids=["Pod", "PyTorchTrainingJob", "Job", "Notebook", "MPIJob"],
+)
+async def test_a_value_of_a_wrong_type_is_refused_with_its_path(world: World, make: Any, path: str, door: str) -> None:
+    await world.store.queues.create("a100", {}, {}, {"everyone": True})
+    made = make("odd", queue="a100")
+    inside(made, path).update(hostAliases={"a": 1}, imagePullSecrets="x", terminationGracePeriodSeconds="x")
+    inside(made, path)["containers"][0] |= {"command": "sleep 5", "tty": "yes", "securityContext": {"runAsUser": "x"}}
+    answer = await world.user("POST", door, made)
+    below = ("command", "securityContext.runAsUser", "tty")
+    places = [f"containers[0].{name}" for name in below]
+    places += ["hostAliases", "imagePullSecrets", "terminationGracePeriodSeconds"]
+    assert (answer.status, sorted(answer.paths)) == (422, [f"{path}.{place}" for place in places])
+    assert world.kube.objects == {}
 
 
 @pytest.mark.parametrize(("make", "path"), TEMPLATES, ids=["Pod", "PyTorchTrainingJob", "Job", "Notebook"])
