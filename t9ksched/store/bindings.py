@@ -31,7 +31,8 @@ class CardBinding(msgspec.Struct, frozen=True, kw_only=True):
     else the indices are what was intended. `share` is the percentage of each card that is the pod's.
 
     `group_name` is the PodGroup in its namespace of which it is a member (empty: it came without one), `role` its role
-    there, `queue` the queue that pays. None in rows of earlier releases: the pod's labels say it.
+    there, `queue` the queue that pays, `job_uid` the UID of the job that it was placed in
+    (of the PodGroup's owner, else of the PodGroup). None in rows of earlier releases: the pod's labels say it.
     """
 
     pod_uid: str
@@ -45,6 +46,7 @@ class CardBinding(msgspec.Struct, frozen=True, kw_only=True):
     group_name: str | None = None
     role: str | None = None
     queue: str | None = None
+    job_uid: str | None = None
 
     @property
     def masks(self) -> dict[str, int]:

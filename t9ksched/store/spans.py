@@ -101,6 +101,7 @@ class Fold:
                     if span.ran is None:
                         span.ran, span.changed = max(event.at, span.bound), True
             case history.RELEASED:
+                self._ran(job, event)
                 self._close(job, [event.detail.get("pod")], event.at)
             case history.PREEMPTED:
                 pod = event.detail.get("pod")
@@ -108,6 +109,8 @@ class Fold:
                 job.running = bool(job.open) and job.running
             case history.DELETED if event.actor not in (None, SCHEDULER):
                 pass  # somebody asked for it: its pods hold their cards until they are gone
+            case history.DELETED if event.detail.get("podsLeft"):
+                job.gone = True  # each of its pods holds its cards until it is released
             case history.FINISHED | history.DELETED | history.TAKEN_BACK:
                 self._close(job, list(job.open), event.at)
                 job.running = False
@@ -154,6 +157,13 @@ class Fold:
             bound=event.at,
             ran=event.at if job.running else None,
         )
+
+    @staticmethod
+    def _ran(job: Job, event: Event) -> None:
+        """A pod outlived its job: whether and since when it ran is told when it is released."""
+        span, ran = job.open.get(str(event.detail.get("pod"))), event.detail.get("ran")
+        if span is not None and span.ran is None and isinstance(ran, str):
+            span.ran = min(max(span.bound, datetime.fromisoformat(ran)), max(span.bound, event.at))
 
     def _close(self, job: Job, pods: Iterable[Any], at: datetime) -> None:
         for pod in pods:

@@ -222,6 +222,7 @@ binding = Table(
     Column("group_name", String(253)),
     Column("role", String(63)),
     Column("queue", String(63)),
+    Column("job_uid", String(36)),
 )
 """Which cards a pod was given when its binding was decided; `share` is the percentage of each card."""
 

@@ -283,7 +283,8 @@ class Model:
             assert not gang.displaced or going or not gang.uid, "another group of that name was evicted"
             assert not gang.noted or placed or not gang.uid, "another group of that name had started"
             conditions = {one["type"]: one["status"] for one in gang.status.get("conditions", ())}
-            ran = conditions.get("GroupScheduled") == "True" and conditions.get("Evicted") != "True"
+            if gang.uid:  # of one that is gone nothing else is known than before
+                ran = conditions.get("GroupScheduled") == "True" and conditions.get("Evicted") != "True"
         leaving = self._state.clocks.leaving(gang)
         if not ran:
             spec = gang.spec
@@ -291,6 +292,8 @@ class Model:
             ran = bool(gang.uid and self._enough(gang, bound) and (gang.virtual or not leaving))
             if ran and not gang.virtual:
                 self.began_with[gang] = max(spec.min_member, sum(least for _, least in spec.roles))
+            elif not ran and not gang.displaced and (left := self._left_running(gang)):
+                ran, self.began_with[gang] = True, left
         if self.world.log[-1:] in (["start_again"], ["limit_reached"]) and not gang.ran:
             ran = False
         self.ran[gang] = gang.uid, ran
@@ -330,6 +333,16 @@ class Model:
 
     def _natural(self, uid: str) -> Any:
         return natural(self._state.pods[uid].name)
+
+    def _left_running(self, gang: GangRecord) -> int:
+        """How many members run that were placed in an earlier PodGroup of the name."""
+        own = {"", gang.uid, gang.owner.uid if gang.owner else ""}
+        run = [pod for pod in gang.members.values() if pod.phase in ("Running", "Succeeded")]
+        return sum(
+            pod.placed_in not in own and not (pod.evicted or pod.deleting)
+            for pod in run
+            if gang.uid and not gang.virtual
+        )
 
     def _least(self, gang: GangRecord) -> tuple[int, tuple[tuple[str, int], ...]]:
         """The minimum that counts: one that is raised while the group runs does not, as far as anybody knows."""

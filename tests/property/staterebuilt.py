@@ -25,6 +25,7 @@ OF_PODS = {
     "refusals": "refusals are remembered by one process",
     "labels": "compared as the API server has them",
     "evicted": "a condition that is taken back is remembered",
+    "placed_in": "in which PodGroup it was placed, of those of one name, is history",
 }
 OF_GROUPS = {
     "members": "compared by UID",

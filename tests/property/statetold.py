@@ -139,7 +139,7 @@ class Told:
             if record.gang is not None and record.node and self._holds(uid) and record.pod_class.cards:
                 self._cards[uid] = record.name
         freed = Counter(name for uid, name in had.items() if uid not in self._cards)
-        assert Counter(name for _, name in state.ended) == freed, "who gave cards back is told"
+        assert Counter(pod.name for _, pod in state.ended) == freed, "who gave cards back is told"
         state.ended.clear()
 
     def _holds(self, uid: str) -> bool:

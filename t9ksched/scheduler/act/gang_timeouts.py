@@ -66,7 +66,7 @@ class GangTimeouts:
         self._state.follow_losses(now)
         found = []
         for gang in self._state.partial:
-            if any(pod.assumed for pod in gang.members.values()):
+            if any(pod.assumed for pod in gang.members.values()) or not _own(gang):
                 continue
             if not gang.ran:
                 gang.first_bound = gang.first_bound or now
@@ -87,7 +87,7 @@ class GangTimeouts:
         return len(gangs)
 
     async def _take_back(self, gang: GangRecord) -> None:
-        bound = [pod for pod in gang.members.values() if pod.holds]
+        bound = _own(gang)
         least, ran = gang.minimum.members, gang.ran
         if ran:
             message = (
@@ -117,3 +117,8 @@ class GangTimeouts:
             log.warning("pod not taken back, trying again", pod=pod.key, error=result.message)
             return False
         return True
+
+
+def _own(gang: GangRecord) -> list[PodRecord]:
+    """Members that hold places and got them in this very group: only those are evicted for its minimum."""
+    return [pod for pod in gang.members.values() if pod.holds and not gang.inherited(pod)]

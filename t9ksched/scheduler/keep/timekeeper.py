@@ -110,7 +110,8 @@ class TimeKeeper:
         gangs = state.groups_of(uid)
         clock = clocks.get(uid)
         evicted = clock.evicted if clock is not None else frozenset()
-        holding = [pod for gang in gangs for pod in gang.members.values() if pod.holds]
+        # What an earlier group of the name left is not this job's to end, however long it runs.
+        holding = [pod for gang in gangs for pod in gang.members.values() if pod.holds and not gang.inherited(pod)]
         holds = [pod for pod in holding if pod.uid not in evicted] if evicted else holding
         runs = any(gang.runs(evicted) for gang in gangs)
         limit = own_limit(state, gangs[0]) if gangs else None

@@ -30,9 +30,10 @@ from t9ksched.scheduler.report.shapes import (
     phase_now,
 )
 from t9ksched.scheduler.report.sql_writer import Journal
+from t9ksched.scheduler.state import records
 from t9ksched.scheduler.state.edits import ignored
 from t9ksched.scheduler.state.node_backoff import TurnedAway
-from t9ksched.scheduler.state.records import FINISHED, GangRecord
+from t9ksched.scheduler.state.records import FINISHED, GangRecord, PodRecord
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store import history
 from t9ksched.store.acceptances import Acceptance
@@ -181,14 +182,23 @@ class HistoryRecorder:
             detail["resource"] = resource
         if counted and facts:
             detail |= {"counted": counted, "mode": facts.mode}
-        self._note(history.BOUND, gang, now, detail)
+        record = self._state.pod_named(gang.namespace, pod)
+        self._note(history.BOUND, gang, now, detail, record.placed_in if record else "")
+
+    def _released(self, gang: GangRecord, pod: PodRecord) -> None:
+        """A pod gave its cards back. The job that it was placed in may be gone, and then nobody told that it ran."""
+        detail: Json = {"pod": pod.name}
+        if pod.started and gang.inherited(pod):
+            detail["ran"] = records.timestamp(pod.started)
+        self._note(history.RELEASED, gang, self._clock(), detail, pod.placed_in)
 
     def preempted(self, gang: GangRecord, pod: str, by: str, why: str, now: int) -> None:
         """A member had to go so that another gang may start."""
         winner = self._state.gangs_by_uid.get(by)
         queue = winner.queue if winner else ""
         detail = {"pod": pod, "by": _job(winner) if winner else "", "byUid": by, "byQueue": queue, "why": why}
-        self._note(history.PREEMPTED, gang, now, detail)
+        record = self._state.pod_named(gang.namespace, pod)
+        self._note(history.PREEMPTED, gang, now, detail, record.placed_in if record else "")
         self._notices.gang(gang, names.EVENT_PREEMPTED, why, warning=True)
 
     def taken_back(self, gang: GangRecord, message: str, now: int) -> None:
@@ -212,8 +222,11 @@ class HistoryRecorder:
         message = f"node {refused.node} did not admit pod {refused.pod} ({refused.why}): it is avoided for a while"
         self._notices.gang(refused.gang, names.EVENT_REFUSED, message, warning=True)
 
-    def _note(self, event: str, gang: GangRecord, now: int, detail: Json) -> None:
+    def _note(self, event: str, gang: GangRecord, now: int, detail: Json, job: str = "") -> None:
+        """Write an event of the group's job; of the job of this UID if one of its pods was placed in an earlier one."""
         uid, kind, _, name = identity(gang)
+        if job and job != uid:
+            uid, kind, name = job, "PodGroup", gang.name
         self._journal.event(
             Event(
                 event=event,
@@ -241,7 +254,7 @@ class HistoryRecorder:
             await self._tell_drifting()
             ended, self._state.ended = self._state.ended, []
             for count, (gang, pod) in enumerate(ended, start=1):
-                self._note(history.RELEASED, gang, self._clock(), {"pod": pod})
+                self._released(gang, pod)
                 if count % _JOBS_A_SLICE == 0:
                     await asyncio.sleep(0)
             changed, self._state.changed_jobs = self._state.changed_jobs, OrderedSet()
@@ -297,7 +310,7 @@ class HistoryRecorder:
             if before is not None:
                 del self._written[uid]
                 if uid not in self._state.pods:  # else it joined the group that it names, and is part of that job now
-                    self._job_event(history.DELETED, uid, before, at)
+                    self._gone(uid, before, at)
             self._journal.gone(uid, at)  # REST may have written down what came and went before it was told here
             return
         self._later.pop(uid, None)
@@ -319,6 +332,15 @@ class HistoryRecorder:
         self._written[uid] = written
         self._wrote[uid] = asyncio.get_running_loop().time()
         self._journal.job(_stored(view, shape, at))
+
+    def _gone(self, uid: str, before: _Written, at: datetime) -> None:
+        """A job is gone. Pods that were placed in it and are still there hold their cards until each has ended."""
+        group = self._state.gangs.get((before.namespace, before.name))
+        left = [pod for pod in group.members.values() if pod.placed_in == uid and pod.node] if group else []
+        left = [pod for pod in left if not pod.finished]
+        if before.phase != "Running" and any(pod.phase == "Running" for pod in left):
+            self._job_event(history.STARTED, uid, before, at)
+        self._job_event(history.DELETED, uid, before, at, {"podsLeft": len(left)} if left else None)
 
     def _tell_edits(self, view: JobView) -> None:
         """Say once what was edited and does not count."""

@@ -17,7 +17,7 @@ from t9ksched.model.names import CARDS_GIVEN_PREFIX, GPU_INDEX_PREFIX
 from t9ksched.model.node import Node, NodeFacts
 from t9ksched.model.podclass import ContainerCards, PodClass
 from t9ksched.scheduler.state.charges import Charge, Charges, indices
-from t9ksched.scheduler.state.records import PodRecord
+from t9ksched.scheduler.state.records import PodRecord, job_of
 from t9ksched.store.bindings import CardBinding
 
 Masks = Mapping[str, int]
@@ -266,6 +266,7 @@ def row_of(record: PodRecord, charge: Charge, now: int) -> CardBinding:
         group_name=None if gang is None else "" if gang.virtual else gang.name,
         role=None if gang is None else record.role,
         queue=None if gang is None else gang.queue,
+        job_uid=None if gang is None or gang.virtual else record.placed_in or (job_of(gang) or None),
     )
 
 

@@ -125,7 +125,7 @@ class Clocks:
         """The whole group was evicted or paused."""
         clock = self.of(gang)
         if clock is not None:
-            clock.start_anew(pod.uid for pod in gang.members.values() if pod.node)
+            clock.start_anew(pod.uid for pod in gang.members.values() if pod.node and not gang.inherited(pod))
 
     def leaving(self, gang: GangRecord) -> bool:
         """Whether the group was evicted or paused whole, and some of those members still look as if they ran."""

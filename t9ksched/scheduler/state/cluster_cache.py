@@ -44,6 +44,7 @@ from t9ksched.scheduler.state.records import (
     PodGroupObject,
     PodRecord,
     is_true,
+    job_of,
     levels,
     nanoseconds,
     true_condition,
@@ -100,8 +101,8 @@ class ClusterCache:
         self.changed_jobs: OrderedSet[str] = OrderedSet()
         self.unindexed: OrderedSet[str] = OrderedSet()
         """Jobs that `JobIndex` must look at."""
-        self.ended: list[tuple[GangRecord, str]] = []
-        """Groups and names of bound pods whose cards came free."""
+        self.ended: list[tuple[GangRecord, PodRecord]] = []
+        """Bound pods whose cards came free, with their groups."""
         self.bypassing: list[tuple[str, str, str, str]] = []
         """Pods of our name that their creators put on nodes: namespace, name, uid, node; until somebody told it."""
         self.put_there: dict[str, dict[str, str]] = {}
@@ -430,7 +431,7 @@ class ClusterCache:
             return False
         self.cards.released(record, charge)
         if (charge.cards or charge.pod_class.cards) and record.node and record.gang is not None:
-            self.ended.append((record.gang, record.name))
+            self.ended.append((record.gang, record))
         return True
 
     # Groups
@@ -446,6 +447,7 @@ class ClusterCache:
         if gang.uid != meta.uid:
             self._job_changed(gang)  # the job it was before: of another object, or of none yet
             if gang.uid:
+                _note_places(gang)
                 gang.kept = self._paying(gang)
                 self._drop_holds(gang)
             self.gangs_by_uid.pop(gang.uid, None)
@@ -496,6 +498,7 @@ class ClusterCache:
         self.deleted.discard(gang.uid)
         self._drop_holds(gang)
         self._job_changed(gang)
+        _note_places(gang)
         gang.kept = self._paying(gang)
         gang.uid, gang.acceptance = "", None
         self._gang_changed(gang)
@@ -693,6 +696,8 @@ class ClusterCache:
                 gang.ran = gang.scheduled = True
                 gang.ran_with = max(gang.spec.min_member, sum(least for _, least in gang.spec.roles))
                 gang.evicted = None
+            elif not gang.ran and gang.uid and (running := _inherited_running(gang)):
+                gang.ran, gang.ran_with = True, running
             if gang.uid and gang.unnoted and gang.placed_count():
                 self._unaccepted.add(gang)
             whole = gang.complete()
@@ -814,3 +819,20 @@ class ClusterCache:
             self.deleted.add(uid)
             self.changed_jobs.add(uid)
             self.unindexed.add(uid)
+
+
+def _note_places(gang: GangRecord) -> None:
+    """The PodGroup goes: members that have places got them in it, so far as nothing else is known."""
+    for pod in gang.members.values():
+        if (pod.node or pod.assumed) and not pod.placed_in:
+            pod.placed_in = job_of(gang)
+
+
+def _inherited_running(gang: GangRecord) -> int:
+    """How many members run, or have succeeded, that got their places in an earlier group of the name; none that counts
+    once places of the group were taken away on purpose.
+    """
+    if gang.displaced and not gang.complete():
+        return 0
+    run = [pod for pod in gang.members.values() if pod.phase in ("Running", "Succeeded")]
+    return sum(gang.inherited(pod) and not (pod.evicted or pod.deleting) for pod in run)

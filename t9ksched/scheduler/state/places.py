@@ -23,6 +23,8 @@ class Place(NamedTuple):
     group: str
     role: str
     queue: str
+    job: str = ""
+    """UID of the job that it was placed in; empty where a release before this one wrote the row."""
 
 
 class Places:
@@ -45,8 +47,10 @@ class Places:
         for `take_missing`.
         """
         place = self.on(record.uid, node)
-        if place is None:
+        if place is None or (place.group and not place.job):
             self._missing.add(record.uid)
+        if place is not None:
+            record.placed_in = record.placed_in or place.job
         return place
 
     def restore(self, rows: Mapping[str, CardBinding]) -> None:
@@ -54,11 +58,15 @@ class Places:
         for uid, row in rows.items():
             if row.group_name is None:
                 continue
-            place = Place(row.node, row.group_name, row.role or "", row.queue or "")
+            place = Place(row.node, row.group_name, row.role or "", row.queue or "", row.job_uid or "")
             self._recorded[uid] = place
             record = self._state.pods.get(uid)
             if record is not None and record.ours and record.node == row.node:
-                self._missing.discard(uid)
+                if place.job or not place.group:
+                    self._missing.discard(uid)
+                else:
+                    self._missing.add(uid)  # the job is added to what is on record
+                record.placed_in = record.placed_in or place.job
                 self._state.put_back(record, place)
 
     def take_missing(self) -> list[PodRecord]:

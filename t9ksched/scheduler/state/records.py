@@ -150,6 +150,9 @@ class PodRecord(msgspec.Struct, eq=False):
     refusals: int = 0
     evicted: bool = False
     """A scheduler takes its place away."""
+    placed_in: str = ""
+    """UID of the job (of its PodGroup's owner, else of the PodGroup) that it was a member of when it got its place;
+    empty where that is not on record, and of a pod without a PodGroup."""
     ended: int = 0
     """When its last container ended, in nanoseconds since the epoch; 0 until it has, and where no container says so."""
     ending: str = ""
@@ -294,6 +297,14 @@ class GangRecord(msgspec.Struct, eq=False):
     def placed_count(self) -> int:
         """Members that hold a place or succeeded."""
         return sum(pod.placed and not pod.deleting for pod in self.members.values())
+
+    def inherited(self, pod: PodRecord) -> bool:
+        """Whether the pod got its place in an earlier group of this name. Nothing that this one asks for stops it: who
+        makes a PodGroup anew may not be allowed to delete the pods of the one before.
+        """
+        if not pod.placed_in or self.virtual:
+            return False
+        return pod.placed_in != self.uid and (self.owner is None or pod.placed_in != self.owner.uid)
 
     def complete(self, *, bound: bool = False) -> bool:
         """Whether the minimum, roles included, holds a place; with `bound`, has it on the API server's word."""

@@ -426,6 +426,7 @@ class ClusterState(ClusterCache):
                 return []
             assert record.pod_class is not None
             record.assumed = assignment.node
+            record.placed_in = "" if gang.virtual else job_of(gang)
             sure = self.cards.certain(record.pod_class, assignment.node)
             cards = dict(assignment.masks)
             self.charges.charge(record.uid, assignment.node, record.pod_class, gang.queue, cards, sure=sure)
@@ -449,7 +450,7 @@ class ClusterState(ClusterCache):
         return self.charges.fits(node, record.pod_class, dict(assignment.masks))
 
     def _unassume(self, record: PodRecord) -> None:
-        record.assumed = ""
+        record.assumed = record.placed_in = ""
         self.charges.release(record.uid)
         self._gang_changed(record.gang)
 
@@ -527,7 +528,9 @@ class ClusterState(ClusterCache):
         """
         gangs = self.groups_of(job_of(gang)) or [gang]
         clock = self.clocks.by_job.setdefault(job_of(gang), Clock(Run(uid=job_of(gang))))
-        clock.start_anew(pod.uid for one in gangs for pod in one.members.values() if pod.node)
+        clock.start_anew(
+            pod.uid for one in gangs for pod in one.members.values() if pod.node and not one.inherited(pod)
+        )
         clock.set(ended_at=now, ended_code=str(code), ended_limit=limit, message=message)
         for one in gangs:
             self.start_again(one, str(code), message)

@@ -72,6 +72,20 @@ def hours(spans: list[Span], since: float | None = None, until: float = 100) -> 
         ([(0, "started", {}), (1, "bound", bound()), (3, "finished", {})], (2, 0)),
         (
             [
+                (0, "bound", bound("a")),
+                (0, "bound", bound("b")),
+                (1, "started", {}),
+                (2, "deleted", {"podsLeft": 2, "phase": "Running"}),
+                (3, "released", {"pod": "a"}),
+                (5, "released", {"pod": "b", "ran": at(4).isoformat()}),
+            ],
+            (8, 2),
+        ),
+        ([(0, "bound", bound()), (4, "released", {"pod": "p", "ran": at(1).isoformat()})], (4, 1)),
+        ([(1, "bound", bound()), (4, "released", {"pod": "p", "ran": at(0).isoformat()})], (3, 0)),
+        ([(0, "bound", bound()), (4, "released", {"pod": "p", "ran": at(9).isoformat()})], (4, 4)),
+        (
+            [
                 (0, "bound", bound()),
                 (1, "deleted", {"actor": "ann"}),
                 (3, "released", {"pod": "p"}),
@@ -95,6 +109,10 @@ def hours(spans: list[Span], since: float | None = None, until: float = 100) -> 
         "still held",
         "preempted and back",
         "joined a running job",
+        "pods outlive their group",
+        "began to run without its group",
+        "ran before its binding was noted",
+        "never ran by its end",
         "deleted by a user",
         "same name again",
         "no cards",

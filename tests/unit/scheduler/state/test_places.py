@@ -13,7 +13,9 @@ from tests.unit.scheduler.state.test_state import GPU, decide, group, node, pod,
 QUEUES: dict[str, Any] = {"q": {}, "other": {}}
 
 
-def row(uid: str, group: str | None, *, node: str = "n1", role: str = "", queue: str = "q") -> CardBinding:
+def row(
+    uid: str, group: str | None, *, node: str = "n1", role: str = "", queue: str = "q", job: str = ""
+) -> CardBinding:
     at = datetime(2026, 1, 1, tzinfo=UTC)
     return CardBinding(
         pod_uid=uid,
@@ -26,6 +28,7 @@ def row(uid: str, group: str | None, *, node: str = "n1", role: str = "", queue:
         group_name=group,
         role=role if group is not None else None,
         queue=queue if group is not None else None,
+        job_uid=job or None,
     )
 
 
@@ -82,12 +85,13 @@ def test_a_pod_whose_binding_is_seen_late_goes_where_it_was_bound_for() -> None:
 
 def test_what_is_not_on_record_is_found_once() -> None:
     state = state_with(node("n1"), queues=QUEUES)
-    state.places.restore({"pod-known": row("pod-known", "g"), "pod-old": row("pod-old", None)})
+    state.places.restore({"pod-known": row("pod-known", "g", job="group-g"), "pod-old": row("pod-old", None)})
     state.upsert_group(group("g", 1))
-    for name in ("known", "old", "new"):
+    state.places.restore({"pod-jobless": row("pod-jobless", "g")})
+    for name in ("known", "jobless", "old", "new"):
         state.upsert_pod(pod(name, group="g", node="n1"))
     state.upsert_pod(pod("waits", group="g"))
-    assert [record.name for record in state.places.take_missing()] == ["old", "new"]
+    assert [record.name for record in state.places.take_missing()] == ["jobless", "old", "new"]
     assert state.places.take_missing() == []
 
 
