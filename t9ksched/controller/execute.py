@@ -11,7 +11,7 @@ from typing import Any
 
 from t9ksched.controller.sshkeys import KeyPair
 from t9ksched.kube import resources
-from t9ksched.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound, Unprocessable
+from t9ksched.kube.errors import AlreadyExists, ApiError, BadRequest, Conflict, Forbidden, NotFound, Unprocessable
 from t9ksched.kube.port import ClusterPort, Object
 from t9ksched.model.reasons import Code
 from t9ksched.workloads import taken
@@ -32,6 +32,10 @@ class Stale(Exception):
 
 class NameTaken(Exception):
     """An object the workload needs exists already and belongs to somebody else."""
+
+
+class NotMade(Exception):
+    """The API server cannot make an object that the workload needs: it refuses what the workload's spec says of it."""
 
 
 class Executor:
@@ -63,7 +67,7 @@ class Executor:
 
         Raises:
             Stale: the workload is not what was read.
-            NameTaken: an event has said so, and the status is to; try again later.
+            NameTaken, NotMade: an event has said so, and the status is to; try again later.
             ApiError: the server refused or did not answer; try again later.
         """
         if actions.status is not None:
@@ -136,9 +140,12 @@ class Executor:
         except AlreadyExists as error:
             await self._check_ours(owner, thing, error)
             return None
-        except (Forbidden, Unprocessable) as error:
-            self._record(owner, "FailedCreate", f"{thing['kind']} {name_of(thing)}: {error.message}", type="Warning")
-            raise
+        except (BadRequest, Forbidden, Unprocessable) as error:
+            message = f"{thing['kind']} {name_of(thing)}: {error.message}"
+            self._record(owner, taken.FAILED_CREATE, message, type="Warning")
+            if isinstance(error, Forbidden):
+                raise
+            raise NotMade(message) from error
         self._made(made)
         return made
 

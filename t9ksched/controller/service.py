@@ -12,7 +12,7 @@ from typing import Final
 
 import structlog
 
-from t9ksched.controller.execute import Executor, NameTaken, Record, Stale
+from t9ksched.controller.execute import Executor, NameTaken, NotMade, Record, Stale
 from t9ksched.controller.picture import Key, Owned, Workloads
 from t9ksched.controller.sshkeys import KeyPair, new_key_pair
 from t9ksched.controller.workqueue import WorkQueue
@@ -21,6 +21,7 @@ from t9ksched.kube.errors import ApiError, NotFound
 from t9ksched.kube.port import ClusterPort, Object
 from t9ksched.kube.watch.reflector import Reflector
 from t9ksched.kube.write.events import EventRecorder
+from t9ksched.model.reasons import Code
 from t9ksched.workloads import taken
 from t9ksched.workloads.actions import metadata, name_of, uid_of
 from t9ksched.workloads.parts import COMPONENT_LABEL
@@ -157,7 +158,10 @@ class Controllers:
             self.queue.add_failed(key)
         except NameTaken as error:
             self.queue.add_failed(key, most=_TAKEN_SECONDS)
-            await self._tell_taken(key, str(error))
+            await self._tell(key, str(Code.NAME_TAKEN), str(error))
+        except NotMade as error:
+            self.queue.add_failed(key)
+            await self._tell(key, taken.FAILED_CREATE, str(error))
         except ApiError as error:
             pause = self.queue.add_failed(key)
             log.warning(
@@ -179,13 +183,13 @@ class Controllers:
                 self.queue.cancel_timer(key)
         return thought - began
 
-    async def _tell_taken(self, key: Key, message: str) -> None:
-        """Say in the workload's status that a name it needs is taken. Failing that, the next look says it."""
+    async def _tell(self, key: Key, reason: str, message: str) -> None:
+        """Say in the workload's status why an object that it needs is not made. Failing that, the next look says it."""
         obj = self._workloads[key.kind].get(key)
-        status = None if obj is None else taken.told(obj, message, self._clock())
+        status = None if obj is None else taken.told(obj, reason, message, self._clock())
         if obj is None or status is None:
             return
-        log.warning("a name is taken", kind=key.kind, namespace=key.namespace, name=key.name, why=message)
+        log.warning("not made", kind=key.kind, namespace=key.namespace, name=key.name, reason=reason, why=message)
         try:
             await self._executor.tell(obj, status)
         except (Stale, ApiError) as error:

@@ -1,13 +1,14 @@
-"""What a workload's status says while an object that it needs cannot be made: its name belongs to another object.
+"""What a workload's status says while an object that it needs cannot be made: its name belongs to another object, or
+the API server refuses it.
 
-The condition `Initialized` is False with the reason `NameTaken` and names that object. It goes with the first look that
-finds nothing left to make.
+The condition `Initialized` is False. With the reason `NameTaken` it names the other object, with `FailedCreate` it has
+the server's words. It goes with the first look that finds nothing left to make.
 """
 
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from t9ksched.model.names import SUBMITTED_BY_ANNOTATION
 from t9ksched.model.reasons import Code
@@ -15,17 +16,22 @@ from t9ksched.workloads.actions import Actions, Object, metadata
 from t9ksched.workloads.conditions import Conditions
 from t9ksched.workloads.faulty import INITIALIZED, INVALID
 
+FAILED_CREATE: Final = "FailedCreate"
+"""Reason of the event and of the condition of an object that the API server refuses."""
 _MOST_SHOWN = 63
 """Characters of a name that somebody else wrote."""
 
 
-def told(obj: Mapping[str, Any], message: str, now: datetime) -> Object | None:
-    """The workload's status with the condition; None if it says so already, or says what is wrong with the spec."""
+def told(obj: Mapping[str, Any], reason: str, message: str, now: datetime) -> Object | None:
+    """The workload's status with the condition, `reason` being `NameTaken` or `FAILED_CREATE`.
+
+    None if it says so already, or says what is wrong with the spec.
+    """
     old: Object = dict(obj.get("status") or {})
     conditions = Conditions(old, now)
     if conditions.reason(INITIALIZED) == INVALID:
         return None  # what is wrong with its own spec is told first
-    conditions.set(INITIALIZED, False, str(Code.NAME_TAKEN), message)
+    conditions.set(INITIALIZED, False, reason, message)
     status = {"phase": "Pending", **old, "conditions": conditions.as_list()}
     return status if status != old else None
 
@@ -41,9 +47,12 @@ def forgotten(obj: Mapping[str, Any], actions: Actions) -> Actions:
     return replace(actions, status={**status, "conditions": left})
 
 
-def message_of(status: Mapping[str, Any]) -> str:
-    """What the condition says; empty if it is not there."""
-    return next((str(each.get("message") or "") for each in status.get("conditions") or () if _is_ours(each)), "")
+def message_of(status: Mapping[str, Any], reason: str = str(Code.NAME_TAKEN)) -> str:
+    """What the condition with that reason says; empty if it is not there."""
+    for each in status.get("conditions") or ():
+        if (each.get("type"), each.get("reason")) == (INITIALIZED, reason):
+            return str(each.get("message") or "")
+    return ""
 
 
 def sentence(there: Mapping[str, Any], kind: str) -> str:
@@ -75,4 +84,4 @@ def _short(text: object) -> str:
 
 
 def _is_ours(condition: Mapping[str, Any]) -> bool:
-    return (condition.get("type"), condition.get("reason")) == (INITIALIZED, str(Code.NAME_TAKEN))
+    return condition.get("type") == INITIALIZED and condition.get("reason") in (str(Code.NAME_TAKEN), FAILED_CREATE)

@@ -44,7 +44,7 @@ from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.scheduler.state.volumes.claims import Claim, CsiNode, PersistentVolume, StorageClass
 from t9ksched.store.bindings import CardBinding
 from t9ksched.workloads.faulty import INITIALIZED, INVALID
-from t9ksched.workloads.taken import message_of
+from t9ksched.workloads.taken import FAILED_CREATE, message_of
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -137,6 +137,7 @@ def job_record(job: JobObject, kind: Resource) -> JobRecord:
         had=had(job, kind.kind, kind.api_version) if phase in FINISHED else None,
         fault=_fault(job.status) if phase not in FINISHED else "",
         taken=message_of(job.status) if phase not in FINISHED else "",
+        refused=message_of(job.status, FAILED_CREATE) if phase not in FINISHED else "",
         restarts=restarts_of(job.spec, job.status, batch=kind is JOBS) if phase not in FINISHED else None,
     )
 

@@ -317,10 +317,15 @@ def _first_start(view: JobView, root: Root | None, state: ClusterState, *, ended
 
 
 def taken(view: JobView) -> Reason | None:
-    """That a name the job needs is taken; None where its controller says nothing of that."""
-    if view.record is None or not view.record.taken:
-        return None
-    return Reason(Code.NAME_TAKEN, view.record.taken, unblocks=("the object of that name is deleted",))
+    """That a name the job needs is taken, or that the API server refuses what it needs; None where its controller says
+    nothing of that.
+    """
+    if view.record is not None and view.record.taken:
+        return Reason(Code.NAME_TAKEN, view.record.taken, unblocks=("the object of that name is deleted",))
+    if view.record is not None and view.record.refused:
+        message = f"the API server refuses what it needs: {view.record.refused}"
+        return Reason(Code.INVALID_POD, message, unblocks=("its spec is corrected",))
+    return None
 
 
 def _reason(

@@ -490,6 +490,8 @@ class JobRecord:
     """What it had, once it has ended and if its object tells."""
     taken: str = ""
     """Which object of another owner has the name of one that it needs, and whom to ask, as its controller says."""
+    refused: str = ""
+    """Which object that it needs the API server refuses, and why, as its controller says."""
     fault: str = ""
     """What is wrong with its spec, as its controller says: nothing is made of it before that is corrected."""
     restarts: Restarts | None = None

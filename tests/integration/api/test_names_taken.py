@@ -29,6 +29,34 @@ def squatting(kind: Resource, name: str, world: World) -> Object:
     return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta, **spec}
 
 
+@pytest.mark.parametrize("job", ["PyTorchTrainingJob", "Notebook"])
+async def test_a_job_made_by_kubectl_says_why_its_pods_are_refused(
+    world: World, start: Start, queue: str, store: Store, controllers: None, rest: Client, job: str
+) -> None:
+    """The schema of the kind leaves the pod's spec open: the API server refuses only the pods."""
+    await world.play(1, 8)
+    address = f"{JOBS}/{world.namespace}/{job}/net"
+    async with start():
+        made = objects_of(job, world, queue)[0]
+        place = made["spec"]["template"] if job == "Notebook" else made["spec"]["replicaSpecs"][0]["template"]
+        place["spec"]["terminationGracePeriodSeconds"] = "soon"
+        await world.create(made)
+        told = await shown(rest, address, lambda one: (one["reason"] or {}).get("code") == "InvalidPod")
+        assert "refuses what it needs: Pod " in told["reason"]["message"]
+        assert "terminationGracePeriodSeconds" in told["reason"]["message"]
+        explained = await shown(rest, f"{address}/explanation", lambda one: one["reasons"])
+        assert (explained["verdict"], explained["reasons"][0]["code"]) == ("Waiting", "InvalidPod")
+        assert explained["reasons"][0]["message"] == told["reason"]["message"]
+        if job == "PyTorchTrainingJob":
+            return  # its template may not change
+        there = await world.client.get(of(made), "net", world.namespace)
+        there["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = 1
+        await world.client.replace(of(made), there)
+        await shown(rest, address, lambda one: one["phase"] == "Running" and one["reason"] is None)
+        status = (await world.client.get(of(made), "net", world.namespace))["status"]
+        assert "FailedCreate" not in [each["reason"] for each in status["conditions"]]
+
+
 @pytest.mark.parametrize(
     ("job", "kind", "name"),
     [

@@ -4,9 +4,18 @@ from typing import Any
 
 import pytest
 
-from t9ksched.controller.execute import Executor, NameTaken, Stale
+from t9ksched.controller.execute import Executor, NameTaken, NotMade, Stale
 from t9ksched.controller.sshkeys import KeyPair
-from t9ksched.kube.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound, ServerError, Unprocessable
+from t9ksched.kube.errors import (
+    AlreadyExists,
+    ApiError,
+    BadRequest,
+    Conflict,
+    Forbidden,
+    NotFound,
+    ServerError,
+    Unprocessable,
+)
 from t9ksched.workloads.actions import Actions, Event, Object
 from t9ksched.workloads.reconcile import expand
 from tests.unit.workloads.builders import mpi_v1, pytorch
@@ -138,10 +147,17 @@ async def test_a_pod_that_just_went_is_looked_at_again() -> None:
         await carry_out(Script(create=[AlreadyExists(409)], get=[NotFound(404)]), Actions(create=(POD,)))
 
 
-@pytest.mark.parametrize("error", [Forbidden(403, message="quota"), Unprocessable(422, message="bad")])
-async def test_a_refusal_is_told(error: ApiError) -> None:
+async def test_a_refusal_is_told() -> None:
+    script = Script(create=[Forbidden(403, message="quota")])
+    with pytest.raises(Forbidden):
+        await carry_out(script, Actions(create=(POD,)))
+    assert script.notes == ["FailedCreate"]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("error", [BadRequest(400, message="bad"), Unprocessable(422, message="bad")])
+async def test_what_the_server_cannot_make_is_told_in_the_status_too(error: ApiError) -> None:
     script = Script(create=[error])
-    with pytest.raises(type(error)):
+    with pytest.raises(NotMade, match=f"Pod {POD['metadata']['name']}: bad"):
         await carry_out(script, Actions(create=(POD,)))
     assert script.notes == ["FailedCreate"]  # type: ignore[attr-defined]
 

@@ -37,12 +37,12 @@ def test_whom_to_ask(there: dict[str, Any], said: str) -> None:
 
 
 def test_it_is_told_once_and_forgotten_when_nothing_is_left_to_make() -> None:
-    status = taken.told({"status": {"phase": "Running"}}, "why", NOW)
+    status = taken.told({"status": {"phase": "Running"}}, "NameTaken", "why", NOW)
     assert status is not None
     assert (status["phase"], taken.message_of(status)) == ("Running", "why")
     obj = {"status": status}
-    assert taken.told(obj, "why", NOW) is None
-    assert taken.told(obj, "another", NOW) is not None
+    assert taken.told(obj, "NameTaken", "why", NOW) is None
+    assert taken.told(obj, "NameTaken", "another", NOW) is not None
     waiting = Actions(create=(THERE,))
     assert taken.forgotten(obj, waiting) is waiting
     assert taken.forgotten(obj, Actions()).status == {"phase": "Running", "conditions": []}
@@ -50,4 +50,4 @@ def test_it_is_told_once_and_forgotten_when_nothing_is_left_to_make() -> None:
 
 
 def test_what_is_wrong_with_the_spec_is_told_first() -> None:
-    assert taken.told({"status": {"conditions": INVALID}}, "why", NOW) is None
+    assert taken.told({"status": {"conditions": INVALID}}, "NameTaken", "why", NOW) is None
