@@ -16,6 +16,8 @@ from t9ksched.model.names import BATCH_GROUP, PLATFORM_GROUP, SCHEDULER_GROUP, i
 Object = dict[str, Any]
 ROLE: Final = "t9ksched-dev-user"
 """Of the ClusterRole, and of its binding in each open namespace."""
+_CLOSED: Final = "closed"
+"""Value of the annotation `ROLE` of a namespace whose binding was deleted."""
 _RBAC: Final = "rbac.authorization.k8s.io"
 _VERBS: Final = ["create", "delete", "get", "list", "patch", "update", "watch"]
 _RULES: Final = [
@@ -28,8 +30,9 @@ _RULES: Final = [
 def open_to_users(api: Api) -> None:
     """Grant it in the namespaces that there are, and in each that will be made.
 
-    A role or a binding that exists stays as an administrator left it: one without subjects closes its namespace. The
-    grant of all namespaces that former releases made is taken back.
+    A role or a binding that exists stays as an administrator left it: one without subjects closes its namespace. A
+    binding that is deleted is not made again: its namespace is annotated with that. The grant of all namespaces that
+    former releases made is taken back.
     """
     everywhere = api.kind(_RBAC, "v1", "clusterrolebindings")
     if ROLE in api.collection(everywhere).entries:
@@ -43,8 +46,25 @@ def open_to_users(api: Api) -> None:
     def observe(kind: Kind, entry: Entry, removed: bool) -> None:
         if kind.collection == "namespaces" and not removed:
             _open(api, entry.object)
+        elif kind.group == _RBAC and kind.plural == "rolebindings" and removed:
+            meta = entry.object["metadata"]
+            if meta["name"] == ROLE:
+                _close(api, meta["namespace"])
 
     api.observers.append(observe)
+
+
+def _close(api: Api, name: str) -> None:
+    """Its binding was deleted: the namespace, if it is to stay, says so to later starts."""
+    namespaces = api.kind("", "v1", "namespaces")
+    entry = api.collection(namespaces).entries.get(name)
+    if entry is None or "deletionTimestamp" in entry.object["metadata"]:
+        return
+    acting = ACTING.set(None)
+    try:
+        api.edit(namespaces, entry, lambda made: made["metadata"].setdefault("annotations", {}).update({ROLE: _CLOSED}))
+    finally:
+        ACTING.reset(acting)
 
 
 def _open(api: Api, namespace: Object) -> None:
@@ -52,7 +72,8 @@ def _open(api: Api, namespace: Object) -> None:
     name = meta["name"]
     kind = api.kind(_RBAC, "v1", "rolebindings")
     found = kind.key(name, ROLE) in api.collection(kind).entries
-    if found or is_system_namespace(name) or "deletionTimestamp" in meta:
+    closed = (meta.get("annotations") or {}).get(ROLE) == _CLOSED
+    if found or closed or is_system_namespace(name) or "deletionTimestamp" in meta:
         return
     binding = {
         "metadata": {"name": ROLE},

@@ -121,6 +121,19 @@ def test_an_administrator_closes_a_namespace(api: Api) -> None:
     assert opened(api) == {"default"}
 
 
+def test_a_binding_that_an_administrator_deletes_stays_deleted(api: Api) -> None:
+    open_to_users(api)
+    create(api, "namespaces", "after")
+    bindings, namespaces = api.kind(RBAC, "v1", "rolebindings"), api.kind("", "v1", "namespaces")
+    for name in ("before", "after"):
+        api.delete(bindings, name, ROLE)
+    api.edit(namespaces, api.get(namespaces, None, "after"), lambda made: made["metadata"].update(labels={"a": "b"}))
+    assert opened(api) == {"default"}
+    api.observers.clear()
+    open_to_users(api)  # as the next start does
+    assert opened(api) == {"default"}
+
+
 def test_a_namespace_made_by_a_user_under_policies_is_opened(api: Api) -> None:
     """A policy is about who made the namespace; the binding is the cluster's own write."""
     open_to_users(api)
