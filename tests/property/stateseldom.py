@@ -210,9 +210,10 @@ class Seldom(Objects):
         over = {owner for owner, since in idle.items() if self.now - since >= 5 * SECOND}
         self.promises = {owner: those for owner, those in left.items() if owner not in over}
         self.idle = {owner: since for owner, since in idle.items() if owner not in over}
-        self.woken = False
+        before, self.woken = self.woken, False
         self.state.end_idle_promises(self.now, evicting=evicting)
         assert self.woken >= bool(over), "room comes free, and the loop sleeps on"
+        self.woken = self.woken or before
 
     def given_up(self) -> None:
         """A victim may not be evicted."""
