@@ -286,7 +286,10 @@ class LastGate:
         return bool(queue.spec.quota) and not (told or gang.placed_count() or gang.gathered())
 
     def note_start(self, gang: GangRecord, now: int) -> None:
-        """A member of the group has a place: its owner is on record, and as started."""
+        """A member of the group has a place: its owner is on record, and as started when the place was chosen.
+
+        That is no later than a start that a kubelet tells: the job's start stays what it was when its pods are gone.
+        """
         gang.noted = True
         if gang.acceptance is None or (gang.virtual and gang.owner is None):
             return
@@ -294,7 +297,8 @@ class LastGate:
         if record is None or record.replicas is None:
             record = self._record(gang, root, gang.queue, now)
         if record is not None and record.started_at is None:
-            self._keep(structs.replace(record, started_at=_moment(now)))
+            starts = [pod.started for pod in gang.members.values() if pod.started]
+            self._keep(structs.replace(record, started_at=_moment(min(gang.first_bound or now, now, *starts))))
             for uid in self._state.owners.controllers(root.uid):
                 self._state.waiting_jobs.started(self._state.gangs_of_owner(uid))
 

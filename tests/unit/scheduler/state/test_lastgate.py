@@ -329,6 +329,18 @@ def test_what_ran_before_owners_were_recorded_is_accepted_as_it_is() -> None:
     assert not decide(state)
 
 
+def test_the_start_on_record_is_when_the_place_was_chosen() -> None:
+    """A kubelet's clock tells whole seconds: a start noted later would change when the pods that told it are gone."""
+    state = state_with()
+    with_deployment(state)
+    waits(state, "a")
+    assert len(decide(state)) == 1
+    state.accept_running(NOW + 1_500_000_000)
+    started = state.acceptances["web"].started_at
+    assert started is not None
+    assert int(started.timestamp() * 1e9) == NOW
+
+
 def test_a_row_without_a_count_is_completed_by_what_is_there() -> None:
     state = state_with()
     with_deployment(state)
