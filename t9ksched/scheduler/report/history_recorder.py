@@ -19,7 +19,7 @@ from t9ksched.model import names
 from t9ksched.model.ordered import OrderedSet
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.report.event_writer import Notices, reference
-from t9ksched.scheduler.report.shapes import (
+from t9ksched.scheduler.report.job_shape import (
     JobView,
     Json,
     card_model,

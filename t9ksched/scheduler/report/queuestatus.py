@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from t9ksched.model.resources import PODS
 from t9ksched.model.volumes import counts_volumes
-from t9ksched.scheduler.report.shapes import Json, quantities
+from t9ksched.scheduler.report.job_shape import Json, quantities
 from t9ksched.scheduler.state.counts import PHASES
 from t9ksched.scheduler.state.state import ClusterState
 

@@ -18,8 +18,7 @@ from t9ksched.model.reasons import Code, Reason
 from t9ksched.model.taints import untolerated
 from t9ksched.scheduler.keep.max_duration import deadline
 from t9ksched.scheduler.report.ended import failure
-from t9ksched.scheduler.report.restarts import restarting
-from t9ksched.scheduler.report.shapes import (
+from t9ksched.scheduler.report.job_shape import (
     POD_FAILED,
     JobView,
     Json,
@@ -33,6 +32,7 @@ from t9ksched.scheduler.report.shapes import (
     why_ended,
     why_failed,
 )
+from t9ksched.scheduler.report.restarts import restarting
 from t9ksched.scheduler.state.charges import Charge
 from t9ksched.scheduler.state.edits import ignored
 from t9ksched.scheduler.state.limits import limit_warning, own_limit
