@@ -9,7 +9,7 @@ from typing import Any
 
 from t9ksched.scheduler.act.preemption import Tenants
 from t9ksched.scheduler.report.groupstatus import group_status
-from t9ksched.scheduler.report.job_shape import identity, job_view, submitter
+from t9ksched.scheduler.report.job_view import identity, job_view, submitter
 from t9ksched.scheduler.state.limits import limit_asked
 from t9ksched.scheduler.state.records import GangRecord
 from tests.property.stateobjects import ENDED

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 from t9ksched.scheduler.observe.informers import decoder
-from t9ksched.scheduler.report.job_shape import identity
+from t9ksched.scheduler.report.job_view import identity
 from t9ksched.scheduler.serve.jobindex import JobIndex
 from t9ksched.scheduler.state.records import GangRecord, JobRecord, PodGroupObject
 from t9ksched.store.acceptances import Acceptance

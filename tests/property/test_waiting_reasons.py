@@ -25,7 +25,7 @@ from t9ksched.model.pod import decode_pod
 from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.scheduler.decide.standstill import stopped
 from t9ksched.scheduler.observe.informers import decoder
-from t9ksched.scheduler.report.job_shape import job_view
+from t9ksched.scheduler.report.job_view import job_view
 from t9ksched.scheduler.serve.explaining import explanation
 from t9ksched.scheduler.state.records import GangRecord, PodGroupObject
 from t9ksched.scheduler.state.state import ClusterState

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from t9ksched.scheduler.report.job_shape import quantities
+from t9ksched.scheduler.report.node_shape import quantities
 from t9ksched.scheduler.state.charges import Charges
 from t9ksched.scheduler.state.edits import ignored_minimum
 from t9ksched.scheduler.state.records import GangRecord

@@ -19,16 +19,10 @@ from t9ksched.model import names
 from t9ksched.model.ordered import OrderedSet
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.report.event_writer import Notices, reference
-from t9ksched.scheduler.report.job_shape import (
-    JobView,
-    Json,
-    card_model,
-    identity,
-    job_shape,
-    job_view,
-    on_its_way,
-    phase_now,
-)
+from t9ksched.scheduler.report.job_phase import on_its_way, phase_now
+from t9ksched.scheduler.report.job_shape import Json, job_shape
+from t9ksched.scheduler.report.job_view import JobView, identity, job_view
+from t9ksched.scheduler.report.node_shape import card_model
 from t9ksched.scheduler.report.sql_writer import Journal
 from t9ksched.scheduler.state import records
 from t9ksched.scheduler.state.edits import ignored

@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from t9ksched.model.resources import PODS
 from t9ksched.model.volumes import counts_volumes
-from t9ksched.scheduler.report.job_shape import Json, quantities
+from t9ksched.scheduler.report.job_shape import Json
+from t9ksched.scheduler.report.node_shape import quantities
 from t9ksched.scheduler.state.counts import PHASES
 from t9ksched.scheduler.state.state import ClusterState
 

@@ -18,20 +18,11 @@ from t9ksched.model.reasons import Code, Reason
 from t9ksched.model.taints import untolerated
 from t9ksched.scheduler.keep.max_duration import deadline
 from t9ksched.scheduler.report.ended import failure
-from t9ksched.scheduler.report.job_shape import (
-    POD_FAILED,
-    JobView,
-    Json,
-    goes_on,
-    identity,
-    is_past,
-    job_shape,
-    phase,
-    quantities,
-    taken,
-    why_ended,
-    why_failed,
-)
+from t9ksched.scheduler.report.job_phase import goes_on, phase, why_ended
+from t9ksched.scheduler.report.job_reason import POD_FAILED, taken, why_failed
+from t9ksched.scheduler.report.job_shape import Json, job_shape
+from t9ksched.scheduler.report.job_view import JobView, identity, is_past
+from t9ksched.scheduler.report.node_shape import quantities
 from t9ksched.scheduler.report.restarts import restarting
 from t9ksched.scheduler.state.charges import Charge
 from t9ksched.scheduler.state.edits import ignored

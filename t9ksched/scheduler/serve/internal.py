@@ -15,8 +15,10 @@ from aiohttp import web
 from t9ksched.scheduler.decide.configuration import Configuration
 from t9ksched.scheduler.decide.plugins import PluginWatch
 from t9ksched.scheduler.report.families import OPENMETRICS, TEXT, negotiated
-from t9ksched.scheduler.report.job_shape import JobView, Json, identity, job_shape, job_view, node_shape
+from t9ksched.scheduler.report.job_shape import Json, job_shape
+from t9ksched.scheduler.report.job_view import JobView, identity, job_view
 from t9ksched.scheduler.report.metrics import exposition
+from t9ksched.scheduler.report.node_shape import node_shape
 from t9ksched.scheduler.report.queuestatus import QueueStatuses
 from t9ksched.scheduler.report.vocabulary import Names
 from t9ksched.scheduler.serve.explaining import explanation

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 from itertools import islice
 from typing import Final, NamedTuple, TypeVar
 
-from t9ksched.scheduler.report.job_shape import JobView, job_view, submitter
+from t9ksched.scheduler.report.job_view import JobView, job_view, submitter
 from t9ksched.scheduler.state.state import ClusterState
 
 _PERIOD_SECONDS: Final = 5.0

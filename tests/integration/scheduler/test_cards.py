@@ -17,8 +17,9 @@ from t9ksched.kube.resources import PODS
 from t9ksched.kube.setup.rbac import SCHEDULER
 from t9ksched.model import names
 from t9ksched.model.reasons import Code, Reason
-from t9ksched.scheduler.report.job_shape import job_view, node_shape
+from t9ksched.scheduler.report.job_view import job_view
 from t9ksched.scheduler.report.metrics import exposition
+from t9ksched.scheduler.report.node_shape import node_shape
 from t9ksched.scheduler.serve.explaining import explanation
 from t9ksched.scheduler.service import SchedulerService, running
 from t9ksched.store.database import Database

@@ -12,7 +12,7 @@ from t9ksched.engine.policy import Policy
 from t9ksched.kube.resources import NODES, PODGROUPS, PODS, PYTORCHTRAININGJOBS, REPLICASETS
 from t9ksched.kube.setup.rbac import CONTROLLER
 from t9ksched.model import names
-from t9ksched.scheduler.report.job_shape import job_view
+from t9ksched.scheduler.report.job_view import job_view
 from t9ksched.scheduler.serve.explaining import explanation
 from t9ksched.scheduler.service import SchedulerService
 from t9ksched.store.store import Store

@@ -10,7 +10,8 @@ from t9ksched.engine.policy import Policy
 from t9ksched.kube.resources import JOBS
 from t9ksched.model.pod import OwnerReference
 from t9ksched.scheduler.observe.informers import decoder, job_record
-from t9ksched.scheduler.report.job_shape import job_shape, job_view
+from t9ksched.scheduler.report.job_shape import job_shape
+from t9ksched.scheduler.report.job_view import job_view
 from t9ksched.scheduler.serve.explaining import explanation
 from t9ksched.scheduler.serve.jobindex import JobIndex
 from t9ksched.scheduler.state.records import JobObject, nanoseconds

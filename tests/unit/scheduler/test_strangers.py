@@ -12,7 +12,8 @@ from t9ksched.kube.resources import STATEFULSETS
 from t9ksched.model.pod import Metadata, OwnerReference
 from t9ksched.model.reasons import Code
 from t9ksched.scheduler.report.groupstatus import group_status
-from t9ksched.scheduler.report.job_shape import job_shape, job_view
+from t9ksched.scheduler.report.job_shape import job_shape
+from t9ksched.scheduler.report.job_view import job_view
 from t9ksched.scheduler.state.limits import limit_asked
 from t9ksched.scheduler.state.records import JobObject
 from t9ksched.scheduler.state.state import ClusterState

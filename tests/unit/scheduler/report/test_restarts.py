@@ -8,7 +8,8 @@ import pytest
 from t9ksched.kube.resources import JOBS, PYTORCHTRAININGJOBS
 from t9ksched.model.pod import ContainerStatus, OwnerReference
 from t9ksched.scheduler.observe.informers import decoder, job_record
-from t9ksched.scheduler.report.job_shape import job_shape, job_view
+from t9ksched.scheduler.report.job_shape import job_shape
+from t9ksched.scheduler.report.job_view import job_view
 from t9ksched.scheduler.serve.explaining import explanation
 from t9ksched.scheduler.state.records import JobObject
 from t9ksched.scheduler.state.state import ClusterState

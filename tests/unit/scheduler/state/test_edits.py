@@ -9,7 +9,7 @@ from t9ksched.model import names
 from t9ksched.model.pod import OwnerReference
 from t9ksched.scheduler.act.gang_timeouts import GangTimeouts
 from t9ksched.scheduler.report.groupstatus import group_status
-from t9ksched.scheduler.report.job_shape import job_view
+from t9ksched.scheduler.report.job_view import job_view
 from t9ksched.scheduler.serve.explaining import explanation
 from t9ksched.scheduler.state.edits import ignored
 from t9ksched.scheduler.state.state import ClusterState

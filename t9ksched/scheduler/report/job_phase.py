@@ -1,0 +1,100 @@
+"""The phase of a job: what its controller says, where it has one that says something, else what its pods say."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from t9ksched.model.reasons import Code, Reason
+from t9ksched.model.timelimit import written
+from t9ksched.scheduler.report.job_view import JobView, ended_owner, groups_of
+from t9ksched.scheduler.state.records import FINISHED, TERMINATING, GangRecord, JobRecord
+from t9ksched.scheduler.state.state import ClusterState
+from t9ksched.workloads.stops import STOPS
+
+
+def phase_now(state: ClusterState, uid: str) -> str | None:
+    """The phase of the job of that UID; None when there is none."""
+    record, gangs = state.jobs.get(uid), groups_of(state, uid)
+    there = record is not None or bool(gangs) or ended_owner(state, uid) is not None
+    return _phase(state, uid, record, gangs) if there else None
+
+
+def on_its_way(state: ClusterState, uid: str) -> bool:
+    """Whether pods of the job of that UID are being bound."""
+    return any(pod.assumed for gang in groups_of(state, uid) for pod in gang.members.values())
+
+
+def phase(view: JobView, state: ClusterState) -> str:
+    """The job's own phase where its controller keeps one, else what its pods say."""
+    return _phase(state, view.uid, view.record, view.gangs)
+
+
+def why_ended(state: ClusterState, uid: str) -> Reason | None:
+    """Why a limit ended the job of that UID, while it has not been resumed."""
+    clock = state.clocks.by_job.get(uid)
+    if clock is None or not clock.run.ended_code:
+        return None
+    code = Code(clock.run.ended_code)
+    helps = "the job is resumed"
+    if code is Code.TIME_LIMIT_EXCEEDED:
+        helps = f"the job is resumed with a time limit other than {written(clock.run.ended_limit)}"
+    return Reason(code, clock.run.message, unblocks=(helps,))
+
+
+def _phase(state: ClusterState, uid: str, record: JobRecord | None, gangs: Iterable[GangRecord]) -> str:
+    gangs = list(gangs)
+    if (record is None or record.phase not in FINISHED) and _terminates(state, uid, record, gangs):
+        return TERMINATING
+    if record is not None and record.phase:
+        return record.phase
+    pods = [pod for gang in gangs for pod in gang.members.values()]
+    clock = state.clocks.by_job.get(uid)
+    if clock and clock.run.ended_code and not any(pod.holds and pod.uid not in clock.evicted for pod in pods):
+        owner = next((gang.owner for gang in gangs if gang.owner is not None), None) or ended_owner(state, uid)
+        group = owner.api_version.rpartition("/")[0] if owner is not None else ""
+        return "Paused" if owner is not None and (group, owner.kind) in STOPS else "Failed"
+    phases = {pod.phase for gang in gangs for pod in gang.members.values()}
+    if "Running" in phases:
+        return "Running" if any(map(_is_up, gangs)) else "Pending"
+    if not phases or not phases.issubset(FINISHED):
+        return "Pending"
+    if "Failed" not in phases:
+        return "Succeeded"
+    # The controller of a batch Job says when it gives up; until then it makes others of those that failed.
+    return "Pending" if record is not None and record.wants_pods else "Failed"
+
+
+def _terminates(state: ClusterState, uid: str, record: JobRecord | None, gangs: list[GangRecord]) -> bool:
+    """Whether its object is being deleted, or is gone and what is left of it ends.
+
+    A scheduler that starts has not seen the object go: there, that all its pods are being deleted tells.
+    """
+    if uid in state.deleted:
+        return not any(pod.orphaned for gang in gangs for pod in gang.members.values())
+    if record is not None or any(_has_object(state, gang) for gang in gangs):
+        return False
+    left = [pod for gang in gangs for pod in gang.members.values() if not pod.finished]
+    return bool(left) and all(pod.deleting for pod in left)
+
+
+def _has_object(state: ClusterState, gang: GangRecord) -> bool:
+    """Whether the object of the group's job is there, or is of a kind that is not followed; a pod is its own."""
+    if gang.owner is not None:
+        return gang.owner.uid in state.owners or not state.owners.shows(gang.owner)
+    return bool(gang.uid) and not gang.virtual
+
+
+def _is_up(gang: GangRecord) -> bool:
+    """Whether as many members run, or succeeded, as must; those that failed are not waited for, unless others came."""
+    counts = Counter(pod.phase for pod in gang.members.values())
+    failed, least = counts["Failed"], gang.minimum.members
+    wanted = min(least, max(len(gang.members) - failed, least - failed))
+    return counts["Running"] > 0 and counts["Running"] + counts["Succeeded"] >= wanted
+
+
+def goes_on(view: JobView, now: str) -> bool:
+    """Whether a job without a controller, whose phase is `now`, runs as it is: what failed of it is not made anew, and
+    nothing of it waits.
+    """
+    if now != "Running" or (view.record is not None and view.record.phase):
+        return False
+    return not any(pod.waiting for pod in view.pods)

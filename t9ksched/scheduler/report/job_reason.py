@@ -1,0 +1,51 @@
+"""The reason that a job shows: why it waits, why a limit ended it, or why it failed."""
+
+from typing import Any, Final
+
+from t9ksched.model.reasons import Code, Reason
+from t9ksched.scheduler.report.ended import failure
+from t9ksched.scheduler.report.job_view import JobView
+from t9ksched.scheduler.report.restarts import restarting
+from t9ksched.scheduler.state.records import FINISHED, GangRecord
+from t9ksched.scheduler.state.state import ClusterState
+
+Json = dict[str, Any]
+
+POD_FAILED: Final = "PodFailed"
+"""The code of a failed job whose pods are all that tells why."""
+
+
+def taken(view: JobView) -> Reason | None:
+    """That a name the job needs is taken, or that the API server refuses what it needs; None where its controller says
+    nothing of that.
+    """
+    if view.record is not None and view.record.taken:
+        return Reason(Code.NAME_TAKEN, view.record.taken, unblocks=("the object of that name is deleted",))
+    if view.record is not None and view.record.refused:
+        message = f"the API server refuses what it needs: {view.record.refused}"
+        return Reason(Code.INVALID_POD, message, unblocks=("its spec is corrected",))
+    return None
+
+
+def shown_reason(
+    view: JobView, now: str, waiting: GangRecord | None, limited: Reason | None, state: ClusterState
+) -> Json | None:
+    """Why it waits, why a limit ended it, or why it failed."""
+    if now == "Failed" and limited is None:
+        return why_failed(view)
+    if now == "Pending" and (name_taken := taken(view)) is not None:
+        return {"code": str(name_taken.code), "message": name_taken.message}
+    reason = waiting.reasons[0] if waiting is not None and now not in FINISHED else limited
+    if now == "Pending" and (reason is None or reason.code == Code.GANG_INCOMPLETE):
+        reason = restarting(view.record, view.gangs, state) or reason
+    return {"code": str(reason.code), "message": reason.message} if reason is not None else None
+
+
+def why_failed(view: JobView) -> Json:
+    """Why a failed job failed: what its controller says, else how its pods ended."""
+    record, told = view.record, failure(view.pods)
+    if record is not None and record.message:
+        # The controllers of others say that it failed, ours say how.
+        message = f"{record.message}: {told}" if told and record.kind == "Job" else record.message
+        return {"code": record.code or POD_FAILED, "message": message}
+    return {"code": POD_FAILED, "message": told or "a pod of it failed and is gone"}

@@ -1,0 +1,115 @@
+"""A job as users know it, with the pod groups and pods that belong to it.
+
+A job is what the user made: an object of a kind we control, a batch Job, a PodGroup by hand or a plain pod. The groups
+and pods below it are found by their controlling owner.
+"""
+
+from dataclasses import dataclass, field
+
+from t9ksched.model import names
+from t9ksched.scheduler.state.owners import Owner
+from t9ksched.scheduler.state.records import GangRecord, JobRecord, PodRecord
+from t9ksched.scheduler.state.state import ClusterState
+from t9ksched.store.acceptances import Acceptance
+
+
+@dataclass(slots=True)
+class JobView:
+    """A job with the groups and pods that belong to it."""
+
+    uid: str
+    kind: str
+    api_version: str
+    namespace: str
+    name: str
+    created: int
+    record: JobRecord | None = None
+    gangs: list[GangRecord] = field(default_factory=list)
+    agreed: Acceptance | None = None
+    """What was agreed with an owner that a limit stopped, where neither of the others is there."""
+
+    @property
+    def pods(self) -> list[PodRecord]:
+        """Members of all its groups."""
+        return [pod for gang in self.gangs for pod in gang.members.values()]
+
+    @property
+    def queue(self) -> str | None:
+        """The queue of its first group, else the one it names."""
+        if self.gangs:
+            return self.gangs[0].queue
+        return self.record.queue if self.record else self.agreed.queue if self.agreed else None
+
+
+def identity(gang: GangRecord) -> tuple[str, str, str, str]:
+    """`(uid, kind, apiVersion, name)` of the job a group belongs to."""
+    if gang.owner is not None:
+        return gang.owner.uid, gang.owner.kind, gang.owner.api_version, gang.owner.name
+    if gang.virtual:
+        return gang.uid, "Pod", "v1", gang.name
+    return gang.uid or f"{gang.namespace}/{gang.name}", "PodGroup", names.SCHEDULER_API, gang.name
+
+
+def job_view(state: ClusterState, uid: str) -> JobView | None:
+    """The job of that UID with its groups; None when neither its object nor any group of it is there.
+
+    A PodGroup that only its members name has no UID, but stands for a job by its `namespace/name`.
+    """
+    record, gangs = state.jobs.get(uid), groups_of(state, uid)
+    if record is not None:
+        head = (record.kind, record.api_version, record.namespace, record.name, record.created)
+        return JobView(uid, *head, record, gangs)
+    if not gangs:
+        return _stopped(state, uid)
+    first = gangs[0]
+    _, kind, api_version, name = identity(first)
+    owner = state.owners.titled(uid)
+    created = (owner.created if owner else 0) or min(gang.created for gang in gangs)
+    return JobView(uid, kind, api_version, first.namespace, name, created, None, gangs)
+
+
+def _stopped(state: ClusterState, uid: str) -> JobView | None:
+    """The job of a Deployment or StatefulSet that a limit scaled to 0: no pod of it is left."""
+    owner = ended_owner(state, uid)
+    if owner is None:
+        return None
+    agreed = state.acceptances.get(owner.above.uid if owner.above else uid) or state.acceptances.get(uid)
+    head = (owner.kind, owner.api_version, owner.namespace, owner.name, owner.created)
+    return JobView(uid, *head, agreed=agreed)
+
+
+def ended_owner(state: ClusterState, uid: str) -> Owner | None:
+    """The object of that UID, if a limit ended it and its root owner has no pods by another one."""
+    clock = state.clocks.by_job.get(uid)
+    owner = state.owners.titled(uid) if clock is not None and clock.run.ended_code else None
+    if owner is None or owner.above is None:
+        return owner
+    return None if any(map(state.gangs_of_owner, state.owners.controllers(owner.above.uid))) else owner
+
+
+def groups_of(state: ClusterState, uid: str) -> list[GangRecord]:
+    if gangs := state.gangs_of_owner(uid):
+        return gangs
+    alone = state.gangs_by_uid.get(uid) or _nameless(state, uid)
+    return [alone] if alone is not None and alone.owner is None else []
+
+
+def _nameless(state: ClusterState, key: str) -> GangRecord | None:
+    namespace, _, name = key.partition("/")
+    gang = state.gangs.get((namespace, name))
+    return gang if gang is not None and name and not gang.uid else None
+
+
+def submitter(view: JobView, state: ClusterState) -> str | None:
+    """Who submitted the job, if anybody knows; where its PodGroup is gone, the one who submitted all of its pods."""
+    acceptance = state.acceptances.get(view.uid) or (view.gangs[0].acceptance if view.gangs else view.agreed)
+    if acceptance is None and view.gangs and not view.gangs[0].uid:
+        records = [state.acceptances.get(pod.uid) for pod in view.pods]
+        whose = {record.submitter if record else None for record in records}
+        return whose.pop() if len(whose) == 1 else None
+    return acceptance.submitter if acceptance else None
+
+
+def is_past(gang: GangRecord) -> bool:
+    """Whether the group is one pod of a controller that has ended: another has come in its place, or none is wanted."""
+    return gang.virtual and gang.owner is not None and all(pod.finished for pod in gang.members.values())

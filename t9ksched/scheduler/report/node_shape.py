@@ -1,0 +1,116 @@
+"""A node with its cards and their holders, as REST and the CLI show it."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from t9ksched.engine.nodes import LARGEST
+from t9ksched.model.quantity import from_units
+from t9ksched.model.volumes import FREE_PREFIX
+from t9ksched.model.whole import whole_number
+from t9ksched.scheduler.report.job_view import identity
+from t9ksched.scheduler.state.charges import Charge, indices
+from t9ksched.scheduler.state.records import PodRecord
+from t9ksched.scheduler.state.state import ClusterState
+
+Json = dict[str, Any]
+
+
+def card_model(labels: Mapping[str, str]) -> str | None:
+    """What kind of card a node carries, as its vendor's feature discovery says."""
+    return labels.get("nvidia.com/gpu.product") or labels.get("amd.com/gpu.product-name")
+
+
+def quantities(amounts: Iterable[tuple[str, int]]) -> Json:
+    """Amounts in units as Kubernetes writes them."""
+    return {name: from_units(name, amount) for name, amount in sorted(amounts)}
+
+
+def node_shape(state: ClusterState, name: str) -> Json | None:
+    """A node with its cards and whose they are; None when there is no such node."""
+    known = state.node_objects.get(name)
+    if known is None:
+        return None
+    facts = known[1]
+    used: defaultdict[str, int] = defaultdict(int)
+    holders: defaultdict[tuple[str, int], list[Json]] = defaultdict(list)
+    drift = unknown = 0
+    for charge in state.charges.on_node(name):
+        for resource, amount in charge.pod_class.requests:
+            used[resource] += amount
+        pod = state.pods.get(charge.uid)
+        if pod is not None:
+            drifts = charge.uid in state.cards.drifting
+            drift += drifts
+            unknown += state.cards.unknown(charge, facts)
+            for resource, index, container in container_cards(charge):
+                holders[resource, index].append(_holder(pod, container, drifts))
+    limited = {
+        resource: amount
+        for resource, amount in facts.allocatable.items()
+        if amount < LARGEST and not resource.startswith(FREE_PREFIX)
+    }
+    product = card_model(facts.labels)
+    memory = facts.labels.get("nvidia.com/gpu.memory", "")
+    return {
+        "name": name,
+        "ready": facts.ready,
+        "schedulable": not facts.unschedulable,
+        "labels": dict(facts.labels),
+        "allocatable": quantities(limited.items()),
+        "allocated": quantities((resource, used[resource]) for resource in limited),
+        "cardMode": facts.card_mode,
+        "mode": facts.mode or None,
+        "counted": [
+            {
+                "resource": resource,
+                "model": product,
+                "has": count,
+                "held": used[resource],
+                "cordoned": facts.cordoned.get(resource, 0),
+            }
+            for resource, count in facts.counted.items()
+        ],
+        "cardDrift": drift,
+        "cardsUnknown": unknown,
+        "gpus": [
+            {
+                "index": index,
+                "resource": resource,
+                "model": product or resource,
+                "memoryMiB": whole_number(memory),
+                "cordoned": bool(facts.unusable.get(resource, 0) >> index & 1),
+                "healthy": True,
+                "holders": holders[resource, index],
+            }
+            for resource, count in sorted(facts.cards.items())
+            for index in range(count)
+        ],
+    }
+
+
+def _holder(pod: PodRecord, container: str, drifts: bool) -> Json:
+    return {
+        "namespace": pod.namespace,
+        "pod": pod.name,
+        "container": container,
+        "whole": True,
+        "cores": 100,
+        "memoryMiB": None,
+        "drift": drifts,
+        "job": "/".join(identity(pod.gang)[1::2]) if pod.gang else None,
+        "queue": pod.gang.queue if pod.gang else None,
+    }
+
+
+def container_cards(charge: Charge) -> list[tuple[str, int, str]]:
+    """`(resource, index, container)` for every card a pod holds; main containers and sidecars first to last."""
+    left = {resource: list(indices(mask)) for resource, mask in charge.cards.items()}
+    found: list[tuple[str, int, str]] = []
+    for cards in charge.pod_class.cards:
+        if cards.kind == "init":
+            continue
+        free = left.get(cards.resource, [])
+        found.extend((cards.resource, index, cards.container) for index in free[: cards.count])
+        left[cards.resource] = free[cards.count :]
+    return found
