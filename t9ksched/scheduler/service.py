@@ -317,7 +317,7 @@ class SchedulerService:
                 for acceptance in accepted:
                     self.state.accept(acceptance)
             async for jobs in self._store.jobs.written():
-                self._narrator.restore(jobs)
+                self._narrator.jobs.restore(jobs)
             await self._projection.load()
             await self._directions.load()
             await self._promises.restore(self._clock())

@@ -1,67 +1,35 @@
-"""Tells the story of each gang: why it waits, that it was placed, how its job goes on.
+"""Records the history of each gang: why it waits, that it was placed, how it was ended.
 
 The newest reasons live in memory. SQL gets a row, and people an event, when the kind of reason changes, not when a
-number in it does; each job's latest state is written at most once a second, and less often while its phase stays.
+number in it does. The latest state of each job is written by `job_recorder.py`, at most once a second.
 """
 
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime
-from functools import lru_cache
-from sys import intern
 from types import MappingProxyType
-from typing import Final, NamedTuple
-
-import msgspec
+from typing import Final
 
 from t9ksched.model import names
-from t9ksched.model.ordered import OrderedSet
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.report.event_writer import Notices, reference
-from t9ksched.scheduler.report.job_phase import on_its_way, phase_now
-from t9ksched.scheduler.report.job_shape import Json, job_shape
-from t9ksched.scheduler.report.job_view import JobView, identity, job_view
+from t9ksched.scheduler.report.job_recorder import SLICE, JobRecorder, moment
+from t9ksched.scheduler.report.job_shape import Json
+from t9ksched.scheduler.report.job_view import identity
 from t9ksched.scheduler.report.node_shape import card_model
 from t9ksched.scheduler.report.sql_writer import Journal
 from t9ksched.scheduler.state import records
-from t9ksched.scheduler.state.edits import ignored
 from t9ksched.scheduler.state.node_backoff import TurnedAway
-from t9ksched.scheduler.state.records import FINISHED, GangRecord, PodRecord
+from t9ksched.scheduler.state.records import GangRecord, PodRecord
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store import history
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.history import Event
-from t9ksched.store.jobs import JobRecord as StoredJob
-from t9ksched.store.jobs import Written
 
 JOB_PERIOD: Final = 1.0
-FIRST_PERIOD: Final = 2.0
-"""Seconds that a job may wait before it is written when it is new, or being bound: most have their places by then."""
-_JOBS_A_SLICE: Final = 50
-_MOST_WAITING: Final = 2000
-_TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
 _NOTHING: Final[Mapping[str, int]] = MappingProxyType({})
-_encode: Final = msgspec.json.Encoder().encode
-COUNTS_PERIOD: Final = 4.0
-"""Seconds between two writes of one job when only its counts changed: they come by the second while it starts."""
 _REFUSALS: Final = frozenset({str(Code.NOT_PERMITTED), str(Code.SUBMITTER_UNKNOWN)})
 """Reasons of the last gate: the group is not waiting for room."""
-
-
-class _Written(NamedTuple):
-    """What was written of a job last: enough to see that it changed and to say that it went. Copies of everything, as
-    dicts, would be the largest thing in memory.
-    """
-
-    digest: int
-    """Of its whole JSON."""
-    kind: str
-    namespace: str
-    name: str
-    queue: str | None
-    phase: str
-    finished: str | None
 
 
 class HistoryRecorder:
@@ -72,24 +40,9 @@ class HistoryRecorder:
         self._journal = journal
         self._notices = notices
         self._clock = clock
+        self.jobs = JobRecorder(state, journal, notices, clock)
         self._told: dict[str, frozenset[str]] = {}
-        self._edits: dict[str, frozenset[str]] = {}
-        """What was said of edits that do not count, by UID of the group."""
-        self._written: dict[str, _Written] = {}
         self._work = asyncio.Event()
-        self._wrote: dict[str, float] = {}
-        self._later: dict[str, float] = {}
-        """When jobs that are new, or were written a short while ago, are looked at again."""
-
-    def restore(self, stored: Iterable[Written]) -> None:
-        """What was written before a restart: it is not told twice, and what is gone since is noted."""
-        for job in stored:
-            if job.uid in self._written:
-                continue  # read late: what was told since is newer
-            finished = job.finished_at.strftime(_TIME) if job.finished_at else None
-            name = (intern(job.kind), intern(job.namespace), job.name)
-            self._written[job.uid] = _Written(hash(job.shape.encode()), *name, job.queue, job.phase, finished)
-            self._state.changed_jobs.add(job.uid)
 
     def wake(self) -> None:
         """Something about a job changed."""
@@ -207,7 +160,7 @@ class HistoryRecorder:
         self._note(event, gang, now, {"message": message})
         if notice:
             self._notices.gang(gang, notice, message, warning=True)
-        self._tell(identity(gang)[0], due=True)  # a single pod is gone in a moment, and its end would not be told
+        self.jobs.tell(identity(gang)[0], due=True)  # a single pod is gone in a moment, and its end would not be told
 
     def turned_away(self, refused: TurnedAway, now: int) -> None:
         """A node did not admit a member that was bound to it."""
@@ -224,7 +177,7 @@ class HistoryRecorder:
         self._journal.event(
             Event(
                 event=event,
-                at=_moment(now),
+                at=moment(now),
                 kind=kind,
                 namespace=gang.namespace,
                 name=name,
@@ -237,9 +190,8 @@ class HistoryRecorder:
 
     async def run(self) -> None:
         """Write the latest state of jobs that changed, until cancelled."""
-        time = asyncio.get_running_loop().time
         while True:
-            await self._wait(time)
+            await self._wait()
             self._work.clear()
             if self._state.accept_running(self._clock()):
                 self._work.set()  # there are more: look again
@@ -249,25 +201,11 @@ class HistoryRecorder:
             ended, self._state.ended = self._state.ended, []
             for count, (gang, pod) in enumerate(ended, start=1):
                 self._released(gang, pod)
-                if count % _JOBS_A_SLICE == 0:
+                if count % SLICE == 0:
                     await asyncio.sleep(0)
-            changed, self._state.changed_jobs = self._state.changed_jobs, OrderedSet()
-            now = time()
-            self._wrote = {uid: at for uid, at in self._wrote.items() if at + COUNTS_PERIOD > now}
-            due = {uid: None for uid, at in self._later.items() if at <= now}
-            for uid in due:
-                del self._later[uid]
-                changed.add(uid)
-            for count, uid in enumerate(changed):
-                self._tell(uid, due=uid in due)
-                if count % _JOBS_A_SLICE == _JOBS_A_SLICE - 1:
-                    await asyncio.sleep(0)
-                    if self._journal.backlog > _MOST_WAITING:  # a UID waits here at less cost than a row does there
-                        await self._journal.flushed()
+            await self.jobs.write()
             if len(self._told) > 2 * len(self._state.gangs_by_uid) + 1000:
                 self._told = {uid: codes for uid, codes in self._told.items() if uid in self._state.gangs_by_uid}
-            if len(self._edits) > 1000:
-                self._edits = {uid: texts for uid, texts in self._edits.items() if uid in self._state.gangs_by_uid}
             await asyncio.sleep(JOB_PERIOD)
 
     async def _tell_bypassing(self) -> None:
@@ -280,7 +218,7 @@ class HistoryRecorder:
             self._notices.event(
                 reference("v1", "Pod", namespace, name, uid), names.EVENT_BYPASSED, message, warning=True
             )
-            if count % _JOBS_A_SLICE == 0:
+            if count % SLICE == 0:
                 await asyncio.sleep(0)
 
     async def _tell_drifting(self) -> None:
@@ -290,130 +228,19 @@ class HistoryRecorder:
             about = reference("v1", "Pod", record.namespace, record.name, record.uid)
             message = f"{what}: no card that it may hold is given to another pod"
             self._notices.event(about, names.EVENT_CARD_DRIFT, message, warning=True)
-            if count % _JOBS_A_SLICE == 0:
+            if count % SLICE == 0:
                 await asyncio.sleep(0)
 
-    def _tell(self, uid: str, *, due: bool = False) -> None:
-        before = self._written.get(uid)
-        if not due and self._put_off(uid, before):
-            return
-        at = _moment(self._clock())
-        view = job_view(self._state, uid)
-        if view is None:
-            self._later.pop(uid, None)
-            if before is not None:
-                del self._written[uid]
-                if uid not in self._state.pods:  # else it joined the group that it names, and is part of that job now
-                    self._gone(uid, before, at)
-            self._journal.gone(uid, at)  # REST may have written down what came and went before it was told here
-            return
-        self._later.pop(uid, None)
-        self._tell_edits(view)
-        shape = job_shape(view, self._state)
-        if before is not None and before.finished and not shape["finishedAt"]:
-            shape["finishedAt"] = before.finished
-        current, earlier = shape["phase"], before.phase if before else "Pending"
-        if current in FINISHED and not shape["finishedAt"]:
-            shape["finishedAt"] = at.strftime(_TIME)
-        digest = _digest(shape)
-        if before is not None and digest == before.digest:
-            return
-        name = (view.kind, view.namespace, view.name)
-        written = _Written(digest, *name, shape["queue"], current, shape["finishedAt"])
-        if current != earlier and current in (*FINISHED, "Running"):
-            event = history.STARTED if current == "Running" else history.FINISHED
-            self._job_event(event, uid, written, at, shape["reason"] if current == "Failed" else None)
-        self._written[uid] = written
-        self._wrote[uid] = asyncio.get_running_loop().time()
-        self._journal.job(_stored(view, shape, at))
-
-    def _gone(self, uid: str, before: _Written, at: datetime) -> None:
-        """A job is gone. Pods that were placed in it and are still there hold their cards until each has ended."""
-        group = self._state.gangs.get((before.namespace, before.name))
-        left = [pod for pod in group.members.values() if pod.placed_in == uid and pod.node] if group else []
-        left = [pod for pod in left if not pod.finished]
-        if before.phase != "Running" and any(pod.phase == "Running" for pod in left):
-            self._job_event(history.STARTED, uid, before, at)
-        self._job_event(history.DELETED, uid, before, at, {"podsLeft": len(left)} if left else None)
-
-    def _tell_edits(self, view: JobView) -> None:
-        """Say once what was edited and does not count."""
-        for gang in view.gangs:
-            found = ignored(gang)
-            if fresh := [text for text in found if text not in self._edits.get(gang.uid, ())]:
-                self._notices.gang(gang, names.EVENT_EDIT_IGNORED, "; ".join(fresh), warning=True)
-            if found or gang.uid in self._edits:
-                self._edits[gang.uid] = frozenset(found)
-
-    def _put_off(self, uid: str, before: _Written | None) -> bool:
-        """Whether what changed of the job may be written later, together with what comes until then."""
-        if phase_now(self._state, uid) != (before.phase if before else "Pending"):
-            return False
-        if uid in self._later:
-            return True
-        wrote = self._wrote.get(uid)
-        # What is being bound is told when that has come to an end: till then it has no reason to wait, and no place.
-        if wrote is None and before is not None and not on_its_way(self._state, uid):
-            return False
-        now = asyncio.get_running_loop().time()
-        self._later[uid] = now + FIRST_PERIOD if wrote is None else wrote + COUNTS_PERIOD
-        return True
-
-    async def _wait(self, time: Callable[[], float]) -> None:
+    async def _wait(self) -> None:
         """Until something changed, or a job that was put off is due."""
-        due = min(self._later.values(), default=None)
+        due = self.jobs.due()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(None if due is None else max(0.0, due - time())):
+            async with asyncio.timeout_at(due):
                 await self._work.wait()
-
-    def _job_event(self, event: str, uid: str, job: _Written, at: datetime, why: Json | None = None) -> None:
-        self._journal.event(
-            Event(
-                event=event,
-                at=at,
-                kind=job.kind,
-                namespace=job.namespace,
-                name=job.name,
-                uid=uid,
-                queue=job.queue,
-                actor="scheduler",
-                detail={"phase": job.phase, **(why or {})},
-            )
-        )
-
-
-def _moment(ns: int) -> datetime:
-    """Its millisecond, which is enough for people: rows of the same one share what is made of it for SQL."""
-    return _millisecond(ns // 1_000_000)
-
-
-@lru_cache(maxsize=64)
-def _millisecond(number: int) -> datetime:
-    return datetime.fromtimestamp(number / 1e3, UTC)
-
-
-def _digest(shape: Json) -> int:
-    return hash(_encode(shape))
 
 
 def _text(reasons: tuple[Reason, ...]) -> list[tuple[str, str]]:
     return [(str(reason.code), reason.message) for reason in reasons]
-
-
-def _stored(view: JobView, shape: Json, at: datetime) -> StoredJob:
-    finished = shape["finishedAt"]
-    return StoredJob(
-        uid=view.uid,
-        kind=view.kind,
-        namespace=view.namespace,
-        name=view.name,
-        queue=shape["queue"],
-        phase=shape["phase"],
-        submitted_at=_moment(view.created),
-        updated_at=at,
-        finished_at=datetime.fromisoformat(finished) if finished else None,
-        shape=shape,
-    )
 
 
 def _job(gang: GangRecord) -> str:

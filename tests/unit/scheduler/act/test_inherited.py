@@ -98,7 +98,7 @@ async def test_cards_are_charged_to_the_group_that_its_pods_were_placed_in(again
     state, journal = state_with(node("n1")), Journal()
     narrator = HistoryRecorder(state, journal, Mock(), lambda: NOW)  # type: ignore[arg-type]
     state.upsert_group(group("g", 2))
-    narrator._tell("group-g", due=True)
+    narrator.jobs.tell("group-g", due=True)
     for name in ("a", "b"):
         state.upsert_pod(pod(name, group="g"))
     decide(state)
@@ -110,7 +110,7 @@ async def test_cards_are_charged_to_the_group_that_its_pods_were_placed_in(again
     for name in ("a", "b"):
         narrator.bound(gang, name, "n1", {"main": [0]}, NOW)
         state.upsert_pod(pod(name, group="g", node="n1", phase="Running"))
-    narrator._tell("group-g", due=True)
+    narrator.jobs.tell("group-g", due=True)
     for name in ("a", "b"):
         state.remove_pod(f"pod-{name}")
     for released in state.ended:

@@ -13,7 +13,7 @@ from t9ksched.model.pod import decode_pod
 from t9ksched.model.queue import Queue, QueueSpec
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.observe.informers import decoder
-from t9ksched.scheduler.report import history_recorder as module
+from t9ksched.scheduler.report import history_recorder, job_recorder
 from t9ksched.scheduler.report.history_recorder import HistoryRecorder
 from t9ksched.scheduler.state.records import PodGroupObject
 from t9ksched.scheduler.state.state import ClusterState
@@ -92,8 +92,9 @@ class Telling:
 @asynccontextmanager
 async def telling(monkeypatch: pytest.MonkeyPatch, *, first: float, counts: float) -> AsyncGenerator[Telling, None]:
     """Jobs are looked at at once, new ones after `first` seconds, counts after `counts`."""
-    for name, seconds in {"JOB_PERIOD": 0.01, "FIRST_PERIOD": first, "COUNTS_PERIOD": counts}.items():
-        monkeypatch.setattr(module, name, seconds)
+    monkeypatch.setattr(history_recorder, "JOB_PERIOD", 0.01)
+    for name, seconds in {"FIRST_PERIOD": first, "COUNTS_PERIOD": counts}.items():
+        monkeypatch.setattr(job_recorder, name, seconds)
     found = Telling()
     task = asyncio.create_task(found.narrator.run())
     found.see()
@@ -105,13 +106,13 @@ async def test_a_phase_is_written_soon_and_counts_later(monkeypatch: pytest.Monk
     async with telling(monkeypatch, first=0.05, counts=1e9) as one:
         await one.told(1)
         one.see(node="n1")
-        await until(lambda: bool(one.narrator._later))
+        await until(lambda: bool(one.narrator.jobs._later))
         assert len(one.journal.jobs) == 1, "bound is a count, not a phase"
         one.see(node="n1", phase="Running")
         await one.told(2)
         assert one.journal.jobs[-1].shape["members"]["bound"] == 1
         assert one.journal.events == ["started"]
-        assert not one.narrator._later
+        assert not one.narrator.jobs._later
 
 
 async def test_what_was_put_off_is_written_in_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,11 +137,11 @@ async def test_an_attempt_to_bind_that_fails_is_not_written_as_waiting_without_a
         one.narrator.placed("u", 2)
         one.state.changed_jobs.add("u")
         one.narrator.wake()
-        await until(lambda: bool(one.narrator._later))
+        await until(lambda: bool(one.narrator.jobs._later))
         one.state.refuse("u", WHY, 3, keep_place=False)
         one.state.changed_jobs.add("u")
         one.narrator.wake()
-        await until(lambda: not one.narrator._later)
+        await until(lambda: not one.narrator.jobs._later)
         assert [job.shape["reason"] is None for job in one.journal.jobs] == [False]
 
 
@@ -149,7 +150,7 @@ async def test_what_was_written_before_a_restart_is_not_written_again() -> None:
     see(state)
     see(state, node="n1", phase="Running")
     first = HistoryRecorder(state, journal, None, lambda: 1)  # type: ignore[arg-type]
-    first._tell("u")
+    first.jobs.tell("u")
     (job,) = journal.jobs
     shape = msgspec.json.encode(job.shape).decode()
     written = Written(job.uid, job.kind, job.namespace, job.name, job.queue, job.phase, job.finished_at, shape)
@@ -157,22 +158,22 @@ async def test_what_was_written_before_a_restart_is_not_written_again() -> None:
 
     second = HistoryRecorder(state, journal, None, lambda: 2)  # type: ignore[arg-type]
     state.changed_jobs.clear()
-    second.restore([written, gone])
+    second.jobs.restore([written, gone])
     assert list(state.changed_jobs) == ["u", "another"], "both are looked at"
     for uid in list(state.changed_jobs):
-        second._tell(uid)
+        second.jobs.tell(uid)
     assert len(journal.jobs) == 1
     assert journal.events == ["started", "deleted"]
     assert journal.removed == ["another"]
     see(state, node="n1", phase="Failed")
-    second._tell("u")
+    second.jobs.tell("u")
     assert journal.events[2:] == ["finished"]
     assert journal.jobs[-1].phase == "Failed"
 
 
 async def test_a_new_job_that_has_its_place_soon_is_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
     async with telling(monkeypatch, first=0.3, counts=1e9) as one:
-        await until(lambda: bool(one.narrator._later))
+        await until(lambda: bool(one.narrator.jobs._later))
         one.see(node="n1")
         await until(lambda: bool(one.journal.jobs))
         assert [job.shape["members"]["bound"] for job in one.journal.jobs] == [1]
@@ -183,7 +184,7 @@ async def test_a_job_that_went_before_it_was_told_is_noted_as_gone() -> None:
     narrator = HistoryRecorder(state, journal, None, lambda: 1)  # type: ignore[arg-type]
     see(state)
     state.remove_pod("u")
-    narrator._tell("u")
+    narrator.jobs.tell("u")
     assert (journal.jobs, journal.removed) == ([], ["u"])
 
 
@@ -206,7 +207,7 @@ async def test_an_edit_that_does_not_count_is_told_once_however_often_the_job_ch
 ) -> None:
     async with telling(monkeypatch, first=0.01, counts=0.01) as now:
         notices = Notices()
-        now.narrator._notices = notices  # type: ignore[assignment]
+        now.narrator.jobs._notices = notices  # type: ignore[assignment]
         now.state.set_queues([Queue(name, QueueSpec()) for name in ("default", "other")])
         now.state.permit(dict.fromkeys(("default", "other"), Members(everyone=True)))
         now.state.view(1)

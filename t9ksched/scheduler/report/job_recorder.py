@@ -1,0 +1,214 @@
+"""Writes the latest state of each job to SQL, as users see it.
+
+A job is written when its phase changes; while only its counts change, less often. What was written last is remembered
+as a digest, so that nothing is written twice, and so that the end of a job can be told after its objects are gone.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from functools import lru_cache
+from sys import intern
+from typing import Final, NamedTuple
+
+import msgspec
+
+from t9ksched.model import names
+from t9ksched.model.ordered import OrderedSet
+from t9ksched.scheduler.report.event_writer import Notices
+from t9ksched.scheduler.report.job_phase import on_its_way, phase_now
+from t9ksched.scheduler.report.job_shape import Json, job_shape
+from t9ksched.scheduler.report.job_view import JobView, job_view
+from t9ksched.scheduler.report.sql_writer import Journal
+from t9ksched.scheduler.state.edits import ignored
+from t9ksched.scheduler.state.records import FINISHED
+from t9ksched.scheduler.state.state import ClusterState
+from t9ksched.store import history
+from t9ksched.store.history import Event
+from t9ksched.store.jobs import JobRecord as StoredJob
+from t9ksched.store.jobs import Written
+
+FIRST_PERIOD: Final = 2.0
+"""Seconds that a job may wait before it is written when it is new, or being bound: most have their places by then."""
+COUNTS_PERIOD: Final = 4.0
+"""Seconds between two writes of one job when only its counts changed: they come by the second while it starts."""
+SLICE: Final = 50
+"""Jobs that are looked at before other tasks get their turn."""
+_MOST_WAITING: Final = 2000
+_TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class _Written(NamedTuple):
+    """What was written of a job last: enough to see that it changed and to say that it went. Copies of everything, as
+    dicts, would be the largest thing in memory.
+    """
+
+    digest: int
+    """Of its whole JSON."""
+    kind: str
+    namespace: str
+    name: str
+    queue: str | None
+    phase: str
+    finished: str | None
+
+
+class JobRecorder:
+    """Writes to the journal what changed of jobs. `clock` gives nanoseconds since the epoch."""
+
+    def __init__(self, state: ClusterState, journal: Journal, notices: Notices, clock: Callable[[], int]) -> None:
+        self._state = state
+        self._journal = journal
+        self._notices = notices
+        self._clock = clock
+        self._edits: dict[str, frozenset[str]] = {}
+        """What was said of edits that do not count, by UID of the group."""
+        self._written: dict[str, _Written] = {}
+        self._wrote: dict[str, float] = {}
+        self._later: dict[str, float] = {}
+        """When jobs that are new, or were written a short while ago, are looked at again."""
+
+    def restore(self, stored: Iterable[Written]) -> None:
+        """What was written before a restart: it is not told twice, and what is gone since is noted."""
+        for job in stored:
+            if job.uid in self._written:
+                continue  # read late: what was told since is newer
+            finished = job.finished_at.strftime(_TIME) if job.finished_at else None
+            name = (intern(job.kind), intern(job.namespace), job.name)
+            self._written[job.uid] = _Written(hash(job.shape.encode()), *name, job.queue, job.phase, finished)
+            self._state.changed_jobs.add(job.uid)
+
+    def due(self) -> float | None:
+        """The time of the event loop at which the first job that was put off is due; None if there is none."""
+        return min(self._later.values(), default=None)
+
+    async def write(self) -> None:
+        """Write the jobs that changed, and those that were put off until now."""
+        changed, self._state.changed_jobs = self._state.changed_jobs, OrderedSet()
+        now = asyncio.get_running_loop().time()
+        self._wrote = {uid: at for uid, at in self._wrote.items() if at + COUNTS_PERIOD > now}
+        due = {uid: None for uid, at in self._later.items() if at <= now}
+        for uid in due:
+            del self._later[uid]
+            changed.add(uid)
+        for count, uid in enumerate(changed):
+            self.tell(uid, due=uid in due)
+            if count % SLICE == SLICE - 1:
+                await asyncio.sleep(0)
+                if self._journal.backlog > _MOST_WAITING:  # a UID waits here at less cost than a row does there
+                    await self._journal.flushed()
+        if len(self._edits) > 1000:
+            self._edits = {uid: texts for uid, texts in self._edits.items() if uid in self._state.gangs_by_uid}
+
+    def tell(self, uid: str, *, due: bool = False) -> None:
+        """Write the job of that UID as it is now, if it changed; with `due`, even if it was written a moment ago."""
+        before = self._written.get(uid)
+        if not due and self._put_off(uid, before):
+            return
+        at = moment(self._clock())
+        view = job_view(self._state, uid)
+        if view is None:
+            self._later.pop(uid, None)
+            if before is not None:
+                del self._written[uid]
+                if uid not in self._state.pods:  # else it joined the group that it names, and is part of that job now
+                    self._gone(uid, before, at)
+            self._journal.gone(uid, at)  # REST may have written down what came and went before it was told here
+            return
+        self._later.pop(uid, None)
+        self._tell_edits(view)
+        shape = job_shape(view, self._state)
+        if before is not None and before.finished and not shape["finishedAt"]:
+            shape["finishedAt"] = before.finished
+        current, earlier = shape["phase"], before.phase if before else "Pending"
+        if current in FINISHED and not shape["finishedAt"]:
+            shape["finishedAt"] = at.strftime(_TIME)
+        digest = _digest(shape)
+        if before is not None and digest == before.digest:
+            return
+        name = (view.kind, view.namespace, view.name)
+        written = _Written(digest, *name, shape["queue"], current, shape["finishedAt"])
+        if current != earlier and current in (*FINISHED, "Running"):
+            event = history.STARTED if current == "Running" else history.FINISHED
+            self._job_event(event, uid, written, at, shape["reason"] if current == "Failed" else None)
+        self._written[uid] = written
+        self._wrote[uid] = asyncio.get_running_loop().time()
+        self._journal.job(_stored(view, shape, at))
+
+    def _gone(self, uid: str, before: _Written, at: datetime) -> None:
+        """A job is gone. Pods that were placed in it and are still there hold their cards until each has ended."""
+        group = self._state.gangs.get((before.namespace, before.name))
+        left = [pod for pod in group.members.values() if pod.placed_in == uid and pod.node] if group else []
+        left = [pod for pod in left if not pod.finished]
+        if before.phase != "Running" and any(pod.phase == "Running" for pod in left):
+            self._job_event(history.STARTED, uid, before, at)
+        self._job_event(history.DELETED, uid, before, at, {"podsLeft": len(left)} if left else None)
+
+    def _tell_edits(self, view: JobView) -> None:
+        """Say once what was edited and does not count."""
+        for gang in view.gangs:
+            found = ignored(gang)
+            if fresh := [text for text in found if text not in self._edits.get(gang.uid, ())]:
+                self._notices.gang(gang, names.EVENT_EDIT_IGNORED, "; ".join(fresh), warning=True)
+            if found or gang.uid in self._edits:
+                self._edits[gang.uid] = frozenset(found)
+
+    def _put_off(self, uid: str, before: _Written | None) -> bool:
+        """Whether what changed of the job may be written later, together with what comes until then."""
+        if phase_now(self._state, uid) != (before.phase if before else "Pending"):
+            return False
+        if uid in self._later:
+            return True
+        wrote = self._wrote.get(uid)
+        # What is being bound is told when that has come to an end: till then it has no reason to wait, and no place.
+        if wrote is None and before is not None and not on_its_way(self._state, uid):
+            return False
+        now = asyncio.get_running_loop().time()
+        self._later[uid] = now + FIRST_PERIOD if wrote is None else wrote + COUNTS_PERIOD
+        return True
+
+    def _job_event(self, event: str, uid: str, job: _Written, at: datetime, why: Json | None = None) -> None:
+        self._journal.event(
+            Event(
+                event=event,
+                at=at,
+                kind=job.kind,
+                namespace=job.namespace,
+                name=job.name,
+                uid=uid,
+                queue=job.queue,
+                actor="scheduler",
+                detail={"phase": job.phase, **(why or {})},
+            )
+        )
+
+
+def moment(ns: int) -> datetime:
+    """Its millisecond, which is enough for people: rows of the same one share what is made of it for SQL."""
+    return _millisecond(ns // 1_000_000)
+
+
+@lru_cache(maxsize=64)
+def _millisecond(number: int) -> datetime:
+    return datetime.fromtimestamp(number / 1e3, UTC)
+
+
+def _digest(shape: Json) -> int:
+    return hash(_encode(shape))
+
+
+def _stored(view: JobView, shape: Json, at: datetime) -> StoredJob:
+    finished = shape["finishedAt"]
+    return StoredJob(
+        uid=view.uid,
+        kind=view.kind,
+        namespace=view.namespace,
+        name=view.name,
+        queue=shape["queue"],
+        phase=shape["phase"],
+        submitted_at=moment(view.created),
+        updated_at=at,
+        finished_at=datetime.fromisoformat(finished) if finished else None,
+        shape=shape,
+    )
