@@ -6,6 +6,7 @@ from api.allowances import Limits
 from api.leader import HttpLeader
 from api.services import Services
 from t9ksched.kube.port import ClusterPort
+from t9ksched.scheduler.options import SchedulerOptions
 from t9ksched.scheduler.service import SchedulerService
 from t9ksched.scheduler.state.waitinglimits import WaitingLimits
 from t9ksched.serving import ConnectionLimits
@@ -21,12 +22,14 @@ def scheduler_of(
         client,
         store,
         internal_secret=secret,
-        listen=(settings.internal_host, settings.internal_port),
-        public_address=settings.internal_address,
-        retention=timedelta(days=settings.retention_days),
-        scheduler_conf=settings.scheduler_conf,
-        observe=observe,
-        waiting=WaitingLimits(settings.max_waiting_jobs_per_user, settings.max_waiting_jobs_per_queue),
+        options=SchedulerOptions(
+            listen=(settings.internal_host, settings.internal_port),
+            public_address=settings.internal_address,
+            retention=timedelta(days=settings.retention_days),
+            scheduler_conf=settings.scheduler_conf,
+            observe=observe,
+            waiting=WaitingLimits(settings.max_waiting_jobs_per_user, settings.max_waiting_jobs_per_queue),
+        ),
     )
 
 

@@ -22,6 +22,7 @@ from t9ksched.engine.policy import Policy
 from t9ksched.kube.errors import ApiError, NotFound
 from t9ksched.kube.resources import NODES, PODS, QUEUES, Resource
 from t9ksched.model.names import SYSTEM_NAMESPACE
+from t9ksched.scheduler.options import SchedulerOptions
 from t9ksched.scheduler.service import SchedulerService
 from t9ksched.store.errors import StoreError
 from t9ksched.store.instance import LeadershipLost
@@ -168,9 +169,9 @@ class World:
             port,
             store,
             internal_secret="s" * 20,
-            gang_bind_timeout=BIND_TIMEOUT,
-            gang_recovery_timeout=int(RECOVERY),
-            policy=self.policy,
+            options=SchedulerOptions(
+                policy=self.policy, gang_bind_timeout=BIND_TIMEOUT, gang_recovery_timeout=int(RECOVERY)
+            ),
             clock=lambda: int((self.now() + skew) * 1e9),
             steady=asyncio.get_running_loop().time,
         )

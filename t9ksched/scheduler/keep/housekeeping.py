@@ -4,7 +4,8 @@ Every job here may run late, twice or not at all without harm: the truth is in t
 """
 
 import asyncio
-from collections.abc import Callable, Container, MutableMapping
+from collections.abc import Awaitable, Callable, Container, MutableMapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -12,10 +13,6 @@ import structlog
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from t9ksched.scheduler.act.cardkeeper import CardKeeper
-from t9ksched.scheduler.act.gang_timeouts import GangTimeouts
-from t9ksched.scheduler.act.promises import PromiseKeeper
-from t9ksched.scheduler.keep.max_duration import MaxDurationKeeper
-from t9ksched.scheduler.keep.timekeeper import TimeKeeper
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.errors import StoreError
 from t9ksched.store.history import RELEASED, Event
@@ -30,35 +27,37 @@ _JUST_BOUND = timedelta(minutes=5)
 """How long a pod may be bound before its absence means something: the watch may be behind."""
 
 
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """A look at deadlines, every so many seconds. `run` is a coroutine function: any other would run in a thread."""
+
+    name: str
+    seconds: int
+    run: Callable[[], Awaitable[object]]
+
+
 class Housekeeping:
-    """Sets the timers. `clock` gives nanoseconds since the epoch; `retention` is how long history is kept; with
-    `observe` nothing of the cluster is ended.
+    """Sets the timers: `sweeps`, the end of holds, and an hourly clean-up.
+
+    `clock` gives nanoseconds since the epoch; `retention` is how long history is kept; `cards` is None in a scheduler
+    that only observes.
     """
 
     def __init__(
         self,
         state: ClusterState,
         store: Store,
-        integrity: GangTimeouts,
-        durations: MaxDurationKeeper,
-        promises: PromiseKeeper,
-        cards: CardKeeper,
         clock: Callable[[], int],
         retention: timedelta,
-        *,
-        observe: bool = False,
-        timekeeper: TimeKeeper | None = None,
+        sweeps: Sequence[Sweep] = (),
+        cards: CardKeeper | None = None,
     ) -> None:
-        self._timekeeper = timekeeper
-        self._observe = observe
         self._state = state
         self._store = store
-        self._integrity = integrity
-        self._durations = durations
-        self._promises = promises
-        self._cards = cards
         self._clock = clock
         self._retention = retention
+        self._sweeps = sweeps
+        self._cards = cards
         self._timers = AsyncIOScheduler(timezone=UTC)
 
     def start(self) -> None:
@@ -67,13 +66,8 @@ class Housekeeping:
         first = datetime.now(UTC) + timedelta(minutes=1)
         options = {"coalesce": True, "max_instances": 1, "misfire_grace_time": None}
         add(self.sweep_holds, "interval", seconds=5, id="holds", **options)
-        if not self._observe:
-            add(self._integrity.sweep, "interval", seconds=5, id="gangs", **options)
-            add(self._durations.sweep, "interval", seconds=1, id="durations", **options)
-            if self._timekeeper is not None:
-                add(self._timekeeper.sweep, "interval", seconds=1, id="time limits", **options)
-            add(self._promises.sweep, "interval", seconds=5, id="promises", **options)
-            add(self.sweep_cards, "interval", seconds=1, id="cards", **options)
+        for sweep in self._sweeps:
+            add(sweep.run, "interval", seconds=sweep.seconds, id=sweep.name, **options)
         add(self.clean_up, "interval", hours=1, id="clean-up", next_run_time=first, **options)
         self._timers.start()
 
@@ -92,10 +86,6 @@ class Housekeeping:
         if ended := self._state.sweep_holds(self._clock()):
             log.info("holds ended by time", count=ended)
 
-    async def sweep_cards(self) -> None:
-        """Write what is to be on record of bound pods and that nobody waits for."""
-        await self._cards.sweep(self._clock())
-
     async def clean_up(self) -> None:
         """Drop what is older than the retention: history, jobs that are gone, changes everybody has read; and answers
         to requests that may be repeated, which have a retention of their own.
@@ -110,7 +100,7 @@ class Housekeeping:
             await self._store.changes.purge(before)
             await self._store.repeats.purge(now)
             await self._forget_what_is_gone()
-            if not self._observe:
+            if self._cards is not None:
                 await self._cards.forget_lost()
         except StoreError as error:
             log.warning("clean-up waits for the database", error=str(error))

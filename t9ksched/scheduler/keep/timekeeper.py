@@ -7,6 +7,7 @@ Clocks are written down, so that a restart neither forgives nor forgets; with th
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -46,12 +47,23 @@ _REMEMBERED_NS: Final = 24 * 3600 * SECOND
 """How long is remembered why a job ended that has no object here, such as a ReplicaSet without pods."""
 
 
-class TimeKeeper:
-    """Looks at clocks; called by housekeeping once a second.
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Times in seconds, as the policy has them now.
 
-    `clock` gives nanoseconds since the epoch, `start_timeout` and `most_grace` seconds (a start timeout of 0 is none);
-    `recovery` is how long, in seconds, a job may be without any place and still go on with its clock.
+    Attributes:
+        start: within which a job's minimum must run after it was bound; 0 for no such limit.
+        most_grace: the longest time that an evicted pod gets to end.
+        recovery: how long a job may be without any place and still go on with its clock.
     """
+
+    start: Callable[[], int]
+    most_grace: Callable[[], int]
+    recovery: int = GANG_RECOVERY_TIMEOUT_SECONDS
+
+
+class TimeKeeper:
+    """Looks at clocks; called by housekeeping once a second. `clock` gives nanoseconds since the epoch."""
 
     def __init__(
         self,
@@ -62,10 +74,7 @@ class TimeKeeper:
         notices: Notices,
         runs: Runs,
         clock: Callable[[], int],
-        start_timeout: Callable[[], int],
-        most_grace: Callable[[], int],
-        *,
-        recovery: int = GANG_RECOVERY_TIMEOUT_SECONDS,
+        timeouts: Timeouts,
     ) -> None:
         self._client = client
         self._state = state
@@ -74,9 +83,9 @@ class TimeKeeper:
         self._notices = notices
         self._runs = runs
         self._clock = clock
-        self._start_timeout = start_timeout
-        self._most_grace = most_grace
-        self._recovery = recovery * SECOND
+        self._start_timeout = timeouts.start
+        self._most_grace = timeouts.most_grace
+        self._recovery = timeouts.recovery * SECOND
         self._gone: dict[str, None] = {}
         """Jobs of which rows are to be removed."""
         self._told: dict[str, str] = {}

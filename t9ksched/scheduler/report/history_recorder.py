@@ -27,6 +27,7 @@ from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.history import Event
 
 JOB_PERIOD: Final = 1.0
+_ACCEPTING_PAUSE: Final = 0.02
 _NOTHING: Final[Mapping[str, int]] = MappingProxyType({})
 _REFUSALS: Final = frozenset({str(Code.NOT_PERMITTED), str(Code.SUBMITTER_UNKNOWN)})
 """Reasons of the last gate: the group is not waiting for room."""
@@ -187,6 +188,13 @@ class HistoryRecorder:
                 detail=detail,
             )
         )
+
+    async def accept_running(self) -> None:
+        """Accept what ran before this process, little by little: a large cluster has a hundred thousand of them."""
+        while self._state.accept_running(self._clock()):
+            self.accepted(self._state.take_new_acceptances(), self._state.gate.take_grown())
+            await asyncio.sleep(_ACCEPTING_PAUSE)
+        self.accepted(self._state.take_new_acceptances(), self._state.gate.take_grown())
 
     async def run(self) -> None:
         """Write the latest state of jobs that changed, until cancelled."""

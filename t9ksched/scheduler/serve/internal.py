@@ -6,6 +6,7 @@ The secret comes in the Authorization header; every path needs it but `/metrics`
 import asyncio
 import hmac
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -35,28 +36,30 @@ _A_SLICE: Final = 200
 """Jobs or nodes that are written down at a time."""
 
 
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What the server reads; `lacking` gives the rights that the scheduler has not."""
+
+    state: ClusterState
+    jobs: JobIndex
+    configuration: Configuration
+    plugins: PluginWatch
+    statuses: QueueStatuses
+    names: Names
+    lacking: Callable[[], list[str]]
+
+
 class InternalServer:
     """Serves the state on a loopback or cluster address. Port 0 takes a free one; `address` says which."""
 
-    def __init__(
-        self,
-        state: ClusterState,
-        jobs: JobIndex,
-        configuration: Configuration,
-        plugins: PluginWatch,
-        statuses: QueueStatuses,
-        names: Names,
-        lacking: Callable[[], list[str]],
-        secret: str,
-        listen: tuple[str, int],
-    ) -> None:
-        self._state = state
-        self._index = jobs
-        self._configuration = configuration
-        self._plugins = plugins
-        self._statuses = statuses
-        self._names = names
-        self._lacking = lacking
+    def __init__(self, served: Served, secret: str, listen: tuple[str, int]) -> None:
+        self._state = served.state
+        self._index = served.jobs
+        self._configuration = served.configuration
+        self._plugins = served.plugins
+        self._statuses = served.statuses
+        self._names = served.names
+        self._lacking = served.lacking
         self._secret = secret
         self._listen = listen
         self._pages = {kind: Shared(partial(self._page, kind)) for kind in (False, True)}

@@ -12,6 +12,7 @@ from t9ksched.kube.resources import PODS, QUEUES
 from t9ksched.kube.setup.rbac import SCHEDULER
 from t9ksched.model import names
 from t9ksched.scheduler.keep.queue_sync import REVISION_ANNOTATION
+from t9ksched.scheduler.options import SchedulerOptions
 from t9ksched.scheduler.service import SchedulerService, running
 from t9ksched.store import Store
 from t9ksched.store.acceptances import Acceptance
@@ -26,7 +27,9 @@ async def with_new_database(world: World, path: Path, **options: Any) -> AsyncIt
     async with await Store.open(f"sqlite:///{path}") as empty:
         await empty.tokens.ensure_admin()
         client = await world.account(SCHEDULER)
-        async with running(SchedulerService(client, empty, internal_secret="s" * 20, **options)):
+        async with running(
+            SchedulerService(client, empty, internal_secret="s" * 20, options=SchedulerOptions(**options))
+        ):
             yield empty
 
 

@@ -45,6 +45,7 @@ from t9ksched.model.queue import parse_queue_spec
 from t9ksched.model.volumes import SELECTED_NODE
 from t9ksched.packaged import folder
 from t9ksched.scheduler.keep.queue_sync import PROJECTED_ANNOTATION, fingerprint
+from t9ksched.scheduler.options import SchedulerOptions
 from t9ksched.scheduler.service import SchedulerService, running
 from t9ksched.store.store import Store
 from t9ksched.workloads.stops import STOPS
@@ -371,7 +372,11 @@ async def test_every_right_is_used_and_none_is_missing(stage: Stage) -> None:
     async with (
         leading(stage.scheduler, SCHEDULER_LEASE) as scheduler,
         leading(stage.controller, CONTROLLER_LEASE) as controller,
-        running(SchedulerService(scheduler, stage.store, internal_secret="s" * 20, gang_bind_timeout=2)),
+        running(
+            SchedulerService(
+                scheduler, stage.store, internal_secret="s" * 20, options=SchedulerOptions(gang_bind_timeout=2)
+            )
+        ),
         asyncio.TaskGroup() as tasks,
     ):
         service = Controllers(controller)

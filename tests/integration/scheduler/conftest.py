@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from t9ksched.kube.setup.rbac import SCHEDULER
+from t9ksched.scheduler.options import SchedulerOptions
 from t9ksched.scheduler.service import SchedulerService, running
 from t9ksched.store.store import Store
 from tests.integration.world import World
@@ -26,9 +27,12 @@ def start(world: World, store: Store) -> Start:
     """Starts a scheduler; a second one after the first has stopped is a restart."""
 
     @asynccontextmanager
-    async def run(**options: Any) -> AsyncIterator[SchedulerService]:
+    async def run(**given: Any) -> AsyncIterator[SchedulerService]:
+        clocks = {name: given.pop(name) for name in ("clock", "steady") if name in given}
         client = world.faulty(await world.account(SCHEDULER))
-        async with running(SchedulerService(client, store, internal_secret="s" * 20, **options)) as service:
+        async with running(
+            SchedulerService(client, store, internal_secret="s" * 20, options=SchedulerOptions(**given), **clocks)
+        ) as service:
             yield service
 
     return run

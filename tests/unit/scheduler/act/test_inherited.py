@@ -7,7 +7,7 @@ from unittest.mock import AsyncMock, Mock
 import pytest
 
 from t9ksched.scheduler.act.gang_timeouts import GangTimeouts
-from t9ksched.scheduler.keep.timekeeper import TimeKeeper
+from t9ksched.scheduler.keep.timekeeper import TimeKeeper, Timeouts
 from t9ksched.scheduler.report.history_recorder import HistoryRecorder
 from t9ksched.scheduler.state.cardbook import row_of
 from t9ksched.scheduler.state.clocks import SECOND
@@ -17,6 +17,7 @@ from t9ksched.store.history import Event
 from tests.unit.scheduler.state.test_state import NOW, decide, group, node, pod, state_with
 
 ANEW = "group-anew"
+TIMEOUTS = Timeouts(lambda: 1800, lambda: 30)
 
 
 def run(state: ClusterState, *names: str) -> None:
@@ -69,7 +70,7 @@ async def test_a_limit_ends_only_what_came_with_the_group_that_has_it(restarted:
     stopper.annotation = AsyncMock(return_value="")
     stopper.highest = AsyncMock(side_effect=lambda one: (None, {"metadata": {"uid": one.uid}}))
     stopper.stop = AsyncMock()
-    keeper = TimeKeeper(Mock(), state, stopper, Mock(), Mock(), AsyncMock(), lambda: now[0], lambda: 1800, lambda: 30)
+    keeper = TimeKeeper(Mock(), state, stopper, Mock(), Mock(), AsyncMock(), lambda: now[0], TIMEOUTS)
     for _ in range(4):
         await keeper.sweep()
         now[0] += 61 * SECOND

@@ -168,7 +168,7 @@ async def test_what_is_gone_is_forgotten_in_steps(monkeypatch: pytest.MonkeyPatc
         calls = looks(monkeypatch, ClusterState, "knows")
         store.acceptances.forget = AsyncMock()  # type: ignore[method-assign]
         cards = CardKeeper(store.bindings, state)
-        keeping: Any = Housekeeping(state, store, None, None, None, cards, lambda: later, timedelta(days=90))  # type: ignore[arg-type]
+        keeping: Any = Housekeeping(state, store, lambda: later, timedelta(days=90), cards=cards)
         most = await most_between_turns(lambda: len(calls), keeping._forget_what_is_gone())
     assert len(calls) == MANY
     assert most <= 100

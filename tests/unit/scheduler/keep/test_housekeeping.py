@@ -25,7 +25,7 @@ async def test_what_is_gone_is_forgotten_after_an_hour(tmp_path: Path) -> None:
         await store.acceptances.put_many(list(state.acceptances.values()))
         state.direct({one.uid: one for one in await store.controls.all()})
         cards = CardKeeper(store.bindings, state)
-        keeping: Any = Housekeeping(state, store, None, None, None, cards, later, timedelta(days=90))  # type: ignore[arg-type]
+        keeping: Any = Housekeeping(state, store, later, timedelta(days=90), cards=cards)
         keeping._clock = lambda: int(now.timestamp() * 1e9)
         await keeping.clean_up()
         assert len(await store.controls.all()) == len(await store.acceptances.all()) == 2
@@ -48,7 +48,7 @@ async def test_cards_that_came_free_while_nobody_looked_are_not_counted_on(tmp_p
             await store.history.append(Event(event="bound", at=at, detail=detail, actor="scheduler", **head))
         clock = lambda: int(now.timestamp() * 1e9)  # noqa: E731
         cards = CardKeeper(store.bindings, state)
-        keeping: Any = Housekeeping(state, store, None, None, None, cards, clock, timedelta(days=90))  # type: ignore[arg-type]
+        keeping: Any = Housekeeping(state, store, clock, timedelta(days=90), cards=cards)
         await keeping.clean_up()
         left = [span.pod async for spans in store.usage.running(now + timedelta(hours=1)) for span in spans]
         assert sorted(left) == ["new", "stays"]

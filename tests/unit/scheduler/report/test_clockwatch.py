@@ -77,7 +77,7 @@ def test_a_time_that_was_read_before_the_jump_moves_with_it(jump: float) -> None
 
 async def test_timers_do_not_wait_for_the_time_that_was_before() -> None:
     nothing: Any = None
-    keeping = Housekeeping(nothing, nothing, nothing, nothing, nothing, nothing, lambda: 0, timedelta(), observe=True)
+    keeping = Housekeeping(nothing, nothing, lambda: 0, timedelta())
     keeping.start()
     try:
         jobs = keeping._timers.get_jobs()

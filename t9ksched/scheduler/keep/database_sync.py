@@ -1,0 +1,144 @@
+"""Reads what stands in SQL at the start, and follows what API replicas commit from then on.
+
+With the database away the scheduler starts all the same: what was agreed and promised is then not known, and is read as
+soon as the database answers.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from t9ksched.scheduler.act.cardkeeper import CardKeeper
+from t9ksched.scheduler.act.preemption import Evictor
+from t9ksched.scheduler.act.promises import PromiseKeeper
+from t9ksched.scheduler.keep.overrides import Overrides
+from t9ksched.scheduler.keep.queue_sync import QueueSync
+from t9ksched.scheduler.report.history_recorder import HistoryRecorder
+from t9ksched.scheduler.report.sql_writer import Journal
+from t9ksched.scheduler.report.status import StatusWriter
+from t9ksched.scheduler.state.state import ClusterState
+from t9ksched.store.errors import StoreError
+from t9ksched.store.instance import LeadershipLost
+from t9ksched.store.store import Store
+
+log = structlog.get_logger(__name__)
+
+_PAUSE: Final = 2.0
+"""Seconds between two attempts while the database is away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """The parts of a scheduler that begin with what stands in SQL."""
+
+    recorder: HistoryRecorder
+    queues: QueueSync
+    overrides: Overrides
+    promises: PromiseKeeper
+    cards: CardKeeper
+    evictor: Evictor
+    status: StatusWriter
+    journal: Journal
+
+
+class DatabaseSync:
+    """Brings what stands in SQL into the state and into the `parts`.
+
+    `begin` takes the leadership in SQL, `adopt` puts the cards of bound pods on record, `clock` gives nanoseconds since
+    the epoch.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        state: ClusterState,
+        parts: Restored,
+        begin: Callable[[], Awaitable[None]],
+        adopt: Callable[[], Awaitable[None]],
+        clock: Callable[[], int],
+    ) -> None:
+        self._store = store
+        self._state = state
+        self._parts = parts
+        self._begin = begin
+        self._adopt = adopt
+        self._clock = clock
+
+    async def restore(self) -> int | None:
+        """Read what was promised and written before; the revision read, None while the database is away."""
+        parts, state = self._parts, self._state
+        try:
+            await self._begin()
+            revision = await self._store.changes.head()
+            async for accepted in self._store.acceptances.pieces():
+                for acceptance in accepted:
+                    state.accept(acceptance)
+            async for jobs in self._store.jobs.written():
+                parts.recorder.jobs.restore(jobs)
+            await parts.queues.load()
+            await parts.overrides.load()
+            await parts.promises.restore(self._clock())
+            await parts.cards.restore()
+            state.clocks.restore(await self._store.runs.all())
+            await parts.evictor.tenants.restore(self._store.history, self._clock())
+        except LeadershipLost:
+            raise
+        except StoreError as error:
+            log.warning("database is away: what was agreed and promised is not known yet", error=str(error))
+            state.outage.unread = True
+            return None
+        return revision
+
+    async def follow(self, revision: int | None) -> None:
+        """Take over what others commit after that revision, within a second; None reads everything first."""
+        if revision is None:
+            revision = await self._restore_late()
+        while True:
+            try:
+                if await self._store.changes.wait(revision, timeout=60):
+                    revision = await self._take_changes(revision)
+            except StoreError as error:
+                self._away(error)
+                await asyncio.sleep(_PAUSE)
+
+    async def find_queues(self) -> None:
+        """Take over queues that were made since they were last read, without waiting for the change log."""
+        if not self._parts.queues.loaded:
+            return  # those of the cluster's objects serve
+        try:
+            await self._parts.queues.catch_up()
+        except StoreError as error:
+            self._away(error)
+
+    async def _restore_late(self) -> int:
+        """Read what could not be read at the start, however long that takes; the revision read."""
+        parts, state = self._parts, self._state
+        revision = None
+        while revision is None:
+            await asyncio.sleep(_PAUSE)
+            revision = await self.restore()
+        await self._adopt()
+        state.outage.read()
+        state.changed_queues.update([*state.queues, *parts.queues.objects])
+        parts.status.wake()
+        log.info("the database answers: what was agreed and promised is known")
+        await parts.recorder.accept_running()
+        return revision
+
+    async def _take_changes(self, revision: int) -> int:
+        changes = await self._store.changes.since(revision)
+        if any(change.table == "queue" for change in changes):
+            await self._parts.queues.load()
+            self._parts.status.wake()
+        accepted = [change.key for change in changes if change.table == "acceptance"]
+        for acceptance in (await self._store.acceptances.of(accepted)).values():
+            self._state.accept(acceptance)
+        await self._parts.overrides.take(changes)
+        return max((change.revision for change in changes), default=revision)
+
+    def _away(self, error: StoreError) -> None:
+        log.warning("database is away: scheduling goes on with the queues known last", error=str(error))
+        self._parts.journal.lost()
