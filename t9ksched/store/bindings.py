@@ -1,8 +1,8 @@
 """Which cards each bound pod holds, to which group it belongs and which queue pays for it, by the pod's UID: the state
 of record, which no user can edit.
 
-A row is written before the pod is bound, and removed when the pod has ended. A row whose pod was never bound is
-harmless: it speaks of that UID on that node alone.
+A row is written before the pod is bound, and removed when the pod is gone: a pod that has ended still counts in its
+group. A row whose pod was never bound is harmless: it speaks of that UID on that node alone.
 """
 
 from collections.abc import AsyncIterator, Collection, Iterable, Sequence

@@ -19,7 +19,7 @@ from t9ksched.kube.resources import PODGROUPS, PODS, PVCS, Resource
 from tests.chaos.asked import Object
 from tests.chaos.forged import AGREED, BOUND, FIELDS, Field
 from tests.chaos.forgery import end_scheduler
-from tests.chaos.invariant_checker import ENDED, GROUP, OURS
+from tests.chaos.invariant_checker import ENDED, OURS
 from tests.chaos.script import HORIZON, Happening
 from tests.chaos.world import World
 from tests.chaos.written import is_accepted, is_placed
@@ -114,12 +114,7 @@ class Forger:
         return key in witness.ran and len(there) >= int(group["spec"].get("minMember") or 1)
 
     async def write_back(self) -> None:
-        """All fields as they were, of what is still there. Statuses are the scheduler's to mend.
-
-        Of a pod that has ended nothing is on record any more: a scheduler that starts counts it for the group that its
-        label names then. Where that was another one, the next start puts it right.
-        """
-        elsewhere = False
+        """All fields as they were, of what is still there. Statuses are the scheduler's to mend."""
         self._world.witness.loose.clear()
         self._world.witness.whole = lambda pod: False
         for (resource, name, uid), was in self._before.items():
@@ -131,19 +126,14 @@ class Forger:
                 for part in ("labels", "annotations"):
                     old, new = was["metadata"].get(part) or {}, now["metadata"].get(part) or {}
                     body["metadata"][part] = {key: old.get(key) for key in {*old, *new} & _written(part)}
-                was_in, is_in = was["metadata"].get("labels") or {}, now["metadata"].get("labels") or {}
                 if uid in self._least and f"default/{name}" in self._world.witness.ran:
                     self._world.lowered[name] = self._least[uid]
-                if resource is PODS and now["status"].get("phase") in ENDED:
-                    elsewhere |= was_in.get(GROUP) != is_in.get(GROUP)
                 body["metadata"]["ownerReferences"] = was["metadata"].get("ownerReferences")
                 if resource is PODGROUPS:
                     body["spec"] = {key: was["spec"].get(key) for key in ("queue", "priority", "minMember", "roles")}
                 if resource is PVCS and (was["spec"].get("volumeName") or now["spec"].get("volumeName")):
                     continue  # it is bound: where, is decided
                 await self._world.port.patch(resource, name, "default", msgspec.json.decode(msgspec.json.encode(body)))
-        if elsewhere and self._world.scheduler is not None:
-            self._world.scheduler.end()
 
 
 @cache

@@ -94,6 +94,7 @@ class Cycles(Seldom):
                 continue
             for one in done:
                 self.assumed[one.pod] = one.node
+                self.seen[one.pod]["role"] = self.pods[one.pod]["metadata"].get("labels", {}).get(names.ROLE_LABEL, "")
             if self.state.gangs_by_uid[gang].complete():
                 self.promises.pop(gang, None)
             for one in done:

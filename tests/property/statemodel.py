@@ -97,7 +97,8 @@ class Model:
         owner = None if alone else controller(first).get("uid")
         pod = decode_pod(raw)
         assert (record.namespace, record.name, record.ours) == (meta["namespace"], meta["name"], ours)
-        assert record.role == first["role"]
+        says = (meta.get("labels") or {}).get(names.ROLE_LABEL, "")
+        assert record.role == (first["role"] if self.place(record.uid) else says)
         assert record.claimed_by == ("" if owner else title(meta))
         assert record.labels == (meta.get("labels") or {})
         assert (record.phase, record.node) == (status["phase"], spec.get("nodeName", ""))

@@ -78,7 +78,9 @@ class Objects:
         """Rows that this scheduler read when it started."""
         self.assumed: dict[str, str] = {}
         self.seen: dict[str, dict[str, Any]] = {}
-        """What a pod said when this scheduler saw it first, by UID: its metadata, and the group it is in by then."""
+        """What a pod said when this scheduler saw it first, by UID: its metadata, the group it is in by then, and the
+        role that it had when its place was chosen or seen.
+        """
         self.woken = False
         self.log: list[str] = []
         self.state = self._new()
@@ -165,6 +167,8 @@ class Objects:
         group = (agreed.group_name or "") if agreed is not None and agreed.kind == "Pod" else group
         fresh = dict(meta) | {"group": group, "role": labels.get(names.ROLE_LABEL, ""), "node": "", "queue": ""}
         seen = self.seen.setdefault(uid, fresh)
+        if not (seen["node"] or expected or uid in self.assumed):
+            seen["role"] = fresh["role"]
         if node and not seen["node"] and not expected:
             self._placed(uid, node)
         seen["node"] = node

@@ -90,11 +90,14 @@ def _pod(world: Any, state: ClusterState, uid: str) -> None:
         first["spec"].pop("nodeName", None)
         first["status"] = {"phase": "Pending"}
     state.upsert_pod(decode_pod(first))
+    if node := raw["spec"].get("nodeName"):
+        first["spec"]["nodeName"] = node
+        state.upsert_pod(decode_pod(first))
     state.upsert_pod(decode_pod(raw))
     made = state.pods[uid]
     charge = world.state.charges.get(uid)
     if uid in world.assumed and charge is not None:
-        made.assumed = charge.node
+        made.assumed, made.role = charge.node, seen["role"]
         state.charges.charge(uid, charge.node, charge.pod_class, charge.queue, charge.cards, sure=charge.sure)
         state._gang_changed(made.gang)
 

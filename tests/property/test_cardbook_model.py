@@ -217,11 +217,7 @@ class History:
             self.book.ended(record)
 
     def _ended(self, uid: str) -> None:
-        record, told = self.pods[uid], self.told[uid]
-        grouped = record.gang is not None and not record.gang.virtual
-        if record.ours and record.pod_class is not None and (told.count or grouped):
-            self.over.append(uid)
-            self.rows.pop(uid, None)
+        self.rows.pop(uid, None)
         self.drifting.pop(uid, None)
         self.known.discard(uid)
 
@@ -234,11 +230,14 @@ class History:
     def goes(self) -> None:
         uid = self._some()
         if uid:
-            record = self.pods[uid]
+            record, told = self.pods[uid], self.told[uid]
             if not record.finished:
                 self._released(uid)
-                self._ended(uid)
-                self.book.ended(record)
+            self._ended(uid)
+            self.book.gone(record)
+            grouped = record.gang is not None and not record.gang.virtual
+            if record.ours and record.pod_class is not None and (told.count or grouped):
+                self.over.append(uid)
             del self.pods[uid], self.told[uid]
 
     def row(self) -> None:
@@ -291,6 +290,7 @@ class History:
         for uid in list(self.rows):
             if uid not in self.pods or self.pods[uid].finished:
                 del self.rows[uid]
+            if uid not in self.pods:
                 self.over.append(uid)
 
     def _on_paper(self, row: CardBinding) -> None:

@@ -81,10 +81,10 @@ class CardKeeper:
         await self.write()
 
     def _note_missing(self, now: int) -> None:
-        """Take down what is not on record yet of pods that are bound."""
+        """Take down what is not on record yet of pods that are bound, also of those that have ended."""
         for record in self._state.places.take_missing():
             charge = self._state.charges.get(record.uid)
-            if charge is not None and _recorded(record, charge):
+            if (charge is not None or record.finished) and _recorded(record, charge):
                 self._waiting.setdefault(record.uid, row_of(record, charge, now))
 
     def note(self, pods: Iterable[str], now: int) -> bool:
@@ -113,7 +113,7 @@ class CardKeeper:
         return True
 
     async def flush(self) -> None:
-        """Write what was taken down, and remove rows of pods that have ended.
+        """Write what was taken down, and remove rows of pods that are gone.
 
         Raises:
             StoreError: some of it is not written.
@@ -197,7 +197,7 @@ class CardKeeper:
         pods = self._state.pods
         for uid in await self._bindings.uids():
             record = pods.get(uid)
-            if record is None or record.finished:
+            if record is None:
                 self._over.add(uid)
         await self.flush()
 
@@ -208,6 +208,6 @@ class CardKeeper:
                 await self.flush()
 
 
-def _recorded(record: PodRecord, charge: Charge) -> bool:
+def _recorded(record: PodRecord, charge: Charge | None) -> bool:
     """Whether a bound pod has a row: it holds cards that are known, or is a member of a group."""
-    return bool(charge.cards) or (record.gang is not None and not record.gang.virtual)
+    return bool(charge is not None and charge.cards) or (record.gang is not None and not record.gang.virtual)

@@ -60,7 +60,7 @@ class CardBook:
         self.unwritten: set[str] = set()
         """UIDs of pods that were decided about and wait until it is written down which cards they get."""
         self.over: list[str] = []
-        """UIDs of pods that have ended, whose rows may go."""
+        """UIDs of pods that are gone, whose rows may go."""
 
     # Charging
 
@@ -213,18 +213,25 @@ class CardBook:
             record = self._pods.get(uid)
             if record is None or record.finished:
                 del self._recorded[uid]
+            if record is None:
                 self.over.append(uid)
         return rows
 
     def ended(self, record: PodRecord) -> None:
-        """The pod holds nothing any more."""
+        """The pod holds nothing any more. Its row stays as long as it does: of which group it was a member, and in
+        which role, counts after its end too.
+        """
+        self._recorded.pop(record.uid, None)
+        self._taken.pop(record.uid, None)
+        self.drifting.pop(record.uid, None)
+        self._told.discard(record.uid)
+
+    def gone(self, record: PodRecord) -> None:
+        """There is no such pod any more."""
+        self.ended(record)
         grouped = record.gang is not None and not record.gang.virtual
         if record.ours and record.pod_class is not None and (record.pod_class.cards or grouped):
             self.over.append(record.uid)
-            self._recorded.pop(record.uid, None)
-            self._taken.pop(record.uid, None)
-        self.drifting.pop(record.uid, None)
-        self._told.discard(record.uid)
 
     # Evidence
 
@@ -251,17 +258,19 @@ class CardBook:
             self.untold.append((record, what))
 
 
-def row_of(record: PodRecord, charge: Charge, now: int) -> CardBinding:
-    """What is to be recorded of a charge with known cards; `now` in nanoseconds since the epoch."""
-    given = grants(charge.pod_class.cards, tuple(sorted(charge.cards.items())))
+def row_of(record: PodRecord, charge: Charge | None, now: int) -> CardBinding:
+    """What is to be recorded of a pod: the known cards that it is charged with, none once it has ended and is charged
+    with nothing, and where it belongs. `now` in nanoseconds since the epoch.
+    """
+    given = grants(charge.pod_class.cards, tuple(sorted(charge.cards.items()))) if charge is not None else ()
     gang = record.gang
     return CardBinding(
         pod_uid=record.uid,
         namespace=record.namespace,
         name=record.name,
-        node=charge.node,
+        node=charge.node if charge is not None else record.node,
         cards=list(given),
-        honoured=charge.sure,
+        honoured=charge is not None and charge.sure,
         at=_moment(now // 1_000_000),
         group_name=None if gang is None else "" if gang.virtual else gang.name,
         role=None if gang is None else record.role,

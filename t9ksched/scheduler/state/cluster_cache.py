@@ -285,13 +285,26 @@ class ClusterCache:
     def _relabel(self, record: PodRecord, labels: dict[str, str] | None) -> bool:
         """Take the labels that a pod has now, which rules about pods select by; whether they changed.
 
-        What was recorded at first sight stays: its group, its queue, its role, and the terms of its own rules, into
-        which the API server writes labels (`matchLabelKeys`) when it creates a pod.
+        What was recorded at first sight stays: its group, its queue, and the terms of its own rules, into which the API
+        server writes labels (`matchLabelKeys`) when it creates a pod.
         """
         if (labels or NOTHING) == record.labels:
             return False
         record.labels = self._sharing.labels(labels)
+        self.take_role(record)
         return True
+
+    def take_role(self, record: PodRecord) -> None:
+        """The role of a pod without a place is what its label says now, as a scheduler that starts finds it; one that
+        has a place, or for which one was chosen, keeps the role in which it got it (`places.py`).
+        """
+        role = record.labels.get(names.ROLE_LABEL, "")
+        if record.node or record.assumed or record.role == role:
+            return
+        record.role = role
+        if record.gang is not None:
+            self._gang_changed(record.gang)
+            self._on_change()
 
     def remove_pod(self, uid: str) -> None:
         """A pod is gone and holds nothing any more."""
@@ -305,8 +318,7 @@ class ClusterCache:
         if record.holds:
             self.refills.lost(record)
         self._release(record)
-        if not record.finished:
-            self.cards.ended(record)
+        self.cards.gone(record)
         self.holds.pop(uid, None)
         gang = record.gang
         self._resting.discard(record)
@@ -403,6 +415,7 @@ class ClusterCache:
             return False
         if record.finished or (record.deleting and not record.node):
             record.assumed = ""
+            self.take_role(record)
             waited = record in self._resting or record.uid in self.holds  # its gang did so for it
             self._resting.discard(record)
             self.holds.pop(record.uid, None)

@@ -1,8 +1,9 @@
 """The group, the role and the queue of bound pods, as they were when the scheduler bound them.
 
-They stand in SQL beside the cards (`store/bindings.py`), by the pod's UID. Labels can be edited: a scheduler that
-starts goes by the row of a pod on the node that the row names, and by the labels of a pod without one. Such a pod is
-recorded as it is, so that its labels are believed once.
+They stand in SQL beside the cards (`store/bindings.py`), by the pod's UID, until the pod is gone. Labels can be edited:
+a scheduler that starts goes by the row of a pod on the node that the row names, and by the labels of a pod without one.
+Such a pod is recorded as it is, so that its labels are believed once. The role of a pod that waits is on no record: it
+is what its label says, at any time, and so the same for a scheduler that runs and for one that starts.
 """
 
 from collections.abc import Iterable, Mapping
@@ -81,7 +82,7 @@ class Places:
         self._missing.add(uid)
 
     def forget(self, uids: Iterable[str]) -> None:
-        """These pods have ended, or nothing is on record of them any more."""
+        """These pods are gone, or nothing is on record of them any more."""
         for uid in uids:
             self._recorded.pop(uid, None)
             self._missing.discard(uid)

@@ -451,6 +451,7 @@ class ClusterState(ClusterCache):
 
     def _unassume(self, record: PodRecord) -> None:
         record.assumed = record.placed_in = ""
+        self.take_role(record)
         self.charges.release(record.uid)
         self._gang_changed(record.gang)
 

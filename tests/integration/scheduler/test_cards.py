@@ -105,7 +105,9 @@ async def test_an_annotation_that_is_there_before_the_binding_counts_for_nothing
 
 
 async def test_rows_go_with_their_pods(world: World, start: Start, queue: str, store: Store) -> None:
-    """Deleted while the scheduler looks, ended, or deleted while none looks; pods without cards have none."""
+    """Deleted while the scheduler looks, or while none looks; what has ended keeps its row. Single pods without cards
+    have none.
+    """
     await world.play(1, 4, cardMode=names.HONOURS_INDEX)
     short = {"annotations": {names.RUN_SECONDS_ANNOTATION: "0.1"}}
     async with start():
@@ -116,9 +118,11 @@ async def test_rows_go_with_their_pods(world: World, start: Start, queue: str, s
         await world.until(PODS, "ends", lambda pod: pod["status"].get("phase") == "Succeeded")
         assert {row.name for row in await store.bindings.all()} >= {"seen", "unseen", "stays"}
         await world.client.delete(PODS, "seen", world.namespace, grace=0)
-        await until_rows(store, {"unseen", "stays"})
+        await until_rows(store, {"unseen", "stays", "ends"})
     await world.client.delete(PODS, "unseen", world.namespace, grace=0)
     async with start():
+        await until_rows(store, {"stays", "ends"})
+        await world.client.delete(PODS, "ends", world.namespace, grace=0)
         await until_rows(store, {"stays"})
     (row,) = await store.bindings.all()
     assert (row.node, row.share, row.honoured) == (f"{world.run}-n-0", 100, True)

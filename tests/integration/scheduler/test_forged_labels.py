@@ -132,3 +132,49 @@ async def test_a_group_made_anew_takes_its_members_to_no_other_queue(
         assert [place(world, service, pod) for pod in ("g-0", "g-1")] == [("g", "", queue)] * 2
         assert service.state.charges.queue_used[queue][GPU] == 2
         assert not service.state.charges.queue_used.get(other, {}).get(GPU)
+
+
+async def test_the_role_of_a_pod_that_waits_follows_its_label(world: World, start: Start, queue: str) -> None:
+    """A role put right lets the group start at once; it took two starts of the scheduler."""
+    await world.play(1, 8)
+    minima = [{"name": "lead", "minMember": 1}, {"name": "worker", "minMember": 1}]
+    async with start():
+        await world.create(world.group("g", 2, queue, roles=minima))
+        for name in ("g-0", "g-1"):
+            one = world.pod(name, 1, group="g")
+            one["metadata"]["labels"][names.ROLE_LABEL] = "worker"
+            await world.create(one)
+        await world.until(PODGROUPS, "g", lambda found: "role lead: 0 of 1" in str(found.get("status")))
+        await relabel(world, "g-0", {names.ROLE_LABEL: "lead"})
+        await world.running("g-0", "g-1")
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["bound once", "recorded by a start"])
+async def test_a_member_that_has_ended_stays_in_its_group(
+    world: World, start: Start, queue: str, store: Store, again: bool
+) -> None:
+    """It counts towards the minimum. Its row goes when the pod does."""
+    await world.play(1, 8)
+    async with start():
+        ends = world.pod("g-0", 1, group="g", restartPolicy="Never")
+        ends["metadata"]["annotations"] = {"devcluster.tensorstack.dev/run-seconds": "0.1"}
+        ends["metadata"]["labels"][names.ROLE_LABEL] = "lead"
+        await world.create(world.group("g", 2, queue), ends, world.pod("g-1", 1, group="g"))
+        await world.until(PODS, "g-0", lambda found: found["status"].get("phase") == "Succeeded")
+        await world.running("g-1")
+        await on_record(store, "g-0", "g-1")
+    if again:  # as a release that removed the rows of pods that have ended left it
+        await store.bindings.write([], {row.pod_uid for row in await store.bindings.all() if row.name == "g-0"})
+        async with start():
+            await on_record(store, "g-0", "g-1")
+    await relabel(world, "g-0", {names.GROUP_LABEL: "h", names.ROLE_LABEL: "other"})
+    async with start() as service:
+        record = service.state.pod_named(world.namespace, "g-0")
+        assert record is not None
+        assert record.gang is not None
+        assert (record.gang.name, record.role) == ("g", "lead")
+        assert record.gang.complete()
+        await world.client.delete(PODS, "g-0", world.namespace)
+        async with asyncio.timeout(PATIENCE):
+            while "g-0" in {row.name for row in await store.bindings.all()}:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)

@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 
 from t9ksched.admission.access import Members
+from t9ksched.model import names
+from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.bindings import CardBinding
-from tests.unit.scheduler.state.test_state import GPU, decide, group, node, pod, state_with
+from tests.unit.scheduler.state.test_state import GPU, NOW, decide, group, node, pod, state_with
 
 QUEUES: dict[str, Any] = {"q": {}, "other": {}}
 
@@ -150,3 +152,92 @@ def test_without_placed_members_a_group_made_anew_is_in_its_own_queue() -> None:
     state.upsert_pod(pod("new", group="g"))
     assert [assignment.pod for assignment in decide(state)] == ["pod-new"]
     assert place(state, "new") == ("g", "", "other")
+
+
+def roles(state: ClusterState) -> dict[str, str]:
+    return {record.name: record.role for record in state.pods.values()}
+
+
+def member(name: str, role: str, **more: Any) -> Any:
+    made = pod(name, group="g", **more)
+    made.metadata.labels[names.ROLE_LABEL] = role
+    return made
+
+
+def with_roles() -> ClusterState:
+    state = state_with(node("n1"), queues=QUEUES)
+    state.upsert_group(group("g", 2, roles=[{"name": "lead", "minMember": 1}, {"name": "worker", "minMember": 1}]))
+    return state
+
+
+def test_the_role_of_a_pod_that_waits_is_what_its_label_says_now() -> None:
+    woken: list[str] = []
+    state = with_roles()
+    state._on_change = lambda: woken.append("x")
+    for name in ("a", "b"):
+        state.upsert_pod(member(name, "worker"))
+    assert decide(state) == []
+    woken.clear()
+    state.upsert_pod(member("a", "lead"))
+    assert woken, "the gang has its roles now, and nobody would look"
+    assert roles(state) == {"a": "lead", "b": "worker"}
+    assert len(decide(state)) == 2
+    state.upsert_pod(member("a", "worker"))
+    assert roles(state) == {"a": "lead", "b": "worker"}, "it keeps the role in which its place was chosen"
+    state.upsert_pod(member("a", "worker", node="n1"))
+    assert roles(state) == {"a": "lead", "b": "worker"}
+
+
+@pytest.mark.parametrize("how", ["refused", "withdrawn", "does not fit"])
+def test_a_pod_that_loses_its_place_before_it_is_bound_has_the_role_of_its_label(how: str) -> None:
+    state = with_roles()
+    state.upsert_pod(member("a", "lead"))
+    state.upsert_pod(member("b", "worker"))
+    decided = decide(state)
+    reason = Reason(Code.BIND_REFUSED, "no")
+    state.upsert_pod(member("a", "worker"))
+    if how == "refused":
+        state.refuse("pod-a", reason, NOW, keep_place=False)
+    elif how == "withdrawn":
+        state.withdraw(["pod-a", "pod-b"], reason)
+    else:
+        state.withdraw(["pod-a"], reason)
+        state.upsert_pod(member("a", "lead"))
+        state.remove_pod("pod-b")
+        assert state.assume("group-g", decided, NOW) == []
+        state.upsert_pod(member("a", "worker"))
+    assert roles(state)["a"] == "worker"
+
+
+def test_a_pod_that_another_process_bound_has_the_role_on_record() -> None:
+    state = with_roles()
+    state.places.restore({"pod-a": row("pod-a", "g", role="lead", job="group-g")})
+    state.upsert_pod(member("a", "worker"))
+    assert roles(state) == {"a": "worker"}, "what it was to be bound as says nothing while it waits"
+    state.upsert_pod(member("a", "other", node="n1"))
+    assert roles(state) == {"a": "lead"}
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_a_pod_that_has_ended_stays_what_it_was_until_it_is_gone(phase: str) -> None:
+    """What succeeded counts towards the minimum of its group: a label edited since must not, after a start either."""
+    state = with_roles()
+    for name, role in (("a", "lead"), ("b", "worker")):
+        state.upsert_pod(member(name, role))
+    decide(state)
+    for name, role in (("a", "lead"), ("b", "worker")):
+        state.upsert_pod(member(name, role, node="n1", phase="Running"))
+    state.upsert_pod(member("a", "lead", node="n1", phase=phase))
+    assert state.cards.over == [], "its row is still needed"
+    state = with_roles()
+    rows = {"pod-a": row("pod-a", "g", role="lead", job="group-g")}
+    state.places.restore(rows)
+    state.cards.restore(rows, complete=True)
+    state.upsert_pod(pod("a", group="", queue="other", node="n1", phase=phase))
+    state.cards.adopt(NOW)
+    record = state.pods["pod-a"]
+    assert record.gang is state.gangs["ns", "g"]
+    assert record.role == "lead"
+    assert state.cards.over == []
+    state.remove_pod("pod-a")
+    assert state.cards.over == ["pod-a"]
