@@ -9,7 +9,8 @@ import structlog
 
 from t9ksched.kube.errors import ApiError
 from t9ksched.kube.transport.client import Client
-from t9ksched.kube.write.lease import LeaderElection, boot_time
+from t9ksched.kube.write.clock import boot_time
+from t9ksched.kube.write.lease import LeaderElection
 from t9ksched.kube.write.standby import StandbySight
 from t9ksched.model.leadership import Timing
 

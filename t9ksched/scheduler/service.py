@@ -16,9 +16,9 @@ from t9ksched.engine.policy import Policy
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.resources import CONFIGMAPS
 from t9ksched.kube.watch.reflector import Reflector
+from t9ksched.kube.write.clock import boot_time
 from t9ksched.kube.write.events import EventRecorder
 from t9ksched.kube.write.leader_guard import read_only
-from t9ksched.kube.write.lease import boot_time
 from t9ksched.kube.write.volumes import VolumeBinding
 from t9ksched.model.names import SYSTEM_NAMESPACE
 from t9ksched.scheduler.act.cardkeeper import CardKeeper

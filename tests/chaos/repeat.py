@@ -19,6 +19,7 @@ from unittest.mock import patch
 import aiosqlite.core
 
 import t9ksched.cli.leading  # noqa: F401 (parts of it are replaced by name)
+from t9ksched.kube.write.clock import Clock
 from t9ksched.kube.write.events import EventRecorder
 from t9ksched.kube.write.lease import LeaderElection
 from t9ksched.kube.write.volumes import VolumeBinding
@@ -267,8 +268,8 @@ def repeatable(seed: int) -> Iterator[None]:
             stack.enter_context(patch.object(module, attribute, shim))
         for target, new in replacements.items():
             stack.enter_context(patch(target, new))
-        stack.enter_context(patch.dict(EventRecorder.__init__.__kwdefaults__, {"clock": seconds}))
-        stack.enter_context(patch.dict(LeaderElection.__init__.__kwdefaults__, {"clock": seconds}))
+        stack.enter_context(patch.dict(EventRecorder.__init__.__kwdefaults__, {"clock": Clock(seconds)}))
+        stack.enter_context(patch.dict(LeaderElection.__init__.__kwdefaults__, {"clock": Clock(seconds)}))
         stack.enter_context(patch.object(VolumeBinding.__init__, "__defaults__", (45.0, seconds, asyncio.sleep)))
         yield
 

@@ -8,8 +8,6 @@ the server refuses) is dropped and counted in `dropped`: truth lives in objects 
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -19,6 +17,7 @@ import structlog
 from t9ksched.kube.errors import ApiError, NotFound
 from t9ksched.kube.port import ClusterPort, Object
 from t9ksched.kube.resources import EVENTS
+from t9ksched.kube.write.clock import MONOTONIC, Clock
 
 log = structlog.get_logger(__name__)
 
@@ -71,15 +70,8 @@ class _Written:
     count: int
 
 
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
 class EventRecorder:
-    """Records events as `component`. `rate` events a second, `burst` at once; at most `waiting` kept back.
-
-    `now` is the wall clock that events show, `clock` seconds that only grow, `sleep` their partner.
-    """
+    """Records events as `component`. `rate` events a second, `burst` at once; at most `waiting` kept back."""
 
     def __init__(
         self,
@@ -90,17 +82,15 @@ class EventRecorder:
         rate: float = 10.0,
         burst: int = 50,
         waiting: int = 2000,
-        now: Callable[[], datetime] = _utc_now,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        clock: Clock = MONOTONIC,
     ) -> None:
         self.dropped = 0
         self._port = port
         self._component = component
         self._instance = instance or component
         self._rate, self._burst, self._waiting = rate, burst, waiting
-        self._now, self._clock, self._sleep = now, clock, sleep
-        self._tokens, self._filled_at = float(burst), clock()
+        self._now, self._clock, self._sleep = clock.now, clock.seconds, clock.sleep
+        self._tokens, self._filled_at = float(burst), clock.seconds()
         self._pending: dict[_Key, _Pending] = {}
         self._written: dict[_Key, _Written] = {}
         self._wake = asyncio.Event()

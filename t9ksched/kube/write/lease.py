@@ -8,10 +8,9 @@ anybody else may take over, so every write asks it first. Requests to renew end 
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC
 from enum import Enum
 from random import Random
 
@@ -20,21 +19,13 @@ import structlog
 from t9ksched.kube.errors import ApiError, Conflict, NotFound
 from t9ksched.kube.port import ClusterPort, Object
 from t9ksched.kube.resources import LEASES
+from t9ksched.kube.write.clock import BOOT, Clock
 from t9ksched.model.leadership import SKEW, Timing
 
 log = structlog.get_logger(__name__)
 
 
 _LEAST_SECONDS = 0.05
-
-
-def boot_time() -> float:
-    """Seconds since the machine started, sleep included, where the system offers it."""
-    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
-
-
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
 
 
 class Claim(Enum):
@@ -80,9 +71,7 @@ class LeaderElection:
         *,
         timing: Timing | None = None,
         on_change: Callable[[bool], None] | None = None,
-        clock: Callable[[], float] = boot_time,
-        now: Callable[[], datetime] = _utc_now,
-        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        clock: Clock = BOOT,
         random: Random | None = None,
     ) -> None:
         self.identity = identity
@@ -91,10 +80,10 @@ class LeaderElection:
         self._port, self._name, self._namespace = port, name, namespace
         self._timing = timing or Timing()
         self._on_change = on_change
-        self._clock, self._now, self._sleep = clock, now, sleep
+        self._clock, self._now, self._sleep = clock.seconds, clock.now, clock.sleep
         self._random = random or Random()
         self._until: float | None = None
-        self._sighting = Sighting("", clock())
+        self._sighting = Sighting("", clock.seconds())
         self._sent: float | None = None
         """When our last successful renewal was sent."""
         self._lapses: float | None = None

@@ -14,6 +14,7 @@ from t9ksched.cli.leading import standing
 from t9ksched.cli.renewing import LEAST_LEADERSHIP_SECONDS, Overseer, Work, renewing
 from t9ksched.kube.errors import ServerError
 from t9ksched.kube.resources import LEASES
+from t9ksched.kube.write.clock import Clock
 from t9ksched.kube.write.lease import LeaderElection
 from t9ksched.kube.write.standby import StandbyReport, StandbySight, lease_of
 from t9ksched.model.leadership import Timing
@@ -46,7 +47,7 @@ class Stage:
             self.seconds += seconds
 
         self.election = LeaderElection(
-            self.port, NAME, SYSTEM_NAMESPACE, "leader", timing=TIMING, clock=lambda: self.seconds, sleep=wait
+            self.port, NAME, SYSTEM_NAMESPACE, "leader", timing=TIMING, clock=Clock(lambda: self.seconds, sleep=wait)
         )
         sight = StandbySight(self.port, NAME, SYSTEM_NAMESPACE)
         self.overseer = Overseer(self.election, sight, self.work, TIMING, clock=lambda: self.seconds)

@@ -5,6 +5,7 @@ from typing import Any
 
 from t9ksched.kube.errors import Forbidden, NotFound
 from t9ksched.kube.resources import EVENTS
+from t9ksched.kube.write.clock import Clock as Time
 from t9ksched.kube.write.events import EventRecorder, Regarding
 from tests.unit.kube.memory import MemoryPort
 
@@ -33,7 +34,7 @@ class Clock:
 
 def recorder(port: MemoryPort, **options: Any) -> tuple[EventRecorder, Clock]:
     clock = Clock()
-    made = EventRecorder(port, "t9k-scheduler", clock=clock, now=clock.now, sleep=clock.sleep, **options)  # type: ignore[arg-type]
+    made = EventRecorder(port, "t9k-scheduler", clock=Time(clock, clock.now, clock.sleep), **options)  # type: ignore[arg-type]
     return made, clock
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from t9ksched.kube.errors import Conflict, ServerError
 from t9ksched.kube.resources import LEASES
+from t9ksched.kube.write import clock as kube_clock
 from t9ksched.kube.write.lease import Claim, LeaderElection, Sighting, judge
 from t9ksched.model.leadership import Timing
 from tests.unit.kube.memory import MemoryPort
@@ -35,9 +36,7 @@ def candidate(port: MemoryPort, identity: str, clock: Clock, told: list[bool] | 
         "t9k-scheduler",
         "t9k-system",
         identity,
-        clock=clock,
-        now=lambda: datetime(2026, 1, 1, tzinfo=UTC),
-        sleep=no_sleep,
+        clock=kube_clock.Clock(clock, lambda: datetime(2026, 1, 1, tzinfo=UTC), no_sleep),
         timing=Timing.of(6),
         on_change=told.append if told is not None else None,
     )
