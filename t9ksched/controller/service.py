@@ -19,7 +19,7 @@ from t9ksched.controller.workqueue import WorkQueue
 from t9ksched.kube import resources
 from t9ksched.kube.errors import ApiError, NotFound
 from t9ksched.kube.port import ClusterPort, Object
-from t9ksched.kube.watch.reflector import Reflector
+from t9ksched.kube.watch.reflector import Reflector, WatchOptions
 from t9ksched.kube.write.events import EventRecorder
 from t9ksched.model.reasons import Code
 from t9ksched.workloads import taken
@@ -88,10 +88,12 @@ class Controllers:
             updated=self._owned.updated,
             made=self._owned.made,
         )
-        selector = f"{COMPONENT_LABEL} in ({','.join(kind.lower() for kind in self._workloads)})"
+        ours = WatchOptions(
+            label_selector=f"{COMPONENT_LABEL} in ({','.join(kind.lower() for kind in self._workloads)})"
+        )
         self._reflectors: list[Reflector[dict[str, object]]] = [
             *(Reflector(client, res, self._workloads[res.kind]) for res in _KINDS),
-            *(Reflector(client, res, self._owned, label_selector=selector) for res in _CHILDREN),
+            *(Reflector(client, res, self._owned, options=ours) for res in _CHILDREN),
         ]
         self.ready = asyncio.Event()
 

@@ -15,7 +15,7 @@ import structlog
 from t9ksched.engine.policy import Policy
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.resources import CONFIGMAPS
-from t9ksched.kube.watch.reflector import Reflector
+from t9ksched.kube.watch.reflector import Reflector, WatchOptions
 from t9ksched.kube.write.clock import boot_time
 from t9ksched.kube.write.events import EventRecorder
 from t9ksched.kube.write.leader_guard import read_only
@@ -116,7 +116,8 @@ class SchedulerService:
         self._file = ConfigurationFile(file, self.configuration, plugins) if file else None
         watch = self.loop.plugins = PluginWatch(notices, self.configuration.about, slow)
         followed = Informer(self.configuration.upsert, self.configuration.remove, lambda: None)
-        self._config_map = Reflector(client, CONFIGMAPS, followed, SYSTEM_NAMESPACE, field_selector=NAMED)
+        named = WatchOptions(field_selector=NAMED)
+        self._config_map = Reflector(client, CONFIGMAPS, followed, SYSTEM_NAMESPACE, options=named)
         self._statuses = statuses = QueueStatuses(self.state, self._now)
         names = Names(client, self.state)
         self._projection = QueueSync(client, store, self.state, notices, statuses, names, observe=observe)

@@ -1,5 +1,5 @@
 """Pictures of a kind of objects, kept equal to the server's.
 
-`reflector.py` reads everything once and then watches, and reads again where the stream has a gap; `identity.py` is all
-that it remembers of an object. Begin with `reflector.py`.
+`reflector.py` reads everything once and then watches, and reads again where the stream has a gap; `known.py` is what it
+knows of the objects, `identity.py` what it remembers of each, `handler.py` what it tells. Begin with `reflector.py`.
 """

@@ -4,20 +4,18 @@ It is a state machine, one transition a `step`: empty → streaming → watching
 as the beginning of a watch, else empty → paging → listed → watching. A watch that ends or breaks resumes after the last
 version seen; a version the server forgot (410) goes back to empty, and then the handler hears only the differences.
 
-Versions are opaque: they are compared for equality alone. The stream's order is the truth, UIDs tell a new object from
-an old one of its name, and an event seen before is dropped. A stream that is out of order brings nothing back: a UID
-that was deleted stays deleted, and a version that, read as a number, lies before the one known proves nothing but is
-reason enough to read everything again.
+What an event means to what is known, and what is done about a stream that is out of order, is in `known.py`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from random import Random
-from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable
+from typing import Generic, TypeVar, cast
 
 import structlog
 
@@ -27,7 +25,6 @@ from t9ksched.kube.port import (
     DELETED,
     ClusterPort,
     InitialEventsPort,
-    Page,
     Payload,
     WatchEvent,
     initial_events_end,
@@ -36,59 +33,23 @@ from t9ksched.kube.port import (
 from t9ksched.kube.resources import Resource
 from t9ksched.kube.transport.backoff import Backoff
 from t9ksched.kube.transport.client import named
-from t9ksched.kube.watch.identity import Identity, goes_back, identify
+from t9ksched.kube.watch.handler import Handler, PieceHandler
+from t9ksched.kube.watch.identity import identify
+from t9ksched.kube.watch.known import KnownObjects
+from t9ksched.kube.watch.streams import closing, read_ahead
 
 log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
-T_contra = TypeVar("T_contra", contravariant=True)
 
 _PIECE = 100
 """Objects decoded and handed over before others get their turn."""
-_REMEMBERED = 8192
-"""Events, and UIDs of what was deleted, that are remembered: a server repeats at most what it sent since our last
-version, and disorder reaches no further.
-"""
 _SILENCE = 30.0
 """Seconds without an event after which a server is taken not to know about initial events."""
 _TRIES = 2
 """Streams of initial events that may break in a row before pages are read instead."""
 _REFUSALS = 3
 """Times in a row that a server may fail (5xx) to resume a watch before everything is read again."""
-
-
-class Handler(Protocol[T_contra]):
-    """Who follows the objects. The calls are synchronous and must be quick: the stream waits for them."""
-
-    def on_replace(self, items: list[Any]) -> None:
-        """The first list, whole; called once, before anything else."""
-
-    def on_upsert(self, obj: T_contra) -> None:
-        """The object is new or changed. A successor of the same name comes after the `on_delete` of the old one."""
-
-    def on_delete(self, obj: T_contra) -> None:
-        """The object is gone; `obj` is its last known state, or what the server sent with the deletion."""
-
-
-@runtime_checkable
-class PieceHandler(Protocol):
-    """A handler that takes the first list in pieces, so that 100,000 objects neither hold the event loop nor stand in
-    memory twice.
-    """
-
-    def on_piece(self, items: list[Any]) -> None:
-        """Objects of the first list, instead of `on_replace`, as they are read; an empty list comes last.
-
-        When reading has to begin anew, an object may come again in a newer state, and its deletion before the end.
-        """
-
-
-@runtime_checkable
-class IdentityHandler(Protocol):
-    """A handler to whom it is enough to hear who is gone: the reflector then keeps no objects."""
-
-    def on_gone(self, identity: Identity) -> None:
-        """The object is gone; called instead of `on_delete`."""
 
 
 class State(Enum):
@@ -101,6 +62,27 @@ class State(Enum):
     WATCHING = "watching"
 
 
+@dataclass(frozen=True, slots=True)
+class WatchOptions:
+    """Which objects are followed, and how.
+
+    Attributes:
+        label_selector, field_selector: as the API takes them; empty for every object.
+        page_size: objects a page when everything is read.
+        timeout: seconds that a watch goes on before it is asked for anew.
+        initial_events: ask for the present objects as the beginning of a watch, where port and server offer it.
+    """
+
+    label_selector: str = ""
+    field_selector: str = ""
+    page_size: int = 500
+    timeout: float = 300.0
+    initial_events: bool = False
+
+
+_DEFAULTS = WatchOptions()
+
+
 class Reflector(Generic[T]):
     """Follows `res` and tells `handler`; `run` goes on until cancelled, whatever the server does.
 
@@ -108,8 +90,6 @@ class Reflector(Generic[T]):
     object that cannot be decoded is reported in the log and left out. `synced` is set once the first list was handed
     over; `error` is the trouble of the last attempt, None while all is well. `denied` is set while the server refuses
     to list or watch (403): that is logged once, asked again in growing pauses, and taken up when the right is there.
-    With `initial_events` the present objects are asked for as the beginning of a watch, where the port and the server
-    offer it.
     """
 
     def __init__(
@@ -119,13 +99,8 @@ class Reflector(Generic[T]):
         handler: Handler[T],
         namespace: str | None = None,
         decode: Callable[[Payload], T] | None = None,
-        label_selector: str = "",
-        field_selector: str = "",
         *,
-        identify: Callable[[T], Identity] = identify,
-        page_size: int = 500,
-        timeout: float = 300.0,
-        initial_events: bool = False,
+        options: WatchOptions = _DEFAULTS,
         random: Random | None = None,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
@@ -139,30 +114,21 @@ class Reflector(Generic[T]):
         self._handler = handler
         self.namespace = namespace
         self._decode = decode or cast("Callable[[Payload], T]", lambda payload: named(res, payload))
-        self._selectors = {"label_selector": label_selector, "field_selector": field_selector}
-        self._selected = bool(label_selector or field_selector)
-        self._identify = identify
-        self._page_size = self._limit = page_size
-        self._timeout = timeout
+        self._selectors = {"label_selector": options.label_selector, "field_selector": options.field_selector}
+        self._page_size = self._limit = options.page_size
+        self._timeout = options.timeout
         self._random = random or Random()
         self._sleep = sleep
         self._backoff = Backoff(self._random)
-        self._offers = initial_events and isinstance(client, InitialEventsPort)
+        self._offers = options.initial_events and isinstance(client, InitialEventsPort)
         self._unfinished = 0
         self._refusals = 0
         self._version = ""
         self._listing: list[T] = []
-        self._fresh: set[str] | None = None
-        """UIDs read so far; None as long as nothing was known before, and nothing can have gone."""
-        self._known: dict[str, dict[str, Identity]] = {}
-        """By namespace and name."""
-        self._objects: dict[tuple[str, str], T] | None = None if isinstance(handler, IdentityHandler) else {}
-        """By namespace and name, for the handler that wants to see what is gone."""
-        self._seen: dict[tuple[str, str, bool], None] = {}
-        self._gone: dict[str, str] = {}
+        self._known = KnownObjects(handler, selected=bool(options.label_selector or options.field_selector))
 
     def __len__(self) -> int:
-        return sum(map(len, self._known.values()))
+        return len(self._known)
 
     async def run(self) -> None:
         """Follow the objects until cancelled."""
@@ -175,7 +141,7 @@ class Reflector(Generic[T]):
             match self.state:
                 case State.EMPTY:
                     self._listing = []
-                    self._fresh = set() if len(self) else None
+                    self._known.begin_list()
                     self.state = State.STREAMING if self._offers and self._unfinished < _TRIES else State.PAGING
                 case State.STREAMING:
                     await self._stream()
@@ -239,7 +205,7 @@ class Reflector(Generic[T]):
 
     async def _read_pages(self) -> None:
         pages = pages_of(self._client, self.res, self.namespace, limit=self._limit, **self._selectors)
-        async with contextlib.aclosing(_ahead(pages)) as ahead:
+        async with contextlib.aclosing(read_ahead(pages)) as ahead:
             async for page in ahead:
                 await self._take_items(page.items)
                 self._version = page.resource_version
@@ -259,7 +225,7 @@ class Reflector(Generic[T]):
             if not (pieces or self.synced.is_set()):
                 self._listing.extend(obj for obj in read if obj is not None)
                 continue
-            piece = [obj for obj in read if obj is not None and self._list(obj)]
+            piece = [obj for obj in read if obj is not None and self._known.listed(obj)]
             if self.synced.is_set():
                 for obj in piece:
                     handler.on_upsert(obj)
@@ -267,31 +233,20 @@ class Reflector(Generic[T]):
                 handler.on_piece(piece)
             await asyncio.sleep(0)
 
-    def _list(self, obj: T) -> bool:
-        """Note an object that was listed; whether the handler must hear of it. A list is right about what exists."""
-        identity = self._identify(obj)
-        self._gone.pop(identity.uid, None)
-        if self._fresh is not None:
-            self._fresh.add(identity.uid)
-        return self._note(identity, obj)
-
     async def _finish(self) -> None:
         """Everything was read: what was known and did not come is gone; the first list is complete."""
         listing, self._listing, self._limit = self._listing, [], self._page_size
         self._unfinished = 0
-        if self._fresh is not None:
-            missing = [one for named in self._known.values() for one in named.values() if one.uid not in self._fresh]
-            self._fresh = None
-            for count, identity in enumerate(missing, start=1):
-                self._forget(identity)
-                if count % _PIECE == 0:
-                    await asyncio.sleep(0)
+        for count, identity in enumerate(self._known.missing(), start=1):
+            self._known.forget(identity)
+            if count % _PIECE == 0:
+                await asyncio.sleep(0)
         if not self.synced.is_set():
             if isinstance(self._handler, PieceHandler):
                 self._handler.on_piece([])
             else:
                 for obj in listing:
-                    self._list(obj)
+                    self._known.listed(obj)
                 self._handler.on_replace(listing)
             self.synced.set()
         self.error = None
@@ -301,7 +256,7 @@ class Reflector(Generic[T]):
         """The present objects as the beginning of a watch, which then goes on."""
         assert isinstance(self._client, InitialEventsPort)
         stream = self._client.watch_list(self.res, self.namespace, timeout=self._duration(), **self._selectors)
-        async with _closing(stream):
+        async with closing(stream):
             try:
                 ended = not await self._initial(stream)
             except TimeoutError:
@@ -361,22 +316,15 @@ class Reflector(Generic[T]):
         The stream goes on from where it is: what it still tells of the object may be older, and is handed on as ever.
         """
         obj = self._decoded(payload)
-        identity = None if obj is None else self._identify(obj)
-        if obj is None or identity is None or identity.uid in self._gone:
-            return
-        if self._fresh is not None:  # a list that began before does not prove that it is gone
-            self._fresh.add(identity.uid)
-        known = self._known.get(identity.namespace, {}).get(identity.name)
-        if known is None or known.uid != identity.uid:
-            self._note(identity._replace(version=""), obj)  # so that no version of the stream goes back behind it
-        self._handler.on_upsert(obj)
+        if obj is not None and self._known.learn(obj):
+            self._handler.on_upsert(obj)
 
     async def _follow(self) -> None:
         """One watch, from the last version to the stream's end."""
         stream = self._client.watch(
             self.res, self.namespace, resource_version=self._version, timeout=self._duration(), **self._selectors
         )
-        async with _closing(stream):
+        async with closing(stream):
             heard = await self._listen(stream)
         self.error = None
         self._granted()
@@ -409,122 +357,12 @@ class Reflector(Generic[T]):
             self._version = identify(event.object).version or self._version
             return
         obj = self._decoded(event.payload)
-        identity = identify(event.object) if obj is None else self._identify(obj)
+        identity = identify(event.object) if obj is None else identify(obj)
         deleted = event.type == DELETED
-        if self._repeated(identity, deleted):
+        if self._known.repeated(identity, deleted):
             return
         if deleted:
-            self._delete(identity, obj)
+            self._known.delete(identity, obj)
         elif obj is not None:
-            self._upsert(identity, obj)
+            self._known.upsert(identity, obj)
         self._version = identity.version or self._version
-
-    def _repeated(self, identity: Identity, deleted: bool) -> bool:
-        """Whether this very event came before; remembers it. An empty version proves nothing."""
-        if not identity.version:
-            return False
-        mark = identity.uid, identity.version, deleted
-        if mark in self._seen:
-            return True
-        _remember(self._seen, mark, None)
-        return False
-
-    def _delete(self, identity: Identity, obj: T | None) -> None:
-        known = self._known.get(identity.namespace, {}).get(identity.name)
-        mine = known is not None and known.uid == identity.uid
-        if self._selected and known is not None and mine and goes_back(known.version, identity.version):
-            raise _disorder(known, identity)  # it left the selection, and came back before
-        _remember(self._gone, identity.uid, identity.version)
-        if mine:
-            self._forget(identity, obj)
-
-    def _upsert(self, identity: Identity, obj: T) -> None:
-        gone = self._gone.get(identity.uid)
-        if gone is not None:
-            if not self._selected:
-                return  # what was deleted never comes back: this event is late
-            if goes_back(gone, identity.version):
-                raise _disorder(identity._replace(version=gone), identity)
-            del self._gone[identity.uid]
-        known = self._known.get(identity.namespace, {}).get(identity.name)
-        if known is not None and (known.uid != identity.uid or goes_back(known.version, identity.version)):
-            raise _disorder(known, identity)  # two of one name without a deletion between them: which came first?
-        if self._note(identity, obj):
-            self._handler.on_upsert(obj)
-
-    def _note(self, identity: Identity, obj: T) -> bool:
-        """Keep which version is known; whether it is another one than before."""
-        named = self._known.setdefault(identity.namespace, {})
-        known = named.get(identity.name)
-        if known is not None:
-            if known.uid != identity.uid:  # its deletion was in a piece of stream that we missed
-                _remember(self._gone, known.uid, known.version)
-                self._forget(known)
-                named = self._known.setdefault(identity.namespace, {})
-            elif identity.version and known.version == identity.version:
-                return False
-            else:  # the texts that are known already: one copy of each is enough
-                identity = Identity(known.namespace, known.name, known.uid, identity.version)
-        named[identity.name] = identity
-        if self._objects is not None:
-            self._objects[identity.namespace, identity.name] = obj
-        return True
-
-    def _forget(self, identity: Identity, obj: T | None = None) -> None:
-        """The object is gone; `obj` is its last state where the server sent one."""
-        named = self._known[identity.namespace]
-        del named[identity.name]
-        if not named:
-            del self._known[identity.namespace]
-        if self._objects is None:
-            cast("IdentityHandler", self._handler).on_gone(identity)
-            return
-        last = self._objects.pop((identity.namespace, identity.name))
-        self._handler.on_delete(last if obj is None else obj)
-
-
-K = TypeVar("K")
-V = TypeVar("V")
-
-
-def _remember(memory: dict[K, V], key: K, value: V) -> None:
-    """Keep the newest few."""
-    memory[key] = value
-    if len(memory) > _REMEMBERED:
-        del memory[next(iter(memory))]
-
-
-def _disorder(known: Identity, late: Identity) -> Expired:
-    where = f"{known.namespace}/{known.name}" if known.namespace else known.name
-    told = f"{where}: {late.uid} at version {late.version} came after {known.uid} at {known.version}"
-    return Expired(0, "OutOfOrder", f"{told}, all is read again")
-
-
-@contextlib.asynccontextmanager
-async def _closing(stream: AsyncIterator[WatchEvent]) -> AsyncIterator[None]:
-    """Close a stream at the end: generators hold a connection until closed."""
-    try:
-        yield
-    finally:
-        close = getattr(stream, "aclose", None)
-        if close is not None:
-            await close()
-
-
-async def _ahead(pages: AsyncIterator[Page]) -> AsyncGenerator[Page, None]:
-    """The same pages, each asked for while the one before is being worked on."""
-
-    async def fetch() -> Page | None:
-        return await anext(pages, None)
-
-    following = asyncio.create_task(fetch())
-    try:
-        while (page := await following) is not None:
-            following = asyncio.create_task(fetch())
-            yield page
-    finally:
-        following.cancel()
-        await asyncio.gather(following, return_exceptions=True)
-        close = getattr(pages, "aclose", None)
-        if close is not None:
-            await close()

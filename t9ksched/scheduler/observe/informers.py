@@ -27,7 +27,7 @@ from t9ksched.kube.resources import (
     Resource,
 )
 from t9ksched.kube.watch.identity import Identity
-from t9ksched.kube.watch.reflector import Reflector
+from t9ksched.kube.watch.reflector import Reflector, WatchOptions
 from t9ksched.model import names
 from t9ksched.model.node import decode_node
 from t9ksched.model.pod import decode_pod
@@ -48,6 +48,7 @@ from t9ksched.workloads.taken import FAILED_CREATE, message_of
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
+_MANY = WatchOptions(initial_events=True)
 JOB_KINDS: tuple[Resource, ...] = (JOBS, PYTORCHTRAININGJOBS, MPIJOBS, NOTEBOOKS)
 
 
@@ -207,7 +208,7 @@ class Informers:
             remove: Callable[[Identity], None],
         ) -> None:
             gate = LeanGate(Informer(upsert, remove, after, state.settle))
-            keep(Reflector(client, kind, gate, decode=decode, initial_events=True), gate)
+            keep(Reflector(client, kind, gate, decode=decode, options=_MANY), gate)
 
         storage = state.storage
         follow(NAMESPACES, decoder(NamespaceObject), state.namespaces.upsert, state.namespaces.remove)

@@ -12,7 +12,7 @@ import pytest
 from t9ksched.kube import errors
 from t9ksched.kube.resources import CONFIGMAPS, EVENTS, PODS
 from t9ksched.kube.transport.client import Client
-from t9ksched.kube.watch.reflector import Reflector
+from t9ksched.kube.watch.reflector import Reflector, WatchOptions
 from t9ksched.kube.write import binding
 from t9ksched.kube.write.binding import Binding, Bound, Conflicted, Gone
 from t9ksched.kube.write.events import EventRecorder
@@ -126,7 +126,7 @@ async def test_a_reflector_follows_lists_in_pages_and_resumes(client: Client, na
         await client.create(CONFIGMAPS, config_map(namespace, f"m{number}", "1"))
     handler = Names()
     reflector = Reflector(
-        client, CONFIGMAPS, handler, namespace, label_selector="part=kube-edge", page_size=3, timeout=1.0
+        client, CONFIGMAPS, handler, namespace, options=WatchOptions("part=kube-edge", page_size=3, timeout=1.0)
     )
     task = asyncio.create_task(reflector.run())
     try:

@@ -19,7 +19,7 @@ from t9ksched.kube.errors import (
 from t9ksched.kube.port import Page, WatchEvent
 from t9ksched.kube.resources import PODS
 from t9ksched.kube.watch.identity import Identity
-from t9ksched.kube.watch.reflector import Reflector, State
+from t9ksched.kube.watch.reflector import Reflector, State, WatchOptions
 
 
 @dataclass
@@ -163,6 +163,8 @@ def following(server: FakeServer, mirror: Mirror, **options: Any) -> tuple[Refle
     async def sleep(seconds: float) -> None:
         pauses.append(seconds)
 
+    how = {name: options.pop(name) for name in WatchOptions.__dataclass_fields__ if name in options}
+    options["options"] = WatchOptions(**how)
     return Reflector(server, PODS, mirror, random=Random(1), sleep=sleep, **options), pauses  # type: ignore[arg-type]
 
 

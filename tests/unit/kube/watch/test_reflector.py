@@ -267,7 +267,7 @@ async def test_who_hears_identities_only_has_no_objects_kept_for_it() -> None:
     server.apply("delete", "a")
     await until_quiet(reflector, server)
     assert mirror.calls[-1] == "gone a uid-1"
-    assert reflector._objects is None
+    assert reflector._known.objects is None
     assert len(reflector) == 0
 
 

@@ -1,0 +1,153 @@
+"""The objects that a reflector knows of, and what each event of a watch means to them.
+
+Versions are opaque: they are compared for equality alone. The stream's order is the truth, UIDs tell a new object from
+an old one of its name, and an event seen before is dropped. A stream that is out of order brings nothing back: a UID
+that was deleted stays deleted, and a version that, read as a number, lies before the one known proves nothing but is
+reason enough to read everything again.
+"""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar, cast
+
+from t9ksched.kube.errors import Expired
+from t9ksched.kube.watch.handler import Handler, IdentityHandler
+from t9ksched.kube.watch.identity import Identity, goes_back, identify
+
+T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
+
+_REMEMBERED = 8192
+"""Events, and UIDs of what was deleted, that are remembered: a server repeats at most what it sent since our last
+version, and disorder reaches no further.
+"""
+
+
+class KnownObjects(Generic[T]):
+    """What is known of one kind of objects; tells `handler` what changes.
+
+    With `selected` objects are followed that selectors match: one may leave the selection and come back.
+    """
+
+    def __init__(self, handler: Handler[T], *, selected: bool) -> None:
+        self._handler = handler
+        self._selected = selected
+        self._identities: dict[str, dict[str, Identity]] = {}
+        """By namespace and name."""
+        self.objects: dict[tuple[str, str], T] | None = None if isinstance(handler, IdentityHandler) else {}
+        """By namespace and name, for the handler that wants to see what is gone."""
+        self._fresh: set[str] | None = None
+        """UIDs read since the list began; None as long as nothing was known before it, and nothing can have gone."""
+        self._seen: dict[tuple[str, str, bool], None] = {}
+        self._gone: dict[str, str] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._identities.values()))
+
+    def begin_list(self) -> None:
+        """Everything is read from now on."""
+        self._fresh = set() if len(self) else None
+
+    def missing(self) -> list[Identity]:
+        """What was known before the list and did not come in it, now that it was read to its end."""
+        fresh, self._fresh = self._fresh, None
+        if fresh is None:
+            return []
+        return [one for named in self._identities.values() for one in named.values() if one.uid not in fresh]
+
+    def listed(self, obj: T) -> bool:
+        """Note an object that was listed; whether the handler must hear of it. A list is right about what exists."""
+        identity = identify(obj)
+        self._gone.pop(identity.uid, None)
+        if self._fresh is not None:
+            self._fresh.add(identity.uid)
+        return self._note(identity, obj)
+
+    def learn(self, obj: T) -> bool:
+        """Note an object that was read beside the stream; whether the handler must hear of it."""
+        identity = identify(obj)
+        if identity.uid in self._gone:
+            return False
+        if self._fresh is not None:  # a list that began before does not prove that it is gone
+            self._fresh.add(identity.uid)
+        known = self._identities.get(identity.namespace, {}).get(identity.name)
+        if known is None or known.uid != identity.uid:
+            self._note(identity._replace(version=""), obj)  # so that no version of the stream goes back behind it
+        return True
+
+    def repeated(self, identity: Identity, deleted: bool) -> bool:
+        """Whether this very event came before; remembers it. An empty version proves nothing."""
+        if not identity.version:
+            return False
+        mark = identity.uid, identity.version, deleted
+        if mark in self._seen:
+            return True
+        _remember(self._seen, mark, None)
+        return False
+
+    def delete(self, identity: Identity, obj: T | None) -> None:
+        known = self._identities.get(identity.namespace, {}).get(identity.name)
+        mine = known is not None and known.uid == identity.uid
+        if self._selected and known is not None and mine and goes_back(known.version, identity.version):
+            raise _disorder(known, identity)  # it left the selection, and came back before
+        _remember(self._gone, identity.uid, identity.version)
+        if mine:
+            self.forget(identity, obj)
+
+    def upsert(self, identity: Identity, obj: T) -> None:
+        gone = self._gone.get(identity.uid)
+        if gone is not None:
+            if not self._selected:
+                return  # what was deleted never comes back: this event is late
+            if goes_back(gone, identity.version):
+                raise _disorder(identity._replace(version=gone), identity)
+            del self._gone[identity.uid]
+        known = self._identities.get(identity.namespace, {}).get(identity.name)
+        if known is not None and (known.uid != identity.uid or goes_back(known.version, identity.version)):
+            raise _disorder(known, identity)  # two of one name without a deletion between them: which came first?
+        if self._note(identity, obj):
+            self._handler.on_upsert(obj)
+
+    def _note(self, identity: Identity, obj: T) -> bool:
+        """Keep which version is known; whether it is another one than before."""
+        named = self._identities.setdefault(identity.namespace, {})
+        known = named.get(identity.name)
+        if known is not None:
+            if known.uid != identity.uid:  # its deletion was in a piece of stream that we missed
+                _remember(self._gone, known.uid, known.version)
+                self.forget(known)
+                named = self._identities.setdefault(identity.namespace, {})
+            elif identity.version and known.version == identity.version:
+                return False
+            else:  # the texts that are known already: one copy of each is enough
+                identity = Identity(known.namespace, known.name, known.uid, identity.version)
+        named[identity.name] = identity
+        if self.objects is not None:
+            self.objects[identity.namespace, identity.name] = obj
+        return True
+
+    def forget(self, identity: Identity, obj: T | None = None) -> None:
+        """The object is gone; `obj` is its last state where the server sent one."""
+        named = self._identities[identity.namespace]
+        del named[identity.name]
+        if not named:
+            del self._identities[identity.namespace]
+        if self.objects is None:
+            cast("IdentityHandler", self._handler).on_gone(identity)
+            return
+        last = self.objects.pop((identity.namespace, identity.name))
+        self._handler.on_delete(last if obj is None else obj)
+
+
+def _remember(memory: dict[K, V], key: K, value: V) -> None:
+    """Keep the newest few."""
+    memory[key] = value
+    if len(memory) > _REMEMBERED:
+        del memory[next(iter(memory))]
+
+
+def _disorder(known: Identity, late: Identity) -> Expired:
+    where = f"{known.namespace}/{known.name}" if known.namespace else known.name
+    told = f"{where}: {late.uid} at version {late.version} came after {known.uid} at {known.version}"
+    return Expired(0, "OutOfOrder", f"{told}, all is read again")
