@@ -1,10 +1,10 @@
-"""A narrow lane for small requests, at a fraction of a general client's CPU.
+"""Connections for small requests, at a fraction of a general client's CPU.
 
 By TLS a server is offered HTTP/2, as Kubernetes API servers speak it: all requests then share a connection. Else, and
 where the server declines, each request under way has a connection of its own (HTTP/1.1), which is kept for the next.
 Nothing is ever sent again: what came of a request whose answer did not come is for the caller to find out. Every
 exchange ends in an `Answer`, or in Unreachable (`sent` says whether the server may have seen the request) or TimedOut.
-Watches, lists and proxies are not for this lane.
+Watches, lists and proxies are not for this pool.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ from t9ksched.kube.port import (
 )
 from t9ksched.kube.resources import Resource
 from t9ksched.kube.transport.backoff import Backoff
-from t9ksched.kube.transport.client import named
+from t9ksched.kube.transport.lists import named
 from t9ksched.kube.watch.handler import Handler, PieceHandler
 from t9ksched.kube.watch.identity import identify
 from t9ksched.kube.watch.known import KnownObjects

@@ -1,4 +1,4 @@
-"""Each answer a server can give to a binding, over HTTP: by the lane, and by the session that stands in for it."""
+"""Each answer a server can give to a binding, over HTTP: by the pool, and by the session that stands in for it."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -27,11 +27,11 @@ INDEX = "scheduler.tensorstack.dev/gpu-index-container-main"
 BINDING = Binding("ns", "p", "u1", "n1", cards={"main": (3, 0)})
 
 
-@pytest.fixture(params=["lane", "session"])
+@pytest.fixture(params=["pool", "session"])
 async def either(api: ScriptedApi, request: pytest.FixtureRequest) -> AsyncIterator[Client]:
     async with Client(Credentials.fixed(api.url, "secret"), timeout=5.0) as client:
         if request.param == "session":
-            client._lane = None
+            client.requester._pool = None
         yield client
 
 

@@ -361,7 +361,7 @@ class TestWatch:
         assert [event.object["metadata"]["name"] for event in found] == ["a"]
 
     async def test_a_stream_that_falls_silent_is_left_and_resumed(self, api: ScriptedApi, client: Client) -> None:
-        client.watch_silence = 0.1
+        client.requester.watch_silence = 0.1
         api.then(200, {"metadata": {"resourceVersion": "5"}, "items": []})
         api.do(streaming(line("ADDED", pod("a", "6")), end="hang")).do(streaming(line("ADDED", pod("b", "7"))))
         names: list[str] = []

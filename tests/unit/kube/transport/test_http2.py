@@ -103,7 +103,7 @@ async def server() -> AsyncIterator[Server]:
 
 
 @pytest.fixture
-async def lane(server: Server) -> AsyncIterator[TransportPool]:
+async def pool(server: Server) -> AsyncIterator[TransportPool]:
     tls = ssl.create_default_context(cafile=CERTIFICATES / "server.pem")
     tls.set_alpn_protocols(["h2", "http/1.1"])
     opened = TransportPool(server.url, tls, headers=(("User-Agent", "t"), ("Accept", "application/json")))
@@ -112,8 +112,8 @@ async def lane(server: Server) -> AsyncIterator[TransportPool]:
     await asyncio.sleep(0.01)
 
 
-async def test_a_request_and_its_answer(server: Server, lane: TransportPool) -> None:
-    answer = await lane.exchange(POST, 5)
+async def test_a_request_and_its_answer(server: Server, pool: TransportPool) -> None:
+    answer = await pool.exchange(POST, 5)
     assert (answer.status, answer.content) == (201, b"ok")
     headers, body = server.requests[0]
     assert body == b"{}"
@@ -130,7 +130,7 @@ async def test_a_request_and_its_answer(server: Server, lane: TransportPool) -> 
     }
 
 
-async def test_many_at_once_share_a_connection_and_get_their_own_answers(server: Server, lane: TransportPool) -> None:
+async def test_many_at_once_share_a_connection_and_get_their_own_answers(server: Server, pool: TransportPool) -> None:
     def echo(peer: Peer, number: int) -> None:
         headers, body = peer.requests[number]
         peer.reply(number, 200, dict(headers)[":path"].encode() + body)
@@ -140,56 +140,56 @@ async def test_many_at_once_share_a_connection_and_get_their_own_answers(server:
         Request(("GET", "POST", "PATCH", "DELETE")[index % 4], f"/{index}", b"%d" % index if index % 4 else None)
         for index in range(90)
     ]
-    answers = await asyncio.gather(*(lane.exchange(request, 5) for request in requests))
+    answers = await asyncio.gather(*(pool.exchange(request, 5) for request in requests))
     assert [answer.content for answer in answers] == [
         request.target.encode() + (request.body or b"") for request in requests
     ]
     assert len(server.peers) == 1
 
 
-async def test_no_more_streams_than_the_server_takes(server: Server, lane: TransportPool) -> None:
+async def test_no_more_streams_than_the_server_takes(server: Server, pool: TransportPool) -> None:
     server.settings = {Setting.MAX_CONCURRENT_STREAMS: 3}
     server.answer = lambda *_: None
-    answers = await asyncio.gather(*(lane.exchange(POST, 0.2) for _ in range(10)), return_exceptions=True)
+    answers = await asyncio.gather(*(pool.exchange(POST, 0.2) for _ in range(10)), return_exceptions=True)
     assert all(isinstance(answer, TimedOut) for answer in answers)
     assert len(server.requests) == 10, "what one connection does not take goes by another one"
     assert max(len(peer.requests) for peer in server.peers) == 3
 
 
 @pytest.mark.parametrize("size", [0, 1, 16_384, 16_385, 70_000, 3_000_000])
-async def test_bodies_of_any_size_go_both_ways(server: Server, lane: TransportPool, size: int) -> None:
+async def test_bodies_of_any_size_go_both_ways(server: Server, pool: TransportPool, size: int) -> None:
     sent = bytes(range(256)) * (size // 256 + 1)
     server.answer = lambda peer, number: peer.reply(number, 200, bytes(peer.requests[number][1]))
-    answer = await lane.exchange(Request("PUT", "/x", sent[:size]), 20)
+    answer = await pool.exchange(Request("PUT", "/x", sent[:size]), 20)
     assert answer.content == sent[:size]
-    assert (await lane.exchange(POST, 5)).content == b"{}"
+    assert (await pool.exchange(POST, 5)).content == b"{}"
 
 
-async def test_answers_of_more_than_the_window_in_all(server: Server, lane: TransportPool) -> None:
+async def test_answers_of_more_than_the_window_in_all(server: Server, pool: TransportPool) -> None:
     server.answer = lambda peer, number: peer.reply(number, 200, bytes(4_000_000))
     for _ in range(12):
-        assert len((await lane.exchange(POST, 20)).content) == 4_000_000
+        assert len((await pool.exchange(POST, 20)).content) == 4_000_000
     assert len(server.peers) == 1
 
 
-async def test_a_refusal_keeps_its_retry_after(server: Server, lane: TransportPool) -> None:
+async def test_a_refusal_keeps_its_retry_after(server: Server, pool: TransportPool) -> None:
     server.answer = lambda peer, number: peer.reply(number, 429, b"slow down", retry_after="7")
-    answer = await lane.exchange(POST, 5)
+    answer = await pool.exchange(POST, 5)
     assert (answer.status, answer.retry_after, answer.content) == (429, "7", b"slow down")
 
 
 async def test_silence_is_a_timeout_and_the_connection_is_not_trusted_any_more(
-    server: Server, lane: TransportPool
+    server: Server, pool: TransportPool
 ) -> None:
     kept: list[tuple[Peer, int]] = []
     server.answer = lambda peer, number: kept.append((peer, number))
-    slow = asyncio.create_task(lane.exchange(POST, 5))
+    slow = asyncio.create_task(pool.exchange(POST, 5))
     await server.heard(1)
     with pytest.raises(TimedOut) as caught:
-        await lane.exchange(POST, 0.05)
+        await pool.exchange(POST, 0.05)
     assert caught.value.unknown
     server.answer = Peer.reply
-    assert (await lane.exchange(POST, 5)).content == b"ok"
+    assert (await pool.exchange(POST, 5)).content == b"ok"
     assert len(server.peers) == 2
     assert server.resets == [(3, 8)], "the server is told not to go on"
     peer, number = kept[0]
@@ -198,26 +198,26 @@ async def test_silence_is_a_timeout_and_the_connection_is_not_trusted_any_more(
     assert (await slow).content == b"late", "who waits longer is still answered"
 
 
-async def test_a_cancelled_request_leaves_the_connection_to_others(server: Server, lane: TransportPool) -> None:
+async def test_a_cancelled_request_leaves_the_connection_to_others(server: Server, pool: TransportPool) -> None:
     kept: list[tuple[Peer, int]] = []
     server.answer = lambda peer, number: kept.append((peer, number))
-    task = asyncio.create_task(lane.exchange(POST, 5))
+    task = asyncio.create_task(pool.exchange(POST, 5))
     await server.heard(1)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     server.answer = Peer.reply
-    assert (await lane.exchange(POST, 5)).content == b"ok"
+    assert (await pool.exchange(POST, 5)).content == b"ok"
     assert len(server.peers) == 1
     assert server.resets == [(1, 8)]
 
 
-async def test_a_server_that_goes_away_answers_what_it_took(server: Server, lane: TransportPool) -> None:
+async def test_a_server_that_goes_away_answers_what_it_took(server: Server, pool: TransportPool) -> None:
     kept: list[tuple[Peer, int]] = []
     server.answer = lambda peer, number: kept.append((peer, number))
-    taken = asyncio.create_task(lane.exchange(POST, 5))
+    taken = asyncio.create_task(pool.exchange(POST, 5))
     await server.heard(1)
-    missed = asyncio.create_task(lane.exchange(POST, 5))
+    missed = asyncio.create_task(pool.exchange(POST, 5))
     await server.heard(2)
     peer, number = kept[0]
     peer.h2.close_connection(last_stream_id=number)
@@ -228,56 +228,56 @@ async def test_a_server_that_goes_away_answers_what_it_took(server: Server, lane
     peer.transport.write(frame(Kind.HEADERS, Flag.END_HEADERS | Flag.END_STREAM, number, b"\x88"))
     assert (await taken).status == 200
     server.answer = Peer.reply
-    assert (await lane.exchange(POST, 5)).content == b"ok"
+    assert (await pool.exchange(POST, 5)).content == b"ok"
     assert len(server.peers) == 2
 
 
 @pytest.mark.parametrize(("code", "unknown"), [(7, False), (2, True), (8, True)])
-async def test_a_stream_that_the_server_ends(server: Server, lane: TransportPool, code: int, unknown: bool) -> None:
+async def test_a_stream_that_the_server_ends(server: Server, pool: TransportPool, code: int, unknown: bool) -> None:
     server.answer = lambda peer, number: peer.h2.reset_stream(number, code)
     with pytest.raises(Unreachable) as caught:
-        await lane.exchange(POST, 5)
+        await pool.exchange(POST, 5)
     assert caught.value.unknown is unknown
     server.answer = Peer.reply
-    assert (await lane.exchange(POST, 5)).content == b"ok"
+    assert (await pool.exchange(POST, 5)).content == b"ok"
 
 
-async def test_a_connection_that_breaks_leaves_results_open(server: Server, lane: TransportPool) -> None:
+async def test_a_connection_that_breaks_leaves_results_open(server: Server, pool: TransportPool) -> None:
     server.answer = lambda peer, _: peer.transport.abort()
     with pytest.raises(Unreachable) as caught:
-        await lane.exchange(POST, 5)
+        await pool.exchange(POST, 5)
     assert caught.value.unknown
     server.answer = Peer.reply
-    assert (await lane.exchange(POST, 5)).content == b"ok"
+    assert (await pool.exchange(POST, 5)).content == b"ok"
 
 
-async def test_connections_idle_for_long_are_not_used_again(server: Server, lane: TransportPool) -> None:
-    await lane.exchange(POST, 5)
-    (connection,) = lane._shared
+async def test_connections_idle_for_long_are_not_used_again(server: Server, pool: TransportPool) -> None:
+    await pool.exchange(POST, 5)
+    (connection,) = pool._shared
     connection.used -= lanes._IDLE_SECONDS + 1
-    await lane.exchange(POST, 5)
+    await pool.exchange(POST, 5)
     assert len(server.peers) == 2
 
 
-async def test_a_retired_lane_serves_what_is_under_way(server: Server, lane: TransportPool) -> None:
+async def test_a_retired_lane_serves_what_is_under_way(server: Server, pool: TransportPool) -> None:
     kept: list[tuple[Peer, int]] = []
     server.answer = lambda peer, number: kept.append((peer, number))
-    task = asyncio.create_task(lane.exchange(POST, 5))
+    task = asyncio.create_task(pool.exchange(POST, 5))
     await server.heard(1)
-    lane.retire()
+    pool.retire()
     peer, number = kept[0]
     peer.reply(number)
     peer.flush()
     assert (await task).content == b"ok"
     with pytest.raises(Unreachable, match="closed"):
-        await lane.exchange(POST, 5)
+        await pool.exchange(POST, 5)
 
 
-async def test_a_closed_lane_ends_what_is_under_way(server: Server, lane: TransportPool) -> None:
+async def test_a_closed_lane_ends_what_is_under_way(server: Server, pool: TransportPool) -> None:
     server.answer = lambda *_: None
-    task = asyncio.create_task(lane.exchange(POST, 5))
+    task = asyncio.create_task(pool.exchange(POST, 5))
     await server.heard(1)
-    lane.close()
+    pool.close()
     with pytest.raises(Unreachable):
         await task
 
@@ -289,12 +289,12 @@ async def test_a_lane_that_is_closed_while_it_connects_says_so() -> None:
 
     listening = await asyncio.start_server(silent, "127.0.0.1", 0)
     tls = ssl.create_default_context()
-    lane = TransportPool(f"https://127.0.0.1:{listening.sockets[0].getsockname()[1]}", tls)
-    tasks = [asyncio.create_task(lane.exchange(POST, 5)) for _ in range(2)]
+    pool = TransportPool(f"https://127.0.0.1:{listening.sockets[0].getsockname()[1]}", tls)
+    tasks = [asyncio.create_task(pool.exchange(POST, 5)) for _ in range(2)]
     await asyncio.sleep(0.05)
     tasks[0].cancel()
     await asyncio.sleep(0)
-    lane.close()
+    pool.close()
     with pytest.raises(asyncio.CancelledError):
         await tasks[0]
     with pytest.raises(Unreachable, match="closed"):
@@ -315,10 +315,10 @@ async def test_a_server_that_declines_is_spoken_to_in_http_1() -> None:
     listening = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=tls)
     ours = ssl.create_default_context(cafile=CERTIFICATES / "server.pem")
     ours.set_alpn_protocols(["h2", "http/1.1"])
-    lane = TransportPool(f"https://127.0.0.1:{listening.sockets[0].getsockname()[1]}", ours)
-    answers = await asyncio.gather(*(lane.exchange(POST, 5) for _ in range(5)))
+    pool = TransportPool(f"https://127.0.0.1:{listening.sockets[0].getsockname()[1]}", ours)
+    answers = await asyncio.gather(*(pool.exchange(POST, 5) for _ in range(5)))
     assert [answer.reason for answer in answers] == ["Created"] * 5
-    lane.close()
+    pool.close()
     listening.close()
 
 

@@ -1,4 +1,4 @@
-"""The lane against a server that sends bytes as scripted: every framing, and every way in which a connection ends."""
+"""The pool against a server that sends bytes as scripted: every framing, and every way in which a connection ends."""
 
 import asyncio
 import socket
@@ -58,7 +58,7 @@ async def peer() -> AsyncIterator[Peer]:
 
 
 @pytest.fixture
-async def lane(peer: Peer) -> AsyncIterator[TransportPool]:
+async def pool(peer: Peer) -> AsyncIterator[TransportPool]:
     opened = TransportPool(peer.url)
     yield opened
     opened.close()
@@ -101,7 +101,7 @@ WHOLE = [
 @pytest.mark.parametrize(("sent", "status", "content"), WHOLE)
 @pytest.mark.parametrize("size", [1, 7, 10_000])
 async def test_answers_are_read_however_the_network_cuts_them(
-    peer: Peer, lane: TransportPool, sent: bytes, status: int, content: bytes, size: int
+    peer: Peer, pool: TransportPool, sent: bytes, status: int, content: bytes, size: int
 ) -> None:
     async def drip(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         for at in range(0, len(sent), size):
@@ -110,31 +110,31 @@ async def test_answers_are_read_however_the_network_cuts_them(
             await asyncio.sleep(0)
 
     peer.script = [drip, OK]
-    answer = await lane.exchange(REQUEST, 5)
+    answer = await pool.exchange(REQUEST, 5)
     assert (answer.status, answer.content) == (status, content)
-    assert (await lane.exchange(REQUEST, 5)).content == b"ok"
+    assert (await pool.exchange(REQUEST, 5)).content == b"ok"
     assert peer.connections == 1, "the connection is used again"
 
 
 async def test_what_a_request_says(peer: Peer) -> None:
-    lane = TransportPool(peer.url, headers=(("Accept", "application/json"),))
-    await lane.exchange(REQUEST, 5)
-    lane.close()
+    pool = TransportPool(peer.url, headers=(("Accept", "application/json"),))
+    await pool.exchange(REQUEST, 5)
+    pool.close()
     lines = [b"POST /x HTTP/1.1", b"Host: " + peer.url[7:].encode(), b"Accept: application/json"]
     lines += [b"Authorization: Bearer t", b"Content-Type: application/json", b"Content-Length: 2", b"", b"{}"]
     assert peer.requests == [b"\r\n".join(lines)]
 
 
-async def test_credentials_that_would_begin_another_header_are_not_sent(peer: Peer, lane: TransportPool) -> None:
+async def test_credentials_that_would_begin_another_header_are_not_sent(peer: Peer, pool: TransportPool) -> None:
     with pytest.raises(Unreachable, match="log in anew") as caught:
-        await lane.exchange(Request("GET", "/x", authorization="Bearer t\r\nX-Evil: 1"), 5)
+        await pool.exchange(Request("GET", "/x", authorization="Bearer t\r\nX-Evil: 1"), 5)
     assert not caught.value.unknown
     assert peer.requests == []
 
 
-async def test_the_head_keeps_its_word_and_retry_after(peer: Peer, lane: TransportPool) -> None:
+async def test_the_head_keeps_its_word_and_retry_after(peer: Peer, pool: TransportPool) -> None:
     peer.script = [head(b"Retry-After: 7", b"Content-Length: 0", status=b"429 Too Many Requests")]
-    assert await lane.exchange(REQUEST, 5) == Answer(429, "Too Many Requests", "7", b"")
+    assert await pool.exchange(REQUEST, 5) == Answer(429, "Too Many Requests", "7", b"")
 
 
 @pytest.mark.parametrize(
@@ -148,11 +148,11 @@ async def test_the_head_keeps_its_word_and_retry_after(peer: Peer, lane: Transpo
     ],
 )
 async def test_a_connection_that_ends_or_says_too_much_is_not_used_again(
-    peer: Peer, lane: TransportPool, last: bytes | Behaviour
+    peer: Peer, pool: TransportPool, last: bytes | Behaviour
 ) -> None:
     peer.script = [last, OK]
-    assert (await lane.exchange(REQUEST, 5)).content == b"until the end"
-    assert (await lane.exchange(REQUEST, 5)).content == b"ok"
+    assert (await pool.exchange(REQUEST, 5)).content == b"until the end"
+    assert (await pool.exchange(REQUEST, 5)).content == b"ok"
     assert peer.connections == 2
 
 
@@ -174,12 +174,12 @@ async def test_a_connection_that_ends_or_says_too_much_is_not_used_again(
         head(b"X: " + b"x" * 70_000)[:-4],
     ],
 )
-async def test_what_is_no_answer_leaves_the_result_open(peer: Peer, lane: TransportPool, sent: bytes) -> None:
+async def test_what_is_no_answer_leaves_the_result_open(peer: Peer, pool: TransportPool, sent: bytes) -> None:
     peer.script = [sent, OK]
     with pytest.raises(Unreachable, match="cannot be understood") as caught:
-        await lane.exchange(REQUEST, 5)
+        await pool.exchange(REQUEST, 5)
     assert caught.value.unknown
-    assert (await lane.exchange(REQUEST, 5)).content == b"ok"
+    assert (await pool.exchange(REQUEST, 5)).content == b"ok"
     assert peer.connections == 2
 
 
@@ -193,28 +193,28 @@ async def test_what_is_no_answer_leaves_the_result_open(peer: Peer, lane: Transp
     ],
 )
 async def test_a_connection_that_breaks_leaves_the_result_open_and_nothing_is_sent_again(
-    peer: Peer, lane: TransportPool, last: Behaviour
+    peer: Peer, pool: TransportPool, last: Behaviour
 ) -> None:
     peer.script = [OK, last, OK]
-    await lane.exchange(REQUEST, 5)
+    await pool.exchange(REQUEST, 5)
     with pytest.raises(Unreachable) as caught:
-        await lane.exchange(REQUEST, 5)
+        await pool.exchange(REQUEST, 5)
     assert caught.value.unknown
     assert len(peer.requests) == 2
 
 
-async def test_silence_is_a_timeout_and_other_requests_go_on(peer: Peer, lane: TransportPool) -> None:
+async def test_silence_is_a_timeout_and_other_requests_go_on(peer: Peer, pool: TransportPool) -> None:
     peer.script = [silent, silent, OK]
     results = await asyncio.gather(
-        lane.exchange(REQUEST, 0.2), lane.exchange(REQUEST, 0.05), lane.exchange(REQUEST, 5), return_exceptions=True
+        pool.exchange(REQUEST, 0.2), pool.exchange(REQUEST, 0.05), pool.exchange(REQUEST, 5), return_exceptions=True
     )
     assert sorted(type(result).__name__ for result in results) == ["Answer", "TimedOut", "TimedOut"]
     assert isinstance(results[1], TimedOut)
     assert results[1].unknown
-    assert (await lane.exchange(REQUEST, 5)).content == b"ok"
+    assert (await pool.exchange(REQUEST, 5)).content == b"ok"
 
 
-async def test_a_late_answer_is_nobodys(peer: Peer, lane: TransportPool) -> None:
+async def test_a_late_answer_is_nobodys(peer: Peer, pool: TransportPool) -> None:
     release = asyncio.Event()
 
     async def late(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -223,33 +223,33 @@ async def test_a_late_answer_is_nobodys(peer: Peer, lane: TransportPool) -> None
 
     peer.script = [late, OK]
     with pytest.raises(TimedOut):
-        await lane.exchange(REQUEST, 0.05)
+        await pool.exchange(REQUEST, 0.05)
     release.set()
-    assert (await lane.exchange(REQUEST, 5)).content == b"ok"
+    assert (await pool.exchange(REQUEST, 5)).content == b"ok"
 
 
-async def test_a_cancelled_request_takes_its_connection_along(peer: Peer, lane: TransportPool) -> None:
+async def test_a_cancelled_request_takes_its_connection_along(peer: Peer, pool: TransportPool) -> None:
     peer.script = [silent, OK]
-    task = asyncio.create_task(lane.exchange(REQUEST, 5))
+    task = asyncio.create_task(pool.exchange(REQUEST, 5))
     while not peer.requests:  # noqa: ASYNC110
         await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert (await lane.exchange(REQUEST, 5)).content == b"ok"
+    assert (await pool.exchange(REQUEST, 5)).content == b"ok"
     assert peer.connections == 2
 
 
-async def test_a_connection_that_the_server_closed_while_idle_is_replaced(peer: Peer, lane: TransportPool) -> None:
+async def test_a_connection_that_the_server_closed_while_idle_is_replaced(peer: Peer, pool: TransportPool) -> None:
     peer.script = [then_close(OK), OK]
-    await lane.exchange(REQUEST, 5)
+    await pool.exchange(REQUEST, 5)
     for _ in range(20):
         await asyncio.sleep(0.001)
-    assert (await lane.exchange(REQUEST, 5)).content == b"ok"
+    assert (await pool.exchange(REQUEST, 5)).content == b"ok"
     assert len(peer.requests) == 2
 
 
-async def test_words_nobody_asked_for_end_a_connection(peer: Peer, lane: TransportPool) -> None:
+async def test_words_nobody_asked_for_end_a_connection(peer: Peer, pool: TransportPool) -> None:
     async def chatty(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(OK)
         await writer.drain()
@@ -257,30 +257,30 @@ async def test_words_nobody_asked_for_end_a_connection(peer: Peer, lane: Transpo
         writer.write(head(b"Content-Length: 5") + b"wrong")
 
     peer.script = [chatty, OK]
-    await lane.exchange(REQUEST, 5)
+    await pool.exchange(REQUEST, 5)
     await asyncio.sleep(0.05)
-    assert (await lane.exchange(REQUEST, 5)).content == b"ok"
+    assert (await pool.exchange(REQUEST, 5)).content == b"ok"
 
 
 async def test_connections_idle_for_long_are_not_used_again(
-    peer: Peer, lane: TransportPool, monkeypatch: pytest.MonkeyPatch
+    peer: Peer, pool: TransportPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await lane.exchange(REQUEST, 5)
+    await pool.exchange(REQUEST, 5)
     monkeypatch.setattr(module, "_IDLE_SECONDS", 0.0)
-    await lane.exchange(REQUEST, 5)
+    await pool.exchange(REQUEST, 5)
     assert peer.connections == 2
 
 
-async def test_many_at_once_have_a_connection_each_and_keep_them(peer: Peer, lane: TransportPool) -> None:
+async def test_many_at_once_have_a_connection_each_and_keep_them(peer: Peer, pool: TransportPool) -> None:
     for _ in range(3):
-        await asyncio.gather(*(lane.exchange(REQUEST, 5) for _ in range(10)))
+        await asyncio.gather(*(pool.exchange(REQUEST, 5) for _ in range(10)))
     assert peer.connections == 10
 
 
 async def test_a_server_that_is_not_there_did_nothing(unused_tcp_port: int) -> None:
-    lane = TransportPool(f"http://127.0.0.1:{unused_tcp_port}")
+    pool = TransportPool(f"http://127.0.0.1:{unused_tcp_port}")
     with pytest.raises(Unreachable, match="cannot connect") as caught:
-        await lane.exchange(REQUEST, 5)
+        await pool.exchange(REQUEST, 5)
     assert not caught.value.unknown
 
 
@@ -293,27 +293,27 @@ async def test_a_server_that_does_not_accept_is_given_up_in_time_and_did_nothing
         for one in held:  # the queue of those who wait to be accepted
             one.setblocking(False)
             one.connect_ex(address)
-        lane = TransportPool(f"http://127.0.0.1:{address[1]}")
+        pool = TransportPool(f"http://127.0.0.1:{address[1]}")
         with pytest.raises(Unreachable, match="in time") as caught:
-            await lane.exchange(REQUEST, 0.1)
+            await pool.exchange(REQUEST, 0.1)
         assert not caught.value.unknown
         for one in held:
             one.close()
 
 
-async def test_a_closed_lane_ends_what_is_under_way(peer: Peer, lane: TransportPool) -> None:
+async def test_a_closed_lane_ends_what_is_under_way(peer: Peer, pool: TransportPool) -> None:
     peer.script = [silent]
-    task = asyncio.create_task(lane.exchange(REQUEST, 5))
+    task = asyncio.create_task(pool.exchange(REQUEST, 5))
     while not peer.requests:  # noqa: ASYNC110
         await asyncio.sleep(0)
-    lane.close()
+    pool.close()
     with pytest.raises(Unreachable):
         await task
     with pytest.raises(Unreachable, match="closed"):
-        await lane.exchange(REQUEST, 5)
+        await pool.exchange(REQUEST, 5)
 
 
-async def test_a_retired_lane_serves_what_is_under_way(peer: Peer, lane: TransportPool) -> None:
+async def test_a_retired_lane_serves_what_is_under_way(peer: Peer, pool: TransportPool) -> None:
     release = asyncio.Event()
 
     async def slow(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -321,14 +321,14 @@ async def test_a_retired_lane_serves_what_is_under_way(peer: Peer, lane: Transpo
         writer.write(OK)
 
     peer.script = [slow]
-    task = asyncio.create_task(lane.exchange(REQUEST, 5))
+    task = asyncio.create_task(pool.exchange(REQUEST, 5))
     while not peer.requests:  # noqa: ASYNC110
         await asyncio.sleep(0)
-    lane.retire()
+    pool.retire()
     release.set()
     assert (await task).content == b"ok"
     with pytest.raises(Unreachable, match="closed"):
-        await lane.exchange(REQUEST, 5)
+        await pool.exchange(REQUEST, 5)
 
 
 @pytest.mark.parametrize(
@@ -369,19 +369,19 @@ class TestTls:
 
     @pytest.mark.parametrize("name", [None, "server.test"])
     async def test_both_sides_know_each_other(self, secure: Peer, name: str | None) -> None:
-        lane = TransportPool(secure.url, self.context(), name)
-        assert (await lane.exchange(REQUEST, 5)).content == b"ok"
-        assert (await lane.exchange(REQUEST, 5)).content == b"ok"
+        pool = TransportPool(secure.url, self.context(), name)
+        assert (await pool.exchange(REQUEST, 5)).content == b"ok"
+        assert (await pool.exchange(REQUEST, 5)).content == b"ok"
         assert secure.connections == 1
-        lane.close()
+        pool.close()
 
     @pytest.mark.parametrize(
         ("trust", "known", "name"), [(False, True, None), (True, False, None), (True, True, "other.test")]
     )
     async def test_nothing_is_sent_to_strangers(self, secure: Peer, trust: bool, known: bool, name: str | None) -> None:
-        lane = TransportPool(secure.url, self.context(trust=trust, known=known), name)
+        pool = TransportPool(secure.url, self.context(trust=trust, known=known), name)
         with pytest.raises(Unreachable, match="cannot connect") as caught:
-            await lane.exchange(REQUEST, 5)
+            await pool.exchange(REQUEST, 5)
         assert not caught.value.unknown
         assert not secure.requests
 
@@ -389,7 +389,7 @@ class TestTls:
 async def test_an_opening_that_is_done_and_not_yet_noted_does_not_stop_the_world(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    lane, looked = TransportPool("https://127.0.0.1:1", ssl.create_default_context(), None), 0
+    pool, looked = TransportPool("https://127.0.0.1:1", ssl.create_default_context(), None), 0
     made: Any = SimpleNamespace(open=True, used=0.0, abort=lambda: None)
 
     async def connected() -> Any:
@@ -400,8 +400,8 @@ async def test_an_opening_that_is_done_and_not_yet_noted_does_not_stop_the_world
         looked += 1
         assert looked < 100, "it looks again and again, and nobody else has a turn"
 
-    monkeypatch.setattr(lane, "_with_room", looks)
-    lane._opening = asyncio.create_task(connected())
-    lane._opening.add_done_callback(lane._opened)
+    monkeypatch.setattr(pool, "_with_room", looks)
+    pool._opening = asyncio.create_task(connected())
+    pool._opening.add_done_callback(pool._opened)
     # Runs right after the opening, before its callback.
-    assert await asyncio.create_task(lane._open(5)) is made
+    assert await asyncio.create_task(pool._open(5)) is made
