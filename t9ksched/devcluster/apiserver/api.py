@@ -5,23 +5,29 @@ may do goes through here: decoding, defaults, admission, validation, preconditio
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
-from t9ksched.devcluster.apiserver import admission, deletion, metadata, options, ownership, patch, selectors, strategic
+from t9ksched.devcluster.apiserver import admission, deletion, metadata, options, ownership, selectors
+from t9ksched.devcluster.apiserver.decoding import (
+    check_name,
+    check_namespace,
+    decode,
+    invalid_object,
+    report_unknown,
+    set_defaults,
+)
 from t9ksched.devcluster.apiserver.kinds import Kind, Registry
-from t9ksched.devcluster.apiserver.options import DeleteOptions, ListOptions, WriteOptions, section
+from t9ksched.devcluster.apiserver.listing import Listing, first_after, page_of, stale
+from t9ksched.devcluster.apiserver.options import DeleteOptions, ListOptions, WriteOptions
+from t9ksched.devcluster.apiserver.patching import apply_patch, general_refusal
 from t9ksched.devcluster.apiserver.policies import Policies
 from t9ksched.devcluster.apiserver.schema import WrongType
 from t9ksched.devcluster.apiserver.selectors import Matches
 from t9ksched.devcluster.apiserver.status import (
     Cause,
-    StatusError,
     already_exists,
-    bad_request,
     bad_value,
     conflict,
-    expired,
     forbidden,
     internal,
     invalid,
@@ -34,22 +40,8 @@ from t9ksched.devcluster.apiserver.strategy import check_metadata
 from t9ksched.model.whole import whole_number
 
 Object = dict[str, Any]
-MERGE_PATCH: Final = "application/merge-patch+json"
-JSON_PATCH: Final = "application/json-patch+json"
-STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
-APPLY_PATCH: Final = "application/apply-patch+yaml"
 
 _DEFAULT: Final = WriteOptions()
-
-
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """One page of a list: its entries, the version it shows, and how to go on."""
-
-    entries: list[Entry]
-    version: int
-    token: str = ""
-    remaining: int | None = None
 
 
 class Api:
@@ -108,35 +100,22 @@ class Api:
         try:
             entries = collection.range_at(version, prefix)
         except TooOld:
-            raise self._stale(opts, after) from None
+            raise stale(opts, after) from None
         if after:
-            first = _first_after(entries, prefix + after)
+            first = first_after(entries, prefix + after)
             entries = entries[first:]
-        return _page(entries, matches, limit, version, prefix)
-
-    def _stale(self, opts: ListOptions, after: str) -> StatusError:
-        if not opts.token:
-            return expired("The resourceVersion for the provided list is too old.")
-        error = expired(
-            "The provided continue parameter is too old to display a consistent list result. You can start a new list"
-            " without the continue parameter, or use the continue token in this response to retrieve the remainder of"
-            " the results. Continuing with the provided token results in an inconsistent list - objects that were"
-            " created, modified, or deleted between the time the first chunk was returned and now may show up in the"
-            " list."
-        )
-        error.next_token = options.new_token(-1, after)
-        return error
+        return page_of(entries, matches, limit, version, prefix)
 
     # ---- writing
 
     def create(self, kind: Kind, namespace: str | None, body: Object, opts: WriteOptions = _DEFAULT) -> Entry:
         """A new object; its name is generated when only `generateName` is given."""
-        obj = self._decode(kind, body, opts)
+        obj = decode(kind, body, opts)
         return self._insert(kind, namespace, obj, opts)
 
     def _insert(self, kind: Kind, namespace: str | None, obj: Object, opts: WriteOptions) -> Entry:
         meta = obj["metadata"]
-        self._check_namespace(kind, namespace, meta)
+        check_namespace(kind, namespace, meta)
         if meta.get("resourceVersion") not in (None, "", "0"):
             raise internal("resourceVersion should not be set on objects to be created", "")
         if namespace and kind.namespaced:
@@ -146,14 +125,14 @@ class Api:
         if managed:
             meta["managedFields"] = managed
         strategy = kind.strategy
-        self._default(kind, obj)
+        set_defaults(kind, obj)
         refused = strategy.admit(obj, self.context)
         if refused is not None:
             raise refused
         strategy.prepare_create(obj)
         causes = check_metadata(strategy, obj) + strategy.validate(obj)
         if causes:
-            raise self._invalid(kind, meta.get("name", ""), causes)
+            raise invalid_object(kind, meta.get("name", ""), causes)
         self.policies.check("CREATE", kind.path, "", obj, None)
         if kind.to_stored is not None:
             obj = kind.to_stored(obj)
@@ -177,9 +156,9 @@ class Api:
         subresource: str = "",
     ) -> tuple[Entry, bool]:
         """PUT: the whole object, or its status; also whether it was created by this."""
-        obj = self._decode(kind, body, opts)
+        obj = decode(kind, body, opts)
         meta = obj["metadata"]
-        self._check_name(kind, namespace, name, meta)
+        check_name(kind, namespace, name, meta)
         old = self.collection(kind).entries.get(kind.key(namespace, name))
         if old is None:
             if kind.strategy.create_on_update and not subresource:
@@ -221,7 +200,7 @@ class Api:
         current = kind.from_stored(entry.object) if kind.from_stored else entry.object
         patched = apply_patch(kind, current, body, content_type)
         if not isinstance(patched, dict):
-            raise _general_refusal()
+            raise general_refusal()
         return self.update(kind, entry, patched, opts, subresource, source=body)
 
     def update(
@@ -240,10 +219,10 @@ class Api:
             obj = kind.decode(changed, unknown)
         except WrongType as error:
             raise invalid("", "", "", [bad_value("patch", source, str(error))]) from None
-        self._report_unknown(unknown, opts, patch_body=source)
+        report_unknown(unknown, opts, patch_body=source)
         meta = obj["metadata"]
         name = entry.object["metadata"]["name"]
-        self._check_name(kind, entry.object["metadata"].get("namespace"), name, meta)
+        check_name(kind, entry.object["metadata"].get("namespace"), name, meta)
         version = meta.get("resourceVersion", "")
         if version and version != str(entry.version):
             raise conflict(kind.plural, kind.group, name)
@@ -253,7 +232,7 @@ class Api:
         """Check a changed object against the old one, and store it if it differs."""
         before = kind.from_stored(old.object) if kind.from_stored else old.object
         strategy = kind.strategy
-        self._default(kind, obj)
+        set_defaults(kind, obj)
         meta = obj["metadata"]
         if not opts.applies:
             meta.pop("managedFields", None)
@@ -267,7 +246,7 @@ class Api:
             faults = metadata.validate_update(meta, before["metadata"])
             causes = faults * (2 if strategy.twice else 1) + strategy.validate_update(obj, before)
         if causes:
-            raise self._invalid(kind, before["metadata"]["name"], causes)
+            raise invalid_object(kind, before["metadata"]["name"], causes)
         if not subresource and (refused := strategy.admit_update(obj, self.context)) is not None:
             raise refused
         self.policies.check("UPDATE", kind.path, subresource, obj, before)
@@ -307,8 +286,8 @@ class Api:
 
     def finalize(self, kind: Kind, name: str, body: Object, opts: WriteOptions = _DEFAULT) -> Entry:
         """Replace a namespace's own finalizers; without any, one that is being deleted ends."""
-        obj = self._decode(kind, body, opts)
-        self._check_name(kind, None, name, obj["metadata"])
+        obj = decode(kind, body, opts)
+        check_name(kind, None, name, obj["metadata"])
         old = self.get(kind, None, name)
         self._check_version(kind, name, obj["metadata"], old)
         spec = {**old.object.get("spec", {}), "finalizers": obj.get("spec", {}).get("finalizers") or []}
@@ -358,53 +337,6 @@ class Api:
 
     # ---- checks
 
-    def _decode(self, kind: Kind, body: Object, opts: WriteOptions) -> Object:
-        check_type(kind, body)
-        if kind.custom is not None and body["kind"] != kind.kind:
-            name = (body.get("metadata") or {}).get("name", "")
-            raise invalid(body["kind"], kind.group, name, [bad_value("kind", body["kind"], f"must be {kind.kind}")])
-        unknown: list[str] = []
-        try:
-            obj = kind.decode(body, unknown)
-        except WrongType as error:
-            text = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {error}'
-            raise bad_request(text) from None
-        self._report_unknown(unknown, opts, kind=kind)
-        return obj
-
-    def _default(self, kind: Kind, obj: Object) -> None:
-        try:
-            kind.strategy.default(obj)
-        except WrongType as error:
-            text = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {error}'
-            raise bad_request(text) from None
-
-    def _report_unknown(
-        self, unknown: list[str], opts: WriteOptions, *, kind: Kind | None = None, patch_body: Any = None
-    ) -> None:
-        if not unknown or opts.validation == "Ignore":
-            return
-        faults = [f'unknown field "{path}"' for path in unknown]
-        if opts.validation == "Warn":
-            opts.warnings += faults
-            return
-        text = f"strict decoding error: {', '.join(faults)}"
-        if kind is None:
-            raise invalid("", "", "", [bad_value("patch", patch_body, text)])
-        raise bad_request(f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {text}')
-
-    def _check_namespace(self, kind: Kind, namespace: str | None, meta: Object) -> None:
-        given = meta.get("namespace", "")
-        if given and given != (namespace or ""):
-            text = "the namespace of the provided object does not match the namespace sent on the request"
-            raise bad_request(text)
-
-    def _check_name(self, kind: Kind, namespace: str | None, name: str, meta: Object) -> None:
-        if meta.get("name", "") != name:
-            text = f"the name of the object ({meta.get('name', '')}) does not match the name on the URL ({name})"
-            raise bad_request(text)
-        self._check_namespace(kind, namespace if kind.namespaced else None, meta)
-
     def _check_open(self, kind: Kind, namespace: str, name: str) -> None:
         found = self.storage.collection("namespaces").entries.get(namespace)
         if found is None:
@@ -413,80 +345,3 @@ class Api:
             cause = Cause("NamespaceTerminating", f"namespace {namespace} is being terminated", "metadata.namespace")
             text = f"unable to create new content in namespace {namespace} because it is being terminated"
             raise forbidden(kind.plural, kind.group, name, text, [cause])
-
-    def _invalid(self, kind: Kind, name: str, causes: list[Cause]) -> StatusError:
-        shared = kind.to_stored is not None and kind.custom is None
-        return invalid(kind.kind, "" if shared else kind.group, name, causes)
-
-
-def check_type(kind: Kind, body: Any) -> None:
-    """Refuse an object that says it is of another kind or version than its path; built-in kinds may say nothing."""
-    if not isinstance(body, dict):
-        raise bad_request(f"the object provided is unrecognized (must be of type {kind.kind}): it is no JSON object")
-    section(body, "metadata")
-    given, version = body.get("kind") or "", body.get("apiVersion") or ""
-    if kind.custom is not None:
-        if not given:
-            raise bad_request("Object 'Kind' is missing in the body")
-        if version != kind.api_version:
-            raise bad_request(
-                f"the API version in the data ({version}) does not match the expected API version ({kind.api_version})"
-            )
-    elif (given and given != kind.kind) or (version and version != kind.api_version):
-        shown = version or kind.api_version
-        raise bad_request(f'{given} in version "{shown}" cannot be handled as a {kind.kind}')
-
-
-def apply_patch(kind: Kind | None, current: Object, body: Any, content_type: str) -> Any:
-    """An object with a patch applied, not yet checked; `kind` None: a shape without merge keys."""
-    if content_type == JSON_PATCH:
-        if not isinstance(body, list):
-            raise bad_request("error decoding patch: a JSON patch is a list of operations")
-        try:
-            return patch.apply(current, body)
-        except patch.PatchFailed:
-            raise _general_refusal() from None
-    if not isinstance(body, dict):
-        raise bad_request("error decoding patch: a merge patch is an object")
-    if content_type == MERGE_PATCH:
-        return patch.merge(current, body)
-    if content_type == STRATEGIC_PATCH and (kind is None or kind.model):
-        try:
-            return strategic.merge(current, body, kind.model if kind else "")
-        except strategic.BadDirective as error:
-            raise bad_request(str(error)) from None
-    accepted = f"{JSON_PATCH}, {MERGE_PATCH}, {APPLY_PATCH}"
-    text = f"the body of the request was in an unknown format - accepted media types include: {accepted}"
-    raise StatusError(415, "UnsupportedMediaType", text)
-
-
-def _general_refusal() -> StatusError:
-    return StatusError(422, "Invalid", "the server rejected our request due to an error in our request", {})
-
-
-def _first_after(entries: list[Entry], key: str) -> int:
-    low, high = 0, len(entries)
-    while low < high:
-        middle = (low + high) // 2
-        if entries[middle].key <= key:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-def _page(entries: list[Entry], matches: Matches | None, limit: int, version: int, prefix: str) -> Listing:
-    if matches is None:
-        if not limit or len(entries) <= limit:
-            return Listing(entries, version)
-        page = entries[:limit]
-        token = options.new_token(version, page[-1].key.removeprefix(prefix))
-        return Listing(page, version, token, len(entries) - limit)
-    found: list[Entry] = []
-    for entry in entries:
-        if not matches(entry.object):
-            continue
-        if limit and len(found) == limit:
-            return Listing(found, version, options.new_token(version, found[-1].key.removeprefix(prefix)))
-        found.append(entry)
-    return Listing(found, version)

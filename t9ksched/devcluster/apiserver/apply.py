@@ -7,7 +7,8 @@ different value is a conflict, which `force` decides for the newcomer.
 from typing import Any
 
 from t9ksched.devcluster.apiserver import metadata, ownership
-from t9ksched.devcluster.apiserver.api import Api, check_type
+from t9ksched.devcluster.apiserver.api import Api
+from t9ksched.devcluster.apiserver.decoding import check_type
 from t9ksched.devcluster.apiserver.kinds import Kind
 from t9ksched.devcluster.apiserver.options import META_GROUP, WriteOptions
 from t9ksched.devcluster.apiserver.ownership import Fields, Shape

@@ -15,7 +15,7 @@ import msgspec
 from aiohttp import web
 
 from t9ksched.devcluster.apiserver import binding, eviction, media, options, render, scale
-from t9ksched.devcluster.apiserver.api import APPLY_PATCH, Api, apply_patch
+from t9ksched.devcluster.apiserver.api import Api
 from t9ksched.devcluster.apiserver.apply import apply
 from t9ksched.devcluster.apiserver.auth import (
     AUTHENTICATED,
@@ -31,6 +31,7 @@ from t9ksched.devcluster.apiserver.intake import RESERVED, body_of, check_reserv
 from t9ksched.devcluster.apiserver.kinds import Kind
 from t9ksched.devcluster.apiserver.media import Form
 from t9ksched.devcluster.apiserver.openapi import OpenApi
+from t9ksched.devcluster.apiserver.patching import APPLY_PATCH, apply_patch
 from t9ksched.devcluster.apiserver.paths import Target, method_not_allowed, parse, verb_of
 from t9ksched.devcluster.apiserver.policies import ACTING
 from t9ksched.devcluster.apiserver.status import Cause, PlainNotFound, StatusError, internal, not_found, unknown_path

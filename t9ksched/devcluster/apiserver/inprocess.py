@@ -11,10 +11,11 @@ from typing import Any
 import msgspec
 
 from t9ksched.devcluster.apiserver import eviction, render, scale
-from t9ksched.devcluster.apiserver.api import Api, apply_patch
+from t9ksched.devcluster.apiserver.api import Api
 from t9ksched.devcluster.apiserver.binding import bind
 from t9ksched.devcluster.apiserver.kinds import Kind
 from t9ksched.devcluster.apiserver.options import DeleteOptions, ListOptions, WatchOptions, WriteOptions
+from t9ksched.devcluster.apiserver.patching import apply_patch
 from t9ksched.devcluster.apiserver.status import StatusError
 from t9ksched.devcluster.apiserver.storage import Entry
 from t9ksched.devcluster.apiserver.watch import Event, Watcher

@@ -8,8 +8,8 @@ from typing import Any, Final
 import msgspec
 
 from t9ksched.devcluster.apiserver import tables
-from t9ksched.devcluster.apiserver.api import Listing
 from t9ksched.devcluster.apiserver.kinds import Kind
+from t9ksched.devcluster.apiserver.listing import Listing
 from t9ksched.devcluster.apiserver.media import Form
 from t9ksched.devcluster.apiserver.status import StatusError
 from t9ksched.devcluster.apiserver.storage import Entry

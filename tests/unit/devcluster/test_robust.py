@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from t9ksched.devcluster.apiserver import protobuf, tables
-from t9ksched.devcluster.apiserver.api import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Api
+from t9ksched.devcluster.apiserver.api import Api
 from t9ksched.devcluster.apiserver.apply import apply
 from t9ksched.devcluster.apiserver.binding import bind
 from t9ksched.devcluster.apiserver.crd import Definitions
@@ -22,6 +22,7 @@ from t9ksched.devcluster.apiserver.options import (
     watch_options,
     write_options,
 )
+from t9ksched.devcluster.apiserver.patching import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from t9ksched.devcluster.apiserver.status import StatusError
 from t9ksched.devcluster.apiserver.storage import Storage
 from t9ksched.devcluster.cluster import install
