@@ -149,7 +149,7 @@ class DevCluster:
 
     async def stop(self) -> None:
         """Stop listening and let go of the data directory; safe to call twice."""
-        for task in [*self._tasks, *(self._frontend.watches if self._frontend else ())]:
+        for task in [*self._tasks, *(self._frontend.requests.watches if self._frontend else ())]:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task

@@ -145,6 +145,6 @@ async def test_a_watch_ends_with_its_client(cluster: DevCluster, tmp_path: Path)
         version = (await client.list(CONFIGMAPS)).resource_version
         await client.create(CONFIGMAPS, config("seen"), "default")
         assert (await anext(aiter(client.watch(CONFIGMAPS, resource_version=version)))).type == "ADDED"
-        (served,) = cluster.frontend.watches
+        (served,) = cluster.frontend.requests.watches
     async with asyncio.timeout(20):
         await asyncio.wait([served])

@@ -41,7 +41,7 @@ async def _player(*, controllers: bool) -> AsyncIterator[Player]:
     nobody = secrets.token_hex(8)
     cluster = DevCluster(None, [], users={nobody: User("nobody")}, controllers=controllers)
     await cluster.start()
-    cluster.frontend.version_wait = 0.1
+    cluster.frontend.requests.version_wait = 0.1
 
     async def compact() -> None:
         cluster.api.storage.compact()
