@@ -10,13 +10,13 @@ from itertools import count
 from t9ksched.engine.nodes import NodeTable
 from t9ksched.engine.view import QueueState, View
 from t9ksched.model.gang import Gang, Member, Running, RunningPod
-from t9ksched.model.hold import Hold
 from t9ksched.model.labels import LabelSelector, NodeSelector
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import ContainerCards, HostPort, PodClass
 from t9ksched.model.quantity import to_units
 from t9ksched.model.queue import Ordering, QueueSpec
 from t9ksched.model.reasons import Reason
+from t9ksched.model.reservation import Reservation
 from t9ksched.model.resources import is_card_resource
 from t9ksched.model.taints import Taint, Toleration
 
@@ -239,7 +239,7 @@ def view(
     nodes: Iterable[NodeFacts] | NodeTable,
     gangs: Iterable[Gang] = (),
     queues: Mapping[str, QueueState] | None = None,
-    holds: Iterable[Hold] = (),
+    reservations: Iterable[Reservation] = (),
     running: Iterable[Running] = (),
 ) -> View:
     """A view; queues that gangs name and that are not given exist without quota, unless `queues` is given.
@@ -249,7 +249,7 @@ def view(
     gangs, groups = tuple(gangs), tuple(running)
     found = dict(queues) if queues is not None else {one.queue: queue() for one in (*gangs, *groups)}
     if isinstance(nodes, NodeTable):
-        return View(nodes.freeze(), found, gangs, tuple(holds), groups)
+        return View(nodes.freeze(), found, gangs, tuple(reservations), groups)
     live = table(nodes)
     used = {name: dict(state.used) for name, state in found.items()}
     for group in groups:
@@ -259,4 +259,4 @@ def view(
             for resource, units in pod.pod_class.requests:
                 charged[resource] = charged.get(resource, 0) + units
     found = {name: replace(state, used=used[name]) for name, state in found.items()}
-    return View(live.freeze(), found, gangs, tuple(holds), groups)
+    return View(live.freeze(), found, gangs, tuple(reservations), groups)

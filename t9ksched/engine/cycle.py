@@ -20,7 +20,7 @@ from t9ksched.engine.victims.victim_search import VictimSearch
 from t9ksched.engine.view import View
 from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang, Member
-from t9ksched.model.hold import Hold
+from t9ksched.model.reservation import Reservation
 from t9ksched.model.volumes import FREE_PREFIX
 
 
@@ -49,11 +49,11 @@ class Cycle:
         self.assignments: list[Assignment] = []
         self.short: list[Waiting] = []
         self.evictions: list[Eviction] = []
-        self.holds: list[Hold] = []
+        self.reserved: list[Reservation] = []
         self._victims: VictimSearch | None = None
         self._refilled: set[str] = set()
         self.scopes: dict[str, Mask] = {}
-        self.reservations = Reservations(view.holds, self.trial, now)
+        self.reservations = Reservations(view.reservations, self.trial, now)
         self.failures = FailureMemory(view, self.trial, self.reservations, self.ledger, policy, past)
         self.refills = Refills(view, self.trial, self.reservations, self.ledger, self.failures)
         self.promised = self._promise()

@@ -3,8 +3,8 @@
 import msgspec
 
 from t9ksched.engine.cards import Grant
-from t9ksched.model.hold import Hold
 from t9ksched.model.reasons import Reason
+from t9ksched.model.reservation import Reservation
 
 
 class Assignment(msgspec.Struct, frozen=True, gc=False):
@@ -71,7 +71,7 @@ class Plan(msgspec.Struct, frozen=True):
         waiting: gangs whose minimum has no place, in queue order.
         surplus: gangs that run or will, with members above the minimum that found no room.
         evictions: members of running gangs that have to go.
-        holds: room for the gangs they go for, without a time limit; those of an owner take the place of all it had.
+        reservations: room for the gangs they go for, without a time limit; those of an owner replace all that it had.
         kept: room found for members that gangs lost and that are not there again yet.
         faults: plugins that failed, in the order in which they did.
     """
@@ -81,8 +81,8 @@ class Plan(msgspec.Struct, frozen=True):
     surplus: tuple[Waiting, ...]
     stats: Stats
     evictions: tuple[Eviction, ...] = ()
-    holds: tuple[Hold, ...] = ()
-    kept: tuple[Hold, ...] = ()
+    reservations: tuple[Reservation, ...] = ()
+    kept: tuple[Reservation, ...] = ()
     faults: tuple[PluginFault, ...] = ()
 
     def to_bytes(self) -> bytes:

@@ -121,7 +121,7 @@ class Planner:
             tuple(cycle.short),
             cycle.stats,
             tuple(cycle.evictions),
-            tuple(cycle.holds),
+            tuple(cycle.reserved),
             tuple(cycle.refills.found),
             tuple(cycle.trial.plugins.faults),
         )

@@ -1,9 +1,9 @@
 """Room that gangs keep for members that they lost, in one cycle.
 
-A lost member comes back with another UID, and often later than its room is free. Until then a hold of kind `REFILL`
-keeps that room, and the gang's queue pays for it, so that neither room nor quota is gone when the member is there. A
-hold that names no node stands for a member whose own place is of no use: when it is the gang's turn, the first room
-that fits becomes its place.
+A lost member comes back with another UID, and often later than its room is free. Until then a reservation of kind
+`REFILL` keeps that room, and the gang's queue pays for it, so that neither room nor quota is gone when the member is
+there. One that names no node stands for a member whose own place is of no use: when it is the gang's turn, the first
+room that fits becomes its place.
 """
 
 from collections import Counter, defaultdict
@@ -23,8 +23,8 @@ from t9ksched.engine.reservations import Reservations
 from t9ksched.engine.view import View
 from t9ksched.engine.work import finish
 from t9ksched.model.gang import Gang
-from t9ksched.model.hold import REFILL, Hold
 from t9ksched.model.reasons import Reason
+from t9ksched.model.reservation import Reservation
 
 
 class Refills:
@@ -47,15 +47,15 @@ class Refills:
         self._open: set[str] = set()
         """Gangs that are being judged, or got all they need: nothing is charged for what they kept."""
         self._leaving: set[str] = set()
-        self.found: list[Hold] = []
+        self.found: list[Reservation] = []
         self._charge()
 
     def _charge(self) -> None:
         kept = self._reservations.of.keys() | self._reservations.missing.keys()
         owners: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-        for hold in self._reservations.standing:
-            if hold.why == REFILL == self._reservations.whys.get(hold.owner) and hold.owner in kept and hold.queue:
-                owners[hold.owner, hold.queue].update(dict(hold.pod_class.requests))
+        for reservation in self._reservations.standing:
+            if reservation.queue and reservation.owner in kept and self._reservations.restores(reservation.owner):
+                owners[reservation.owner, reservation.queue].update(dict(reservation.pod_class.requests))
         for (owner, queue), demand in owners.items():
             if queue in self._view.queues:
                 self._paid[owner] = (queue, dict(demand))
@@ -80,7 +80,7 @@ class Refills:
             self._ledger.charge(*self._paid[uid])
         if uid in missing and uid not in self._leaving:
             self._find(gang)
-        if self._reservations.whys.get(uid) != REFILL or not (uid in of or uid in missing):
+        if not self._reservations.restores(uid):
             return ()
         if explain.incomplete(gang) is None:
             return ()  # its pods are there again: what keeps them waiting is told already
@@ -96,11 +96,11 @@ class Refills:
 
         That is where room is kept for it; if some is still to be found, also every node that need not be avoided.
         """
-        if self._reservations.whys.get(gang.uid) != REFILL:
+        if not self._reservations.restores(gang.uid):
             return None
         own = self._reservations.of.get(gang.uid, ())
         missing = self._reservations.missing.get(gang.uid, ())
-        avoid = [name for hold in missing for name in hold.avoid]
+        avoid = [name for reservation in missing for name in reservation.avoid]
         if not own and not avoid:
             return None
         mask = self._all_but(avoid) if avoid else np.zeros(len(self._trial.nodes), np.bool_)
@@ -117,24 +117,24 @@ class Refills:
     def _find(self, gang: Gang) -> None:
         """Keep the first room that fits for each member that has none, as far as there is room."""
         trial, spec = self._trial, self._view.queues[gang.queue].spec
-        left: list[Hold] = []
+        left: list[Reservation] = []
         scope = shared(trial, gang) if gang.topology == "Required" else None
-        for hold in self._reservations.missing[gang.uid]:
-            column = trial.column(spec.node_selector, hold.pod_class)
+        for reservation in self._reservations.missing[gang.uid]:
+            column = trial.column(spec.node_selector, reservation.pod_class)
             mark = trial.mark()
-            others = self._all_but(hold.avoid) if hold.avoid else None
+            others = self._all_but(reservation.avoid) if reservation.avoid else None
             if others is not None:
                 trial.within(others if scope is None else scope & others)
             if others is None or not finish(pack(trial, column, 1)):
                 trial.within(scope)
                 if not finish(pack(trial, column, 1)):
-                    left.append(hold)
+                    left.append(reservation)
                     continue
             (placement,) = trial.since(mark)
             trial.undo(mark)
             self._reservations.of.setdefault(gang.uid, []).append(trial.occupy(column, placement.row, {}))
             self._failures.moved(placement.row)
-            self.found.append(replace(hold, node=trial.nodes.names[placement.row], cards=()))
+            self.found.append(replace(reservation, node=trial.nodes.names[placement.row], cards=()))
         trial.within(None)
         trial.commit()
         self._reservations.missing[gang.uid] = left

@@ -1,4 +1,4 @@
-"""Room that is held, in one cycle: taken off the trial at the beginning, and its owner's again when it is his turn."""
+"""Reserved room, in one cycle: taken off the trial at the beginning, and its owner's again when it is its turn."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -7,61 +7,71 @@ import numpy as np
 from t9ksched.engine.arrays import Int64s, Mask
 from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.trial import Placement, Trial
-from t9ksched.model.hold import REFILL, VICTIMS, Hold
+from t9ksched.model.reservation import Reservation, ReservationKind
 
 
 class Reservations:
-    """Holds that are in force.
+    """The reservations that are in force.
 
     Attributes:
-        of: what is held on the trial, by uid of the owner.
-        whys: what for, by uid of the owner.
-        missing: lost members whose room is still to be found, by uid of the owner.
-        standing: the holds themselves.
+        of: what is reserved on the trial, by UID of the owner.
+        kinds: what for, by UID of the owner.
+        missing: reservations whose room is still to be found, by UID of the owner.
+        standing: the reservations themselves.
 
-    A gang that was promised victims' room needs no other: what it lacks is in that promise.
+    Where an owner has reservations of a kind that replaces others, what it lacks is in those, and only those count.
     """
 
-    def __init__(self, holds: Iterable[Hold], trial: Trial, now: int) -> None:
+    def __init__(self, reservations: Iterable[Reservation], trial: Trial, now: int) -> None:
         self.of: dict[str, list[Placement]] = {}
-        self.missing: dict[str, list[Hold]] = {}
-        self.whys: dict[str, str] = {}
+        self.missing: dict[str, list[Reservation]] = {}
+        self.kinds: dict[str, ReservationKind] = {}
         self._leased: Int64s = np.zeros_like(trial.free)
-        """Room promised to those whose victims leave, shape (resources, nodes)."""
+        """Room that is still to come free for its owners, shape (resources, nodes)."""
         self._behind: Int64s = np.zeros_like(trial.free)
         """The part of it that its owners lose first: all but what is kept for those who come first, see `keep`."""
         self._first: set[str] = set()
         index = trial.nodes.static.index
-        self.standing = [hold for hold in holds if hold.since <= now and (not hold.until or now < hold.until)]
-        promised = {hold.owner for hold in self.standing if hold.why == VICTIMS}
-        for hold in sorted(self.standing, key=lambda hold: (hold.owner, hold.node, hold.cards)):
-            if hold.owner in promised and hold.why != VICTIMS:
+        self.standing = [reservation for reservation in reservations if reservation.in_force(now)]
+        replaced = {reservation.owner for reservation in self.standing if reservation.kind.replaces}
+        for reservation in sorted(
+            self.standing, key=lambda reservation: (reservation.owner, reservation.node, reservation.cards)
+        ):
+            if reservation.owner in replaced and not reservation.kind.replaces:
                 continue
-            self.whys[hold.owner] = hold.why
-            if hold.node in index:
-                column = trial.column(None, hold.pod_class)
-                placement = trial.occupy(column, index[hold.node], dict(hold.cards))
-                self.of.setdefault(hold.owner, []).append(placement)
-                if hold.why == VICTIMS:
+            self.kinds[reservation.owner] = reservation.kind
+            if reservation.node in index:
+                column = trial.column(None, reservation.pod_class)
+                placement = trial.occupy(column, index[reservation.node], dict(reservation.cards))
+                self.of.setdefault(reservation.owner, []).append(placement)
+                if reservation.kind.comes_free:
                     self._leased[:, placement.row] += column.needs_vector
                     self._behind[:, placement.row] += column.needs_vector
-            elif hold.why == REFILL:
-                self.missing.setdefault(hold.owner, []).append(hold)
+            elif reservation.kind.movable:
+                self.missing.setdefault(reservation.owner, []).append(reservation)
+
+    def comes_free(self, owner: str) -> bool:
+        """Whether the owner waits for pods to leave what is reserved for it."""
+        return owner in self.kinds and self.kinds[owner].comes_free
+
+    def restores(self, owner: str) -> bool:
+        """Whether room that the owner had before is reserved for it, or looked for."""
+        return (owner in self.of or owner in self.missing) and self.kinds[owner].restores
 
     def rooms(self) -> dict[int, tuple[object, ...]]:
         """What is held where and for whom, by row."""
         found: dict[int, tuple[object, ...]] = {}
         for owner, placements in self.of.items():
             for one in placements:
-                what = (owner, self.whys[owner], one.column.pod_class, one.masks)
+                what = (owner, self.kinds[owner], one.column.pod_class, one.masks)
                 found[one.row] = (*found.get(one.row, ()), what)
         return found
 
     def promised(self) -> dict[str, dict[str, int]]:
-        """What those who wait for victims were promised, by owner and resource."""
+        """What is still to come free for its owners, by owner and resource."""
         found: dict[str, dict[str, int]] = {}
         for owner, placements in self.of.items():
-            if self.whys[owner] == VICTIMS:
+            if self.kinds[owner].comes_free:
                 demand = found[owner] = {}
                 for placement in placements:
                     for resource, amount in placement.column.pod_class.requests:
@@ -77,7 +87,7 @@ class Reservations:
         self.missing.pop(owner, None)
         placements = self.of.pop(owner, [])
         for placement in placements:
-            if self.whys[owner] == VICTIMS:
+            if self.kinds[owner].comes_free:
                 self._leased[:, placement.row] -= placement.column.needs_vector
                 if owner not in self._first:
                     self._behind[:, placement.row] -= placement.column.needs_vector
@@ -89,7 +99,7 @@ class Reservations:
         If nobody leaves them, what is missing does not come, and he is not worth waiting for.
         """
         own = self.of.get(owner, ())
-        if self.whys.get(owner) == VICTIMS and any(leaving[:, placement.row].any() for placement in own):
+        if self.comes_free(owner) and any(leaving[:, placement.row].any() for placement in own):
             self._first.add(owner)
             for placement in own:
                 self._behind[:, placement.row] -= placement.column.needs_vector

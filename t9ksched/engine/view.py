@@ -12,10 +12,10 @@ from msgspec import structs
 
 from t9ksched.engine.nodes import FrozenNodes, NodeTable
 from t9ksched.model.gang import Gang, Member, Neighbours, Running, RunningPod
-from t9ksched.model.hold import Hold
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import ClassTable, HostPort, PodClass
 from t9ksched.model.queue import QueueSpec
+from t9ksched.model.reservation import Reservation
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class View:
     nodes: FrozenNodes
     queues: Mapping[str, QueueState] = field(default_factory=dict)
     gangs: tuple[Gang, ...] = ()
-    holds: tuple[Hold, ...] = ()
+    reservations: tuple[Reservation, ...] = ()
     running: tuple[Running, ...] = ()
     neighbours: tuple[Neighbours, ...] = ()
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -68,8 +68,8 @@ class _Gang(msgspec.Struct):
     waiting: list[_Member]
 
 
-class _Hold(msgspec.Struct):
-    hold: Hold
+class _Reservation(msgspec.Struct):
+    reservation: Reservation
     pod_class: int
 
 
@@ -97,7 +97,7 @@ class _Dump(msgspec.Struct):
     queues: dict[str, QueueState]
     classes: list[PodClass]
     gangs: list[_Gang]
-    holds: list[_Hold]
+    reservations: list[_Reservation]
     running: list[_Running]
     neighbours: tuple[Neighbours, ...] = ()
     namespaces: dict[str, dict[str, str]] = {}
@@ -136,7 +136,10 @@ def dump(view: View) -> bytes:
             )
             for gang in view.gangs
         ],
-        holds=[_Hold(replace(hold, pod_class=_ANY_CLASS), position(hold.pod_class)) for hold in view.holds],
+        reservations=[
+            _Reservation(replace(reservation, pod_class=_ANY_CLASS), position(reservation.pod_class))
+            for reservation in view.reservations
+        ],
         running=[
             _Running(
                 structs.replace(group, pods=()),
@@ -183,7 +186,9 @@ def load(text: bytes) -> View:
             )
             for entry in paper.gangs
         ),
-        holds=tuple(replace(entry.hold, pod_class=classes[entry.pod_class]) for entry in paper.holds),
+        reservations=tuple(
+            replace(entry.reservation, pod_class=classes[entry.pod_class]) for entry in paper.reservations
+        ),
         running=tuple(
             structs.replace(
                 entry.running,

@@ -1,7 +1,7 @@
 """Room that was promised to a gang when others were evicted for it, by the UID of the gang.
 
 Written before the first eviction is sent, so that a scheduler which starts anew keeps the room for whom it was made.
-What stands here is a `Hold` each: what it takes of a node, not which pods may go there.
+What stands here is a `Reservation` each: what it takes of a node, not which pods may go there.
 """
 
 from collections import Counter
@@ -13,8 +13,8 @@ import msgspec
 from sqlalchemy import delete, insert, select
 from sqlalchemy.engine import RowMapping
 
-from t9ksched.model.hold import VICTIMS, Hold
 from t9ksched.model.podclass import ContainerCards, HostPort, PodClass
+from t9ksched.model.reservation import Reservation, ReservationKind
 from t9ksched.store.database import Database
 from t9ksched.store.rows import BATCH
 from t9ksched.store.tables import promise
@@ -31,19 +31,19 @@ class _Takes(msgspec.Struct, omit_defaults=True):
 
 
 class Promises:
-    """The repository of promised room. Times of a hold keep whole microseconds."""
+    """The repository of promised room. Times of a reservation keep whole microseconds."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def put(self, holds: Iterable[Hold]) -> None:
+    async def put(self, reservations: Iterable[Reservation]) -> None:
         """Write promises, all or none; what their owners were promised before is replaced."""
-        alike = Counter(holds)
+        alike = Counter(reservations)
         numbers: Counter[str] = Counter()
         rows = []
-        for hold, pods in alike.items():
-            numbers[hold.owner] += 1
-            rows.append(_row(hold, numbers[hold.owner], pods))
+        for reservation, pods in alike.items():
+            numbers[reservation.owner] += 1
+            rows.append(_row(reservation, numbers[reservation.owner], pods))
         if not rows:
             return
         async with self._database.write() as connection:
@@ -51,12 +51,12 @@ class Promises:
             for start in range(0, len(rows), BATCH):
                 await connection.execute(insert(promise), rows[start : start + BATCH])
 
-    async def all(self) -> list[Hold]:
+    async def all(self) -> list[Reservation]:
         """Everything that stands: what a scheduler reads when it starts. Callers look at `until`."""
         query = select(promise).order_by(promise.c.owner, promise.c.number)
         async with self._database.read() as connection:
             rows: Sequence[RowMapping] = (await connection.execute(query)).mappings().all()
-        return [hold for row in rows for hold in [_hold(row)] * row["pods"]]
+        return [reservation for row in rows for reservation in [_reservation(row)] * row["pods"]]
 
     async def forget(self, owners: Collection[str]) -> None:
         """Remove what these owners were promised."""
@@ -66,31 +66,31 @@ class Promises:
                 await connection.execute(delete(promise).where(promise.c.owner.in_(gone[start : start + BATCH])))
 
 
-def _row(hold: Hold, number: int, pods: int) -> dict[str, Any]:
-    taken = hold.pod_class
+def _row(reservation: Reservation, number: int, pods: int) -> dict[str, Any]:
+    taken = reservation.pod_class
     return {
-        "owner": hold.owner,
+        "owner": reservation.owner,
         "number": number,
-        "node": hold.node,
+        "node": reservation.node,
         "pods": pods,
         "takes": msgspec.to_builtins(_Takes(list(taken.requests), list(taken.cards), list(taken.host_ports))),
-        "rank": hold.rank,
-        "since": _moment(hold.since),
-        "until": _moment(hold.until),
+        "rank": reservation.rank,
+        "since": _moment(reservation.since),
+        "until": _moment(reservation.until),
     }
 
 
-def _hold(row: RowMapping) -> Hold:
+def _reservation(row: RowMapping) -> Reservation:
     takes = msgspec.convert(row["takes"], _Takes)
     pod_class = PodClass(tuple(takes.requests), tuple(takes.cards), host_ports=tuple(takes.ports))
-    return Hold(
+    return Reservation(
         owner=row["owner"],
         node=row["node"],
         pod_class=pod_class,
         rank=row["rank"],
         since=_nanoseconds(row["since"]),
         until=_nanoseconds(row["until"]),
-        why=VICTIMS,
+        kind=ReservationKind.VICTIMS,
     )
 
 

@@ -110,7 +110,7 @@ def measure(given: View, rounds: int = 7) -> dict[str, object]:
     simple = Simple(given)
     by_order, by_nodes = simple.by_order(), simple.by_nodes()
     fewest = min(by_order, by_nodes)
-    assert len(found.holds) == simple.wanted
+    assert len(found.reservations) == simple.wanted
     return {
         "victims": len(found.evictions),
         "by_order": by_order,

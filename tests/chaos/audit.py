@@ -92,8 +92,8 @@ def _books(world: World) -> None:
         charge = state.charges.get(uid)
         if charge is not None and charge.sure and charge.cards.get(GPU, 0) != sum(1 << card for card in given.cards):
             witness.say(f"the scheduler has {given.key} on other cards than {sorted(given.cards)}, as it was bound")
-    for hold in state.holds.values():
-        witness.say(f"room on {hold.node} is still held: {hold.why}")
+    for hold in state.reservations.refused.values():
+        witness.say(f"room on {hold.node} is still held: {hold.kind}")
 
 
 class Account:

@@ -19,7 +19,6 @@ from t9ksched.kube.write import binding as protocol
 from t9ksched.kube.write.binding import Binding, Bound, Conflicted, Refusal, Refused
 from t9ksched.kube.write.eviction import evict
 from t9ksched.model import names
-from t9ksched.model.hold import REFILL
 from t9ksched.scheduler.act import gang_timeouts as integrity
 from t9ksched.scheduler.act import preemption
 from t9ksched.scheduler.act.cardkeeper import CardKeeper
@@ -138,8 +137,8 @@ def _nobody_waits(self: CardKeeper, pods: Any, now: int) -> bool:
 
 def _first_look(self: ClusterState, now: int, *args: Any) -> Any:
     """Room held for refills and preemptors is forgotten, as if by a crash, before each look."""
-    self.holds.clear()
-    self._promised.clear()
+    self.reservations.refused.clear()
+    self.reservations.promised.clear()
     return _view(self, now, *args)
 
 
@@ -163,7 +162,7 @@ def _as_if_it_ran_on(self: ClusterState, gang: Any, reason: str, message: str) -
 
 
 def _nothing_kept(self: Reservations, holds: Any, trial: Any, now: int) -> None:
-    _hold(self, [hold for hold in holds if hold.why != REFILL], trial, now)
+    _hold(self, [hold for hold in holds if not hold.kind.restores], trial, now)
 
 
 def _late(self: GangTimeouts, *args: Any, timeout: int = 60, **more: Any) -> None:

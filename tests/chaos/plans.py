@@ -15,7 +15,6 @@ from t9ksched.engine.planner import Plan, Planner, plan
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import View, dump, load
 from t9ksched.model.gang import Gang, Running
-from t9ksched.model.hold import VICTIMS, Hold
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.reasons import Code
 from tests.chaos.victims import VictimOrder
@@ -92,10 +91,10 @@ class _Look:
         self.taken: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
         for one in made.assignments:
             _add(self.taken[one.node], self.members[one.pod].pod_class)
-        renewed = {hold.owner for hold in made.holds}
+        renewed = {hold.owner for hold in made.reservations}
         self.held = [
             hold
-            for hold in view.holds
+            for hold in view.reservations
             if hold.since <= now
             and (not hold.until or now < hold.until)
             and hold.owner not in self.got
@@ -119,14 +118,14 @@ class _Look:
         for hold in self.held:
             if hold.node == node:
                 _add(held, hold.pod_class)
-        if any(hold.node == node and hold.owner in self.got for hold in self.view.holds):
+        if any(hold.node == node and hold.owner in self.got for hold in self.view.reservations):
             going = {one.pod for one in self.made.evictions}
             leaves: dict[str, int] = {}
             for pod in (pod for group in self.view.running for pod in group.pods if pod.node == node):
                 if pod.leaving or pod.uid in going:
                     _add(leaves, pod.pod_class)
             promised: dict[str, int] = {}
-            for hold in self.view.holds:
+            for hold in self.view.reservations:
                 if hold.node == node and hold.since <= self.now and (not hold.until or self.now < hold.until):
                     _add(promised, hold.pod_class)
             has, used = self.has(node), self.used(node)
@@ -217,7 +216,7 @@ class _Look:
 
     def _in_own_room(self, gang: Gang) -> bool:
         """Whether it goes where room was held for it, which nobody ahead of it could have had."""
-        held = Counter(hold.node for hold in self.view.holds if hold.owner == gang.uid)
+        held = Counter(hold.node for hold in self.view.reservations if hold.owner == gang.uid)
         return Counter(one.node for one in self.made.assignments if one.gang == gang.uid) <= held
 
     @staticmethod
@@ -254,7 +253,7 @@ class _Look:
                     _add(leaves[pod.node], pod.pod_class)
         needs: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
         promised: defaultdict[str, int] = defaultdict(int)
-        for hold in self.made.holds:
+        for hold in self.made.reservations:
             _add(needs[hold.node], hold.pod_class)
             promised[hold.owner] += 1
         found = [
@@ -286,6 +285,3 @@ def _staying(group: Running) -> int:
 def _whole_without(group: Running, gone: list[str]) -> bool:
     left = sum(not pod.leaving and pod.uid not in gone for pod in group.pods)
     return left + sum(count for _, count in group.succeeded) >= group.min_member
-
-
-__all__ = ["VICTIMS", "Hold", "PlanAuditor"]

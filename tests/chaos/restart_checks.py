@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from t9ksched.engine.view import View
 from t9ksched.model.gang import Gang
-from t9ksched.model.hold import VICTIMS
+from t9ksched.model.reservation import ReservationKind
 from t9ksched.scheduler.service import SchedulerService
 from tests.chaos.process_faults import LIFE, Life
 
@@ -66,10 +66,10 @@ class Heirs:
     def _inherited(self, view: View, dead: SchedulerService) -> None:
         witness = self._world.witness
         told_to_go = {self._world.plans.victims.get(uid) for uid in witness.to_go}
-        held = {hold.owner for hold in view.holds if hold.why == VICTIMS}
+        held = {hold.owner for hold in view.reservations if hold.kind is ReservationKind.VICTIMS}
         waiting = {gang.uid: gang for gang in view.gangs if not gang.placed}
         end = int(self._world.now() * 1e9) + _CLOCKS
-        for owner, holds in dead.state._promised.items():
+        for owner, holds in dead.state.reservations.promised.items():
             if owner in told_to_go and owner in waiting and min(hold.until for hold in holds) > end:
                 self.kept += 1
                 if owner not in held:

@@ -46,7 +46,14 @@ def _case(view: View, policy: Policy, made: Plan) -> tuple[Asked, list[Unit], di
     """What was asked for, who could go and what queues use, where that can be told exactly."""
     by = {one.by for one in made.evictions}
     leaving = any(pod.leaving for group in view.running for pod in group.pods)
-    if len(by) > 1 or made.assignments or view.holds or made.kept or leaving or policy.preemption.minimum_run_seconds:
+    if (
+        len(by) > 1
+        or made.assignments
+        or view.reservations
+        or made.kept
+        or leaving
+        or policy.preemption.minimum_run_seconds
+    ):
         return None
     gang = next(gang for gang in view.gangs if gang.uid in by)
     shapes = {member.pod_class for member in gang.waiting}

@@ -9,9 +9,9 @@ from t9ksched.engine.planner import Plan
 from t9ksched.engine.policy import Preemption
 from t9ksched.engine.view import QueueState, View
 from t9ksched.model.gang import Gang, Member, Neighbours, Running, RunningPod
-from t9ksched.model.hold import REFILL, Hold
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.queue import QueueSpec
+from t9ksched.model.reservation import Reservation, ReservationKind
 from tests.builders import GPU, gang, pod_class, running
 from tests.property.scenes import APPS, HOST, NOW, RACK, Scene, facts, rules
 
@@ -189,8 +189,10 @@ class Crowded(Scene):
                     structs.replace(pod, leaving=True, asked=asked) if pod.uid in going else pod for pod in group.pods
                 )
                 self.groups[uid] = structs.replace(group, pods=pods), charged
-        owners = {hold.owner for hold in plan.holds}
-        self.holds = [one for one in self.holds if one.owner not in owners and one.node in names] + list(plan.holds)
+        owners = {hold.owner for hold in plan.reservations}
+        self.holds = [one for one in self.holds if one.owner not in owners and one.node in names] + list(
+            plan.reservations
+        )
 
     def _gone(self) -> None:
         """Some of those who leave have gone."""
@@ -222,7 +224,17 @@ class Crowded(Scene):
         where = name if rng.random() < 0.7 else ""
         avoid = (name,) if not where and rng.random() < 0.5 else ()
         self.holds.append(
-            Hold(uid, where, of, lost.cards if where else (), 0, NOW - 1, NOW + 1, False, REFILL, group.queue, avoid)
+            Reservation(
+                uid,
+                where,
+                of,
+                ReservationKind.REFILL,
+                lost.cards if where else (),
+                since=NOW - 1,
+                until=NOW + 1,
+                queue=group.queue,
+                avoid=avoid,
+            )
         )
         stays = [pod for pod in group.pods if pod is not lost]
         kept = [structs.replace(lost, cards=(), kept=True)] if where else []

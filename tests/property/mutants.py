@@ -21,7 +21,6 @@ from t9ksched.engine.refill import Refills
 from t9ksched.engine.reservations import Reservations
 from t9ksched.engine.victims import victim_search
 from t9ksched.engine.victims.victim_search import VictimSearch
-from t9ksched.model.hold import REFILL
 
 _chosen = minima.chosen
 _gang_key = order.gang_key
@@ -58,11 +57,11 @@ def _nothing_held(self: Any, holds: Any, trial: Any, now: int) -> None:
 
 
 def _nothing_kept(self: Any, holds: Any, trial: Any, now: int) -> None:
-    _hold(self, [hold for hold in holds if hold.why != REFILL], trial, now)
+    _hold(self, [hold for hold in holds if not hold.kind.restores], trial, now)
 
 
 def _one_place_of_each(self: Any, holds: Any, trial: Any, now: int) -> None:
-    _hold(self, list({(hold.owner, hold.why): hold for hold in holds}.values()), trial, now)
+    _hold(self, list({(hold.owner, hold.kind): hold for hold in holds}.values()), trial, now)
 
 
 def _without_their_cards(self: Any, holds: Any, trial: Any, now: int) -> None:

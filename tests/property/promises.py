@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from t9ksched.engine.planner import Assignment, Plan
 from t9ksched.engine.policy import Policy
-from t9ksched.model.hold import Hold
+from t9ksched.model.reservation import Reservation
 from tests.builders import GPU
 from tests.property.world import CLASSES, SECOND, SHAPES, Group, Node, Pod, Queue, Shape, World
 
@@ -207,7 +207,7 @@ def _quota(world: World, placed: Sequence[Placed], plan: Plan) -> None:
     """A queue's use, and what it will use when promises are kept, stays within its quota where a decision raised it."""
     for queue in world.queues.values():
         raised = _demand([one for one in placed if one.group.queue == queue.name])
-        promised = requests_of(hold for hold in plan.holds if world.groups[hold.owner].queue == queue.name)
+        promised = requests_of(hold for hold in plan.reservations if world.groups[hold.owner].queue == queue.name)
         leaving: Counter[str] = Counter()
         for line in plan.evictions:
             if world.groups[line.gang].queue == queue.name and line.pod in world.groups[line.gang].pods:
@@ -287,9 +287,9 @@ def _goes(plan: Plan, pod: Pod) -> bool:
 
 def _room_is_made(world: World, placed: Sequence[Placed], plan: Plan) -> None:
     """Once the victims are gone each preemptor fits where its room is held, whole."""
-    for uid in {line.by for line in plan.evictions} | {hold.owner for hold in plan.holds}:
+    for uid in {line.by for line in plan.evictions} | {hold.owner for hold in plan.reservations}:
         group = world.groups[uid]
-        holds = [hold for hold in plan.holds if hold.owner == uid]
+        holds = [hold for hold in plan.reservations if hold.owner == uid]
         if len(holds) != group.missing():
             raise Broken("6 nobody goes in vain", f"{uid} needs {group.missing()} places, {len(holds)} are held")
         if any(one.group is group for one in placed):
@@ -301,19 +301,19 @@ def _room_is_made(world: World, placed: Sequence[Placed], plan: Plan) -> None:
             shape = _shape(hold)
             if not allowed(world.nodes[hold.node], world.queues[group.queue], shape):
                 raise Broken("6 nobody goes in vain", f"{uid} may not run on {hold.node}")
-    over = {hold.owner for hold in plan.holds} | {one.group.uid for one in placed}
+    over = {hold.owner for hold in plan.reservations} | {one.group.uid for one in placed}
     kept = [hold for hold in world.holds if hold.owner not in over]
-    for name in {hold.node for hold in plan.holds}:
+    for name in {hold.node for hold in plan.reservations}:
         node = world.nodes[name]
         taken = Counter[str]()
         for pod in world.on(name):
             if not pod.leaving and not _goes(plan, pod):
                 taken.update(pod.shape.requests())
         taken.update(_demand([one for one in placed if one.line.node == name]))
-        taken += requests_of(hold for hold in (*plan.holds, *kept) if hold.node == name)
+        taken += requests_of(hold for hold in (*plan.reservations, *kept) if hold.node == name)
         gone = over | {line.gang for line in plan.evictions}
         taken += requests_of(hold for hold in world.kept() if hold.node == name and hold.owner not in gone)
-        asked = {resource for hold in plan.holds if hold.node == name for resource, _ in hold.pod_class.requests}
+        asked = {resource for hold in plan.reservations if hold.node == name for resource, _ in hold.pod_class.requests}
         for resource in asked:
             if taken[resource] > node.has()[resource]:
                 raise Broken("6 nobody goes in vain", f"{resource} of {name}: {taken[resource]} when all have gone")
@@ -334,9 +334,9 @@ def can_take_up(world: World, plan: Plan, uid: str) -> bool:
     if any(pod.shape.ruled for pod in group.wanted()) or (queue.closed and not (group.ran or group.placed())):
         return False
     placed = _placed(world, plan)
-    others = [hold for hold in (*world.holds, *plan.holds) if hold.owner != uid]
+    others = [hold for hold in (*world.holds, *plan.reservations) if hold.owner != uid]
     lasting = [hold for hold in world.holds if hold.owner != uid and world.is_left(hold.owner)]
-    lasting += [hold for hold in plan.holds if hold.owner != uid]
+    lasting += [hold for hold in plan.reservations if hold.owner != uid]
     lost = [hold for hold in (*still_kept(world, placed), *plan.kept) if hold.owner != uid]
     lasting += lost
     others += lost
@@ -365,18 +365,18 @@ def can_take_up(world: World, plan: Plan, uid: str) -> bool:
     return True
 
 
-def still_kept(world: World, placed: Sequence[Placed]) -> list[Hold]:
+def still_kept(world: World, placed: Sequence[Placed]) -> list[Reservation]:
     """Room kept for lost members of gangs that get no places."""
     started = {one.group.uid for one in placed if not one.surplus}
     return [hold for hold in world.kept() if hold.owner not in started]
 
 
-def _homes(group: Group, holds: Sequence[Hold]) -> set[str]:
+def _homes(group: Group, holds: Sequence[Reservation]) -> set[str]:
     """Nodes where the gang is and where room is held for it."""
     return {pod.node for pod in group.bound() if not pod.leaving} | {hold.node for hold in holds}
 
 
-def requests_of(holds: Iterable[Hold]) -> Counter[str]:
+def requests_of(holds: Iterable[Reservation]) -> Counter[str]:
     """What holds hold, in units."""
     found: Counter[str] = Counter()
     for hold in holds:
@@ -384,7 +384,7 @@ def requests_of(holds: Iterable[Hold]) -> Counter[str]:
     return found
 
 
-def _shape(hold: Hold) -> Shape:
+def _shape(hold: Reservation) -> Shape:
     """The shape whose requests and selectors a hold's class has."""
     for name, known in CLASSES.items():
         if hold.pod_class.requests == known.requests and hold.pod_class.constraints == known.constraints:
@@ -408,7 +408,7 @@ def _order(world: World, placed: Sequence[Placed], plan: Plan) -> None:
             for one in later:
                 if one.group.queue == ahead.queue and _competes(world, queue, one, ahead, short):
                     raise Broken("8 only passed as its queue allows", f"{uid} by {one.pod.uid} in a strict queue")
-        if not world.holds and not plan.holds and _would_fit(world, plan, ahead, placed, later):
+        if not world.holds and not plan.reservations and _would_fit(world, plan, ahead, placed, later):
             who = sorted({one.group.uid for one in later})
             refill = not _key(ahead)[0] and any(_key(one.group)[0] for one in later)
             promise = "3 refilled before anything new" if refill else "8 only passed as its queue allows"
@@ -431,7 +431,7 @@ def _first_room(world: World, placed: Sequence[Placed], plan: Plan) -> None:
             room = node.has()
             room.subtract(world.used(node.name))
             room.subtract(_demand([other for other in placed if other is not one and other.line.node == node.name]))
-            rooms = (*world.holds, *plan.holds, *plan.kept, *still_kept(world, placed))
+            rooms = (*world.holds, *plan.reservations, *plan.kept, *still_kept(world, placed))
             room.subtract(requests_of(other for other in rooms if other.node == node.name))
             if all(room[resource] >= units for resource, units in shape.requests().items()):
                 raise Broken("3 refilled before anything new", f"{one.pod.uid} takes room that {group.uid} needs back")
@@ -508,7 +508,7 @@ def _would_fit(world: World, plan: Plan, ahead: Group, placed: Sequence[Placed],
     return room >= need
 
 
-def _kept_at_its_turn(world: World, placed: Sequence[Placed], ahead: Group) -> list[Hold]:
+def _kept_at_its_turn(world: World, placed: Sequence[Placed], ahead: Group) -> list[Reservation]:
     """Room that others keep for lost members when it is a gang's turn.
 
     A gang that comes later keeps it until then, though the plan may start it elsewhere: another of its members may do.
@@ -527,7 +527,7 @@ def _kept_at_its_turn(world: World, placed: Sequence[Placed], ahead: Group) -> l
     ]
 
 
-def _taken(placed: Sequence[Placed], kept: Sequence[Hold]) -> Counter[str]:
+def _taken(placed: Sequence[Placed], kept: Sequence[Reservation]) -> Counter[str]:
     """What lines of a plan and kept rooms take; of a gang that has both, the larger, as it may have either."""
     found = _demand(placed)
     for owner in {hold.owner for hold in kept}:

@@ -15,13 +15,13 @@ from t9ksched.engine.policy import Binpack, Policy
 from t9ksched.engine.view import QueueState, View
 from t9ksched.model.cardmode import NOT_READY
 from t9ksched.model.gang import Gang, Member, Neighbours
-from t9ksched.model.hold import REFILL, Hold
 from t9ksched.model.labels import LabelSelector, NodeSelector
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import ContainerCards, HostPort, PodClass
 from t9ksched.model.podrules import parse_rules
 from t9ksched.model.queue import QueueSpec
 from t9ksched.model.reasons import Code, Reason
+from t9ksched.model.reservation import Reservation, ReservationKind
 from t9ksched.model.taints import Taint, Toleration
 from tests.builders import GPU, gang, node, pod_class
 from tests.property.extras import PLUGINS
@@ -251,7 +251,7 @@ class Scene:
         if many:
             self.gangs = [*self.gangs[:2], self._large()]
         self.queues = queues(rng, len(self.names))
-        self.holds: list[Hold] = []
+        self.holds: list[Reservation] = []
         for at in range(len(self.gangs)) if kept else ():
             self._lost(at)
         self.namespaces = {"other": {"team": "x"}} if rng.random() < 0.5 else {}
@@ -298,7 +298,17 @@ class Scene:
             named = {card: rng.randrange(256) for card in of.card_counts} if where and rng.random() < 0.4 else {}
             cards = tuple(sorted(named.items()))
             self.holds.append(
-                Hold(one.uid, where, of, cards, since=since, until=until, why=REFILL, queue=one.queue, avoid=avoid)
+                Reservation(
+                    one.uid,
+                    where,
+                    of,
+                    cards,
+                    since=since,
+                    until=until,
+                    kind=ReservationKind.REFILL,
+                    queue=one.queue,
+                    avoid=avoid,
+                )
             )
 
     def view(self) -> View:

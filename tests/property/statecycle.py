@@ -77,7 +77,7 @@ class Cycles(Seldom):
         self.woken = False
         self.promises_end()
         self.views.taken(self.now, self.state.turned_away(self.now))
-        assert self.state.sweep_holds(self.now) == self.views.swept(self.now)
+        assert self.state.reservations.sweep(self.now) == self.views.swept(self.now)
         decided = self.decide()
         overtaken = False
         for gang in dict.fromkeys(one.gang for one in decided):

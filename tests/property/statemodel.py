@@ -408,7 +408,7 @@ class Model:
         """What is kept beside: holds, pods that were put on nodes by their creators, objects being deleted."""
         state, world = self._state, self.world
         world.views.places()
-        for uid, hold in state.holds.items():
+        for uid, hold in state.reservations.refused.items():
             assert state.pods[uid].waiting
             assert hold.node in state.nodes
             assert hold.owner == state.pods[uid].gang.uid

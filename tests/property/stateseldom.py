@@ -7,8 +7,8 @@ from typing import Any
 from msgspec import structs
 
 from t9ksched.model import names
-from t9ksched.model.hold import VICTIMS, Hold
 from t9ksched.model.reasons import Code
+from t9ksched.model.reservation import Reservation, ReservationKind
 from t9ksched.model.volumes import SELECTED_NODE, Claim, CsiNode, PersistentVolume, StorageClass
 from t9ksched.scheduler.observe.informers import decoder
 from t9ksched.scheduler.state.clocks import Clock
@@ -176,26 +176,27 @@ class Seldom(Objects):
         if not waiting:
             return
         rng = self.rng
-        made: dict[str, list[Hold]] = {}
+        made: dict[str, list[Reservation]] = {}
         for gang in rng.sample(waiting, min(len(waiting), rng.randint(1, 2))):
             pod = next(pod for pod in gang.members.values() if pod.waiting)
             if pod.pod_class is not None:
                 holds = [
-                    Hold(gang.uid, node, pod.pod_class, why=VICTIMS) for node in rng.sample(NODES, rng.randint(1, 2))
+                    Reservation(gang.uid, node, pod.pod_class, kind=ReservationKind.VICTIMS)
+                    for node in rng.sample(NODES, rng.randint(1, 2))
                 ]
                 made[gang.uid] = holds
         until = self.now + rng.choice((2, 30)) * SECOND
         if rng.random() < 0.3:
             holds = [structs_until(hold, until) for those in made.values() for hold in those]
-            self.state.restore_promises(holds)
+            self.state.reservations.restore(holds)
             fresh = {owner: those for owner, those in made.items() if owner not in self.promises}
         else:
-            told = self.state.promise([hold for those in made.values() for hold in those], until)
+            told = self.state.reservations.promise([hold for those in made.values() for hold in those], until)
             assert told.keys() == made.keys()
             for owner, those in told.items():
                 assert [(hold.node, hold.until) for hold in those] == [(hold.node, until) for hold in made[owner]]
-                assert self.state.promise_stands(owner, those)
-                assert not self.state.promise_stands(owner, tuple(those[:0]))
+                assert self.state.reservations.stands(owner, those)
+                assert not self.state.reservations.stands(owner, tuple(those[:0]))
             fresh = made
         for owner, those in fresh.items():
             self.promises[owner] = frozenset(hold.node for hold in those), until
@@ -219,7 +220,7 @@ class Seldom(Objects):
         """A victim may not be evicted."""
         owner = self.rng.choice([*self.promises, "nobody"])
         woken, self.woken = self.woken, False
-        self.state.give_up_room(owner)
+        self.state.reservations.give_up(owner)
         assert self.woken == (self.promises.pop(owner, None) is not None)
         self.woken |= woken
 
@@ -237,5 +238,5 @@ class Seldom(Objects):
         return False
 
 
-def structs_until(hold: Hold, until: int) -> Hold:
-    return Hold(hold.owner, hold.node, hold.pod_class, why=hold.why, until=until)
+def structs_until(hold: Reservation, until: int) -> Reservation:
+    return Reservation(hold.owner, hold.node, hold.pod_class, hold.kind, until=until)

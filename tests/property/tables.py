@@ -72,5 +72,5 @@ def _decisions(plan: Plan) -> Iterable[str]:
         yield f"{entry.gang} does not grow: " + "; ".join(str(reason.code) for reason in entry.reasons)
     for line in plan.evictions:
         yield f"{line.pod} goes for {line.by}"
-    for hold in plan.holds:
+    for hold in plan.reservations:
         yield f"room on {hold.node} is held for {hold.owner}"

@@ -21,11 +21,11 @@ from t9ksched.engine.planner import Plan, Planner, plan
 from t9ksched.engine.policy import Binpack, Policy
 from t9ksched.engine.view import QueueState, View, dump, load
 from t9ksched.model.gang import Gang, Member
-from t9ksched.model.hold import Hold
 from t9ksched.model.labels import NodeSelector
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import ContainerCards, HostPort, PodClass
 from t9ksched.model.queue import Ordering
+from t9ksched.model.reservation import Reservation, ReservationKind
 from t9ksched.model.taints import Taint, Toleration
 from tests.builders import GPU, gang, member, node, pod_class, queue
 
@@ -150,13 +150,15 @@ def views(draw: st.DrawFn) -> View:
     shapes = [shape(rng) for _ in range(draw(st.integers(1, 4)))]
     table = some_table(rng, rng.randint(0, draw(st.sampled_from([9, 6, 3]))), shapes)
     asked = tuple(asking(rng, shapes, at) for at in range(rng.randint(0, draw(st.sampled_from([12, 6, 2])))))
-    holds: list[Hold] = []
+    holds: list[Reservation] = []
     if len(table) and asked and rng.random() < 0.3:
         for _ in range(rng.randint(1, 3)):
             owner = rng.choice([*(one.uid for one in asked), "elsewhere"])
             until = rng.choice([0, NOW + 1, NOW - 1])
             where, payer = rng.choice([*table.names, ""]), rng.choice(["", "low", "high"])
-            holds.append(Hold(owner, where, rng.choice(shapes), until=until, why="refill", queue=payer))
+            holds.append(
+                Reservation(owner, where, rng.choice(shapes), until=until, kind=ReservationKind.REFILL, queue=payer)
+            )
     return View(table.freeze(), some_queues(rng), asked, tuple(holds))
 
 
@@ -257,7 +259,7 @@ def check(view: View, found: Plan) -> None:
             assert whole, "at least the minimum or nothing"
         assert len(waiting) == (0 if whole else 1), "a gang that stays is told why, once"
         assert all(entry.reasons for entry in waiting)
-    active = {h.owner for h in view.holds if not h.until or h.until > NOW}
+    active = {h.owner for h in view.reservations if not h.until or h.until > NOW}
     if not active:
         assert not any(r.code == "HeldForOther" for entry in found.waiting for r in entry.reasons)
 

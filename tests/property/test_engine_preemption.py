@@ -174,7 +174,7 @@ def without(view: View, found: Plan) -> View:
     queues = {name: replace(state, used=dict(used[name])) for name, state in view.queues.items()}
     frozen = table.freeze()
     static = replace(frozen.static, generation=view.nodes.static.generation)
-    return View(replace(frozen, static=static), queues, view.gangs, found.holds, tuple(groups))
+    return View(replace(frozen, static=static), queues, view.gangs, found.reservations, tuple(groups))
 
 
 @given(worlds(), RULES)
@@ -184,7 +184,7 @@ def test_victims_may_be_victims_and_their_room_is_enough(view: View, rules: Pree
     found = plan(view, policy, LATER)
     check(view, found)
     check_victims(view, found, rules)
-    assert {one.by for one in found.evictions} == {hold.owner for hold in found.holds}
+    assert {one.by for one in found.evictions} == {hold.owner for hold in found.reservations}
     if not found.evictions:
         return
     started = {one.gang for one in found.assignments}
@@ -194,9 +194,9 @@ def test_victims_may_be_victims_and_their_room_is_enough(view: View, rules: Pree
     if not started:
         then = plan(table_view, policy, LATER + 1)
         check(table_view, then)
-        assert {hold.owner for hold in found.holds} <= {one.gang for one in then.assignments}
-        assert not [one for one in then.evictions if one.by in {hold.owner for hold in found.holds}]
-    waiting = replace(view, holds=found.holds)
+        assert {hold.owner for hold in found.reservations} <= {one.gang for one in then.assignments}
+        assert not [one for one in then.evictions if one.by in {hold.owner for hold in found.reservations}]
+    waiting = replace(view, reservations=found.reservations)
     again = plan(waiting, policy, LATER + 1)
     assert not {one.by for one in again.evictions} & {one.by for one in found.evictions}, "one preemption a preemptor"
 

@@ -155,7 +155,7 @@ def lose_members() -> None:
         state.view(NOW)
         lost = rng.choice(members)
         state.remove_pod(f"pod-{lost}")
-        (hold,) = [hold for hold in state.view(NOW).holds if hold.why == "refill"]
+        (hold,) = [hold for hold in state.view(NOW).reservations if hold.kind == "refill"]
         assert (hold.node, dict(hold.cards)) == ("n1", masks[f"pod-{lost}"])
         thief = pod("thief", 8 - 3 * cards, queue="q")
         state.upsert_pod(thief)

@@ -4,8 +4,8 @@ import pytest
 
 from t9ksched.engine.planner import Assignment, Eviction, Plan, Stats, Waiting, plan
 from t9ksched.engine.policy import Policy
-from t9ksched.model.hold import Hold
 from t9ksched.model.reasons import Code, Reason
+from t9ksched.model.reservation import Reservation, ReservationKind
 from tests.builders import GPU
 from tests.property.promises import Broken, judge
 from tests.property.tables import picture
@@ -34,14 +34,14 @@ def small() -> World:
 
 def test_a_moment_as_tables() -> None:
     world = small()
-    world.holds = (Hold("g2", "n1", CLASSES["four"]),)
+    world.holds = (Reservation("g2", "n1", CLASSES["four"], ReservationKind.VICTIMS),)
     made = Plan(
         assignments=(Assignment("g3", "g3.4", "n1", 1, masks=((GPU, 0b1010),)),),
         waiting=(Waiting("g2", (Reason(Code.INSUFFICIENT_RESOURCES, "needs more"),)),),
         surplus=(Waiting("g1", (Reason(Code.QUOTA_EXCEEDED, "too much"),)),),
         stats=Stats(),
         evictions=(Eviction("g1", "g1.1", "g2", "why"),),
-        holds=(Hold("g2", "n0", CLASSES["four"]),),
+        reservations=(Reservation("g2", "n0", CLASSES["four"], ReservationKind.VICTIMS),),
     )
     assert (
         picture(world, made, ["g1 arrives in low", "cycle: 1 placed, 0 evicted"])

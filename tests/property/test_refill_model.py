@@ -13,7 +13,6 @@ from typing import Any
 
 from t9ksched.engine.nodes import NodeTable
 from t9ksched.kube.resources import STATEFULSETS
-from t9ksched.model.hold import REFILL, Hold
 from t9ksched.model.names import HONOURS_INDEX
 from t9ksched.model.node import Node, NodeFacts
 from t9ksched.model.pod import Metadata, OwnerReference
@@ -21,6 +20,7 @@ from t9ksched.model.podclass import ContainerCards, PodClass
 from t9ksched.model.podgroup import PodGroupSpec
 from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.model.reasons import Code, Reason
+from t9ksched.model.reservation import Reservation, ReservationKind
 from t9ksched.scheduler.observe.informers import decoder
 from t9ksched.scheduler.state.charges import Charges
 from t9ksched.scheduler.state.owners import Owners
@@ -57,7 +57,7 @@ class History:
         self.charges = Charges(self.table)
         self.owners = Owners(lambda uid: None)
         self.jobs: dict[str, JobRecord] = {}
-        self.refused: dict[str, Hold] = {}
+        self.refused: dict[str, Reservation] = {}
         self.ended: list[GangRecord] = []
         self.refills = Refills(
             self.table, self.nodes, self.charges, self.jobs, self.refused, self.owners, self.ended.append
@@ -212,7 +212,7 @@ class History:
         gang.control = JobControl(uid=gang.uid, held=rng.random() < 0.5) if rng.random() < 0.2 else None
         self.refused.clear()
         if rng.random() < 0.3:
-            self.refused["x"] = Hold(rng.choice(("a", "b", "c")), "n0", class_of(0))
+            self.refused["x"] = Reservation(rng.choice(("a", "b", "c")), "n0", class_of(0), ReservationKind.BINDING)
 
     def time(self) -> None:
         ends = [gang.fell + 900 * SECOND for gang in self.gangs.values() if gang.fell]
@@ -231,11 +231,11 @@ class History:
 
     def engine_finds(self) -> None:
         """The engine found room for what has none."""
-        for hold in self.refills.holds:
+        for hold in self.refills.reservations:
             if not hold.node:
                 place = self.rng.choice(NODES)
                 changes = self.gangs[hold.owner].changes
-                self.refills.found([Hold(hold.owner, place, hold.pod_class)])
+                self.refills.found([Reservation(hold.owner, place, hold.pod_class, ReservationKind.REFILL)])
                 homeless = [one for one in self.losses[hold.owner] if one["kept"] and not one["place"]]
                 if fitting := [one for one in homeless if one["class"] == hold.pod_class]:
                     fitting[0]["found"] = fitting[0]["place"] = place
@@ -394,7 +394,7 @@ class History:
                 rank = queue.spec.priority if queue else 0
                 avoid = () if lost["place"] else self._failed_on(gang)
                 expected.append(
-                    Hold(
+                    Reservation(
                         owner=uid,
                         node=lost["place"],
                         pod_class=lost["class"],
@@ -402,12 +402,12 @@ class History:
                         rank=rank,
                         since=lost["since"],
                         until=end,
-                        why=REFILL,
+                        kind=ReservationKind.REFILL,
                         queue="q",
                         avoid=avoid,
                     )
                 )
-        assert sorted(map(repr, self.refills.holds)) == sorted(map(repr, expected))
+        assert sorted(map(repr, self.refills.reservations)) == sorted(map(repr, expected))
         assert self.refills.next_end() == min(ends, default=None)
         keeping = {uid for uid in "ab" if any(lost["kept"] for lost in self.losses[uid])}
         assert {gang.uid for gang in self.refills.keeping()} == keeping

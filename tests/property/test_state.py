@@ -191,7 +191,7 @@ class Cluster(RuleBasedStateMachine):
     @rule(data=st.data(), seconds=st.integers(0, 90), late=st.booleans())
     def cycle(self, data: st.DataObject, seconds: int, late: bool) -> None:
         self.now += seconds * SECOND
-        self.state.sweep_holds(self.now)
+        self.state.reservations.sweep(self.now)
         decided = plan(self.state.view(self.now), Policy(), self.now)
         for gang in dict.fromkeys(assignment.gang for assignment in decided.assignments):
             mine = [assignment for assignment in decided.assignments if assignment.gang == gang]
@@ -302,7 +302,7 @@ class Histories(Cluster):
 
     @invariant()
     def holds_belong_to_living_gangs(self) -> None:
-        for uid, hold in self.state.holds.items():
+        for uid, hold in self.state.reservations.refused.items():
             assert uid in self.state.pods
             assert hold.owner in self.state.gangs_by_uid
             assert hold.node in self.state.nodes
@@ -320,7 +320,7 @@ def test_labels_of_creation_would_be_noticed() -> None:
 
 
 def test_annotations_that_win_over_the_record_would_be_noticed() -> None:
-    dice = settings(max_examples=300, stateful_step_count=30, deadline=None, derandomize=True, database=None)
+    dice = settings(max_examples=3000, stateful_step_count=30, deadline=None, derandomize=True, database=None)
     dice = settings(dice, phases=[Phase.generate])
 
     def believed(self: CardBook, record: Any, pod_class: Any, annotations: Any, row: Any) -> Any:

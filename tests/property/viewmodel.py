@@ -7,10 +7,10 @@ from typing import Any
 from t9ksched.engine.explain import queue_closed
 from t9ksched.engine.planner import Assignment
 from t9ksched.engine.view import View
-from t9ksched.model.hold import REFILL, Hold
 from t9ksched.model.names import ENDLESS_KINDS
 from t9ksched.model.queue import Queue
 from t9ksched.model.reasons import Code, Reason
+from t9ksched.model.reservation import Reservation, ReservationKind
 from t9ksched.scheduler.state.charges import Charge
 from t9ksched.scheduler.state.limits import control_of, limit_agreed, limit_asked
 from t9ksched.scheduler.state.preemption_backoff import PreemptionBackoff
@@ -38,7 +38,7 @@ class Views:
         self.patience = PreemptionBackoff()
         self.avoided: dict[tuple[str, str], int] = {}
         self.turned: list[tuple[GangRecord, str, str, str]] = []
-        self.holds: dict[str, Hold] = {}
+        self.holds: dict[str, Reservation] = {}
         """Places that are kept for members whose binding was refused, by UID."""
         self._nodes: dict[str, str] = {}
         self._acceptances: dict[str, Acceptance] = {}
@@ -68,7 +68,9 @@ class Views:
         if keep and gang.placed_count():
             cards = tuple(sorted(charge.cards.items()))
             until = now + 60 * SECOND
-            self.holds[one.pod] = Hold(gang.uid, one.node, charge.pod_class, cards, since=now, until=until, why=REFILL)
+            self.holds[one.pod] = Reservation(
+                gang.uid, one.node, charge.pod_class, ReservationKind.BINDING, cards, since=now, until=until
+            )
 
     def swept(self, now: int) -> int:
         """How many of the kept places are over."""
@@ -88,7 +90,7 @@ class Views:
             if used or lost or hold.node not in nodes or hold.owner in world.back:
                 del self.holds[uid]
         self._nodes = nodes
-        assert state.holds == self.holds
+        assert state.reservations.refused == self.holds
 
     def taken(self, now: int, told: Any) -> None:
         """Pods that their nodes turned away were taken up."""
@@ -305,11 +307,11 @@ class Views:
             assert (shown.spec, shown.draining) == (queue.spec, queue.draining)
             assert shown.used == state.charges.queue_used.get(name, {})
         world.promises = {owner: those for owner, those in world.promises.items() if owner in waiting}
-        assert state.promised_to == world.promises.keys()
+        assert state.reservations.promised_to == world.promises.keys()
         promised = Counter((owner, node) for owner, (nodes, _) in world.promises.items() for node in nodes)
-        assert Counter((hold.owner, hold.node) for hold in view.holds if hold.why == "victims") == promised
-        others = [hold for hold in view.holds if hold.why != "victims"]
-        assert others == [*state.holds.values(), *state.refills.holds]
+        assert Counter((hold.owner, hold.node) for hold in view.reservations if hold.kind == "victims") == promised
+        others = [hold for hold in view.reservations if hold.kind != "victims"]
+        assert others == [*state.reservations.refused.values(), *state.refills.reservations]
         assert bool(view.neighbours) <= bool(state.neighbourhood)
         if state.neighbourhood:
             assert view.neighbours == state.neighbourhood.present()

@@ -14,11 +14,11 @@ from t9ksched.engine.nodes import NodeTable
 from t9ksched.engine.planner import Plan
 from t9ksched.engine.view import QueueState, View
 from t9ksched.model.gang import Gang, Member, Neighbours, Running, RunningPod
-from t9ksched.model.hold import REFILL, Hold
 from t9ksched.model.labels import LabelSelector, NodeSelector
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.podrules import parse_rules
 from t9ksched.model.queue import Ordering, QueueSpec
+from t9ksched.model.reservation import Reservation, ReservationKind
 from t9ksched.model.taints import Taint, Toleration
 from tests.builders import GPU, node, pod_class
 
@@ -244,7 +244,7 @@ class World:
         self.queues: dict[str, Queue] = {}
         self.groups: dict[str, Group] = {}
         self.foreign: dict[str, Pod] = {}
-        self.holds: tuple[Hold, ...] = ()
+        self.holds: tuple[Reservation, ...] = ()
         self.table = NodeTable()
         self._serial = 0
         self._running: tuple[Running, ...] = ()
@@ -356,19 +356,19 @@ class World:
         for group in self.groups.values():
             group.losses = [loss for loss in group.losses if self.now < loss.since + RECOVERY]
 
-    def kept(self) -> list[Hold]:
+    def kept(self) -> list[Reservation]:
         """Room that is kept for lost members: where they were, if the node is well and has it, else where it was found,
         else nowhere yet.
         """
         promised = {hold.owner for hold in self.holds}
         return [
-            Hold(
+            Reservation(
                 group.uid,
                 self._place(group, loss),
                 CLASSES[loss.pod.shape.name],
                 since=loss.since,
                 until=loss.since + RECOVERY,
-                why=REFILL,
+                kind=ReservationKind.REFILL,
                 queue=group.queue,
                 cards=self._cards(loss, self._place(group, loss)),
             )
@@ -419,9 +419,9 @@ class World:
             loss = next((one for one in homeless if CLASSES[one.pod.shape.name] == hold.pod_class), None)
             if loss is not None:
                 loss.found = hold.node
-        promised = {hold.owner for hold in plan.holds}
+        promised = {hold.owner for hold in plan.reservations}
         kept = (hold for hold in self.holds if hold.owner not in promised | started)
-        self.holds = (*kept, *plan.holds)
+        self.holds = (*kept, *plan.reservations)
         for one in plan.evictions:
             group = self.groups[one.gang]
             if one.pod in group.pods:
@@ -499,7 +499,7 @@ class World:
             nodes=tuple(sorted({pod.node for pod in group.bound() if not pod.leaving})) if group.together else (),
         )
 
-    def _tenant(self, group: Group, kept: list[Hold]) -> Running:
+    def _tenant(self, group: Group, kept: list[Reservation]) -> Running:
         """A gang as one that may have to go. Room kept for lost members goes with it."""
         mine = [hold for hold in kept if hold.owner == group.uid]
         places = [(loss, hold) for loss, hold in zip(group.lacking(), mine, strict=bool(mine)) if hold.node]

@@ -12,7 +12,6 @@ from t9ksched.engine.placement.topology import scopes
 from t9ksched.engine.scheduling_key import SchedulingKey
 from t9ksched.engine.work import Effort, Work
 from t9ksched.model.gang import Gang
-from t9ksched.model.hold import VICTIMS
 from t9ksched.model.reasons import Reason
 
 
@@ -56,7 +55,7 @@ class Allocate:
         if own:
             for placement in own:
                 trial.release(placement)
-            if cycle.reservations.whys[gang.uid] == VICTIMS:
+            if cycle.reservations.comes_free(gang.uid):
                 victims = yield from cycle.victims()
                 lent = cycle.reservations.lent(own, trial.free, victims.leaving, victims.certain)
             if turn.behind:
@@ -154,7 +153,7 @@ class Allocate:
                 trial.release(placement)
         if (yield from self._fit(gang, key)) is Attempt.PLACED:
             reasons = (
-                explain.held_for_other((cycle.reservations.whys[owner] for owner in others), len(others)),
+                explain.held_for_other((cycle.reservations.kinds[owner] for owner in others), len(others)),
                 *reasons,
             )
         trial.undo(mark)

@@ -12,8 +12,8 @@ from t9ksched.engine.scheduling_key import SchedulingKey
 from t9ksched.engine.victims.victim_search import Choice
 from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang
-from t9ksched.model.hold import VICTIMS, Hold
 from t9ksched.model.reasons import Code, Reason
+from t9ksched.model.reservation import Reservation, ReservationKind
 
 _NO_ROOM_HELPS = (Code.NO_NODE_MATCHES, Code.NEVER_FITS)
 """With one of these among its reasons a gang would not fit, whoever went."""
@@ -102,8 +102,15 @@ class Preempt:
             cycle.failures.moved(rows)
             cycle.reservations.promise(column, rows, counts)
             for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
-                hold = Hold(gang.uid, names[row], column.pod_class, (), spec.priority, cycle.now, 0, False, VICTIMS)
-                cycle.holds += [hold] * count
+                reservation = Reservation(
+                    gang.uid,
+                    names[row],
+                    column.pod_class,
+                    ReservationKind.VICTIMS,
+                    rank=spec.priority,
+                    since=cycle.now,
+                )
+                cycle.reserved += [reservation] * count
             if column.ports:
                 for row in rows.tolist():
                     cycle.trial.occupy(column, row, {})

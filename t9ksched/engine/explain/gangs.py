@@ -108,13 +108,12 @@ def behind(position: int, queue: str) -> Reason:
     )
 
 
-def held_for_other(whys: Iterable[str], owners: int) -> Reason:
+def held_for_other(kinds: Iterable[str], owners: int) -> Reason:
     """It would fit, were some room not promised to others."""
-    causes = ", ".join(sorted({why for why in whys if why}))
+    causes = ", ".join(sorted(set(kinds)))
     return Reason(
         Code.HELD_FOR_OTHER,
-        f"it would fit, but room is held for {owners} other job{'' if owners == 1 else 's'}"
-        + (f" ({causes})" if causes else ""),
+        f"it would fit, but room is held for {owners} other job{'' if owners == 1 else 's'} ({causes})",
         unblocks=("the room held is used or given up",),
     )
 

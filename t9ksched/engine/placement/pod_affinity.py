@@ -87,9 +87,9 @@ class Crowd:
     def of(cls, view: View) -> "Crowd | None":
         """The crowd of a view, None when no pod has rules that need one."""
         classes = {id(member.pod_class): member.pod_class for gang in view.gangs for member in gang.waiting}
-        classes |= {id(hold.pod_class): hold.pod_class for hold in view.holds}
+        classes |= {id(hold.pod_class): hold.pod_class for hold in view.reservations}
         terms = [term for one in classes.values() if one.rules is not None for term in one.rules.terms]
-        terms += [term for hold in view.holds for term in hold.pod_class.counted]
+        terms += [term for hold in view.reservations for term in hold.pod_class.counted]
         asked = [term for one in classes.values() if one.rules is not None for term in one.rules.apart]
         asked += [term for one in classes.values() if one.rules is not None for _, term in one.rules.prefer_pods]
         asked += [term for group in view.neighbours for term in group.apart]

@@ -17,8 +17,8 @@ from t9ksched.engine.planner import Eviction, Plan
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.write.eviction import AlreadyGone, Evicted, NotEvicted, TryLater, Victim, evict
 from t9ksched.model.gang import Running, RunningPod
-from t9ksched.model.hold import Hold
 from t9ksched.model.names import EVENT_PREEMPTED
+from t9ksched.model.reservation import Reservation
 from t9ksched.scheduler.act.promises import PromiseKeeper
 from t9ksched.scheduler.report.history_recorder import HistoryRecorder
 from t9ksched.scheduler.report.job_view import identity
@@ -200,7 +200,7 @@ class Evictor:
         """
         self._forget_seen()
         until = self._clock() + (most_grace + _SLACK_SECONDS) * 1_000_000_000
-        promises = self._state.promise(plan.holds, until)
+        promises = self._state.reservations.promise(plan.reservations, until)
         evictions = [eviction for eviction in plan.evictions if self._choose(eviction)]
         kept = [(eviction.gang, eviction.by) for eviction in plan.evictions if self._is_kept_room(eviction)]
         self._start(self._carry_out(promises, evictions, kept, most_grace))
@@ -231,7 +231,7 @@ class Evictor:
 
     async def _carry_out(
         self,
-        promises: Mapping[str, tuple[Hold, ...]],
+        promises: Mapping[str, tuple[Reservation, ...]],
         evictions: Iterable[Eviction],
         kept: Iterable[tuple[str, str]],
         most_grace: int,
@@ -241,12 +241,16 @@ class Evictor:
         `kept` are gangs whose kept room goes as well, each with the gang that gets it.
         """
         try:
-            written = await self._keeper.write([hold for holds in promises.values() for hold in holds])
+            written = await self._keeper.write(
+                [reservation for reservations in promises.values() for reservation in reservations]
+            )
         except BaseException:
             for eviction in evictions:
                 self._over(eviction.pod)
             raise
-        standing = {owner for owner, holds in promises.items() if self._state.promise_stands(owner, holds)}
+        standing = {
+            owner for owner, reservations in promises.items() if self._state.reservations.stands(owner, reservations)
+        }
         for eviction in evictions:
             if written and eviction.by in standing:
                 self._start(self._evict(self._going[eviction.pod], eviction, most_grace))
@@ -258,7 +262,7 @@ class Evictor:
                 self._state.forfeit(gang)
         if not written:
             for owner in standing:
-                self._state.give_up_room(owner)
+                self._state.reservations.give_up(owner)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -310,7 +314,7 @@ class Evictor:
                     case NotEvicted(status, message):
                         log.warning("victim may not be evicted", pod=pod.key, status=status, error=message)
                         pod.evicted = False
-                        self._state.give_up_room(eviction.by)
+                        self._state.reservations.give_up(eviction.by)
                         return
                     case TryLater(retry_after, message):
                         log.info("victim not evicted yet, trying again", pod=pod.key, error=message)

@@ -12,7 +12,7 @@ from typing import Final
 
 import structlog
 
-from t9ksched.model.hold import Hold
+from t9ksched.model.reservation import Reservation
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.errors import StoreError
 from t9ksched.store.promises import Promises
@@ -36,25 +36,33 @@ class PromiseKeeper:
         """One after the other: what is removed must not be what was written meanwhile."""
 
     async def restore(self, now: int) -> None:
-        """Hold what was promised before, as far as its time is not over. `now` in nanoseconds since the epoch.
+        """Reserve what was promised before, as far as its time is not over. `now` in nanoseconds since the epoch.
 
         Raises:
             StoreError: the database does not answer.
         """
         found = await self._promises.all()
-        self._stored.update(hold.owner for hold in found)
+        self._stored.update(reservation.owner for reservation in found)
         # It holds from now on: the clock of whoever made it may have been ahead of this one.
-        standing = [replace(hold, since=min(hold.since, now)) for hold in found if now < hold.until]
-        self._state.restore_promises(standing)
+        standing = [
+            replace(reservation, since=min(reservation.since, now)) for reservation in found if now < reservation.until
+        ]
+        self._state.reservations.restore(standing)
         if standing:
-            log.info("room is still promised", groups=len({hold.owner for hold in standing}), places=len(standing))
+            log.info(
+                "room is still promised",
+                groups=len({reservation.owner for reservation in standing}),
+                places=len(standing),
+            )
 
-    async def write(self, holds: list[Hold]) -> bool:
+    async def write(self, reservations: list[Reservation]) -> bool:
         """Write down what is promised; whether that is certain."""
-        self._stored.update(hold.owner for hold in holds)  # it may stand there although no answer came
+        self._stored.update(
+            reservation.owner for reservation in reservations
+        )  # it may stand there although no answer came
         try:
             async with asyncio.timeout(_ANSWER_SECONDS), self._order:
-                await self._promises.put(holds)
+                await self._promises.put(reservations)
         except (StoreError, TimeoutError) as error:
             log.warning("nobody is evicted: the promise of their room is not written", error=str(error) or "no answer")
             self._on_loss()
@@ -65,7 +73,7 @@ class PromiseKeeper:
         """Remove what is over: used, given up, or past its time."""
         try:
             async with asyncio.timeout(_ANSWER_SECONDS), self._order:
-                over = self._stored - self._state.promised_to
+                over = self._stored - self._state.reservations.promised_to
                 if over:
                     await self._promises.forget(over)
                     self._stored -= over

@@ -65,7 +65,7 @@ class Housekeeping:
         add = self._timers.add_job
         first = datetime.now(UTC) + timedelta(minutes=1)
         options = {"coalesce": True, "max_instances": 1, "misfire_grace_time": None}
-        add(self.sweep_holds, "interval", seconds=5, id="holds", **options)
+        add(self.sweep_reservations, "interval", seconds=5, id="reservations", **options)
         for sweep in self._sweeps:
             add(sweep.run, "interval", seconds=sweep.seconds, id=sweep.name, **options)
         add(self.clean_up, "interval", hours=1, id="clean-up", next_run_time=first, **options)
@@ -81,10 +81,10 @@ class Housekeeping:
         for job in self._timers.get_jobs():
             job.reschedule("interval", seconds=job.trigger.interval.total_seconds())
 
-    def sweep_holds(self) -> None:
-        """End holds whose time is over."""
-        if ended := self._state.sweep_holds(self._clock()):
-            log.info("holds ended by time", count=ended)
+    def sweep_reservations(self) -> None:
+        """End reservations whose time is over."""
+        if ended := self._state.reservations.sweep(self._clock()):
+            log.info("reservations ended by time", count=ended)
 
     async def clean_up(self) -> None:
         """Drop what is older than the retention: history, jobs that are gone, changes everybody has read; and answers

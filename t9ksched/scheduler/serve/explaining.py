@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from t9ksched.model.errors import child
-from t9ksched.model.hold import Hold
 from t9ksched.model.names import TIME_LIMIT_ANNOTATION
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.queue import Queue
 from t9ksched.model.reasons import Code, Reason
+from t9ksched.model.reservation import Reservation
 from t9ksched.model.taints import untolerated
 from t9ksched.scheduler.keep.max_duration import deadline
 from t9ksched.scheduler.report.ended import failure
@@ -263,8 +263,8 @@ async def _holders(view: JobView, state: ClusterState, reasons: list[Reason]) ->
                     _add(held.setdefault((charge.queue or None, _job(pod)), _Held()), state, charge, pod, amounts)
         if count % _NODES_A_SLICE == 0:
             await asyncio.sleep(0)
-    for hold in state.refills.holds:
-        _add_kept(held, state, hold, view, queue, wanted, usable)
+    for reservation in state.refills.reservations:
+        _add_kept(held, state, reservation, view, queue, wanted, usable)
     ranked = sorted(held.items(), key=lambda item: (-item[1].cards, -max(item[1].amounts.values()), item[0][1]))
     return [
         {
@@ -302,26 +302,26 @@ def _job(pod: PodRecord) -> str:
 def _add_kept(
     held: dict[tuple[str | None, str], _Held],
     state: ClusterState,
-    hold: Hold,
+    reservation: Reservation,
     view: JobView,
     queue: Queue,
     wanted: frozenset[str],
     usable: "_Usable | None",
 ) -> None:
     """Room that is kept for members that a gang lost: that gang holds it."""
-    gang, known = state.gangs_by_uid.get(hold.owner), state.node_objects.get(hold.node)
-    if gang is None or gang in view.gangs or (usable is None and hold.queue != queue.name):
+    gang, known = state.gangs_by_uid.get(reservation.owner), state.node_objects.get(reservation.node)
+    if gang is None or gang in view.gangs or (usable is None and reservation.queue != queue.name):
         return
     if usable is not None and (known is None or not usable.takes(known[1])):
         return
-    amounts = [(resource, amount) for resource, amount in hold.pod_class.requests if resource in wanted]
+    amounts = [(resource, amount) for resource, amount in reservation.pod_class.requests if resource in wanted]
     if any(amount for _, amount in amounts):
         _, kind, _, name = identity(gang)
-        entry = held.setdefault((hold.queue, f"{gang.namespace}/{kind}/{name}"), _Held())
+        entry = held.setdefault((reservation.queue, f"{gang.namespace}/{kind}/{name}"), _Held())
         for resource, amount in amounts:
             entry.amounts[resource] = entry.amounts.get(resource, 0) + amount
-            entry.cards += hold.pod_class.card_counts.get(resource, 0)
-        entry.until = None if entry.until is None else max(entry.until, hold.until)
+            entry.cards += reservation.pod_class.card_counts.get(resource, 0)
+        entry.until = None if entry.until is None else max(entry.until, reservation.until)
 
 
 def _add(held: _Held, state: ClusterState, charge: Charge, pod: PodRecord, amounts: list[tuple[str, int]]) -> None:

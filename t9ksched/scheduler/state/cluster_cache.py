@@ -15,7 +15,6 @@ from t9ksched.engine.nodes import NodeTable
 from t9ksched.kube.write.eviction import OTHERS
 from t9ksched.model import names
 from t9ksched.model.errors import Invalid
-from t9ksched.model.hold import Hold
 from t9ksched.model.node import Node, NodeFacts, node_facts
 from t9ksched.model.ordered import OrderedSet
 from t9ksched.model.pod import Metadata, OwnerReference, Pod
@@ -23,6 +22,7 @@ from t9ksched.model.podgroup import PodGroupSpec
 from t9ksched.model.quantity import QuantityError
 from t9ksched.model.queue import Queue
 from t9ksched.model.reasons import Code, Reason
+from t9ksched.model.reservation import Reservation
 from t9ksched.scheduler.state.admission_gate import AdmissionGate
 from t9ksched.scheduler.state.budgets import Budgets
 from t9ksched.scheduler.state.cardbook import CardBook
@@ -50,6 +50,7 @@ from t9ksched.scheduler.state.records import (
     true_condition,
 )
 from t9ksched.scheduler.state.refill import Refills
+from t9ksched.scheduler.state.reservations import ReservationBook
 from t9ksched.scheduler.state.sharing import NOTHING, Sharing, alone
 from t9ksched.scheduler.state.volumes.claims import claim_names
 from t9ksched.scheduler.state.volumes.storage import Storage
@@ -88,10 +89,11 @@ class ClusterCache:
         self.permissions = AdmissionGate(self.namespaces, self.acceptances, self.owners)
         self.membership = Membership(self)
         self.waiting_jobs = WaitingJobs(self.permissions, self.acceptances, self.owners)
-        self.holds: dict[str, Hold] = {}
+        refused: dict[str, Reservation] = {}
         self.refills = Refills(
-            self.nodes, self.node_objects, self.charges, self.jobs, self.holds, self.owners, self._gang_changed
+            self.nodes, self.node_objects, self.charges, self.jobs, refused, self.owners, self._gang_changed
         )
+        self.reservations = ReservationBook(self.refills, refused, on_change)
         self.counts = Counts()
         self.clocks = Clocks()
         self.changed_gangs: OrderedSet[GangRecord] = OrderedSet()
@@ -156,8 +158,7 @@ class ClusterCache:
     def _drop_node(self, name: str) -> None:
         self.charges.node_gone(name)
         self.nodes.remove(name)
-        for uid in [uid for uid, hold in self.holds.items() if hold.node == name]:
-            del self.holds[uid]
+        self.reservations.node_gone(name)
 
     # Namespaces
 
@@ -244,7 +245,7 @@ class ClusterCache:
             if record.assumed and record.assumed != record.node:
                 log.warning("bound elsewhere", pod=record.key, assumed=record.assumed, bound=record.node)
             record.assumed = ""
-            self.holds.pop(uid, None)
+            self.reservations.drop_place(uid)
             if record.outside is not None:
                 self.membership.doubt(record.outside)
             if known is not None and record.ours and not expected:
@@ -319,7 +320,7 @@ class ClusterCache:
             self.refills.lost(record)
         self._release(record)
         self.cards.gone(record)
-        self.holds.pop(uid, None)
+        self.reservations.drop_place(uid)
         gang = record.gang
         self._resting.discard(record)
         self._departed(record)
@@ -416,9 +417,9 @@ class ClusterCache:
         if record.finished or (record.deleting and not record.node):
             record.assumed = ""
             self.take_role(record)
-            waited = record in self._resting or record.uid in self.holds  # its gang did so for it
+            waited = record in self._resting
+            waited |= self.reservations.drop_place(record.uid)  # its gang waited for it
             self._resting.discard(record)
-            self.holds.pop(record.uid, None)
             return self._release(record) or waited
         if record.node:
             known, queue = self.charges.get(record.uid), record.gang.queue if record.gang else ""
@@ -462,7 +463,7 @@ class ClusterCache:
             if gang.uid:
                 _note_places(gang)
                 gang.kept = self._paying(gang)
-                self._drop_holds(gang)
+                self._drop_reservations(gang)
             self.gangs_by_uid.pop(gang.uid, None)
             self.deleted.discard(gang.uid)
             gang.uid, gang.acceptance = meta.uid, self.acceptances.get(meta.uid)
@@ -509,7 +510,7 @@ class ClusterCache:
             return
         self.gangs_by_uid.pop(gang.uid, None)
         self.deleted.discard(gang.uid)
-        self._drop_holds(gang)
+        self._drop_reservations(gang)
         self._job_changed(gang)
         _note_places(gang)
         gang.kept = self._paying(gang)
@@ -626,7 +627,7 @@ class ClusterCache:
         """The pod joined the group, or left it without having gone."""
         if record.gang is None:
             self.counts.pod_gone(record)
-            self.holds.pop(record.uid, None)
+            self.reservations.drop_place(record.uid)
         else:
             self.counts.pod(record)
             self.charges.pay(record.uid, record.gang.queue)
@@ -642,7 +643,7 @@ class ClusterCache:
         self.counts.group_gone(gang)
         self.waiting_jobs.forget(gang)
         self._disown(gang)
-        self._drop_holds(gang)
+        self._drop_reservations(gang)
         self.changed_gangs.discard(gang)
         self.changed_queues.add(gang.queue)
         self._job_changed(gang)
@@ -657,10 +658,9 @@ class ClusterCache:
             if gang.owner.uid not in self.jobs:
                 self.deleted.discard(gang.owner.uid)
 
-    def _drop_holds(self, gang: GangRecord) -> None:
+    def _drop_reservations(self, gang: GangRecord) -> None:
         """No room is kept for this group any more."""
-        for uid in [uid for uid, hold in self.holds.items() if hold.owner == gang.uid]:
-            del self.holds[uid]
+        self.reservations.gang_gone(gang.uid)
         if gang.lost:
             self.refills.forget(gang)
             self._on_change()

@@ -19,12 +19,12 @@ import msgspec
 
 from t9ksched.engine.nodes import NodeTable
 from t9ksched.model.gang import RunningPod
-from t9ksched.model.hold import REFILL, Hold
 from t9ksched.model.names import HONOURS_INDEX
 from t9ksched.model.node import Node, NodeFacts
 from t9ksched.model.pod import OwnerReference
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.queue import Queue
+from t9ksched.model.reservation import Reservation, ReservationKind
 from t9ksched.scheduler.state.charges import Charges
 from t9ksched.scheduler.state.owners import Owners
 from t9ksched.scheduler.state.records import GangRecord, JobRecord, PodRecord, job_of
@@ -97,7 +97,7 @@ class Failures:
 
 
 class Refills:
-    """The losses of all gangs. `follow` brings what is kept up to date; `holds` is that, for the engine.
+    """The losses of all gangs. `follow` brings what is kept up to date; `reservations` is that, for the engine.
 
     Attributes:
         recovery: how long room is kept at most.
@@ -110,7 +110,7 @@ class Refills:
         node_objects: Mapping[str, tuple[Node, NodeFacts]],
         charges: Charges,
         jobs: Mapping[str, JobRecord],
-        refused: Mapping[str, Hold],
+        refused: Mapping[str, Reservation],
         owners: Owners,
         on_change: Callable[[GangRecord], None] = lambda _: None,
     ) -> None:
@@ -132,7 +132,7 @@ class Refills:
         """When the first of the places that are kept for a gang is kept no longer."""
         self.recovery = GANG_RECOVERY_TIMEOUT_SECONDS * _SECOND
         self.kinds: frozenset[tuple[str, str]] = frozenset()
-        self.holds: tuple[Hold, ...] = ()
+        self.reservations: tuple[Reservation, ...] = ()
 
     def lost(self, record: PodRecord) -> None:
         """A member that held a place does so no longer, or is about to; its charge still says which cards it had."""
@@ -165,7 +165,7 @@ class Refills:
         self._new = [(one, loss) for one, loss in self._new if one is not gang]
         self._ends.pop(gang, None)
         if self._of.pop(gang, None) is not None:
-            self.holds = tuple(hold for hold in self.holds if hold.owner != gang.uid)
+            self.reservations = tuple(reservation for reservation in self.reservations if reservation.owner != gang.uid)
             _mark(gang, lost=False)
 
     def of_job(self, uid: str) -> bool:
@@ -179,7 +179,7 @@ class Refills:
             return
         self._take(now)
         self._ends = {}
-        holds: list[Hold] = []
+        reservations: list[Reservation] = []
         for gang, losses in list(self._of.items()):
             end = gang.fell + self.recovery
             if not self._wanted(gang, losses) or gang.complete(bound=True) or (gang.fell and end <= now):
@@ -196,21 +196,21 @@ class Refills:
             for loss in kept:
                 until = min(end, self._until(loss, gang, now))
                 self._ends[gang] = min(self._ends.get(gang, until), until)
-                holds += self._hold(gang, loss, until, queues)
+                reservations += self._reserved(gang, loss, until, queues)
             if before != [(loss.uid, loss.place, loss.masks) for loss in losses if loss.kept]:
                 gang.stale = True
                 gang.changes += 1
-        self.holds = tuple(holds)
+        self.reservations = tuple(reservations)
 
-    def found(self, holds: Iterable[Hold]) -> None:
+    def found(self, reservations: Iterable[Reservation]) -> None:
         """The engine found room for lost members that had none."""
-        for hold in holds:
+        for reservation in reservations:
             for gang, losses in self._of.items():
-                if gang.uid == hold.owner:
+                if gang.uid == reservation.owner:
                     homeless = (one for one in losses if one.kept and not one.place)
-                    loss = next((one for one in homeless if one.pod_class == hold.pod_class), None)
+                    loss = next((one for one in homeless if one.pod_class == reservation.pod_class), None)
                     if loss is not None:
-                        loss.found = loss.place = hold.node
+                        loss.found = loss.place = reservation.node
                         gang.changes += 1
 
     def keeping(self) -> list[GangRecord]:
@@ -275,7 +275,7 @@ class Refills:
         placed = Counter(pod.role for pod in gang.members.values() if pod.placed and not pod.deleting)
         short = Counter({role: least - placed[role] for role, least in gang.minimum.roles if least > placed[role]})
         missing = max(short.total(), gang.minimum.members - placed.total())
-        missing -= sum(hold.owner == gang.uid for hold in self._refused.values())
+        missing -= sum(reservation.owner == gang.uid for reservation in self._refused.values())
         waiting = sum(pod.waiting for pod in gang.members.values())
         able: list[Loss] = []
         members = [pod for pod in gang.members.values() if pod.owner is not None and pod.placed and not pod.deleting]
@@ -305,14 +305,14 @@ class Refills:
             return gang.fell + self.recovery
         return loss.since + UNCONTROLLED_NS
 
-    def _hold(self, gang: GangRecord, loss: Loss, until: int, queues: Mapping[str, Queue]) -> list[Hold]:
+    def _reserved(self, gang: GangRecord, loss: Loss, until: int, queues: Mapping[str, Queue]) -> list[Reservation]:
         queue = queues.get(gang.queue)
         failed_on = self._failures.nodes(job_of(gang))
         self._settle_place(loss, queue, failed_on)
         if loss.place == loss.node and self._leaving(loss):
             return []  # its pod is there still, and charged
         return [
-            Hold(
+            Reservation(
                 owner=gang.uid,
                 node=loss.place,
                 pod_class=loss.pod_class,
@@ -320,7 +320,7 @@ class Refills:
                 rank=queue.spec.priority if queue else 0,
                 since=loss.since,
                 until=until,
-                why=REFILL,
+                kind=ReservationKind.REFILL,
                 queue=gang.queue,
                 avoid=() if loss.place else failed_on,
             )

@@ -4,7 +4,7 @@ The loop takes frozen views and tells what was decided (`assume`); the executor 
 Decisions are charged here before they are carried out, and taken back on refusal.
 """
 
-from collections.abc import Callable, Generator, Iterable, Set
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
@@ -16,7 +16,6 @@ from t9ksched.engine.explain import queue_closed
 from t9ksched.engine.planner import Assignment
 from t9ksched.engine.view import QueueState, View
 from t9ksched.model.gang import Gang, Running
-from t9ksched.model.hold import REFILL, Hold
 from t9ksched.model.ordered import OrderedSet
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.state.admission_gate import NAMING_NS
@@ -29,12 +28,11 @@ from t9ksched.scheduler.state.outage import Outage
 from t9ksched.scheduler.state.pod_affinity_index import own_labels
 from t9ksched.scheduler.state.preemption_backoff import PreemptionBackoff
 from t9ksched.scheduler.state.records import GangRecord, PodRecord, job_of
+from t9ksched.scheduler.state.reservations import waiting_for_victims
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.job_overrides import JobControl, Stop
 from t9ksched.store.runs import Run
 
-REFILL_HOLD_NS = 60 * 1_000_000_000
-"""How long the place of a refused member is kept for its gang."""
 RETRY_AFTER_REFUSAL_NS = 1_000_000_000
 """How long a refused pod rests before it is tried again; doubled with each refusal, up to a minute."""
 _LONGEST_REST_DOUBLINGS = 6
@@ -43,8 +41,6 @@ _WORK_A_STEP = 400
 """How many groups that were judged before a step of a view looks at: 20 µs each."""
 _JUDGEMENT = 20
 """What a judgement or an acceptance costs, compared with such a look."""
-IDLE_PROMISE_NS = 5 * 1_000_000_000
-"""How long promised room that nobody is leaving is kept: the watch may be behind the evictions."""
 
 
 class _Seen(NamedTuple):
@@ -63,10 +59,6 @@ class ClusterState(ClusterCache):
 
     def __init__(self, on_change: Callable[[], None] = lambda: None) -> None:
         super().__init__(on_change)
-        self._promised: dict[str, tuple[Hold, ...]] = {}
-        """Room that victims are leaving, by uid of the group they go for."""
-        self._idle_promises: dict[str, int] = {}
-        """Since when nobody has been leaving the room promised to a group."""
         self._naming_ends: list[int] = []
         """When groups that nobody has put a name to will have waited long enough for one."""
         self.patience = PreemptionBackoff()
@@ -147,17 +139,15 @@ class ClusterState(ClusterCache):
             name: QueueState(queue.spec, dict(self.charges.queue_used.get(name, {})), queue.draining)
             for name, queue in self.queues.items()
         }
-        waiting = {gang.uid for gang in self.pending}
-        self._promised = {owner: holds for owner, holds in self._promised.items() if owner in waiting}
-        promised = (hold for holds in self._promised.values() for hold in holds)
-        holds = (*self.holds.values(), *promised, *self.refills.holds)
+        self.reservations.keep_promises_to({gang.uid for gang in self.pending})
+        reserved = self.reservations.in_force()
         if not self.neighbourhood:
-            return View(self.nodes.freeze(), queues, tuple(gangs), holds)
+            return View(self.nodes.freeze(), queues, tuple(gangs), reserved)
         return View(
             self.nodes.freeze(),
             queues,
             tuple(self._labelled(gang) for gang in gangs),
-            holds,
+            reserved,
             (),
             self.neighbourhood.present(),
             self.namespaces.labels,
@@ -272,74 +262,14 @@ class ClusterState(ClusterCache):
                             self._gang_changed(gang)
             self._on_change()
 
-    def promise(self, holds: Iterable[Hold], until: int) -> dict[str, tuple[Hold, ...]]:
-        """Hold the room that victims are leaving, until that time; what an owner was promised before is replaced.
-
-        The time limit is for victims that never go, such as those on a node that died.
-
-        Returns:
-            What is promised now, by owner, for `promise_stands`.
-        """
-        made = _by_owner(replace(hold, until=until) for hold in holds)
-        self._promised |= made
-        return made
-
-    def restore_promises(self, holds: Iterable[Hold]) -> None:
-        """What was promised before a restart; a promise made since is the newer one."""
-        self._promised = _by_owner(holds) | self._promised
-        self._on_change()
-
-    def promise_stands(self, owner: str, promise: tuple[Hold, ...]) -> bool:
-        """Whether this very promise was neither used nor given up nor replaced."""
-        return self._promised.get(owner) is promise
-
-    @property
-    def promised_to(self) -> Set[str]:
-        """Groups for which room is held that others leave, by UID."""
-        return self._promised.keys()
-
     def end_idle_promises(self, now: int, *, evicting: bool) -> None:
-        """Give up promised room that nobody is leaving any more: the victims are gone, and their room was not enough,
-        because a node went away or another scheduler was faster. Its owner is planned for anew.
-        """
-        self._promised = {owner: holds for owner, holds in self._promised.items() if now < holds[0].until}
-        idle: dict[str, int] = {}
-        if self._promised and not evicting:
-            waiting = self._waiting_for_victims()
-            idle = {owner: self._idle_promises.get(owner, now) for owner in self._promised if owner not in waiting}
-        self._idle_promises = idle
-        for owner, since in list(idle.items()):
-            if now - since >= IDLE_PROMISE_NS:
-                del idle[owner]
-                self.give_up_room(owner)
-
-    def _waiting_for_victims(self) -> set[str]:
-        """Owners of promises for whom pods still leave the nodes where room is held, or their queue, so that the quota
-        suffices. Nodes and pods are looked at once for all of them.
-        """
-        owners_on: dict[str, set[str]] = {}
-        for owner, holds in self._promised.items():
-            for hold in holds:
-                owners_on.setdefault(hold.node, set()).add(owner)
-        found: set[str] = set()
-        for node, owners in owners_on.items():
-            pods = (self.pods.get(charge.uid) for charge in self.charges.on_node(node))
-            if not owners <= found and any(pod is not None and pod.deleting for pod in pods):
-                found |= owners
-        others = [gang for owner in self._promised if owner not in found if (gang := self.gangs_by_uid.get(owner))]
-        queues = {gang.queue for gang in others}
-        leaving = {
-            gang.queue
-            for gang in (self.gangs.values() if queues else ())
-            if gang.queue in queues
-            and any(pod.deleting and not pod.finished and pod.node for pod in gang.members.values())
-        }
-        return found | {gang.uid for gang in others if gang.queue in leaving}
-
-    def give_up_room(self, owner: str) -> None:
-        """The room promised to this group does not come free: it waits like any other."""
-        if self._promised.pop(owner, None) is not None:
-            self._on_change()
+        """Give up promised room that no pod is leaving any more; while victims are being evicted, none is."""
+        book = self.reservations
+        book.end_promises(now)
+        leaving = book.promised_to
+        if leaving and not evicting:
+            leaving = waiting_for_victims(book, self.pods, self.charges, self.gangs.values(), self.gangs_by_uid)
+        book.end_idle(now, leaving)
 
     def _say(self, gang: GangRecord, reason: Reason) -> None:
         """Why a group is not even judged."""
@@ -430,10 +360,10 @@ class ClusterState(ClusterCache):
             sure = self.cards.certain(record.pod_class, assignment.node)
             cards = dict(assignment.masks)
             self.charges.charge(record.uid, assignment.node, record.pod_class, gang.queue, cards, sure=sure)
-            self.holds.pop(record.uid, None)
+            self.reservations.drop_place(record.uid)
             done.append(record)
         if gang.complete():
-            self._promised.pop(gang_uid, None)
+            self.reservations.used(gang_uid)
             gang.displaced = False
         gang.first_bound = gang.first_bound or now
         self._gang_changed(gang)
@@ -460,7 +390,7 @@ class ClusterState(ClusterCache):
         record = self.pods.get(pod_uid)
         if record is None or not record.assumed:
             return
-        node, charge = record.assumed, self.charges.get(pod_uid)
+        charge = self.charges.get(pod_uid)
         self._unassume(record)
         record.retry_at = now + (RETRY_AFTER_REFUSAL_NS << min(record.refusals, _LONGEST_REST_DOUBLINGS))
         record.refusals += 1
@@ -471,15 +401,7 @@ class ClusterState(ClusterCache):
         gang.reasons = (reason,)
         self.patience.refused(gang, now)
         if keep_place and charge is not None and gang.placed_count():
-            self.holds[pod_uid] = Hold(
-                owner=gang.uid,
-                node=node,
-                pod_class=charge.pod_class,
-                cards=tuple(sorted(charge.cards.items())),
-                since=now,
-                until=now + REFILL_HOLD_NS,
-                why=REFILL,
-            )
+            self.reservations.keep_place(record, gang, charge, now)
         if not gang.placed_count():
             gang.first_bound = 0
 
@@ -513,7 +435,7 @@ class ClusterState(ClusterCache):
         if gang.scheduled:
             gang.evicted = (reason, message)
         gang.first_bound = gang.admitted = gang.fell = 0
-        self._drop_holds(gang)
+        self._drop_reservations(gang)
         self._gang_changed(gang)
 
     def groups_of(self, job: str) -> list[GangRecord]:
@@ -539,21 +461,12 @@ class ClusterState(ClusterCache):
     def forfeit(self, gang: GangRecord) -> None:
         """The room kept for members that the group lost goes to another, and the group waits like any other."""
         self._displaced(gang)
-        self._drop_holds(gang)
+        self._drop_reservations(gang)
 
     def follow_losses(self, now: int) -> None:
         """Bring up to date what is kept for members that gangs lost; called before each look."""
         self.settle()
-        self.refills.follow(now, self.queues, self._promised)
-
-    def sweep_holds(self, now: int) -> int:
-        """End the holds whose time is over; the number of those."""
-        over = [uid for uid, hold in self.holds.items() if hold.until and hold.until <= now]
-        for uid in over:
-            del self.holds[uid]
-        if over:
-            self._on_change()
-        return len(over)
+        self.refills.follow(now, self.queues, self.reservations.promised_to)
 
     def next_retry(self) -> int | None:
         """When the next refused pod, or a node that refused one, may be tried again; None when none waits for that."""
@@ -563,18 +476,9 @@ class ClusterState(ClusterCache):
         times.extend(self._naming_ends)
         times.extend(self._rest_ends)
         times.extend(self._start_again)
-        if (end := self.refills.next_end()) is not None:
+        if (end := self.reservations.next_end()) is not None:
             times.append(end)
-        times.extend(since + IDLE_PROMISE_NS for since in self._idle_promises.values())
-        times.extend(holds[0].until for holds in self._promised.values())
         return min(times, default=None)
-
-
-def _by_owner(holds: Iterable[Hold]) -> dict[str, tuple[Hold, ...]]:
-    found: dict[str, list[Hold]] = {}
-    for hold in holds:
-        found.setdefault(hold.owner, []).append(hold)
-    return {owner: tuple(mine) for owner, mine in found.items()}
 
 
 def _unfit(gang: GangRecord) -> Reason | None:

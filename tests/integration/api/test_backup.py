@@ -11,8 +11,8 @@ import pytest
 from sqlalchemy import select, text
 from sqlalchemy.exc import DBAPIError
 
-from t9ksched.model.hold import VICTIMS, Hold
 from t9ksched.model.podclass import PodClass
+from t9ksched.model.reservation import Reservation, ReservationKind
 from t9ksched.store import Store, history
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.bindings import CardBinding, Cards
@@ -68,7 +68,9 @@ async def furnish(store: Store) -> dict[str, str]:
     await store.controls.hold(Event(event=history.JOB_HELD, actor="boss", **about))
     await store.stops.stop(Stop(SCHEDULING, NOW + timedelta(days=9999), "admin", NOW, "new switches"))
     room = PodClass(requests=(("pods", 1),))
-    await store.promises.put([Hold("u1", "n1", room, rank=10, since=10**18, until=2 * 10**18, why=VICTIMS)])
+    await store.promises.put(
+        [Reservation("u1", "n1", room, rank=10, since=10**18, until=2 * 10**18, kind=ReservationKind.VICTIMS)]
+    )
     cards = CardBinding(pod_uid="u2", namespace="default", name="q", node="n1", cards=CARDS, honoured=True, at=NOW)
     await store.bindings.put([cards])
     await store.runs.put([Run(uid="u1", bound_at=10**18, ran_at=10**18, limit=60)])

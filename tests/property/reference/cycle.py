@@ -14,7 +14,7 @@ from typing import Any
 
 from t9ksched.engine.planner import Assignment, Plan
 from t9ksched.model.gang import Gang, Member
-from t9ksched.model.hold import Hold
+from t9ksched.model.reservation import Reservation
 from tests.property.reference.held import Holding
 from tests.property.reference.moment import Ask, Differs, Kind, Told, Unclear
 from tests.property.reference.placing import grants
@@ -261,7 +261,7 @@ class Reference(Holding):
             name = put[0][1]
             self._off(put)
             self.found.append((uid, name))
-            self._occupy(Hold(uid, name, hold.pod_class))
+            self._occupy(Reservation(uid, name, hold.pod_class, hold.kind))
         if left:
             self.missing[uid] = left
         kept = len(self.holds.get(uid, ())) if uid not in self.promised_to else 0

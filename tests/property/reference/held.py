@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from t9ksched.model.gang import Gang
-from t9ksched.model.hold import REFILL, VICTIMS, Hold
+from t9ksched.model.reservation import Reservation, ReservationKind
 from tests.property.reference.moment import Kind
 from tests.property.reference.telling import Telling
 
@@ -18,17 +18,21 @@ class Holding(Telling):
         Who was promised the room of victims needs no other.
         """
         standing = [
-            hold for hold in self.view.holds if hold.since <= self.now and (not hold.until or self.now < hold.until)
+            hold
+            for hold in self.view.reservations
+            if hold.since <= self.now and (not hold.until or self.now < hold.until)
         ]
-        self.promised_to = {hold.owner for hold in standing if hold.why == VICTIMS}
-        standing = [hold for hold in standing if hold.why == VICTIMS or hold.owner not in self.promised_to]
+        self.promised_to = {hold.owner for hold in standing if hold.kind is ReservationKind.VICTIMS}
+        standing = [
+            hold for hold in standing if hold.kind is ReservationKind.VICTIMS or hold.owner not in self.promised_to
+        ]
         for hold in sorted(standing, key=lambda one: (one.owner, one.node, one.cards)):
             if hold.node in self.rooms:
                 self._occupy(hold)
-            elif hold.why == REFILL:
+            elif hold.kind is ReservationKind.REFILL:
                 self.missing.setdefault(hold.owner, []).append(hold)
         for hold in standing:
-            if hold.why == REFILL and hold.queue in self.charged:
+            if hold.kind is ReservationKind.REFILL and hold.queue in self.charged:
                 queue, demand = self.owed.get(hold.owner, (hold.queue, Counter()))
                 self.owed[hold.owner] = queue, demand + Counter(dict(hold.pod_class.requests))
         queues = {one.uid: one.queue for one in self.view.gangs if one.queue in self.charged}
@@ -41,7 +45,7 @@ class Holding(Telling):
         for queue, demand in self.owed.values():
             self.charged[queue].update(demand)
 
-    def _occupy(self, hold: Hold) -> None:
+    def _occupy(self, hold: Reservation) -> None:
         """Take room for one pod, there or not; only cards that are named and idle are taken by index."""
         idle = self.rooms[hold.node].idle
         named = dict(hold.cards)
@@ -73,7 +77,7 @@ class Holding(Telling):
         return found, set(found)
 
 
-def by_node(held: Iterable[tuple[Hold, Mapping[str, int]]]) -> dict[str, Counter[str]]:
+def by_node(held: Iterable[tuple[Reservation, Mapping[str, int]]]) -> dict[str, Counter[str]]:
     """What is held on each node."""
     found: dict[str, Counter[str]] = {}
     for hold, _ in held:

@@ -279,7 +279,7 @@ class Hunting(Reference):
 
     def _planned(self, gang: Gang) -> list[str]:
         assert self.plan is not None
-        return [hold.node for hold in self.plan.holds if hold.owner == gang.uid]
+        return [hold.node for hold in self.plan.reservations if hold.owner == gang.uid]
 
     def _any_domains(self, gang: Gang) -> list[set[str]]:
         homes = [name for name in gang.nodes if name in self.rooms]

@@ -10,11 +10,11 @@ from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import View
 from t9ksched.model.cardmode import NOT_READY
 from t9ksched.model.gang import Gang, Member
-from t9ksched.model.hold import Hold
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.podrules import PodRules, PodTerm
 from t9ksched.model.queue import QueueSpec
+from t9ksched.model.reservation import Reservation
 
 NEARLY = Fraction(1, 10_000)
 """Scores, of which 1 is a full one, that differ by less may be told apart by rounding."""
@@ -116,14 +116,14 @@ class Moment:
         self.scopes: dict[str, set[str]] = {}
         self.clear = True
         """No choice so far was decided by rounding."""
-        self.holds: dict[str, list[tuple[Hold, dict[str, int]]]] = {}
+        self.holds: dict[str, list[tuple[Reservation, dict[str, int]]]] = {}
         """Room that is held on nodes, with the cards that it names, by owner."""
         self.promises: dict[str, Counter[str]] = {}
         self.leave: set[str] = set()
         """Gangs that have to go: no room is sought that they could come back to."""
         self.promised_to: set[str] = set()
         """Gangs for which room of victims is held."""
-        self.missing: dict[str, list[Hold]] = {}
+        self.missing: dict[str, list[Reservation]] = {}
         self.owed: dict[str, tuple[str, Counter[str]]] = {}
         self.found: list[tuple[str, str]] = []
         self._hold()

@@ -23,13 +23,13 @@ class WithVictims(Hunting):
         super().compare(plan)
         if [(one.gang, one.pod, one.by) for one in plan.evictions] != self.evicted:
             raise Differs(f"goes {plan.evictions} and not {self.evicted}")
-        for hold in plan.holds:
+        for hold in plan.reservations:
             state = self.view.queues[next(one.queue for one in self.view.gangs if one.uid == hold.owner)]
-            rest = (hold.rank, hold.since, hold.until, hold.firm, hold.why, hold.cards, hold.queue)
+            rest = (hold.rank, hold.since, hold.until, hold.firm, hold.kind, hold.cards, hold.queue)
             if rest != (state.spec.priority, self.now, 0, False, "victims", (), ""):
                 raise Differs(f"{hold}")
-        if [(hold.owner, hold.node) for hold in plan.holds] != self.promised:
-            raise Differs(f"held {plan.holds} and not {self.promised}")
+        if [(hold.owner, hold.node) for hold in plan.reservations] != self.promised:
+            raise Differs(f"held {plan.reservations} and not {self.promised}")
 
     def _place(self, gang: Gang, kinds: list[Kind], members: Sequence[Any], lines: Sequence[Assignment]) -> list[Told]:
         uid = gang.uid

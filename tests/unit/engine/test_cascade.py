@@ -11,7 +11,7 @@ from t9ksched.engine.memory import Memory
 from t9ksched.engine.planner import Plan, plan
 from t9ksched.engine.policy import Policy, Preemption
 from t9ksched.model.gang import Gang, Running
-from t9ksched.model.hold import Hold
+from t9ksched.model.reservation import Reservation
 from tests.builders import gang, node, pod_class, queue, running, view
 
 ROUNDS = 200
@@ -46,7 +46,7 @@ class Cluster:
     jobs: dict[str, Job] = field(default_factory=dict)
     waiting: dict[str, Gang] = field(default_factory=dict)
     running: dict[str, Running] = field(default_factory=dict)
-    holds: dict[str, tuple[Hold, ...]] = field(default_factory=dict)
+    holds: dict[str, tuple[Reservation, ...]] = field(default_factory=dict)
     nodes: list[str] = field(default_factory=lambda: [f"n{at}" for at in range(6)])
     job_of: dict[str, Job] = field(default_factory=dict)
     preemptions: Counter[str] = field(default_factory=Counter)
@@ -94,7 +94,7 @@ class Cluster:
         for by in {one.by for one in found.evictions}:
             self.preemptions[by] += 1
             assert self.preemptions[by] <= 1, f"{by} preempts a second time in round {round_}"
-            self.holds[by] = tuple(hold for hold in found.holds if hold.owner == by)
+            self.holds[by] = tuple(hold for hold in found.reservations if hold.owner == by)
         going = {one.pod for one in found.evictions}
         self.evicted += len(going)
         for uid, one in list(self.running.items()):

@@ -13,8 +13,8 @@ from t9ksched.engine.planner import plan
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import View
 from t9ksched.model.gang import Gang, Neighbours
-from t9ksched.model.hold import Hold
 from t9ksched.model.podrules import parse_rules
+from t9ksched.model.reservation import Reservation, ReservationKind
 from tests.builders import gang, node, pod_class, queue, running, table, view
 
 NODES = [node(f"{pool}{at}", cpu=8, labels={"pool": pool}) for pool in "ab" for at in range(3)]
@@ -39,7 +39,7 @@ def cycle(
     live: NodeTable,
     gangs: list[Gang],
     memory: Memory,
-    holds: tuple[Hold, ...] = (),
+    holds: tuple[Reservation, ...] = (),
     near: tuple[Neighbours, ...] = (),
 ) -> tuple[int, int]:
     """Attempts made and spared by one cycle; its plan is the one that a fresh memory gives."""
@@ -69,11 +69,11 @@ def test_only_those_who_wait_for_the_changed_nodes_are_tried(full: NodeTable) ->
 def test_room_that_is_held_is_remembered_with_its_owner(full: NodeTable) -> None:
     memory, gangs = Memory(), waiting()
     cycle(full, gangs, memory)
-    hold = Hold("elsewhere", "a0", pod_class(cpu=1))
+    hold = Reservation("elsewhere", "a0", pod_class(cpu=1), ReservationKind.BINDING)
     assert cycle(full, gangs, memory, (hold,)) == (10, 10), "only those of its pool may have lost room"
     assert cycle(full, gangs, memory, (hold,)) == (0, 20)
     assert cycle(full, gangs, memory, (replace(hold, owner="another"),)) == (10, 10)
-    assert cycle(full, gangs, memory, (replace(hold, why="refill"),)) == (10, 10)
+    assert cycle(full, gangs, memory, (replace(hold, kind=ReservationKind.REFILL),)) == (10, 10)
     assert cycle(full, gangs, memory, (replace(hold, node="b0"),)) == (20, 0)
     assert cycle(full, gangs, memory) == (10, 10)
 
@@ -84,7 +84,7 @@ def test_who_gives_up_held_room_wakes_those_who_wait_for_it(full: NodeTable) -> 
     full.discharge(full.row("a1"), pod_class(cpu=8), {})
     full.charge(full.row("a1"), pod_class(cpu="100m"), {})
     full.discharge(full.row("a0"), pod_class(cpu=8), {})
-    holds = (Hold("owner", "a0", pod_class(cpu=8)),)
+    holds = (Reservation("owner", "a0", pod_class(cpu=8), ReservationKind.BINDING),)
     owner = gang("owner", cpu=4, selector={"pool": "a"})
     other = gang("other", cpu=8, selector={"kubernetes.io/hostname": "a0"})
     assert cycle(full, [other], memory, holds) == (1, 0)

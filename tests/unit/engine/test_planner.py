@@ -8,9 +8,9 @@ from msgspec.structs import replace
 from t9ksched.engine.planner import Planner
 from t9ksched.engine.policy import Policy
 from t9ksched.model.gang import Gang
-from t9ksched.model.hold import Hold
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.reasons import Code, Reason
+from t9ksched.model.reservation import Reservation, ReservationKind
 from t9ksched.model.taints import Taint
 from tests.builders import GPU, gang, member, node, pod_class, queue, table, view
 from tests.unit.engine.deciding import A100, FOUR, NOW, POOL, codes, decide, starts, where
@@ -246,8 +246,8 @@ def test_positions_count_the_waiting_gangs_of_a_queue() -> None:
     ids=["its own", "another's", "over", "not over", "not yet", "node lost"],
 )
 def test_held_room_is_its_owners(hold: dict[str, object], started: list[str]) -> None:
-    held = Hold(**{"node": "n", "pod_class": pod_class(gpu=8), "why": "refill", **hold})  # type: ignore[arg-type]
-    found = decide(view([node("n", gpu=8)], [gang("mine", gpu=4)], holds=[held]))
+    held = Reservation(**{"node": "n", "pod_class": pod_class(gpu=8), "kind": ReservationKind.REFILL, **hold})  # type: ignore[arg-type]
+    found = decide(view([node("n", gpu=8)], [gang("mine", gpu=4)], reservations=[held]))
     assert starts(found) == started
     if not started:
         assert codes(found) == {"mine": ["HeldForOther", "InsufficientResources"]}
@@ -255,7 +255,7 @@ def test_held_room_is_its_owners(hold: dict[str, object], started: list[str]) ->
 
 
 def test_strict_order_does_not_stop_who_has_its_own_room() -> None:
-    held = Hold("promised", "n", pod_class(gpu=4), why="victims")
+    held = Reservation("promised", "n", pod_class(gpu=4), kind=ReservationKind.VICTIMS)
     gangs = [gang("ahead", gpu=8, priority=9), gang("promised", gpu=4), gang("behind", gpu=4)]
     found = decide(view([node("n", gpu=8)], gangs, {"q": queue(ordering="Strict")}, [held]))
     assert starts(found) == ["promised"]
@@ -278,7 +278,9 @@ def test_in_a_strict_queue_promised_room_is_all_that_is_not_behind(
     live = table([node(name, gpu=gpu, labels={"zone": "z"}) for name, gpu in (("n0", 12), ("n1", 8), ("n2", 4))])
     for name, cards in taken.items():
         live.charge(["n0", "n1", "n2"].index(name), pod_class(gpu=cards), {GPU: (1 << cards) - 1})
-    holds = [Hold("promised", name, pod_class(gpu=4), why="victims") for name in ("n0", "n0", "n1")]
+    holds = [
+        Reservation("promised", name, pod_class(gpu=4), kind=ReservationKind.VICTIMS) for name in ("n0", "n0", "n1")
+    ]
     ahead, promised = gang("ahead", pods=4, gpu=4, priority=9), gang("promised", pods=3, gpu=4)
     gangs = [ahead, promised if topology == "None" else replace(promised, topology=topology, levels=("zone",))]
     found = decide(view(live, gangs, {"q": queue(ordering="Strict")}, holds))
@@ -292,9 +294,9 @@ def test_in_a_strict_queue_promised_room_is_all_that_is_not_behind(
 
 def test_room_left_of_a_used_hold_is_free_again() -> None:
     """`early` fails while the room is held; `owner` uses a part of it, so `late`, which asks alike, fits."""
-    held = Hold("owner", "n", pod_class(gpu=8))
+    held = Reservation("owner", "n", pod_class(gpu=8), ReservationKind.BINDING)
     gangs = [gang("early", gpu=4, priority=9), gang("owner", gpu=4, priority=5), gang("late", gpu=4)]
-    found = decide(view([node("n", gpu=8)], gangs, holds=[held]))
+    found = decide(view([node("n", gpu=8)], gangs, reservations=[held]))
     assert starts(found) == ["owner", "late"]
 
 
@@ -390,8 +392,11 @@ def test_slices_give_the_same_plan() -> None:
 def test_thousands_of_unlike_classes_do_not_change_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     """Arrays of classes are given back when there are many; a held class that lost its own must still be undone."""
     gangs = [gang(f"g{at}", pods=2, of=pod_class(cpu=f"{1000 + at}m", gpu=1 + at % 3)) for at in range(30)]
-    held = [Hold("g29", "n3", pod_class(cpu=9, gpu=2)), Hold("x", "n2", pod_class(gpu=1))]
-    given = view(FOUR, gangs, holds=held)
+    held = [
+        Reservation("g29", "n3", pod_class(cpu=9, gpu=2), ReservationKind.BINDING),
+        Reservation("x", "n2", pod_class(gpu=1), ReservationKind.BINDING),
+    ]
+    given = view(FOUR, gangs, reservations=held)
     before = decide(given).to_bytes()
     monkeypatch.setattr("t9ksched.engine.placement.trial._MOST_COLUMNS", 1)
     assert decide(given).to_bytes() == before

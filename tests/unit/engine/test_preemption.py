@@ -12,9 +12,9 @@ from t9ksched.engine.victims.victim_search import eligible
 from t9ksched.engine.victims.victim_table import surplus
 from t9ksched.engine.view import View, dump, load
 from t9ksched.model.gang import Gang, Neighbours, Running
-from t9ksched.model.hold import VICTIMS, Hold
 from t9ksched.model.labels import LabelSelector
 from t9ksched.model.podrules import Peers, PodRules, PodTerm
+from t9ksched.model.reservation import Reservation, ReservationKind
 from tests.builders import GPU, gang, node, pod_class, queue, running, view
 
 SECOND = 1_000_000_000
@@ -72,7 +72,7 @@ class World:
         victims = sorted({one.gang for one in found.evictions})
         self.ends(*victims)
         if victims:
-            given = replace(self.view(), holds=found.holds)
+            given = replace(self.view(), reservations=found.reservations)
             found = decide(given, self.policy)
         placed = sorted({one.gang for one in found.assignments})
         for name in placed:
@@ -245,7 +245,7 @@ def test_nobody_goes_when_the_preemptor_would_not_fit() -> None:
     stays = [running(f"s{at}", "top", [f"n{at}"], cpu=50) for at in range(6)]
     lows = [running(f"l{at}", "low", [f"n{at}"], cpu=50) for at in range(6)]
     found = decide(view(nodes, [gang("p", "high", cpu=100)], LOW_HIGH, running=[*stays, *lows]))
-    assert (gone(found), found.holds, codes(found)) == ([], (), {"p": "InsufficientResources"})
+    assert (gone(found), found.reservations, codes(found)) == ([], (), {"p": "InsufficientResources"})
     assert found.stats.searched == 1
 
 
@@ -290,14 +290,14 @@ def test_room_is_held_until_the_victims_are_gone() -> None:
     low = running("low", "low", ["n0"], gpu=8, cards=[255])
     wants = [gang("p", "top", gpu=8, created=1), gang("third", "top", gpu=4, created=2)]
     first = decide(view(nodes, wants, LOW_HIGH, running=[low]))
-    assert [(h.owner, h.node, h.why) for h in first.holds] == [("p", "n0", VICTIMS)]
+    assert [(h.owner, h.node, h.kind) for h in first.reservations] == [("p", "n0", ReservationKind.VICTIMS)]
     assert (gone(first), codes(first)) == (["low-0"], {"p": "WaitingForVictims", "third": "InsufficientResources"})
     assert "priority 9" in first.evictions[0].why
     leaving = structs.replace(low, pods=tuple(structs.replace(pod, leaving=True) for pod in low.pods))
-    second = decide(view(nodes, wants, LOW_HIGH, first.holds, [leaving]))
-    assert (gone(second), second.holds) == ([], ()), "one preemption a preemptor"
+    second = decide(view(nodes, wants, LOW_HIGH, first.reservations, [leaving]))
+    assert (gone(second), second.reservations) == ([], ()), "one preemption a preemptor"
     assert codes(second) == {"p": "WaitingForVictims", "third": "InsufficientResources"}
-    last = decide(view(nodes, wants, LOW_HIGH, first.holds))
+    last = decide(view(nodes, wants, LOW_HIGH, first.reservations))
     assert [one.gang for one in last.assignments] == ["p"]
     assert codes(last) == {"third": "InsufficientResources"}
 
@@ -307,7 +307,7 @@ def test_nobody_is_evicted_for_a_gang_that_was_refused_a_moment_ago() -> None:
     low = running("low", "low", ["n0"], gpu=8, cards=[255])
     rests = structs.replace(gang("rests", "top", gpu=8, created=1), evicts_from=NOW + SECOND)
     found = decide(view([node("n0", gpu=8)], [rests], LOW_HIGH, running=[low]))
-    assert (gone(found), found.holds) == ([], ())
+    assert (gone(found), found.reservations) == ([], ())
     assert codes(found) == {"rests": "BindRefused"}
     assert found.waiting[0].reasons[0].message.endswith("not before 1970-01-01T00:16:41Z")
     like = gang("like", "top", gpu=8, created=2)
@@ -326,7 +326,7 @@ def test_who_was_promised_room_starts_in_what_came_free_although_others_still_le
     """The room of `a` is free, that of `b` is not; the second preemptor's promise does not stop the first."""
     nodes = [node("n0", gpu=2)]
     stays = running("b", "low", ["n0"], gpu=1, cards=[2], leaving=[0])
-    held = [Hold(owner, "n0", pod_class(gpu=1), why=VICTIMS) for owner in ("p", "q")]
+    held = [Reservation(owner, "n0", pod_class(gpu=1), kind=ReservationKind.VICTIMS) for owner in ("p", "q")]
     wants = [gang("p", "top", gpu=1), gang("q", "top", gpu=1), gang("third", "top", gpu=1)]
     found = decide(view(nodes, wants, LOW_HIGH, held, [stays]))
     assert [(one.gang, one.masks) for one in found.assignments] == [("p", ((GPU, 1),))]
@@ -338,7 +338,10 @@ def test_nobody_starts_in_what_came_free_for_another_while_his_own_victim_may_st
     nodes = [node("n0", gpu=2)]
     low = running("b", "low", ["n0"], gpu=1, cards=[2], leaving=[0])
     chosen = structs.replace(low, pods=tuple(structs.replace(pod, asked=False) for pod in low.pods))
-    held = [Hold("p", "n0", pod_class(gpu=1), why=VICTIMS), Hold("q", "n0", pod_class(gpu=1), why=VICTIMS)]
+    held = [
+        Reservation("p", "n0", pod_class(gpu=1), kind=ReservationKind.VICTIMS),
+        Reservation("q", "n0", pod_class(gpu=1), kind=ReservationKind.VICTIMS),
+    ]
     wants = [gang("q", "mid", gpu=1)]
     given = view(nodes, wants, LOW_HIGH, held, [chosen])
     found = decide(given)
@@ -364,8 +367,8 @@ def test_of_what_cannot_all_be_kept_who_comes_first_has_what_he_was_promised(
     nodes = [node("n0", gpu=4), node("n1", gpu=2)]
     stranger = running("x", "other", ["n0"], gpu=1, cards=[1])
     low = running("low", "low", ["n1"], gpu=2, cards=[3], leaving=leaving)
-    held = [Hold("p", name, pod_class(gpu=cards), why=VICTIMS) for name in on]
-    held.append(Hold("q", "n0", pod_class(gpu=2), why=VICTIMS))
+    held = [Reservation("p", name, pod_class(gpu=cards), kind=ReservationKind.VICTIMS) for name in on]
+    held.append(Reservation("q", "n0", pod_class(gpu=2), kind=ReservationKind.VICTIMS))
     wants = [gang("p", "top", len(on), gpu=cards, created=1), gang("q", "top", gpu=2, created=2)]
     found = decide(view(nodes, wants, LOW_HIGH, held, [stranger, low]))
     assert list(dict.fromkeys(one.gang for one in found.assignments)) == started
@@ -377,17 +380,17 @@ def test_room_that_is_promised_is_no_company_yet_but_keeps_others_off() -> None:
     nodes = [node(f"n{at}", cpu=8) for at in range(2)]
     app = Peers(LabelSelector.parse({"matchLabels": {"app": "p"}}), ("test",))
     term = PodTerm((app,), "kubernetes.io/hostname")
-    held = Hold("p", "n0", replace(pod_class(cpu=1), counted=(term,)), why=VICTIMS)
+    held = Reservation("p", "n0", replace(pod_class(cpu=1), counted=(term,)), kind=ReservationKind.VICTIMS)
     near = gang("near", of=replace(pod_class(cpu=1), rules=PodRules(together=(term,))))
     away = gang("away", of=replace(pod_class(cpu=1), rules=PodRules(apart=(term,))))
-    found = decide(view(nodes, [near, away], holds=[held]))
+    found = decide(view(nodes, [near, away], reservations=[held]))
     assert codes(found) == {"near": "TopologyNotSatisfied"}
     assert [(one.gang, one.node) for one in found.assignments] == [("away", "n1")]
 
 
 def test_when_the_promised_node_is_lost_it_may_preempt_again() -> None:
     low = running("low", "low", ["n0"], cpu=8)
-    promise = Hold("p", "lost", pod_class(cpu=8), why=VICTIMS)
+    promise = Reservation("p", "lost", pod_class(cpu=8), kind=ReservationKind.VICTIMS)
     found = decide(view([node("n0", cpu=8)], [gang("p", "top", cpu=8)], LOW_HIGH, [promise], [low]))
     assert gone(found) == ["low-0"]
 
@@ -476,7 +479,7 @@ def test_unlike_members_preempt_together() -> None:
     both = (*gang("p", of=kinds[0]).waiting, *gang("w", of=kinds[1]).waiting)
     wants = structs.replace(gang("p", "top"), waiting=both, min_member=2, total=2)
     found = decide(view(nodes, [wants], LOW_HIGH, running=groups))
-    assert (gone(found), len(found.holds)) == (["a-0", "b-0"], 2)
+    assert (gone(found), len(found.reservations)) == (["a-0", "b-0"], 2)
 
 
 def test_one_rack_is_emptied_for_a_gang_that_must_be_in_one() -> None:
@@ -514,7 +517,7 @@ def test_whoever_was_promised_room_starts_although_one_like_it_lacks_the_quota(o
     shape = pod_class(gpu=4)
     ahead, promised = gang("ahead", "high", of=shape, priority=9), gang("promised", "high", of=shape)
     queues = {"high": queue(priority=1, quota={GPU: 4}, ordering=ordering)}  # type: ignore[arg-type]
-    room = Hold("promised", "n0", shape, why=VICTIMS)
+    room = Reservation("promised", "n0", shape, kind=ReservationKind.VICTIMS)
     found = decide(view([node("n0", gpu=4)], [ahead, promised], queues, [room]))
     assert [one.gang for one in found.assignments] == ["promised"]
     assert [one.gang for one in found.waiting] == ["ahead"]
@@ -535,11 +538,11 @@ def test_who_holds_a_part_finds_victims_for_the_rest_although_one_like_it_finds_
     shape = pod_class(gpu=4)
     queues = {"low": queue(), "mid": queue(priority=1)}
     gangs = [gang("ahead", "mid", pods=2, of=shape, priority=9), gang("promised", "mid", pods=2, of=shape)]
-    room = Hold("promised", "n0", shape, why=VICTIMS)
+    room = Reservation("promised", "n0", shape, kind=ReservationKind.VICTIMS)
     lows = [running("l", "low", ["n1"], gpu=4, cards=[15])]
     found = decide(view([node("n0", gpu=4), node("n1", gpu=4)], gangs, queues, [room], running=lows))
     assert [one.by for one in found.evictions] == ["promised"]
-    assert sorted(hold.node for hold in found.holds) == ["n0", "n1"]
+    assert sorted(hold.node for hold in found.reservations) == ["n0", "n1"]
 
 
 def test_a_gang_with_rules_finds_victims_who_also_stand_where_it_may_not_run() -> None:
@@ -550,14 +553,14 @@ def test_a_gang_with_rules_finds_victims_who_also_stand_where_it_may_not_run() -
     queues = {"low": queue(), "top": queue(priority=5)}
     found = decide(view(nodes, [gang("p", "top", of=of)], queues, running=[running("r", "low", ["n0", "n1"], gpu=2)]))
     assert gone(found) == ["r-0", "r-1"]
-    assert [hold.node for hold in found.holds] == ["n1"]
+    assert [hold.node for hold in found.reservations] == ["n1"]
 
 
 def test_room_that_was_promised_counts_in_the_share_of_its_queue() -> None:
     """Of two queues of one priority the one with the smaller share is served first, its promises included."""
     waits = gang("waits", "a", gpu=6, created=0)
     late = [gang("a2", "a", gpu=2, created=1), gang("b2", "b", gpu=2, created=2)]
-    hold = Hold("waits", "n0", waits.waiting[0].pod_class, why=VICTIMS)
+    hold = Reservation("waits", "n0", waits.waiting[0].pod_class, kind=ReservationKind.VICTIMS)
     queues = {"a": queue(), "b": queue(), "low": queue(priority=-1)}
     leaves = running("leaves", "low", ["n0"], gpu=6, leaving=[0])
     nodes = [node("n0", gpu=6), node("n1", gpu=4)]

@@ -7,15 +7,15 @@ from msgspec import structs
 
 from t9ksched.engine.planner import Plan, plan
 from t9ksched.engine.policy import Policy, Preemption
-from t9ksched.model.hold import REFILL, Hold
+from t9ksched.model.reservation import Reservation, ReservationKind
 from tests.builders import GPU, gang, node, pod_class, queue, running, table, view
 
 NOW = 1_000
 MEMBER = pod_class(gpu=2)
 
 
-def kept(where: str, *, until: int = 0) -> Hold:
-    return Hold("old", where, MEMBER, until=until, why=REFILL, queue="q")
+def kept(where: str, *, until: int = 0) -> Reservation:
+    return Reservation("old", where, MEMBER, until=until, kind=ReservationKind.REFILL, queue="q")
 
 
 def starts(found: Plan) -> list[str]:
@@ -32,7 +32,7 @@ def starts(found: Plan) -> list[str]:
     ],
     ids=["its place", "any place", "no longer", "quota for both"],
 )
-def test_quota_is_kept_as_long_as_room_is(hold: Hold, used: int, started: list[str]) -> None:
+def test_quota_is_kept_as_long_as_room_is(hold: Reservation, used: int, started: list[str]) -> None:
     queues = {"q": queue(quota={GPU: 8}, used={GPU: used})}
     found = plan(view([node("n", gpu=8)], [gang("new", gpu=2)], queues, [hold]), Policy(), NOW)
     assert starts(found) == started
@@ -53,7 +53,9 @@ def test_the_gang_itself_may_use_the_quota_that_is_kept_for_it() -> None:
 
 def test_a_member_without_a_place_has_the_first_room_before_anything_new_of_its_queue() -> None:
     old = gang("old", members=[], min_member=4, placed={"": 3}, total=3)
-    found = plan(view([node("n", gpu=2)], [gang("new", gpu=2, priority=90), old], holds=[kept("")]), Policy(), NOW)
+    found = plan(
+        view([node("n", gpu=2)], [gang("new", gpu=2, priority=90), old], reservations=[kept("")]), Policy(), NOW
+    )
     assert [(hold.owner, hold.node) for hold in found.kept] == [("old", "n")]
     assert not starts(found)
 
@@ -64,7 +66,7 @@ def test_a_node_to_avoid_is_chosen_only_if_no_other_fits(replaced: bool, others:
     old = gang("old", of=MEMBER, min_member=4, placed={"": 3}, total=4, refilling=True)
     old = old if replaced else structs.replace(old, waiting=())
     hold = replace(kept(""), avoid=("n", "gone"))
-    found = plan(view([node(name, gpu=2) for name in ("n", *others)], [old], holds=[hold]), Policy(), NOW)
+    found = plan(view([node(name, gpu=2) for name in ("n", *others)], [old], reservations=[hold]), Policy(), NOW)
     assert [one.node for one in found.assignments] + [one.node for one in found.kept] == [chosen]
 
 
@@ -95,7 +97,7 @@ def test_room_that_a_gang_took_up_is_nobodys_to_evict() -> None:
     old = gang("old", of=MEMBER, refilling=True, min_member=1)
     lost = running("old", on=["n"], of=MEMBER)
     live = view([node("n", gpu=2)], [gang("urgent", gpu=2, priority=90), old], running=[lost])
-    empty = replace(live, nodes=table([node("n", gpu=2)]).freeze(), holds=(kept("n"),))
+    empty = replace(live, nodes=table([node("n", gpu=2)]).freeze(), reservations=(kept("n"),))
     found = plan(empty, policy, NOW)
     assert starts(found) == ["old"]
     assert not found.evictions

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from t9ksched.engine.view import dump, load
-from t9ksched.model.hold import Hold
+from t9ksched.model.reservation import Reservation, ReservationKind
 from tests.builders import GPU, gang, node, pod_class, queue, running, table, view
 
 
@@ -21,11 +21,11 @@ def test_a_view_reads_back_as_it_was_written() -> None:
         live,
         [gang("g", pods=2, of=shared), gang("h", of=shared, roles={"": 1})],
         {"q": queue(quota={"cpu": 4}, selector={"pool": "a"}, ordering="Strict")},
-        [Hold("g", "b", shared, cards=((GPU, 0b100),), until=5)],
+        [Reservation("g", "b", shared, ReservationKind.REFILL, cards=((GPU, 0b100),), until=5)],
     )
     again = load(dump(given))
     assert again.gangs == given.gangs
-    assert again.holds == given.holds
+    assert again.reservations == given.reservations
     assert again.queues == given.queues
     assert again.nodes.static.facts == given.nodes.static.facts
     assert again.nodes.ports == given.nodes.ports
@@ -46,7 +46,7 @@ from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import dump, load
 view = load(sys.stdin.buffer.read())
 found = plan(view, Policy(actions=("allocate", "preempt")), 0)
-assert found.holds and found.assignments
+assert found.reservations and found.assignments
 sys.stdout.buffer.write(dump(view) + found.to_bytes())
 """
 

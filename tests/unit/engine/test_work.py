@@ -86,7 +86,7 @@ def steps(planner: Planner) -> tuple[int, int]:
 
 def test_a_gang_that_must_be_on_one_node_evicts_only_there() -> None:
     found = plan(full(together(gang("p", "high", 8, gpu=1), "kubernetes.io/hostname")), PREEMPT, 0)
-    assert len({hold.node for hold in found.holds}) == 1
+    assert len({hold.node for hold in found.reservations}) == 1
     assert len(found.evictions) == 8
 
 

@@ -2,11 +2,12 @@
 
 import msgspec
 
-from t9ksched.model.hold import Hold
+from t9ksched.model.reservation import Reservation, ReservationKind
 from t9ksched.scheduler.report.groupstatus import group_status
 from t9ksched.scheduler.state.node_backoff import AVOID_NS
 from t9ksched.scheduler.state.preemption_backoff import FIRST_NS
-from t9ksched.scheduler.state.state import IDLE_PROMISE_NS, ClusterState
+from t9ksched.scheduler.state.reservations import IDLE_PROMISE_NS
+from t9ksched.scheduler.state.state import ClusterState
 from tests.unit.scheduler.state.test_state import NOW, decide, group, node, pod, state_with, used_cards
 
 
@@ -46,18 +47,20 @@ def test_promised_room_is_given_up_when_nobody_has_been_leaving_it_for_a_while()
     waits = state.pods["pod-waits"]
     assert waits.pod_class is not None
     assert waits.gang is not None
-    state.promise([Hold(waits.gang.uid, "n1", waits.pod_class)], NOW + 3600 * 10**9)
+    state.reservations.promise(
+        [Reservation(waits.gang.uid, "n1", waits.pod_class, ReservationKind.VICTIMS)], NOW + 3600 * 10**9
+    )
     state.end_idle_promises(NOW, evicting=False)
     state.end_idle_promises(NOW + 2 * IDLE_PROMISE_NS, evicting=False)
-    assert state.view(NOW).holds, "the victim is still leaving"
+    assert state.view(NOW).reservations, "the victim is still leaving"
     state.remove_pod("pod-victim")
     state.end_idle_promises(NOW, evicting=False)
     assert state.next_retry() == NOW + IDLE_PROMISE_NS
     state.end_idle_promises(NOW + IDLE_PROMISE_NS, evicting=True)
-    assert state.view(NOW).holds, "an eviction is under way"
+    assert state.view(NOW).reservations, "an eviction is under way"
     state.end_idle_promises(NOW, evicting=False)
     state.end_idle_promises(NOW + IDLE_PROMISE_NS, evicting=False)
-    assert not state.view(NOW).holds
+    assert not state.view(NOW).reservations
 
 
 def test_promised_room_is_kept_while_a_pod_leaves_elsewhere_to_make_quota() -> None:
@@ -67,14 +70,16 @@ def test_promised_room_is_kept_while_a_pod_leaves_elsewhere_to_make_quota() -> N
     waits = state.pods["pod-waits"]
     assert waits.pod_class is not None
     assert waits.gang is not None
-    state.promise([Hold(waits.gang.uid, "n1", waits.pod_class)], NOW + 3600 * 10**9)
+    state.reservations.promise(
+        [Reservation(waits.gang.uid, "n1", waits.pod_class, ReservationKind.VICTIMS)], NOW + 3600 * 10**9
+    )
     for later in (0, 1, 2):
         state.end_idle_promises(NOW + later * IDLE_PROMISE_NS, evicting=False)
-    assert state.view(NOW).holds
+    assert state.view(NOW).reservations
     state.remove_pod("pod-surplus")
     for later in (3, 4):
         state.end_idle_promises(NOW + later * IDLE_PROMISE_NS, evicting=False)
-    assert not state.view(NOW).holds
+    assert not state.view(NOW).reservations
 
 
 def test_a_gang_in_part_is_known_until_it_is_whole_and_starts_again_as_new() -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from t9ksched.model.hold import VICTIMS, Hold
 from t9ksched.model.podclass import ContainerCards, HostPort, PodClass
+from t9ksched.model.reservation import Reservation, ReservationKind
 from t9ksched.store import Store, schema
 from t9ksched.store.errors import StoreError
 from t9ksched.store.instance import LeadershipLost
@@ -18,8 +18,8 @@ WORKER = PodClass(
 LAUNCHER = PodClass(requests=(("cpu", 500), ("pods", 1)))
 
 
-def hold(owner: str, node: str, pod_class: PodClass = WORKER, until: int = NOW + 90_000_000_000) -> Hold:
-    return Hold(owner, node, pod_class, rank=10, since=NOW, until=until, why=VICTIMS)
+def hold(owner: str, node: str, pod_class: PodClass = WORKER, until: int = NOW + 90_000_000_000) -> Reservation:
+    return Reservation(owner, node, pod_class, rank=10, since=NOW, until=until, kind=ReservationKind.VICTIMS)
 
 
 async def test_what_is_promised_is_read_back_as_it_was(store: Store) -> None:

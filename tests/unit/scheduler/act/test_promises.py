@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from t9ksched.engine.planner import Eviction
-from t9ksched.model.hold import VICTIMS, Hold
+from t9ksched.model.reservation import Reservation, ReservationKind
 from t9ksched.scheduler.act.preemption import Evictor
 from t9ksched.scheduler.act.promises import PromiseKeeper
 from t9ksched.scheduler.state.state import ClusterState
@@ -26,7 +26,7 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
         yield opened
 
 
-def waiting() -> tuple[ClusterState, Hold]:
+def waiting() -> tuple[ClusterState, Reservation]:
     """A pod that waits, a pod of a group that runs, and the room of the one for the other."""
     state = state_with(node("n1"))
     state.upsert_group(group("low", 1))
@@ -34,11 +34,13 @@ def waiting() -> tuple[ClusterState, Hold]:
     state.upsert_pod(pod("waits", 8, queue="q"))
     record = state.pods["pod-waits"]
     assert record.pod_class is not None
-    return state, Hold("pod-waits", "n1", record.pod_class, rank=10, since=NOW, until=NOW + 60 * SECOND, why=VICTIMS)
+    return state, Reservation(
+        "pod-waits", "n1", record.pod_class, rank=10, since=NOW, until=NOW + 60 * SECOND, kind=ReservationKind.VICTIMS
+    )
 
 
 def held(state: ClusterState, now: int = NOW) -> list[str]:
-    return [hold.owner for hold in state.view(now).holds if hold.since <= now]
+    return [hold.owner for hold in state.view(now).reservations if hold.since <= now]
 
 
 async def test_a_promise_outlives_the_scheduler_that_made_it(store: Store) -> None:
@@ -59,7 +61,9 @@ async def test_it_holds_although_the_clock_that_made_it_was_ahead(store: Store) 
 async def test_what_is_over_by_time_or_whose_owner_is_gone_is_dropped_and_removed(store: Store) -> None:
     state, hold = waiting()
     keeper = PromiseKeeper(store.promises, state)
-    await keeper.write([hold, Hold("gone", "n1", hold.pod_class, since=NOW, until=hold.until, why=VICTIMS)])
+    await keeper.write(
+        [hold, Reservation("gone", "n1", hold.pod_class, since=NOW, until=hold.until, kind=ReservationKind.VICTIMS)]
+    )
     heir, _ = waiting()
     keeper = PromiseKeeper(store.promises, heir)
     await keeper.restore(NOW)
@@ -77,30 +81,32 @@ async def test_what_is_over_by_time_or_whose_owner_is_gone_is_dropped_and_remove
 async def test_what_is_used_or_given_up_is_removed(store: Store) -> None:
     state, hold = waiting()
     keeper = PromiseKeeper(store.promises, state)
-    state.promise([hold], hold.until)
+    state.reservations.promise([hold], hold.until)
     await keeper.write([hold])
     await keeper.sweep()
     assert len(await store.promises.all()) == 1
-    state.give_up_room("pod-waits")
+    state.reservations.give_up("pod-waits")
     await keeper.sweep()
     assert await store.promises.all() == []
 
 
 async def test_a_promise_made_since_the_start_is_the_newer_one() -> None:
     state, hold = waiting()
-    made = state.promise([Hold("pod-waits", "n2", hold.pod_class, since=NOW, why=VICTIMS)], hold.until)
-    state.restore_promises([hold])
-    assert state.promise_stands("pod-waits", made["pod-waits"])
+    made = state.reservations.promise(
+        [Reservation("pod-waits", "n2", hold.pod_class, since=NOW, kind=ReservationKind.VICTIMS)], hold.until
+    )
+    state.reservations.restore([hold])
+    assert state.reservations.stands("pod-waits", made["pod-waits"])
 
 
 def test_a_promise_ends_at_its_time_and_somebody_wakes_for_that() -> None:
     state, hold = waiting()
-    state.promise([hold], hold.until)
+    state.reservations.promise([hold], hold.until)
     assert state.next_retry() == hold.until
     state.end_idle_promises(hold.until - 1, evicting=True)
-    assert state.promised_to == {"pod-waits"}
+    assert state.reservations.promised_to == {"pod-waits"}
     state.end_idle_promises(hold.until, evicting=True)
-    assert not state.promised_to
+    assert not state.reservations.promised_to
 
 
 class Port:
@@ -146,7 +152,7 @@ class Preempting:
         narrator: Any = SimpleNamespace(preempted=lambda *_: None)
         self.evictor = Evictor(Port(self.calls), self.state, narrator, lambda: NOW, keeper)  # type: ignore[arg-type]
         eviction = Eviction("group-low", "pod-victim", "pod-waits", "because")
-        self.plan: Any = SimpleNamespace(holds=(hold,), evictions=(eviction,))
+        self.plan: Any = SimpleNamespace(reservations=(hold,), evictions=(eviction,))
 
     async def settle(self) -> None:
         while tasks := set(self.evictor._tasks):
@@ -179,7 +185,7 @@ async def test_nobody_is_evicted_before_the_promise_is_written() -> None:
     assert world.leaving, "until the watch shows it"
     assert world.told == [(True, True)]
     world.state.remove_pod("pod-victim")
-    world.evictor.submit(SimpleNamespace(holds=(), evictions=()), 30)  # type: ignore[arg-type]
+    world.evictor.submit(SimpleNamespace(reservations=(), evictions=()), 30)  # type: ignore[arg-type]
     assert not world.leaving
 
 
@@ -208,9 +214,9 @@ async def test_nobody_is_evicted_on_a_promise_that_does_not_stand_any_more() -> 
         world.evictor.submit(world.plan, 30)
         await asyncio.sleep(0)
         if change == "given up":
-            world.state.give_up_room("pod-waits")
+            world.state.reservations.give_up("pod-waits")
         else:
-            world.state.promise(world.plan.holds, NOW + SECOND)
+            world.state.reservations.promise(world.plan.reservations, NOW + SECOND)
         world.book.go.set()
         await world.settle()
         assert world.calls == ["written"], change

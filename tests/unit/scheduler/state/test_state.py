@@ -249,8 +249,8 @@ def test_holds_end_at_their_time() -> None:
         state.upsert_pod(pod(name, 4, group="g"))
     decide(state)
     state.refuse("pod-b", Reason(Code.BIND_REFUSED, "no"), NOW, keep_place=True)
-    assert state.sweep_holds(NOW) == 0
-    assert state.sweep_holds(NOW + 61_000_000_000) == 1
+    assert state.reservations.sweep(NOW) == 0
+    assert state.reservations.sweep(NOW + 61_000_000_000) == 1
 
 
 def test_edits_after_acceptance_are_ignored() -> None:

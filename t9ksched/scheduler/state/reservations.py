@@ -1,0 +1,187 @@
+"""The book of reservations: all room that is promised and not used yet, in one place.
+
+The engine plans around what stands here (`in_force`) and names new reservations in its plans; the executor, the evictor
+and the watches say what became of them. What a gang keeps for lost members is worked out anew from its losses
+(`refill.py`). A binding in flight is not in the book: it is charged as if it had happened.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Set
+from dataclasses import replace
+from typing import Final
+
+from t9ksched.model.reservation import Reservation, ReservationKind
+from t9ksched.scheduler.state.charges import Charge, Charges
+from t9ksched.scheduler.state.records import GangRecord, PodRecord
+from t9ksched.scheduler.state.refill import Refills
+
+RETRY_HOLD_NS: Final = 60 * 1_000_000_000
+"""How long the place of a member whose binding was refused is reserved for it."""
+IDLE_PROMISE_NS: Final = 5 * 1_000_000_000
+"""How long promised room that no pod is leaving is kept: the watch may be behind the evictions."""
+
+
+class ReservationBook:
+    """Reservations by kind. Times are nanoseconds since the epoch, passed in.
+
+    Attributes:
+        refused: places of members whose binding was refused, by UID of the pod.
+        promised: room that victims are leaving, by UID of the gang that they were evicted for.
+        refills: what gangs keep for lost members.
+    """
+
+    def __init__(self, refills: Refills, refused: dict[str, Reservation], on_change: Callable[[], None]) -> None:
+        """`on_change` is called when room comes free because a reservation ended."""
+        self.refills = refills
+        self.refused = refused
+        self.promised: dict[str, tuple[Reservation, ...]] = {}
+        self._idle: dict[str, int] = {}
+        """Since when no pod has been leaving the room promised to a gang."""
+        self._on_change = on_change
+
+    def in_force(self) -> tuple[Reservation, ...]:
+        """All that stands, for a view of the engine."""
+        promised = (one for reservations in self.promised.values() for one in reservations)
+        return (*self.refused.values(), *promised, *self.refills.reservations)
+
+    def next_end(self) -> int | None:
+        """When the next reservation ends, or may be found idle for too long; None where no end is known.
+
+        Places of refused members are swept (`sweep`) and are not among these.
+        """
+        times = [since + IDLE_PROMISE_NS for since in self._idle.values()]
+        times += [reservations[0].until for reservations in self.promised.values()]
+        if (end := self.refills.next_end()) is not None:
+            times.append(end)
+        return min(times, default=None)
+
+    # Places of members whose binding was refused
+
+    def keep_place(self, pod: PodRecord, gang: GangRecord, charge: Charge, now: int) -> None:
+        """A binding was refused, and another try may succeed: the place is reserved for the gang meanwhile."""
+        self.refused[pod.uid] = Reservation(
+            owner=gang.uid,
+            node=charge.node,
+            pod_class=charge.pod_class,
+            kind=ReservationKind.BINDING,
+            cards=tuple(sorted(charge.cards.items())),
+            since=now,
+            until=now + RETRY_HOLD_NS,
+        )
+
+    def drop_place(self, pod: str) -> bool:
+        """The pod of that UID needs its place no longer: it has one, or it is gone; whether one was reserved."""
+        return self.refused.pop(pod, None) is not None
+
+    def node_gone(self, node: str) -> None:
+        """A node is gone, and the places on it."""
+        self._drop(lambda one: one.node == node)
+
+    def gang_gone(self, gang: str) -> None:
+        """The gang of that UID needs no places any more. What it was promised ends when it waits no longer."""
+        self._drop(lambda one: one.owner == gang)
+
+    def sweep(self, now: int) -> int:
+        """End the places whose time is over; the number of those."""
+        over = self._drop(lambda one: bool(one.until) and one.until <= now)
+        if over:
+            self._on_change()
+        return over
+
+    def _drop(self, condition: Callable[[Reservation], bool]) -> int:
+        over = [uid for uid, one in self.refused.items() if condition(one)]
+        for uid in over:
+            del self.refused[uid]
+        return len(over)
+
+    # Room that victims leave
+
+    def promise(self, reservations: Iterable[Reservation], until: int) -> dict[str, tuple[Reservation, ...]]:
+        """Reserve the room that victims are leaving, until that time; what an owner was promised before is replaced.
+
+        The time limit is for victims that never go, such as those on a node that died.
+
+        Returns:
+            What is promised now, by owner, for `stands`.
+        """
+        made = _by_owner(replace(one, until=until) for one in reservations)
+        self.promised |= made
+        return made
+
+    def restore(self, reservations: Iterable[Reservation]) -> None:
+        """What was promised before a restart; a promise made since is the newer one."""
+        self.promised = _by_owner(reservations) | self.promised
+        self._on_change()
+
+    def stands(self, owner: str, promise: tuple[Reservation, ...]) -> bool:
+        """Whether this very promise was neither used nor given up nor replaced."""
+        return self.promised.get(owner) is promise
+
+    @property
+    def promised_to(self) -> Set[str]:
+        """UIDs of the gangs for which room is reserved that others leave."""
+        return self.promised.keys()
+
+    def used(self, owner: str) -> None:
+        """The gang has all its places."""
+        self.promised.pop(owner, None)
+
+    def give_up(self, owner: str) -> None:
+        """The room promised to this gang does not come free: it waits like any other."""
+        if self.promised.pop(owner, None) is not None:
+            self._on_change()
+
+    def keep_promises_to(self, waiting: Set[str]) -> None:
+        """Only a gang that waits is promised room; `waiting` are the UIDs of those."""
+        self.promised = {owner: one for owner, one in self.promised.items() if owner in waiting}
+
+    def end_promises(self, now: int) -> None:
+        """End the promises whose time is over."""
+        self.promised = {owner: one for owner, one in self.promised.items() if now < one[0].until}
+
+    def end_idle(self, now: int, leaving: Set[str]) -> None:
+        """Give up promised room that no pod has been leaving for a while: the victims are gone, and their room was not
+        enough, because a node went away or another scheduler was faster. Its owner is planned for anew.
+
+        `leaving` are the owners for whom some pod leaves still, or may.
+        """
+        self._idle = {owner: self._idle.get(owner, now) for owner in self.promised if owner not in leaving}
+        for owner, since in list(self._idle.items()):
+            if now - since >= IDLE_PROMISE_NS:
+                del self._idle[owner]
+                self.give_up(owner)
+
+
+def waiting_for_victims(
+    book: ReservationBook,
+    pods: Mapping[str, PodRecord],
+    charges: Charges,
+    gangs: Iterable[GangRecord],
+    gangs_by_uid: Mapping[str, GangRecord],
+) -> set[str]:
+    """Owners of promises for whom pods still leave the nodes where room is reserved, or their queue, so that the quota
+    suffices. Nodes and pods are looked at once for all of them.
+    """
+    owners_on: dict[str, set[str]] = {}
+    for owner, reservations in book.promised.items():
+        for one in reservations:
+            owners_on.setdefault(one.node, set()).add(owner)
+    found: set[str] = set()
+    for node, owners in owners_on.items():
+        there = (pods.get(charge.uid) for charge in charges.on_node(node))
+        if not owners <= found and any(pod is not None and pod.deleting for pod in there):
+            found |= owners
+    others = [gang for owner in book.promised if owner not in found if (gang := gangs_by_uid.get(owner))]
+    queues = {gang.queue for gang in others}
+    leaving = {
+        gang.queue
+        for gang in (gangs if queues else ())
+        if gang.queue in queues and any(pod.deleting and not pod.finished and pod.node for pod in gang.members.values())
+    }
+    return found | {gang.uid for gang in others if gang.queue in leaving}
+
+
+def _by_owner(reservations: Iterable[Reservation]) -> dict[str, tuple[Reservation, ...]]:
+    found: dict[str, list[Reservation]] = {}
+    for one in reservations:
+        found.setdefault(one.owner, []).append(one)
+    return {owner: tuple(mine) for owner, mine in found.items()}
