@@ -1,4 +1,4 @@
-"""The program from outside: `python -m t9ksched …` in processes of its own, REST and the Kubernetes API over HTTP.
+"""The program from outside: commands in processes of their own, REST and the Kubernetes API over HTTP.
 
 With `T9KSCHED_TEST_KUBECONFIG` the service of most tests works on that cluster, with the rights of deploy/rbac.yaml.
 """
@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,8 @@ import pytest
 from t9ksched.devcluster.audit.auditor import AuditReport, audit
 from t9ksched.kube.errors import ApiError
 from t9ksched.kube.transport.config import connect
+from tests import forkserver
+from tests.forkserver import Process
 from tests.integration.accounts import EVERYTHING
 from tests.integration.world import KUBECONFIG
 
@@ -51,19 +53,12 @@ class Done:
         return json.loads(self.out)
 
 
-def run(*arguments: str, data_dir: Path | None = None, stdin: str = "") -> Done:
-    """Run a command to its end. It must never show a traceback."""
-    done = subprocess.run(
-        [sys.executable, "-m", "t9ksched", *arguments],
-        input=stdin,
-        capture_output=True,
-        text=True,
-        env=environment(data_dir),
-        timeout=PATIENCE_SECONDS,
-        check=False,
-    )
-    assert "Traceback" not in done.stderr, done.stderr
-    return Done(done.returncode, done.stdout, done.stderr)
+def run(*arguments: str, data_dir: Path | None = None, stdin: str = "", also: Mapping[str, str] | None = None) -> Done:
+    """Run a command to its end, with `also` in its environment. It must never show a traceback."""
+    variables = environment(data_dir) | dict(also or {})
+    done = Done(*forkserver.run("t9ksched", arguments, variables, stdin=stdin, timeout=PATIENCE_SECONDS))
+    assert "Traceback" not in done.err, done.err
+    return done
 
 
 def request(
@@ -93,19 +88,23 @@ class Cluster:
     """A cluster that somebody else runs, as `tests.acceptance.cluster` says; `kubeconfigs` by user."""
 
     def __init__(self, folder: Path) -> None:
-        command = [sys.executable, "-m", "tests.acceptance.cluster", str(folder)]
         given = {key: value for key, value in os.environ.items() if key == KUBECONFIG}
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=Path(__file__).parents[2],
-            env=environment() | given,
-        )
+        reading, writing = os.pipe()
+        self._open = os.fdopen(writing)
+        self._log = folder / "cluster.log"
+        with os.fdopen(reading) as stdin, self._log.open("w") as log:
+            self._process = forkserver.start(
+                "tests.acceptance.cluster",
+                [str(folder)],
+                environment() | given,
+                stdin=stdin,
+                stderr=log,
+                piped=True,
+            )
         assert self._process.stdout is not None
-        told = json.loads(self._process.stdout.readline())
-        self.kubeconfigs = {name: Path(path) for name, path in told.items()}
+        line = self._process.stdout.readline()
+        assert line, self._log.read_text()
+        self.kubeconfigs = {name: Path(path) for name, path in json.loads(line).items()}
 
     @property
     def pid(self) -> int:
@@ -114,40 +113,37 @@ class Cluster:
 
     def stop(self) -> None:
         """End it."""
-        self._process.communicate(timeout=PATIENCE_SECONDS)
+        self._open.close()
+        self._process.wait(PATIENCE_SECONDS)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
 
 
 class Up:
     """A running `t9ksched up`."""
 
-    def __init__(self, data_dir: Path, *options: str, admin: Path | None = None, files: int | None = None) -> None:
+    def __init__(
+        self, data_dir: Path, *options: str, admin: Path | None = None, files: int | None = None, fresh: bool = False
+    ) -> None:
         """`admin` is the kubeconfig with which `kube` speaks to the cluster; usually what `up` told.
 
-        `files` is how many descriptors the process may have.
+        `files` is how many descriptors the process may have. With `fresh` it is started from nothing, as users do it.
         """
-        limited = ["bash", "-c", f'ulimit -n {files}; exec "$0" "$@"'] if files else []
         self.data_dir = data_dir
         self._log = (data_dir.parent / f"{data_dir.name}.log").open("a")
-        self.process = subprocess.Popen(
-            [
-                *limited,
-                sys.executable,
-                "-m",
-                "t9ksched",
-                "up",
-                "--port",
-                "0",
-                "-o",
-                "json",
-                "--data-dir",
-                str(data_dir),
-                *options,
-            ],
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            text=True,
-            env=environment(),
-        )
+        arguments = ["up", "--port", "0", "-o", "json", "--data-dir", str(data_dir), *options]
+        self.process: Process | subprocess.Popen[str]
+        if fresh or files:
+            limited = ["bash", "-c", f'ulimit -n {files}; exec "$0" "$@"'] if files else []
+            self.process = subprocess.Popen(
+                [*limited, sys.executable, "-m", "t9ksched", *arguments],
+                stdout=subprocess.PIPE,
+                stderr=self._log,
+                text=True,
+                env=environment(),
+            )
+        else:
+            self.process = forkserver.start("t9ksched", arguments, environment(), stderr=self._log, piped=True)
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line, Path(self._log.name).read_text()

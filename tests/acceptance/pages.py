@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tests import forkserver
 from tests.acceptance.conftest import environment
 
 ROOT: Final = Path(__file__).parents[2]
@@ -34,15 +35,17 @@ NOT_RUN: Final = {
 _SHELL: Final = """set -eu
 t9ksched() {
     if [ "$1" = up ]; then
-        "$PYTHON" -m t9ksched up --port 0 >up.log 2>&1 &
+        "$PYTHON" -I -S "$FORKED" "$FORKS" t9ksched up --port 0 >up.log 2>&1 &
         echo $! >up.pid
         while [ ! -f "$T9KSCHED_DATA_DIR/client.json" ]; do kill -0 $(cat up.pid); sleep 0.1; done
         return
     fi
-    "$PYTHON" -m t9ksched "$@"
+    "$PYTHON" -I -S "$FORKED" "$FORKS" t9ksched "$@"
 }
 """
-"""`up` goes on in the background on a free port, as in a terminal of its own; everything else runs as it is written."""
+"""`up` goes on in the background on a free port, as in a terminal of its own; everything else runs as it is written, in
+processes that need not import the program anew.
+"""
 
 
 def blocks(page: Path) -> list[tuple[int, str, str]]:
@@ -80,6 +83,8 @@ class Shell:
         variables = environment(self.folder / "data") | {
             "PATH": os.environ["PATH"],
             "PYTHON": sys.executable,
+            "FORKED": str(Path(__file__).with_name("forked.py")),
+            "FORKS": forkserver.address(),
             "PYTHONPATH": str(ROOT),
             "HOME": str(self.folder),
             "EDITOR": "true",

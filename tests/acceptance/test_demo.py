@@ -1,11 +1,8 @@
 """The demo, as programs and people without a terminal see it."""
 
-import os
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 
-from tests.acceptance.conftest import environment, run
+from tests.acceptance.conftest import run
 
 
 def test_two_demos_at_once_both_end_well() -> None:
@@ -21,12 +18,10 @@ def test_two_demos_at_once_both_end_well() -> None:
 
 
 def test_without_a_terminal_it_prints_plain_lines() -> None:
-    variables = environment() | {"TERM": "dumb", "PATH": os.environ["PATH"]}
-    command = [sys.executable, "-m", "t9ksched", "demo"]
-    done = subprocess.run(command, capture_output=True, text=True, env=variables, timeout=90, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "\x1b" not in done.stdout
-    assert "why: InsufficientResources" in done.stdout
-    assert "OverQuota" in done.stdout
-    assert "0 cards given twice" in done.stdout
-    assert "Try next" in done.stdout
+    done = run("demo", also={"TERM": "dumb"})
+    assert done.code == 0, done.out + done.err
+    assert "\x1b" not in done.out
+    assert "why: InsufficientResources" in done.out
+    assert "OverQuota" in done.out
+    assert "0 cards given twice" in done.out
+    assert "Try next" in done.out

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.acceptance.conftest import Up, environment
+from tests.acceptance.conftest import Up, environment, run
 
 HALF = b"GET /apis/v1/queues HTTP/1.1\r\nHost: t\r\nX-A: "
 FILES = 256
@@ -83,16 +83,9 @@ def test_a_journal_changed_by_hand_is_named(tmp_path: Path) -> None:
         if line.startswith(b'["nodes",'):
             lines[number] = re.sub(rb'"cpu":"[^"]*"', b'"cpu":"many"', line)
     file.write_bytes(b"".join(lines))
-    done = subprocess.run(
-        [sys.executable, "-m", "t9ksched", "up", "--port", "0", "--nodes", "small", "--data-dir", str(directory)],
-        capture_output=True,
-        text=True,
-        env=environment(),
-        timeout=60,
-        check=False,
-    )
-    assert (done.returncode, "Traceback" in done.stderr, "foresee" in done.stderr) == (1, False, False), done.stderr
-    told = " ".join(done.stderr.split())
+    done = run("up", "--port", "0", "--nodes", "small", "--data-dir", str(directory))
+    assert (done.code, "foresee" in done.err) == (1, False), done.err
+    told = " ".join(done.err.split())
     assert "cluster.journal, line" in told
     assert "restore it from a copy" in told
     assert file.read_bytes().splitlines(keepends=True) == lines

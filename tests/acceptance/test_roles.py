@@ -2,8 +2,6 @@
 
 import json
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.request import urlopen
@@ -12,6 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from t9ksched.kube.setup.rbac import API, CONTROLLER, SCHEDULER
+from tests import forkserver
 from tests.acceptance.conftest import EXAMPLES, Cluster, Up, environment, queue, request, run, until
 from tests.integration.accounts import EVERYTHING
 
@@ -61,7 +60,7 @@ def test_one_role_a_process(tmp_path: Path, cluster: Cluster, postgres: str) -> 
             if role is arguments:
                 mine |= {"T9KSCHED_HEALTH_PORT": str(scraped[len(processes)])}
             with log.open("w") as lines:
-                processes.append(subprocess.Popen([sys.executable, "-m", "t9ksched", *role], stderr=lines, env=mine))
+                processes.append(forkserver.start("t9ksched", role, mine, stderr=lines))
         url = until(lambda: _served(logs[-1]), "the REST service")
         assert until(lambda: request("GET", f"{url}/readyz", ADMIN)[0] == 200, "all roles")
         where = ("--server", url, "--token", ADMIN)

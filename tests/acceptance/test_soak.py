@@ -6,8 +6,6 @@ Nothing that was accepted is lost or done twice, readiness tells the truth all t
 import asyncio
 import json
 import os
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -23,8 +21,10 @@ from t9ksched.kube.setup.rbac import API, SCHEDULER
 from t9ksched.kube.transport.config import connect
 from t9ksched.store import Store, history
 from t9ksched.store.history import Event
+from tests import forkserver
 from tests.acceptance.conftest import PATIENCE_SECONDS, Cluster, environment
 from tests.acceptance.load import QUEUES, USERS, Ledger, Load
+from tests.forkserver import Process
 from tests.postgresql import PASSWORD, PostgreSQL, postgresql
 
 pytestmark = pytest.mark.postgres
@@ -42,7 +42,7 @@ class Processes:
     folder: Path
     level: str = "debug"
     """Of what is logged."""
-    running: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    running: list[Process] = field(default_factory=list)
     logs: list[Path] = field(default_factory=list)
 
     def start(self, account: str, *command: str) -> Path:
@@ -57,12 +57,7 @@ class Processes:
             "T9KSCHED_LOG_LEVEL": self.level,
         }
         with log.open("w") as lines:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "t9ksched", *command],
-                stdout=lines,
-                stderr=lines,
-                env=environment() | given,
-            )
+            process = forkserver.start("t9ksched", command, environment() | given, stdout=lines, stderr=lines)
         self.running.append(process)
         self.logs.append(log)
         return log
@@ -190,7 +185,7 @@ async def outage(processes: Processes, readiness: Readiness, after: float, secon
 
 @pytest.mark.parametrize(
     ("rate", "seconds"),
-    [pytest.param(200, 30, id="half-a-minute"), pytest.param(200, 900, id="long", marks=pytest.mark.soak)],
+    [pytest.param(200, 15, id="quarter-of-a-minute"), pytest.param(200, 900, id="long", marks=pytest.mark.soak)],
 )
 async def test_a_database_restarted_under_load(processes: Processes, rate: float, seconds: float) -> None:
     async with replicas(processes) as (load, readiness):

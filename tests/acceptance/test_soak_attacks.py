@@ -9,7 +9,6 @@ import json
 import os
 import random
 import signal
-import subprocess
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from tests.acceptance.cards import GPU, CardWatch, passed, queues_on_record
 from tests.acceptance.conftest import PATIENCE_SECONDS
 from tests.acceptance.load import ADMIN, WORKLOADS, pod
 from tests.acceptance.test_soak import ADMIN_TOKEN, Processes, Readiness, processes, served
+from tests.forkserver import Process
 
 __all__ = ["processes"]
 pytestmark = [pytest.mark.postgres, pytest.mark.soak]
@@ -50,7 +50,7 @@ class Roles:
 
     def __init__(self, processes: Processes) -> None:
         self._processes = processes
-        self._of: dict[str, tuple[str, tuple[str, ...], subprocess.Popen[bytes]]] = {}
+        self._of: dict[str, tuple[str, tuple[str, ...], Process]] = {}
         self.frozen: set[str] = set()
         self.spared: set[str] = set()
         """Roles that are frozen only, so that their memory can be compared."""

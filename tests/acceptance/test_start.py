@@ -10,7 +10,7 @@ from tests.acceptance.conftest import EXAMPLES, Up, queue, run, until
 
 
 def test_a_kill_loses_nothing_and_disturbs_nobody(tmp_path: Path) -> None:
-    first = Up(tmp_path / "data")
+    first = Up(tmp_path / "data", fresh=True)
     body = queue("a100", 32, "NVIDIA-A100-PCIE-80GB", priority=9)
     try:
         assert first.rest("POST", "/apis/v1/admin/queues", body)[0] == 201
