@@ -30,8 +30,8 @@ from t9ksched.devcluster.apiserver.storage import Storage
 from t9ksched.devcluster.apiserver.tokens import AccountTokens
 from t9ksched.devcluster.apiserver.users import open_to_users
 from t9ksched.devcluster.faults.faults import Faults
+from t9ksched.kube.setup import crds
 from t9ksched.model.names import SYSTEM_NAMESPACE
-from t9ksched.model.text import read_all
 from t9ksched.serving import ConnectionLimits, listen
 from t9ksched.serving.aiohttp_site import AcceptingSite
 
@@ -217,10 +217,8 @@ def install(api: Api, nodes: list[Object]) -> None:
     namespaces = api.kind("", "v1", "namespaces")
     for name in _NAMESPACES:
         _ensure(api, namespaces, {"metadata": {"name": name}})
-    for file in sorted(packaged.folder("crds").glob("*.yaml")):
-        for crd in read_all(file.read_bytes()):
-            if crd:
-                _ensure(api, DEFINITIONS, crd, update=True)
+    for definition in crds.read(packaged.folder("crds")):
+        _ensure(api, DEFINITIONS, definition, update=True)
     kind = api.kind("", "v1", "nodes")
     for node in nodes:
         _ensure(api, kind, node)
