@@ -27,6 +27,8 @@ class Acceptance(msgspec.Struct, frozen=True, kw_only=True):
     `groups` are the submitter's then; `permitted_by` is the rule that let him use the queue, None where nobody asked.
     `replicas` is the number of pods that was accepted together with the object, None where it was not recorded.
     `started_at` is when the scheduler saw its first pod in a place, None before.
+    `began_with` is how many members the minimum of a PodGroup was when it began to run, and `began_roles` how many of
+    each role; 0 once it lost its whole place, None where that was not recorded.
     """
 
     uid: str
@@ -46,6 +48,8 @@ class Acceptance(msgspec.Struct, frozen=True, kw_only=True):
     accepted_at: datetime = msgspec.field(default_factory=lambda: datetime.now(UTC))
     replicas: int | None = None
     started_at: datetime | None = None
+    began_with: int | None = None
+    began_roles: dict[str, int] = msgspec.field(default_factory=dict)
 
     @property
     def amounts(self) -> dict[str, int]:
@@ -70,7 +74,8 @@ class Acceptances:
 
     The first acceptance of a UID stands. A later one may add a submitter where none was known, for the scheduler can
     see an object before the service that created it has recorded whose it is. One with `replicas` replaces the amounts:
-    the object was scaled, and that was accepted. The queue changes only for kinds that may move to another queue.
+    the object was scaled, and that was accepted. So does one with `began_with` for what a group began with. The queue
+    changes only for kinds that may move to another queue.
     """
 
     def __init__(self, database: Database) -> None:
@@ -136,15 +141,17 @@ def _first(speaker: Speaker) -> Any:
     unnamed = old.submitter.is_(None) & new.submitter.is_not(None)
     counted = new.replicas.is_not(None)
     movable: list[Any] = [literal_column(f"'{kind}'") for kind in ENDLESS_KINDS]
+    began = new.began_with.is_not(None)
     moved = counted & new.queue.is_not(None) & (old.queue != new.queue) & old.kind.in_(movable)
     rules = (
         (unnamed, ("submitter", "groups", "permitted_by")),
         (moved, ("queue", "priority")),
         (counted, ("cards", "requests", "replicas")),
+        (began, ("began_with", "began_roles")),
         (old.started_at.is_(None), ("started_at",)),
     )
     changed = {name: case((rule, new[name]), else_=old[name]) for rule, names in rules for name in names}
-    where = unnamed | counted | (old.started_at.is_(None) & new.started_at.is_not(None))
+    where = unnamed | counted | began | (old.started_at.is_(None) & new.started_at.is_not(None))
     return statement.on_conflict_do_update(index_elements=[old.uid], set_=changed, where=where)
 
 
@@ -155,4 +162,5 @@ FIRST: Final[Bulk[Acceptance]] = Bulk(acceptance, [column.name for column in acc
 def _acceptance(row: RowMapping) -> Acceptance:
     values = dict(row)
     seconds = values.pop("time_limit_seconds")
+    values["began_roles"] = values["began_roles"] or {}
     return Acceptance(**values, time_limit=None if seconds is None else timedelta(seconds=seconds))

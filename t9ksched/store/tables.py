@@ -101,6 +101,8 @@ acceptance = Table(
     Column("accepted_at", Moment, nullable=False, index=True),
     Column("replicas", Integer),
     Column("started_at", Moment),
+    Column("began_with", Integer),
+    Column("began_roles", JSON),
     Index(None, "namespace", "name"),
 )
 

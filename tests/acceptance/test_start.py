@@ -41,6 +41,61 @@ def test_a_kill_loses_nothing_and_disturbs_nobody(tmp_path: Path) -> None:
         assert second.stop() == 0
 
 
+def test_after_a_kill_a_group_keeps_the_minimum_that_it_began_with(tmp_path: Path) -> None:
+    """It was raised while the group ran; three members were accepted, and one was enough to begin."""
+    groups = "/apis/scheduler.tensorstack.dev/v1beta1/namespaces/default/podgroups"
+    first = Up(tmp_path / "data")
+    try:
+        meta = {"name": "g", "namespace": "default"}
+        body = {"apiVersion": "scheduler.tensorstack.dev/v1beta1", "kind": "PodGroup", "metadata": meta}
+        assert first.kube("POST", groups, body | {"spec": {"minMember": 1, "queue": "default"}})[0] == 201
+        for index in range(3):
+            assert first.kube("POST", "/api/v1/namespaces/default/pods", _member("g", index))[0] == 201
+        assert until(lambda: _shown(first)["members"]["running"] == 3, "3 that run")
+        assert until(lambda: _raise(first, f"{groups}/g"), "an update that nobody else's comes before")
+        assert until(lambda: _warned(first) == _RAISED, "the warning")
+    finally:
+        first.kill()
+
+    second = Up(tmp_path / "data")
+    try:
+        assert until(lambda: _warned(second) == _RAISED, "the warning")
+        assert second.kube("DELETE", "/api/v1/namespaces/default/pods/g-2")[0] == 200
+        assert until(lambda: _shown(second)["members"]["running"] == 2, "2 that run")
+        job = _shown(second)
+        assert (job["phase"], job["members"]["min"]) == ("Running", 1)
+        assert _warned(second) == _RAISED
+    finally:
+        assert second.stop() == 0
+
+
+_RAISED = "the PodGroup g asks for 3 members together: it runs since it had 1, and 1 count until it starts again"
+
+
+def _member(group: str, index: int) -> dict[str, object]:
+    amounts = {"cpu": "1", "memory": "1Gi"}
+    container = {"name": "main", "image": "busybox", "resources": {"requests": amounts, "limits": amounts}}
+    meta = {"name": f"{group}-{index}", "labels": {"scheduler.tensorstack.dev/group-name": group}}
+    return {"metadata": meta, "spec": {"schedulerName": "t9k-scheduler", "containers": [container]}}
+
+
+def _raise(up: Up, group: str) -> bool:
+    """Whether the minimum of the group is 3 now."""
+    found = up.kube("GET", group)[1]
+    return up.kube("PUT", group, found | {"spec": found["spec"] | {"minMember": 3}})[0] == 200
+
+
+def _shown(up: Up) -> dict[str, dict[str, int]]:
+    (job,) = json.loads(up.must("jobs", "-o", "json"))["items"] or [{"members": {"running": 0}}]
+    return dict(job)
+
+
+def _warned(up: Up) -> str:
+    status, explained = up.rest("GET", "/apis/v1/workloads/default/PodGroup/g/explanation")
+    assert status == 200, explained
+    return "; ".join(one["message"] for one in explained["warnings"])
+
+
 def _now(up: Up) -> dict[str, object]:
     return {pod["metadata"]["uid"]: _placed(pod) for pod in up.pods()}
 

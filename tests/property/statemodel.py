@@ -46,8 +46,8 @@ class Model:
         self.world = world
         self._state: Any = None
         self.ran: dict[GangRecord, tuple[str, bool]] = {}
-        self.began_with: dict[GangRecord, int] = {}
-        """The minimum, roles included, with which a group was seen to begin."""
+        self.began_with: dict[GangRecord, tuple[int, dict[str, int]]] = {}
+        """The minimum with which a group began, in all and by role, as it was seen or stands in SQL."""
         self._told = Told(world)
 
     def check(self) -> None:
@@ -292,9 +292,11 @@ class Model:
             self.began_with.pop(gang, None)
             ran = bool(gang.uid and self._enough(gang, bound) and (gang.virtual or not leaving))
             if ran and not gang.virtual:
-                self.began_with[gang] = max(spec.min_member, sum(least for _, least in spec.roles))
+                self.began_with[gang] = max(spec.min_member, sum(least for _, least in spec.roles)), dict(spec.roles)
             elif not ran and not gang.displaced and (left := self._left_running(gang)):
-                ran, self.began_with[gang] = True, left
+                ran, self.began_with[gang] = True, (left.total(), dict(left))
+        elif gang not in self.began_with and (row := self._state.acceptances.get(gang.uid)) and row.began_with:
+            self.began_with[gang] = row.began_with, row.began_roles
         if self.world.log[-1:] in (["start_again"], ["limit_reached"]) and not gang.ran:
             ran = False
         self.ran[gang] = gang.uid, ran
@@ -335,21 +337,35 @@ class Model:
     def _natural(self, uid: str) -> Any:
         return natural(self._state.pods[uid].name)
 
-    def _left_running(self, gang: GangRecord) -> int:
-        """How many members run that were placed in an earlier PodGroup of the name."""
+    def written(self) -> None:
+        """What a scheduler that starts now would read of groups that run, once everything is written."""
+        self._state.accept_running(self.world.now)
+        self.world.sql()
+        for gang, (members, roles) in self.began_with.items():
+            row = self.world.acceptances.get(gang.uid)
+            if row is not None and not self._state.outage.unread and gang.acceptance is not None:
+                assert (row.began_with, row.began_roles) == (members, roles), gang.key
+
+    def _left_running(self, gang: GangRecord) -> Counter[str]:
+        """By role, how many members run that were placed in an earlier PodGroup of the name."""
         own = {"", gang.uid, gang.owner.uid if gang.owner else ""}
         run = [pod for pod in gang.members.values() if pod.phase in ("Running", "Succeeded")]
-        return sum(
-            pod.placed_in not in own and not (pod.evicted or pod.deleting)
+        return Counter(
+            pod.role
             for pod in run
-            if gang.uid and not gang.virtual
+            if pod.placed_in not in own and not (pod.evicted or pod.deleting) and gang.uid and not gang.virtual
         )
 
     def _least(self, gang: GangRecord) -> tuple[int, tuple[tuple[str, int], ...]]:
         """The minimum that counts: one that is raised while the group runs does not, as far as anybody knows."""
         spec, most = gang.spec, 0
         if self.ran.get(gang, ("", False))[1] and gang.ran:
-            most = self.began_with.get(gang, 0) or (gang.acceptance.replicas or 0 if gang.acceptance else 0)
+            if gang in self.began_with:
+                had, roles = self.began_with[gang]
+                return min(had, spec.min_member), tuple(
+                    (role, min(least, roles.get(role, 0))) for role, least in spec.roles
+                )
+            most = gang.acceptance.replicas or 0 if gang.acceptance else 0
         if not most:
             return spec.min_member, spec.roles
         together = sum(least for _, least in spec.roles)

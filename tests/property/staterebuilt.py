@@ -36,7 +36,7 @@ OF_GROUPS = {
     "status": "our own word, read once",
     "kept_out": "said when a view is made",
     **dict.fromkeys(
-        ("ran", "ran_with", "scheduled", "evicted", "displaced", "lost", "fell", "first_bound", "admitted"), "history"
+        ("ran", "began_with", "scheduled", "evicted", "displaced", "lost", "fell", "first_bound", "admitted"), "history"
     ),
     **dict.fromkeys(("reasons", "position", "avoid", "unrecorded", "evicts_from"), "told by views and plans"),
     **dict.fromkeys(("unpermitted", "judged", "turned_away", "noted", "nameless"), "verdicts of the last gate"),

@@ -26,6 +26,7 @@ def play(seed: int) -> World:
             if world.due():
                 world.cycle()
                 model.check()
+                model.written()
             else:
                 assert world.decide() == [], "something could start, and nothing woke the loop"
             if len(world.log) % 10 == 0:

@@ -4,7 +4,7 @@ It is fed by reflectors (`upsert_*`, `remove_*`) and by SQL (`set_queues`). Each
 harm. Whatever could let something start calls `on_change`: an idle cluster costs nothing.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from sys import intern
@@ -41,6 +41,7 @@ from t9ksched.scheduler.state.records import (
     FINISHED,
     GangRecord,
     JobRecord,
+    Minimum,
     PodGroupObject,
     PodRecord,
     is_true,
@@ -117,6 +118,8 @@ class ClusterCache:
         self._pending: dict[GangRecord, None] = {}
         self._partial: dict[GangRecord, None] = {}
         self._unsettled: OrderedSet[GangRecord] = OrderedSet()
+        self.begun: OrderedSet[GangRecord] = OrderedSet()
+        """Groups that began to run, or lost their whole place: that is to be put on record."""
         self._unaccepted: OrderedSet[GangRecord] = OrderedSet()
         """Groups that hold places, and either nothing was agreed with them or their owner is not known as started."""
         self._by_owner: defaultdict[str, dict[GangRecord, None]] = defaultdict(dict)
@@ -472,7 +475,8 @@ class ClusterCache:
             evicted = true_condition(group.status, "Evicted")
             gang.evicted = (str(evicted.get("reason")), str(evicted.get("message"))) if evicted else None
             gang.ran = gang.scheduled and evicted is None
-            gang.first_bound = gang.admitted = gang.fell = gang.nameless = gang.ran_with = 0
+            gang.first_bound = gang.admitted = gang.fell = gang.nameless = 0
+            gang.began_with = Minimum.on_record(gang.acceptance) if gang.ran else None
             gang.displaced = gang.noted = False
             gang.agreed, gang.judged, gang.turned_away, gang.unpermitted = "", (0, 0), None, None
             self.gangs_by_uid[meta.uid] = gang
@@ -640,6 +644,7 @@ class ClusterCache:
         self._pending.pop(gang, None)
         self._partial.pop(gang, None)
         self._unsettled.discard(gang)
+        self.begun.discard(gang)
         self.counts.group_gone(gang)
         self.waiting_jobs.forget(gang)
         self._disown(gang)
@@ -707,10 +712,13 @@ class ClusterCache:
                 continue
             if not gang.ran and gang.uid and gang.complete(bound=True) and not self.clocks.leaving(gang):
                 gang.ran = gang.scheduled = True
-                gang.ran_with = max(gang.spec.min_member, sum(least for _, least in gang.spec.roles))
+                least = max(gang.spec.min_member, sum(least for _, least in gang.spec.roles))
+                gang.began_with = Minimum(least, gang.spec.roles)
+                self.begun.add(gang)
                 gang.evicted = None
             elif not gang.ran and gang.uid and (running := _inherited_running(gang)):
-                gang.ran, gang.ran_with = True, running
+                gang.ran, gang.began_with = True, running
+                self.begun.add(gang)
             if gang.uid and gang.unnoted and gang.placed_count():
                 self._unaccepted.add(gang)
             whole = gang.complete()
@@ -841,11 +849,12 @@ def _note_places(gang: GangRecord) -> None:
             pod.placed_in = job_of(gang)
 
 
-def _inherited_running(gang: GangRecord) -> int:
-    """How many members run, or have succeeded, that got their places in an earlier group of the name; none that counts
+def _inherited_running(gang: GangRecord) -> Minimum | None:
+    """The members that run, or have succeeded, and got their places in an earlier group of the name; none that counts
     once places of the group were taken away on purpose.
     """
     if gang.displaced and not gang.complete():
-        return 0
+        return None
     run = [pod for pod in gang.members.values() if pod.phase in ("Running", "Succeeded")]
-    return sum(gang.inherited(pod) and not (pod.evicted or pod.deleting) for pod in run)
+    roles = Counter(pod.role for pod in run if gang.inherited(pod) and not (pod.evicted or pod.deleting))
+    return Minimum(roles.total(), tuple(sorted(roles.items()))) if roles else None

@@ -50,9 +50,10 @@ def ignored_minimum(gang: GangRecord) -> Iterator[str]:
         )
     if counts.roles != gang.spec.roles:
         asked = ", ".join(f"{least} of role {role}" for role, least in gang.spec.roles)
+        had = ", ".join(f"{least} of role {role}" for role, least in counts.roles if least)
         yield (
-            f"the PodGroup {gang.name} asks for {asked}: it runs since it had {counts.members} members, and minima"
-            " of roles do not count until it starts again"
+            f"the PodGroup {gang.name} asks for {asked}: it runs since it had {had or f'{counts.members} members'}, and"
+            f" {had or 'no minima of roles'} count until it starts again"
         )
 
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import structs
 
@@ -267,6 +267,7 @@ class LastGate:
             group_uid=None if gang.virtual else gang.uid,
             group_name=None if gang.virtual else gang.name,
             accepted_at=_moment(now),
+            **_began(gang),
         )
         for pod in gang.members.values():
             pod.accepted = pod.accepted or not pod.unpermitted
@@ -301,6 +302,15 @@ class LastGate:
             self._keep(structs.replace(record, started_at=_moment(min(gang.first_bound or now, now, *starts))))
             for uid in self._state.owners.controllers(root.uid):
                 self._state.waiting_jobs.started(self._state.gangs_of_owner(uid))
+
+    def note_beginning(self, gang: GangRecord) -> None:
+        """The group began to run, or lost its whole place: with which minimum it runs is on record."""
+        if gang.acceptance is None or gang.virtual:
+            return
+        if gang.ran:
+            self._keep(structs.replace(gang.acceptance, **_began(gang)))
+        elif gang.acceptance.began_with is not None:
+            self._keep(structs.replace(gang.acceptance, began_with=0, began_roles={}))
 
     def _adopt(self, gang: GangRecord, root: Root, queue: Queue, now: int) -> Acceptance | None:
         """Record an owner that was let in before owners were recorded, as it is now."""
@@ -387,6 +397,12 @@ class LastGate:
             state = self._state
             gangs = [one for uid in state.owners.controllers(root) for one in state.gangs_of_owner(uid)]
         return (pod for one in gangs for pod in one.members.values() if not (pod.finished or pod.deleting))
+
+
+def _began(gang: GangRecord) -> dict[str, Any]:
+    """With which minimum a group began to run, for its acceptance; nothing where that is not known."""
+    began = gang.began_with
+    return {} if began is None else {"began_with": began.members, "began_roles": dict(began.roles)}
 
 
 def _inside(pod: PodRecord) -> bool:

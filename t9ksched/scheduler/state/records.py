@@ -195,6 +195,13 @@ class Minimum(NamedTuple):
     members: int
     roles: tuple[tuple[str, int], ...]
 
+    @classmethod
+    def on_record(cls, acceptance: Acceptance | None) -> "Minimum | None":
+        """With what a group began to run; None where nothing is recorded, or it has lost its place since."""
+        if acceptance is None or not acceptance.began_with:
+            return None
+        return cls(acceptance.began_with, tuple(acceptance.began_roles.items()))
+
 
 class GangRecord(msgspec.Struct, eq=False):
     """A PodGroup with its members, or the virtual group of one pod (`virtual`).
@@ -227,8 +234,8 @@ class GangRecord(msgspec.Struct, eq=False):
     kept_out: Reason | None = None
     """Why its pod may not join the group that it names, if it waits by itself for that."""
     ran: bool = False
-    ran_with: int = 0
-    """How many members its minimum was when it began to run, roles included; 0 if the scheduler started later."""
+    began_with: Minimum | None = None
+    """Its minimum when it began to run, roles included; None where that is not known."""
     scheduled: bool = False
     """Whether it ever had its whole place; unlike `ran` an eviction takes it not back."""
     evicted: tuple[str, str] | None = None
@@ -314,12 +321,16 @@ class GangRecord(msgspec.Struct, eq=False):
 
     @property
     def minimum(self) -> Minimum:
-        """The minimum that counts. A group that runs keeps the one that it started with, or after a restart of the
-        scheduler at most as many members as were accepted: a larger minimum, or minima of roles that are more together,
-        were written since, and count when the group starts again. A smaller one counts at once.
+        """The minimum that counts. A group that runs keeps the one that it began with, in all and of each role: a
+        larger one was written since, and counts when the group starts again. A smaller one counts at once. Of a group
+        that an earlier release saw begin at most as many members count as were accepted.
         """
-        spec, accepted = self.spec, self.acceptance
-        most = (self.ran_with or (accepted.replicas if accepted is not None else None)) if self.ran else None
+        spec, accepted, began = self.spec, self.acceptance, self.began_with
+        if self.ran and began is not None:
+            had = dict(began.roles)
+            roles = tuple((role, min(least, had.get(role, 0))) for role, least in spec.roles)
+            return Minimum(min(spec.min_member, began.members), roles)
+        most = accepted.replicas if self.ran and accepted is not None else None
         if not most:
             return Minimum(spec.min_member, spec.roles)
         roles = spec.roles if sum(least for _, least in spec.roles) <= most else ()

@@ -27,7 +27,7 @@ from t9ksched.scheduler.state.node_backoff import TurnedAway
 from t9ksched.scheduler.state.outage import Outage
 from t9ksched.scheduler.state.pod_affinity_index import own_labels
 from t9ksched.scheduler.state.preemption_backoff import PreemptionBackoff
-from t9ksched.scheduler.state.records import GangRecord, PodRecord, job_of
+from t9ksched.scheduler.state.records import GangRecord, Minimum, PodRecord, job_of
 from t9ksched.scheduler.state.reservations import waiting_for_victims
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.job_overrides import JobControl, Stop
@@ -291,6 +291,8 @@ class ClusterState(ClusterCache):
         if known is not None and known.replicas is not None:  # what is recorded since is the newer word about amounts
             kept = {name: getattr(known, name) for name in ("queue", "priority", "replicas", "requests", "cards")}
             acceptance = structs.replace(acceptance, **kept, started_at=known.started_at or acceptance.started_at)
+        if known is not None and known.began_with is not None:
+            acceptance = structs.replace(acceptance, began_with=known.began_with, began_roles=known.began_roles)
         self.acceptances[uid] = acceptance
         if acceptance.by_itself:
             self._free(uid)
@@ -299,6 +301,11 @@ class ClusterState(ClusterCache):
         gang, pod = self.gangs_by_uid.get(uid), self.pods.get(uid)
         if gang is not None and (gang.acceptance is None or gang.acceptance.submitter is None):
             gang.acceptance = acceptance
+            began = Minimum.on_record(acceptance)
+            if gang.ran and began is not None and (known is None or gang not in self.begun):
+                gang.began_with = began
+            elif gang.began_with is not None:
+                self.begun.add(gang)
         self.membership.doubt_strangers()
         owned = (one for below in self.owners.controllers(uid) for one in self.gangs_of_owner(below))
         for concerned in dict.fromkeys((gang, pod.gang if pod else None, *owned)):
@@ -323,7 +330,10 @@ class ClusterState(ClusterCache):
             if gang.uid and gang.placed_count():
                 self.gate.accept(gang, now, runs=True)
                 self.gate.note_start(gang, now)
-        return bool(self._unaccepted)
+        for gang in list(islice(self.begun, _ACCEPTED_AT_ONCE)):
+            self.begun.discard(gang)
+            self.gate.note_beginning(gang)
+        return bool(self._unaccepted or self.begun)
 
     def accepted_anew(self, acceptance: Acceptance) -> None:
         """A group was accepted: that is to be written."""
@@ -430,7 +440,8 @@ class ClusterState(ClusterCache):
         """The group is evicted whole, for that reason: it needs its whole minimum at once, as if it had never run, with
         the age it has.
         """
-        gang.ran, gang.displaced = False, True
+        gang.ran, gang.displaced, gang.began_with = False, True, None
+        self.begun.add(gang)
         self.clocks.start_anew(gang)
         if gang.scheduled:
             gang.evicted = (reason, message)

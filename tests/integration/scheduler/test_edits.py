@@ -82,3 +82,31 @@ async def test_a_minimum_raised_while_a_group_runs(world: World, start: Start, q
                 return bool(condition["message"] == f"2 members exist. {text}" and condition["status"] == "True")
 
             await world.until(PODGROUPS, "g", tells)
+
+
+async def test_a_minimum_raised_to_all_that_was_accepted_does_not_count_after_a_restart(
+    world: World, start: Start, queue: str
+) -> None:
+    """A group that began with one of its three members, and lost one since, is not below the minimum it began with."""
+    await world.play(1, 8)
+    minima = [{"name": "lead", "minMember": 1}]
+    async with start():
+        await world.create(world.group("g", 1, queue, roles=minima))
+        for name, role in (("g-0", "lead"), ("g-1", "worker"), ("g-2", "worker")):
+            one = world.pod(name, 1, group="g")
+            one["metadata"]["labels"][names.ROLE_LABEL] = role
+            await world.create(one)
+        await world.running("g-0", "g-1", "g-2")
+        await world.until(PODGROUPS, "g", lambda group: (group.get("status") or {}).get("running") == 3)
+    minima = [*minima, {"name": "worker", "minMember": 2}]
+    await world.client.patch(PODGROUPS, "g", world.namespace, {"spec": {"minMember": 3, "roles": minima}})
+    await world.client.delete(PODS, "g-2", world.namespace, grace=0)
+    async with start() as service:
+        await world.event(names.EVENT_EDIT_IGNORED, "g")
+        explained = await ask(service, world, "PodGroup/g/explanation")
+        job = explained["job"]
+        assert (job["phase"], job["members"]["min"], job["members"]["running"]) == ("Running", 1, 2)
+        assert [one["message"].split(": ")[1] for one in explained["warnings"]] == [
+            "it runs since it had 1, and 1 count until it starts again",
+            "it runs since it had 1 of role lead, and 1 of role lead count until it starts again",
+        ]

@@ -55,6 +55,20 @@ async def test_acceptances_come_in_pieces(store: Store, monkeypatch: pytest.Monk
     assert [one for piece in pieces for one in piece] == made == await store.acceptances.all()
 
 
+async def test_what_groups_began_with_comes_and_goes_with_rows_in_the_table(address: str) -> None:
+    """Rows of earlier releases say nothing of it, and are left as they are."""
+    made = Acceptance(uid="u", kind="PodGroup", namespace="ns", name="g", replicas=3, accepted_at=AT)
+    async with await Store.open(address) as store:
+        await store.acceptances.put_many([structs.replace(made, began_with=2, began_roles={"lead": 1})])
+    schema.downgrade(address, "0013")
+    schema.upgrade(address)
+    async with await Store.open(address) as store:
+        assert await store.acceptances.all() == [made]
+        await store.acceptances.put_many([structs.replace(made, began_with=2, began_roles={"lead": 1})])
+        (found,) = await store.acceptances.all()
+        assert (found.began_with, found.began_roles) == (2, {"lead": 1})
+
+
 async def test_submitters_of_jobs_come_and_go_with_their_column(address: str) -> None:
     """The column is filled from what was written of each job before the upgrade."""
     schema.upgrade(address)

@@ -75,6 +75,20 @@ class TestAcceptances:
         kept = await store.acceptances.get("u")
         assert kept == acceptance("u", started_at=NOW, replicas=1)
 
+    async def test_what_a_group_began_with_is_the_last_that_was_said(self, store: Store) -> None:
+        await store.acceptances.put_many([acceptance("u"), acceptance("v")])
+        began = acceptance("u", began_with=3, began_roles={"lead": 1, "worker": 2})
+        await store.acceptances.put_many([began])
+        await store.acceptances.put_many(
+            [acceptance("u"), acceptance("u", submitter="ann"), acceptance("u", replicas=4)]
+        )
+        kept = await store.acceptances.get("u")
+        assert kept == msgspec.structs.replace(began, submitter="ann", replicas=4)
+        await store.acceptances.put_many([acceptance("u", began_with=0)])
+        found = await store.acceptances.of(["u", "v"])
+        said = {uid: (one.began_with, one.began_roles) for uid, one in found.items()}
+        assert said == {"u": (0, {}), "v": (None, {})}
+
     async def test_a_submitter_is_named_once(self, store: Store) -> None:
         await store.acceptances.put_many([acceptance("u", priority=1)])
         await store.acceptances.put_many([acceptance("u", priority=99, submitter="ann"), acceptance("v")])

@@ -200,3 +200,53 @@ def test_a_lost_member_of_a_running_group_whose_minimum_was_raised_is_replaced()
     state.remove_pod("pod-c")
     state.upsert_pod(pod("d", group="g"))
     assert [one.pod for one in decide(state)] == ["pod-d"]
+
+
+@pytest.mark.parametrize("how", ["read first", "read after the group"])
+@pytest.mark.parametrize("owner", ["", "job"])
+def test_the_minimum_that_a_group_began_with_is_on_record(how: str, owner: str) -> None:
+    """More pods were accepted than its minimum, or their number stands with its owner: neither says what it was."""
+
+    def anew(**spec: Any) -> Any:
+        made = group("g", **spec)
+        return owned(made, owner) if owner else made
+
+    def running(name: str, role: str) -> Any:
+        return relabelled(pod(name, group="g", node="n1", phase="Running"), role=role)
+
+    roles = [{"name": "lead", "minMember": 1}, {"name": "worker", "minMember": 1}]
+    state = state_with()
+    state.upsert_group(anew(min_member=2, roles=roles))
+    for name, role in (("a", "lead"), ("b", "worker"), ("c", "worker")):
+        state.upsert_pod(relabelled(pod(name, group="g"), role=role))
+    decide(state)
+    for name, role in (("a", "lead"), ("b", "worker"), ("c", "worker")):
+        state.upsert_pod(running(name, role))
+    state.settle()
+    state.accept_running(NOW)
+    before = state.gangs_by_uid["group-g"]
+    raised = anew(min_member=3, roles=[{"name": "lead", "minMember": 1}, {"name": "worker", "minMember": 2}])
+    raised.status = {"conditions": [{"type": "GroupScheduled", "status": "True"}]}
+    state.upsert_group(raised)
+    assert before.minimum == (2, (("lead", 1), ("worker", 1)))
+    told = list(ignored(before))
+
+    rows = list(state.acceptances.values())
+    state = state_with()
+    if how == "read first":
+        for row in rows:
+            state.accept(row)
+    state.upsert_group(raised)
+    for name, role in (("a", "lead"), ("b", "worker")):
+        state.upsert_pod(running(name, role))
+    if how != "read first":
+        for row in rows:
+            state.accept(row)
+    gang = state.gangs_by_uid["group-g"]
+    assert gang.minimum == before.minimum
+    assert list(ignored(gang)) == told
+    assert gang.complete()
+    state.start_again(gang, "Preempted", "by another")
+    assert gang.minimum == (3, (("lead", 1), ("worker", 2))), "it starts again with what it asks for now"
+    state.accept_running(NOW)
+    assert state.acceptances["group-g"].began_with == 0
