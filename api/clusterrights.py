@@ -3,7 +3,8 @@
 from api.auth import Caller
 from api.services import Services
 from t9ksched.kube.errors import NotFound
-from t9ksched.kube.resources import SUBJECTACCESSREVIEWS, Resource
+from t9ksched.kube.resources import SUBJECTACCESSREVIEWS
+from t9ksched.model.api_resource import Resource
 
 
 async def cluster_allows(

@@ -22,7 +22,7 @@ from api.schemas import ControlShape, PriorityBody, UpdateBody
 from api.services import Given, Services
 from api.shapes import FINISHED
 from api.submission.kinds import addressed
-from t9ksched.kube.resources import Resource
+from t9ksched.model.api_resource import Resource
 from t9ksched.model.errors import FieldError
 from t9ksched.model.queue import MAX_PRIORITY
 from t9ksched.model.reasons import Code

@@ -35,7 +35,8 @@ from api.submission.repeats import REPEATING, Key, checked, once
 from api.submission.submission import Item, Wish, prepare
 from t9ksched.admission.oddities import nearest
 from t9ksched.kube.errors import ApiError, NotFound
-from t9ksched.kube.resources import PODGROUPS, Resource
+from t9ksched.kube.resources import PODGROUPS
+from t9ksched.model.api_resource import Resource
 from t9ksched.model.errors import FieldError, Invalid
 from t9ksched.model.names import SCHEDULER_NAME
 from t9ksched.store import history

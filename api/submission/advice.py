@@ -20,7 +20,7 @@ from api.submission.submission import Item
 from t9ksched.admission.misspelt import misspelt_fields, misspelt_metadata
 from t9ksched.admission.oddities import Vocabulary, odd_pods, odd_queue
 from t9ksched.admission.podfields import POD_SPEC
-from t9ksched.kube.resources import Resource
+from t9ksched.model.api_resource import Resource
 from t9ksched.model.errors import FieldWarning
 from t9ksched.packaged import folder
 from t9ksched.workloads.registry import KINDS

@@ -26,7 +26,7 @@ from api.submission.findings import carries, find, remove
 from api.submission.recording import Records, answered, intents, records
 from api.submission.submission import Item, Object
 from t9ksched.kube.errors import AlreadyExists, ApiError, NotFound
-from t9ksched.kube.resources import Resource
+from t9ksched.model.api_resource import Resource
 from t9ksched.model.names import SUBMISSION_ANNOTATION, SUBMITTED_BY_ANNOTATION
 from t9ksched.store import outbox
 from t9ksched.store.errors import StoreError

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from api.http.problems import Problem
 from t9ksched.kube import resources
-from t9ksched.kube.resources import Resource
+from t9ksched.model.api_resource import Resource
 from t9ksched.model.errors import FieldError, child
 from t9ksched.model.names import QUEUE_LABEL
 from t9ksched.workloads.registry import CONTROLLED, KINDS, Kind

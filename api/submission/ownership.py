@@ -15,7 +15,8 @@ from api.clusterrights import cluster_allows
 from api.http.problems import Problem
 from api.leader import LeaderAway
 from api.services import Services
-from t9ksched.kube.resources import PODS, Resource
+from t9ksched.kube.resources import PODS
+from t9ksched.model.api_resource import Resource
 from t9ksched.model.names import GROUP_LABEL, SCHEDULER_NAME
 from t9ksched.model.pod import decode_pod
 from t9ksched.store.acceptances import Acceptance

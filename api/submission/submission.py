@@ -13,7 +13,7 @@ from api.submission.kinds import accepted, queue_path
 from t9ksched.admission import Request, judge
 from t9ksched.admission.mistyped import mistyped_fields
 from t9ksched.admission.podfields import POD_SPEC
-from t9ksched.kube.resources import Resource
+from t9ksched.model.api_resource import Resource
 from t9ksched.model.errors import FieldError, Invalid
 from t9ksched.model.names import QUEUE_LABEL, SCHEDULER_NAME, TIME_LIMIT_ANNOTATION, is_system_namespace
 from t9ksched.model.podgroup import PodGroupSpec

@@ -15,7 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-from t9ksched.kube.resources import Resource
+from t9ksched.model.api_resource import Resource
 
 Object = dict[str, Any]
 Payload = bytes | Object

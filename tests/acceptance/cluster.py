@@ -26,9 +26,9 @@ from t9ksched.kube.resources import (
     PYTORCHTRAININGJOBS,
     QUEUES,
     SERVICEACCOUNTS,
-    Resource,
 )
 from t9ksched.kube.setup.rbac import ROLES
+from t9ksched.model.api_resource import Resource
 from t9ksched.model.names import SYSTEM_NAMESPACE
 from tests.integration.accounts import EVERYTHING
 from tests.integration.collector import collect

@@ -40,11 +40,12 @@ import msgspec
 from t9ksched.devcluster.cluster import DevCluster
 from t9ksched.devcluster.nodes.nodefile import nodes_from
 from t9ksched.kube.errors import AlreadyExists, Forbidden, NotFound, TooManyRequests
-from t9ksched.kube.resources import CRDS, NAMESPACES, NODES, PODGROUPS, PODS, QUEUES, SERVICEACCOUNTS, Resource
+from t9ksched.kube.resources import CRDS, NAMESPACES, NODES, PODGROUPS, PODS, QUEUES, SERVICEACCOUNTS
 from t9ksched.kube.setup.crds import ensure, read
 from t9ksched.kube.transport.client import Client
 from t9ksched.kube.transport.config import connect, credentials
 from t9ksched.model import names
+from t9ksched.model.api_resource import Resource
 from t9ksched.packaged import folder
 from t9ksched.scheduler.act import batching as paced
 from t9ksched.scheduler.service import SchedulerService, running

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from t9ksched.kube.resources import PODGROUPS, PODS, PVCS, Resource
+from t9ksched.kube.resources import PODGROUPS, PODS, PVCS
+from t9ksched.model.api_resource import Resource
 from tests.chaos.invariant_checker import QUEUE
 
 Object = dict[str, Any]

@@ -15,7 +15,8 @@ from typing import Any
 import msgspec
 
 from t9ksched.kube.errors import ApiError
-from t9ksched.kube.resources import PODGROUPS, PODS, PVCS, Resource
+from t9ksched.kube.resources import PODGROUPS, PODS, PVCS
+from t9ksched.model.api_resource import Resource
 from tests.chaos.asked import Object
 from tests.chaos.forged import AGREED, BOUND, FIELDS, Field
 from tests.chaos.forgery import end_scheduler

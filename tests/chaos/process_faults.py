@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.expression import Executable
 
 from t9ksched.kube.port import WatchEvent
-from t9ksched.kube.resources import Resource
+from t9ksched.model.api_resource import Resource
 from t9ksched.store.bulk import Prepared
 from t9ksched.store.database import Database
 from t9ksched.store.errors import DatabaseBusy, DatabaseUnreachable, StoreError

@@ -20,7 +20,8 @@ from t9ksched.devcluster.apiserver.inprocess import InProcessPort
 from t9ksched.devcluster.faults.faults import Faults, FaultyPort, told_unreachable
 from t9ksched.engine.policy import Policy
 from t9ksched.kube.errors import ApiError, NotFound
-from t9ksched.kube.resources import NODES, PODS, QUEUES, Resource
+from t9ksched.kube.resources import NODES, PODS, QUEUES
+from t9ksched.model.api_resource import Resource
 from t9ksched.model.names import SYSTEM_NAMESPACE
 from t9ksched.scheduler.options import SchedulerOptions
 from t9ksched.scheduler.service import SchedulerService

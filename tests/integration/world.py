@@ -36,13 +36,13 @@ from t9ksched.kube.resources import (
     PVS,
     QUEUES,
     SERVICEACCOUNTS,
-    Resource,
     of,
 )
 from t9ksched.kube.setup.crds import ensure, read
 from t9ksched.kube.transport.client import Client
 from t9ksched.kube.transport.config import connect
 from t9ksched.model import names
+from t9ksched.model.api_resource import Resource
 from t9ksched.packaged import folder
 from tests.integration.accounts import install, token_file
 from tests.integration.collector import collect

@@ -11,7 +11,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from t9ksched.engine.nodes import NodeTable
-from t9ksched.kube.resources import DEPLOYMENTS, JOBS, REPLICASETS, STATEFULSETS, Resource
+from t9ksched.kube.resources import DEPLOYMENTS, JOBS, REPLICASETS, STATEFULSETS
+from t9ksched.model.api_resource import Resource
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.pod import OwnerReference
 from t9ksched.model.podclass import ContainerCards, PodClass

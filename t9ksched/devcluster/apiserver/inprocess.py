@@ -21,7 +21,8 @@ from t9ksched.devcluster.apiserver.storage import Entry
 from t9ksched.devcluster.apiserver.watch import Event, Watcher
 from t9ksched.kube.errors import error_from_status
 from t9ksched.kube.port import ObjectList, WatchEvent
-from t9ksched.kube.resources import PODS, Resource
+from t9ksched.kube.resources import PODS
+from t9ksched.model.api_resource import Resource
 
 Object = dict[str, Any]
 _decode = msgspec.json.Decoder().decode

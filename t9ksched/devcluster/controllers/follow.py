@@ -14,8 +14,8 @@ import structlog
 from t9ksched.devcluster.controllers.timers import Timers
 from t9ksched.kube.errors import ApiError
 from t9ksched.kube.port import ClusterPort, Object, Payload, WatchEvent
-from t9ksched.kube.resources import Resource
 from t9ksched.kube.watch.reflector import Reflector
+from t9ksched.model.api_resource import Resource
 from t9ksched.model.whole import whole_number
 
 Listener = Callable[[str, Object | None, Object | None], None]

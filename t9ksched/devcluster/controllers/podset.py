@@ -8,7 +8,7 @@ from t9ksched.devcluster.controllers.follow import Cache, key_of
 from t9ksched.devcluster.nodes.podstatus import is_terminal
 from t9ksched.kube.errors import NotFound
 from t9ksched.kube.port import ClusterPort
-from t9ksched.kube.resources import Resource
+from t9ksched.model.api_resource import Resource
 
 Object = dict[str, Any]
 

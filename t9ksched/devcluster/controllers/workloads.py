@@ -25,7 +25,8 @@ from t9ksched.devcluster.controllers.timers import Timers, to_text
 from t9ksched.devcluster.nodes.podstatus import is_terminal
 from t9ksched.kube.errors import AlreadyExists, Conflict, NotFound
 from t9ksched.kube.port import ClusterPort
-from t9ksched.kube.resources import DEPLOYMENTS, PODS, PVCS, REPLICASETS, STATEFULSETS, Resource
+from t9ksched.kube.resources import DEPLOYMENTS, PODS, PVCS, REPLICASETS, STATEFULSETS
+from t9ksched.model.api_resource import Resource
 from t9ksched.model.whole import whole_number
 
 Object = dict[str, Any]

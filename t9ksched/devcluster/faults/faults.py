@@ -17,7 +17,8 @@ import msgspec
 from t9ksched.devcluster.controllers.timers import Clock
 from t9ksched.kube.errors import TimedOut, Unreachable, error_from_status
 from t9ksched.kube.port import ClusterPort, Object, ObjectList, WatchEvent
-from t9ksched.kube.resources import PODS, Resource
+from t9ksched.kube.resources import PODS
+from t9ksched.model.api_resource import Resource
 
 T = TypeVar("T")
 _KEPT: Final = 64

@@ -13,10 +13,11 @@ import msgspec
 
 from t9ksched.kube.errors import ApiError, Expired
 from t9ksched.kube.port import BOOKMARK, Object, ObjectList, Page, WatchEvent
-from t9ksched.kube.resources import PODS, Resource
+from t9ksched.kube.resources import PODS
 from t9ksched.kube.transport.credentials import Credentials
 from t9ksched.kube.transport.lists import named, read_page
 from t9ksched.kube.transport.requester import Requester
+from t9ksched.model.api_resource import Resource
 
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"

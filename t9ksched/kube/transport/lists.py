@@ -6,8 +6,8 @@ import msgspec
 
 from t9ksched.kube.errors import ApiError
 from t9ksched.kube.port import Object, Page, Payload
-from t9ksched.kube.resources import Resource
 from t9ksched.kube.transport.deep import shallow
+from t9ksched.model.api_resource import Resource
 
 
 class _ListMeta(msgspec.Struct, rename="camel", gc=False):

@@ -30,13 +30,13 @@ from t9ksched.kube.port import (
     initial_events_end,
     pages_of,
 )
-from t9ksched.kube.resources import Resource
 from t9ksched.kube.transport.backoff import Backoff
 from t9ksched.kube.transport.lists import named
 from t9ksched.kube.watch.handler import Handler, PieceHandler
 from t9ksched.kube.watch.identity import identify
 from t9ksched.kube.watch.known import KnownObjects
 from t9ksched.kube.watch.streams import closing, read_ahead
+from t9ksched.model.api_resource import Resource
 
 log = structlog.get_logger(__name__)
 

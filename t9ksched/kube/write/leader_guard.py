@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from t9ksched.kube.errors import BadRequest, Forbidden
 from t9ksched.kube.port import ClusterPort, InitialEventsPort, Object, ObjectList, Page, WatchEvent, pages_of
-from t9ksched.kube.resources import Resource
+from t9ksched.model.api_resource import Resource
 
 NOT_LEADER: Final = "NotLeader"
 OBSERVE_ONLY: Final = "ObserveOnly"

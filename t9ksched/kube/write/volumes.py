@@ -27,8 +27,9 @@ from t9ksched.kube.errors import (
     Unreachable,
 )
 from t9ksched.kube.port import ClusterPort, Object
-from t9ksched.kube.resources import NODES, PVCS, PVS, STORAGECLASSES, Resource
+from t9ksched.kube.resources import NODES, PVCS, PVS, STORAGECLASSES
 from t9ksched.kube.write.binding import Binding, Conflicted, Gone, Outcome, Protocol, Refusal, Refused
+from t9ksched.model.api_resource import Resource
 from t9ksched.model.volumes import (
     BOUND_BY_CONTROLLER,
     NO_PROVISIONER,

@@ -10,8 +10,9 @@ from typing import Final
 
 from t9ksched.kube.errors import ApiError, Forbidden
 from t9ksched.kube.port import ClusterPort, Object
-from t9ksched.kube.resources import PODS, Resource, by_kind
+from t9ksched.kube.resources import PODS, by_kind
 from t9ksched.kube.write.eviction import NotEvicted, TryLater, Victim, evict
+from t9ksched.model.api_resource import Resource
 from t9ksched.scheduler.state.records import PodRecord
 from t9ksched.workloads.stops import STOPS
 

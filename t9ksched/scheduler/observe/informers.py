@@ -24,11 +24,11 @@ from t9ksched.kube.resources import (
     PYTORCHTRAININGJOBS,
     QUEUES,
     STORAGECLASSES,
-    Resource,
 )
 from t9ksched.kube.watch.identity import Identity
 from t9ksched.kube.watch.reflector import Reflector, WatchOptions
 from t9ksched.model import names
+from t9ksched.model.api_resource import Resource
 from t9ksched.model.node import decode_node
 from t9ksched.model.pod import decode_pod
 from t9ksched.scheduler.keep.queue_sync import QueueSync

@@ -12,7 +12,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from t9ksched.kube.resources import DEPLOYMENTS, REPLICASETS, STATEFULSETS, Resource
+from t9ksched.kube.resources import DEPLOYMENTS, REPLICASETS, STATEFULSETS
+from t9ksched.model.api_resource import Resource
 from t9ksched.model.errors import Invalid
 from t9ksched.model.names import SCHEDULER_API, SCHEDULER_NAME, TIME_LIMIT_ANNOTATION
 from t9ksched.model.ordered import OrderedSet

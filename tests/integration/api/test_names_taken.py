@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from t9ksched.kube.resources import CONFIGMAPS, PODGROUPS, PODS, SERVICES, Resource, of
+from t9ksched.kube.resources import CONFIGMAPS, PODGROUPS, PODS, SERVICES, of
+from t9ksched.model.api_resource import Resource
 from t9ksched.model.names import SUBMITTED_BY_ANNOTATION
 from t9ksched.store.store import Store
 from tests.integration.api.test_cancelling import JOBS, rest, shown

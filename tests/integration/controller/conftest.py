@@ -9,10 +9,11 @@ import pytest
 
 from t9ksched.controller.service import Controllers
 from t9ksched.kube.errors import ApiError
-from t9ksched.kube.resources import EVENTS, PODS, Resource, of
+from t9ksched.kube.resources import EVENTS, PODS, of
 from t9ksched.kube.setup.rbac import CONTROLLER
 from t9ksched.kube.transport.client import Client
 from t9ksched.kube.watch.reflector import Reflector
+from t9ksched.model.api_resource import Resource
 from tests.integration.world import World
 
 Object = dict[str, Any]

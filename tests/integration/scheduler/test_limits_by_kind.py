@@ -9,9 +9,10 @@ import aiohttp
 import pytest
 
 from t9ksched.controller.service import Controllers
-from t9ksched.kube.resources import DEPLOYMENTS, MPIJOBS, NOTEBOOKS, PODS, PYTORCHTRAININGJOBS, STATEFULSETS, Resource
+from t9ksched.kube.resources import DEPLOYMENTS, MPIJOBS, NOTEBOOKS, PODS, PYTORCHTRAININGJOBS, STATEFULSETS
 from t9ksched.kube.setup.rbac import CONTROLLER
 from t9ksched.model import names
+from t9ksched.model.api_resource import Resource
 from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start
 from tests.integration.scheduler.test_directions import until

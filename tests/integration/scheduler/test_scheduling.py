@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from t9ksched.engine.policy import Policy, Preemption
-from t9ksched.kube.resources import JOBS, PODGROUPS, PODS, QUEUES, Resource
+from t9ksched.kube.resources import JOBS, PODGROUPS, PODS, QUEUES
 from t9ksched.kube.setup.rbac import SCHEDULER
 from t9ksched.model import names
+from t9ksched.model.api_resource import Resource
 from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start
 from tests.integration.world import GPU, PATIENCE, World

@@ -14,7 +14,8 @@ from api.leader import LeaderAway
 from t9ksched.admission.oddities import Vocabulary
 from t9ksched.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from t9ksched.kube.port import ObjectList
-from t9ksched.kube.resources import NAMESPACES, Resource
+from t9ksched.kube.resources import NAMESPACES
+from t9ksched.model.api_resource import Resource
 from t9ksched.store import Store
 from t9ksched.store.history import Sight
 

@@ -9,7 +9,8 @@ from t9ksched.devcluster.agents import Agents, create_nodes
 from t9ksched.devcluster.nodes.nodefile import parse_nodes
 from t9ksched.kube.errors import NotFound
 from t9ksched.kube.port import ClusterPort
-from t9ksched.kube.resources import PODS, Resource
+from t9ksched.kube.resources import PODS
+from t9ksched.model.api_resource import Resource
 from tests.unit.devcluster.inprocess import new_port
 
 Object = dict[str, Any]

@@ -7,7 +7,7 @@ from typing import Any
 
 from t9ksched.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from t9ksched.kube.port import ObjectList
-from t9ksched.kube.resources import Resource
+from t9ksched.model.api_resource import Resource
 
 
 class MemoryPort:

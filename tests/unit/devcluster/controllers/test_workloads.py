@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from t9ksched.kube.errors import Conflict
-from t9ksched.kube.resources import DEPLOYMENTS, PODS, PVCS, REPLICASETS, STATEFULSETS, STORAGECLASSES, Resource
+from t9ksched.kube.resources import DEPLOYMENTS, PODS, PVCS, REPLICASETS, STATEFULSETS, STORAGECLASSES
+from t9ksched.model.api_resource import Resource
 from tests.unit.devcluster.virtualtime import on_virtual_time
 from tests.unit.devcluster.world import World, container, world
 

@@ -1,0 +1,50 @@
+"""A kind of object as API discovery lists it, and the paths at which its objects are."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from urllib.parse import quote
+
+_plain = re.compile(r"[a-z0-9.-]+").fullmatch
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One kind of object as the API server lists it; `group` is empty for the core group."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+
+    @property
+    def api_version(self) -> str:
+        """`v1` or `group/version`, as objects write it."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(self, namespace: str | None = None, name: str | None = None, subresource: str = "") -> str:
+        """The request path: of the collection, of one object, or of its subresource.
+
+        Raises ValueError when a namespaced object is named without a namespace, which would reach another object or
+        none.
+        """
+        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        if self.namespaced and namespace:
+            root += f"/namespaces/{_quoted(namespace)}"
+        elif self.namespaced and name is not None:
+            raise ValueError(f"{self.kind} {name!r} needs a namespace")
+        root += f"/{self.plural}"
+        if name is not None:
+            if name in ("", ".", ".."):
+                raise ValueError(f"{name!r} is not a name for a {self.kind}")
+            root += f"/{_quoted(name)}"
+        return f"{root}/{subresource}" if subresource else root
+
+    def __str__(self) -> str:
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+
+def _quoted(name: str) -> str:
+    return name if _plain(name) else quote(name, safe=":")
