@@ -25,10 +25,11 @@ from api.submission.cancelling import delete_job, not_cancelled
 from api.submission.kinds import ACCEPTED
 from t9ksched.admission.access import parse_members
 from t9ksched.model.errors import FieldError, Invalid
-from t9ksched.model.names import DEFAULT_QUEUE, ENDLESS_KINDS
+from t9ksched.model.names import DEFAULT_QUEUE
 from t9ksched.model.queue import parse_labels, parse_queue_spec, validate_queue_name
 from t9ksched.store.errors import RevisionChanged, RowMissing
 from t9ksched.store.queues import Edit, QueueRecord
+from t9ksched.workloads.registry import ENDLESS_KINDS
 
 admin = guarded("/apis/v1/admin/queues", "queues")
 users = guarded("/apis/v1/queues", "queues")

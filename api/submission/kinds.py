@@ -4,19 +4,18 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from api.http.problems import Problem
-from t9ksched.kube import resources
 from t9ksched.model.api_resource import Resource
 from t9ksched.model.errors import FieldError, child
 from t9ksched.model.names import QUEUE_LABEL
-from t9ksched.workloads.registry import CONTROLLED, KINDS, Kind
+from t9ksched.workloads.kind import Kind
+from t9ksched.workloads.registry import CONTROLLED, KINDS, OWNERS, ROWS
 
-_NATIVE: Final = ("Pod", "PodGroup", "Job")
 ACCEPTED: Final[dict[str, Resource]] = {
-    name: resources.by_kind(KINDS[name].api_version, name) for name in (*CONTROLLED, *_NATIVE)
+    row.name: row.resource for row in (*CONTROLLED, *(row for row in ROWS if row.submitted))
 }
 """Kinds our controllers turn into pods, and those Kubernetes and the scheduler handle by themselves."""
 
-_FOLLOWED: Final = {row.kind: row for row in (resources.DEPLOYMENTS, resources.REPLICASETS, resources.STATEFULSETS)}
+_FOLLOWED: Final = {row.name: row.resource for row in OWNERS}
 """Kinds of which the scheduler places the pods: their jobs are shown and decided about, not made or deleted here."""
 _ADDRESSED: Final = ACCEPTED | _FOLLOWED
 

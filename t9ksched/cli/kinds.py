@@ -1,63 +1,12 @@
 """How people name an object on the command line: `KIND/NAME`, with the short names that kubectl takes too.
 
-The service knows many more kinds than have a short name; whatever is not listed here is passed on as it was written.
+What is not in the table of kinds is passed on as it was written.
 """
 
 from dataclasses import dataclass
-from typing import Final
 
 from t9ksched.cli.failure import BAD_USAGE, Failure
-
-_SHORT: Final[dict[str, str]] = {
-    "pj": "PyTorchTrainingJob",
-    "ptj": "PyTorchTrainingJob",
-    "pytorch": "PyTorchTrainingJob",
-    "pytorchtrainingjob": "PyTorchTrainingJob",
-    "mj": "MPIJob",
-    "mpi": "MPIJob",
-    "mpijob": "MPIJob",
-    "nb": "Notebook",
-    "notebook": "Notebook",
-    "po": "Pod",
-    "pod": "Pod",
-    "job": "Job",
-    "pg": "PodGroup",
-    "podgroup": "PodGroup",
-    "tj": "TensorFlowTrainingJob",
-    "tftj": "TensorFlowTrainingJob",
-    "tensorflowtrainingjob": "TensorFlowTrainingJob",
-    "xj": "XGBoostTrainingJob",
-    "xgbj": "XGBoostTrainingJob",
-    "xgboosttrainingjob": "XGBoostTrainingJob",
-    "dj": "DeepSpeedJob",
-    "dsj": "DeepSpeedJob",
-    "deepspeedjob": "DeepSpeedJob",
-    "caij": "ColossalAIJob",
-    "colossalaijob": "ColossalAIJob",
-    "bj": "BeamJob",
-    "beamjob": "BeamJob",
-    "at": "AutoTuneExperiment",
-    "autotuneexperiment": "AutoTuneExperiment",
-    "explorer": "Explorer",
-    "vs": "VirtualServer",
-    "virtualserver": "VirtualServer",
-    "wr": "WorkflowRun",
-    "workflowrun": "WorkflowRun",
-    "tb": "TensorBoard",
-    "tensorboard": "TensorBoard",
-    "mls": "MLService",
-    "mlservice": "MLService",
-    "smls": "SimpleMLService",
-    "simplemlservice": "SimpleMLService",
-    "gj": "GenericJob",
-    "genericjob": "GenericJob",
-    "deploy": "Deployment",
-    "deployment": "Deployment",
-    "rs": "ReplicaSet",
-    "replicaset": "ReplicaSet",
-    "sts": "StatefulSet",
-    "statefulset": "StatefulSet",
-}
+from t9ksched.workloads.registry import SHORT_NAMES
 
 
 @dataclass(frozen=True)
@@ -87,5 +36,5 @@ def parse_target(text: str, namespace: str) -> Target:
             code=BAD_USAGE,
         )
     key = kind.lower()
-    known = _SHORT.get(key) or _SHORT.get(key.removesuffix("s")) or kind
+    known = SHORT_NAMES.get(key) or SHORT_NAMES.get(key.removesuffix("s")) or kind
     return Target(namespace, known, name)

@@ -1,4 +1,4 @@
-"""The controllers as a service: PyTorchTrainingJob, MPIJob and Notebook become pods, and the pods' fate their status.
+"""The controllers as a service: objects of the kinds that are ours become pods, and the pods' fate their status.
 
 All deciding is done by `workloads.reconcile`; here reflectors keep the picture, a work queue says what to look at, a
 few workers decide and carry out. One leader runs this at a time; nothing is lost if it stops anywhere.
@@ -26,6 +26,7 @@ from t9ksched.workloads import taken
 from t9ksched.workloads.actions import metadata, name_of, uid_of
 from t9ksched.workloads.parts import COMPONENT_LABEL
 from t9ksched.workloads.reconcile import reconcile
+from t9ksched.workloads.registry import CONTROLLED
 
 log = structlog.get_logger(__name__)
 
@@ -37,7 +38,7 @@ _TAKEN_SECONDS: Final = 10.0
 """The longest pause between two looks at a workload that waits for another's object to go: no watch tells of that."""
 _UNSEEN_SECONDS: Final = 10.0
 """How long the watch may take to bring what we created before we ask for it."""
-_KINDS: Final = (resources.PYTORCHTRAININGJOBS, resources.MPIJOBS, resources.NOTEBOOKS)
+_KINDS: Final = tuple(row.resource for row in CONTROLLED)
 _CHILDREN: Final = (
     resources.PODS,
     resources.PODGROUPS,

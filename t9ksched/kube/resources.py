@@ -1,7 +1,7 @@
 """The Kubernetes resources we speak of, and where each lives in the URL space.
 
-Our own groups and every kind that can name a queue stand here beside the built-in ones; `by_kind` finds a row from the
-`apiVersion` and `kind` of an object.
+Kinds of workloads come from the table of kinds (`workloads.registry`); `by_kind` finds a resource from the `apiVersion`
+and `kind` of an object.
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 from t9ksched.model.api_resource import Resource
+from t9ksched.workloads.registry import ROWS
+
+_KINDS = {row.name: row.resource for row in ROWS}
 
 _SCHEDULER = "scheduler.tensorstack.dev"
-_BATCH = "batch.tensorstack.dev"
-_PLATFORM = "tensorstack.dev"
 
-PODS = Resource("", "v1", "pods", "Pod")
+PODS = _KINDS["Pod"]
 NODES = Resource("", "v1", "nodes", "Node", False)
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", False)
 SERVICES = Resource("", "v1", "services", "Service")
@@ -31,11 +32,11 @@ EVENTS_V1 = Resource("events.k8s.io", "v1", "events", "Event")
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 STORAGECLASSES = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", False)
 CSINODES = Resource("storage.k8s.io", "v1", "csinodes", "CSINode", False)
-JOBS = Resource("batch", "v1", "jobs", "Job")
+JOBS = _KINDS["Job"]
 CRONJOBS = Resource("batch", "v1", "cronjobs", "CronJob")
-DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
-STATEFULSETS = Resource("apps", "v1", "statefulsets", "StatefulSet")
-REPLICASETS = Resource("apps", "v1", "replicasets", "ReplicaSet")
+DEPLOYMENTS = _KINDS["Deployment"]
+STATEFULSETS = _KINDS["StatefulSet"]
+REPLICASETS = _KINDS["ReplicaSet"]
 DAEMONSETS = Resource("apps", "v1", "daemonsets", "DaemonSet")
 PDBS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
 PRIORITYCLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False)
@@ -57,28 +58,11 @@ SELFSUBJECTACCESSREVIEWS = Resource(
 )
 
 QUEUES = Resource(_SCHEDULER, "v1beta1", "queues", "Queue")
-PODGROUPS = Resource(_SCHEDULER, "v1beta1", "podgroups", "PodGroup")
+PODGROUPS = _KINDS["PodGroup"]
 
-GENERICJOBS = Resource(_BATCH, "v1beta1", "genericjobs", "GenericJob")
-PYTORCHTRAININGJOBS = Resource(_BATCH, "v1beta1", "pytorchtrainingjobs", "PyTorchTrainingJob")
-TENSORFLOWTRAININGJOBS = Resource(_BATCH, "v1beta1", "tensorflowtrainingjobs", "TensorFlowTrainingJob")
-XGBOOSTTRAININGJOBS = Resource(_BATCH, "v1beta1", "xgboosttrainingjobs", "XGBoostTrainingJob")
-DEEPSPEEDJOBS = Resource(_BATCH, "v1beta1", "deepspeedjobs", "DeepSpeedJob")
-COLOSSALAIJOBS = Resource(_BATCH, "v1beta1", "colossalaijobs", "ColossalAIJob")
-MPIJOBS = Resource(_BATCH, "v1beta1", "mpijobs", "MPIJob")
-BEAMJOBS = Resource(_BATCH, "v1beta1", "beamjobs", "BeamJob")
-WORKFLOWRUNS = Resource(_BATCH, "v1beta1", "workflowruns", "WorkflowRun")
-
-AUTOTUNEEXPERIMENTS = Resource(_PLATFORM, "v1beta1", "autotuneexperiments", "AutoTuneExperiment")
-NOTEBOOKS = Resource(_PLATFORM, "v1beta1", "notebooks", "Notebook")
-SIMPLEMLSERVICES = Resource(_PLATFORM, "v1beta1", "simplemlservices", "SimpleMLService")
-MLSERVICES = Resource(_PLATFORM, "v1beta1", "mlservices", "MLService")
-TENSORBOARDS = Resource(_PLATFORM, "v1beta1", "tensorboards", "TensorBoard")
-EXPLORERS = Resource(_PLATFORM, "v1beta1", "explorers", "Explorer")
-VIRTUALSERVERS = Resource(_PLATFORM, "v1beta1", "virtualservers", "VirtualServer")
-PROJECTS = Resource(_PLATFORM, "v1beta1", "projects", "Project")
-
-ALL: tuple[Resource, ...] = tuple(row for row in list(globals().values()) if isinstance(row, Resource))
+ALL: tuple[Resource, ...] = tuple(
+    dict.fromkeys([*_KINDS.values(), *(row for row in list(globals().values()) if isinstance(row, Resource))])
+)
 
 _BY_KIND = {(row.api_version, row.kind): row for row in ALL}
 

@@ -61,25 +61,6 @@ EVENT_BYPASSED: Final = "SchedulerBypassed"
 EVENT_CARD_DRIFT: Final = "CardDrift"
 EVENT_EDIT_IGNORED: Final = "EditIgnored"
 
-ENDLESS_KINDS: Final = (
-    "DaemonSet",
-    "Deployment",
-    "Explorer",
-    "MLService",
-    "Notebook",
-    "ReplicaSet",
-    "ReplicationController",
-    "SimpleMLService",
-    "StatefulSet",
-    "TensorBoard",
-    "VirtualServer",
-)
-"""Kinds whose pods are replaced until somebody stops them: a queue that drains never gets empty of them by itself.
-
-Their template may be edited while they run, so they may move to another queue; other kinds stay where they were
-accepted.
-"""
-
 RUN_SECONDS_ANNOTATION: Final = "devcluster.tensorstack.dev/run-seconds"
 EXIT_CODE_ANNOTATION: Final = "devcluster.tensorstack.dev/exit-code"
 STOP_SECONDS_ANNOTATION: Final = "devcluster.tensorstack.dev/stop-seconds"

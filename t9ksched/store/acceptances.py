@@ -13,12 +13,12 @@ import msgspec
 from sqlalchemy import Connection, case, delete, literal_column, select
 from sqlalchemy.engine import RowMapping
 
-from t9ksched.model.names import ENDLESS_KINDS
 from t9ksched.store import changes
 from t9ksched.store.bulk import Bulk, Speaker
 from t9ksched.store.database import Database
 from t9ksched.store.rows import BATCH, inserting
 from t9ksched.store.tables import acceptance
+from t9ksched.workloads.registry import ENDLESS_KINDS
 
 
 class Acceptance(msgspec.Struct, frozen=True, kw_only=True):

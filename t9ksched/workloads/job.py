@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -16,14 +16,6 @@ RESUMED = "Resumed"
 
 REVISION_ANNOTATION: Final = f"{BATCH_GROUP}/template-hash"
 """On a pod: the `revision` of the spec that it was made from."""
-
-FIXED_WHILE_RUNNING: Final[Mapping[str, tuple[str, ...]]] = {
-    "PyTorchTrainingJob": ("replicaSpecs", "torchrunConfig"),
-    "MPIJob": ("replicaSpecs", "mpiConfig", "launcher", "worker", "mpiHome", "mca", "ssh"),
-}
-"""Fields of the spec that may change only while the job is paused, by kind; `runMode.debug` of every kind as well. Pods
-that run carry ranks, sizes and host names made from them. The rules of the definitions in deploy/crds refuse an edit.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +63,15 @@ def has_been_paused(obj: Mapping[str, Any]) -> bool:
     return any(each.get("type") == "Paused" and each.get("reason") == RESUMED for each in conditions)
 
 
-def revision(obj: Mapping[str, Any]) -> str:
-    """A hash of the fields that may change only while the job is paused, as the user wrote them.
+def revision(obj: Mapping[str, Any], fixed: Iterable[str]) -> str:
+    """A hash of the fields of the spec that may change only while the job is paused, as the user wrote them: `fixed`
+    and `runMode.debug`.
 
     Where an edit was not refused (older definitions, or a pause that ended before the controller saw it), it tells that
     the pods of before belong to another job size or template.
     """
     spec = obj["spec"]
-    parts = [spec.get(name) for name in FIXED_WHILE_RUNNING[obj["kind"]]]
+    parts = [spec.get(name) for name in fixed]
     mode = spec.get("runMode")
     parts.append(mode.get("debug") if isinstance(mode, Mapping) else None)
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]

@@ -9,8 +9,9 @@ from t9ksched.model.labels import value_fault
 from t9ksched.model.names import DEFAULT_QUEUE, GROUP_LABEL, QUEUE_LABEL, SCHEDULER_NAME
 from t9ksched.model.queue import MAX_PRIORITY
 from t9ksched.workloads.fields import Field
+from t9ksched.workloads.kind import Kind
 from t9ksched.workloads.podspec import check_labels
-from t9ksched.workloads.registry import KINDS, Kind, kind_named
+from t9ksched.workloads.registry import KINDS, kind_named
 from t9ksched.workloads.shape import Template, Workload
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"

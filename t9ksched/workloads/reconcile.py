@@ -10,13 +10,12 @@ from typing import Any
 
 from t9ksched.model.errors import Invalid
 from t9ksched.model.names import SCHEDULER_NAME
-from t9ksched.workloads import faulty, lifecycle, taken
-from t9ksched.workloads.actions import NO_CHILDREN, Actions, Children, Expansion
-from t9ksched.workloads.fields import Field
-from t9ksched.workloads.job import Job
-from t9ksched.workloads.kinds import mpi, notebook, pytorch
+from t9ksched.workloads import faulty, taken
+from t9ksched.workloads.actions import Actions, Children, Expansion
+from t9ksched.workloads.controller import Controller
 from t9ksched.workloads.parts import Owner
 from t9ksched.workloads.read import read
+from t9ksched.workloads.registry import kind_named
 
 
 def expand(obj: Mapping[str, Any]) -> Expansion:
@@ -26,22 +25,18 @@ def expand(obj: Mapping[str, Any]) -> Expansion:
         Invalid: with every fault; also for kinds that have no controller here.
     """
     owner = _owner(obj)
-    if obj["kind"] == "Notebook":
-        return notebook.expand(obj, notebook.read_spec(Field(obj)), owner)
-    return _job(obj, owner).expansion
+    return _control(obj).expand(obj, owner)
 
 
 def reconcile(obj: Mapping[str, Any], children: Children, now: datetime) -> Actions:
-    """What to do about a workload now, given the objects it owns."""
+    """What to do about a workload now, given the objects it owns; it is of a kind that has a controller here."""
+    control = _control(obj)
     try:
         owner = _owner(obj)
     except Invalid as error:
-        return faulty.reconcile(obj, error, children, now)
+        return faulty.reconcile(obj, control, error, children, now)
     sound = faulty.sound_again(obj)
-    if sound["kind"] == "Notebook":
-        actions = notebook.reconcile(sound, notebook.read_spec(Field(sound)), owner, children, now)
-    else:
-        actions = lifecycle.reconcile(sound, _job(sound, owner, children), children, now)
+    actions = control.reconcile(sound, owner, children, now)
     if sound is not obj and actions.status is None:
         actions = replace(actions, status=dict(sound["status"]))
     return taken.forgotten(sound, actions)
@@ -53,10 +48,8 @@ def _owner(obj: Mapping[str, Any]) -> Owner:
     return Owner.of(obj, queue, workload.priority)
 
 
-def _job(obj: Mapping[str, Any], owner: Owner, children: Children = NO_CHILDREN) -> Job:
-    match obj["kind"]:
-        case "PyTorchTrainingJob":
-            return pytorch.job(obj, pytorch.read_spec(Field(obj)), owner)
-        case "MPIJob":
-            return mpi.job(obj, mpi.read_spec(Field(obj)), owner, children)
-    raise Invalid.at("kind", f"{obj['kind']} has no controller here: its pods are made by others")
+def _control(obj: Mapping[str, Any]) -> Controller:
+    kind = kind_named(obj["kind"])
+    if kind is None or not kind.controlled:
+        raise Invalid.at("kind", f"{obj['kind']} has no controller here: its pods are made by others")
+    return kind.control

@@ -1,81 +1,171 @@
-"""The table of kinds that can name a queue: for each its API, its reader, and where it says who schedules it.
+"""The table of kinds: one row for each kind of object that asks for pods.
+
+A new kind is a file in `kinds/`, a row here, and its definition in `deploy/crds`: REST, the command line, the
+scheduler, the controllers and the rights of each follow the table.
 
 Kinds with a scheduler block carry `{t9kScheduler: {queue, priority}}` at `block`; Kubernetes' own kinds carry labels
 and `schedulerName` on the pod template at `pod`; a PodGroup has queue and priority in its spec.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
-from t9ksched.model.names import BATCH_API, PLATFORM_API, SCHEDULER_API
-from t9ksched.workloads.fields import Field
-from t9ksched.workloads.kinds import mpi, notebook, pytorch
-from t9ksched.workloads.kinds.autotune import read_autotune_experiment
-from t9ksched.workloads.kinds.beam import read_beam_job
-from t9ksched.workloads.kinds.colossalai import read_colossalai_job
-from t9ksched.workloads.kinds.deepspeed import read_deepspeed_job
-from t9ksched.workloads.kinds.native import read_batch_job, read_pod, read_pod_group, read_replicated
-from t9ksched.workloads.kinds.replicajobs import read_generic_job, read_tensorflow_job, read_xgboost_job
-from t9ksched.workloads.kinds.services import read_generated, read_ml_service, read_nothing, read_simple_ml_service
-from t9ksched.workloads.shape import Template
-
-Reader = Callable[[Field], list[Template]]
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """One kind of workload.
-
-    Attributes:
-        name, api_version: as objects of this kind carry them.
-        read: its pod templates; faults go into the Field.
-        block: keys that lead to the scheduler block, empty if the kind has none.
-        pod: keys that lead to the pod template that carries labels instead; empty for the Pod itself.
-        controlled: whether our controllers turn it into pods.
-    """
-
-    name: str
-    api_version: str
-    read: Reader
-    block: tuple[str, ...] = ("spec", "scheduler")
-    pod: tuple[str, ...] | None = None
-    controlled: bool = False
-
+from t9ksched.model.api_resource import Resource
+from t9ksched.model.names import BATCH_GROUP, PLATFORM_GROUP, SCHEDULER_GROUP
+from t9ksched.workloads.kind import Kind, Stop
 
 _TEMPLATE: Final = ("spec", "template")
 
-_TABLE: Final = (
-    Kind("GenericJob", BATCH_API, read_generic_job),
-    Kind("PyTorchTrainingJob", BATCH_API, pytorch.read, controlled=True),
-    Kind("TensorFlowTrainingJob", BATCH_API, read_tensorflow_job),
-    Kind("XGBoostTrainingJob", BATCH_API, read_xgboost_job),
-    Kind("DeepSpeedJob", BATCH_API, read_deepspeed_job),
-    Kind("ColossalAIJob", BATCH_API, read_colossalai_job),
-    Kind("MPIJob", BATCH_API, mpi.read, controlled=True),
-    Kind("BeamJob", BATCH_API, read_beam_job),
-    Kind("WorkflowRun", BATCH_API, read_nothing),
-    Kind("AutoTuneExperiment", PLATFORM_API, read_autotune_experiment, ("spec", "trainingConfig", "scheduler")),
-    Kind("Notebook", PLATFORM_API, notebook.read, controlled=True),
-    Kind("SimpleMLService", PLATFORM_API, read_simple_ml_service),
-    Kind("MLService", PLATFORM_API, read_ml_service),
-    Kind("TensorBoard", PLATFORM_API, read_generated),
-    Kind("Explorer", PLATFORM_API, read_generated),
-    Kind("VirtualServer", PLATFORM_API, read_generated),
-    Kind("Project", PLATFORM_API, read_nothing, ("spec", "defaultScheduler")),
-    Kind("PodGroup", SCHEDULER_API, read_pod_group, ()),
-    Kind("Pod", "v1", read_pod, (), ()),
-    Kind("Job", "batch/v1", read_batch_job, (), _TEMPLATE),
-    Kind("Deployment", "apps/v1", read_replicated, (), _TEMPLATE),
-    Kind("StatefulSet", "apps/v1", read_replicated, (), _TEMPLATE),
+
+def _pause(enabled: bool) -> dict[str, object]:
+    return {"spec": {"runMode": {"pause": {"enabled": enabled}}}}
+
+
+_PAUSED: Final = Stop(_pause(True), _pause(False))
+_SUSPENDED: Final = Stop({"spec": {"suspend": True}}, {"spec": {"suspend": False}})
+_PAUSED_WORD: Final = Stop({"spec": {"runMode": "paused"}}, {"spec": {"runMode": None}})
+_TO_NOTHING: Final = Stop({"spec": {"replicas": 0}})
+_SCALED: Final = Stop({"spec": {"replicas": 0}}, subresource="scale")
+"""By the subresource, with which nothing else of the object can be written."""
+
+
+def _batch(kind: str) -> Resource:
+    return Resource(BATCH_GROUP, "v1beta1", f"{kind.lower()}s", kind)
+
+
+def _platform(kind: str) -> Resource:
+    return Resource(PLATFORM_GROUP, "v1beta1", f"{kind.lower()}s", kind)
+
+
+ROWS: Final = (
+    Kind(_batch("GenericJob"), "replicajobs:read_generic_job", short=("gj",), stop=_PAUSED),
+    Kind(
+        _batch("PyTorchTrainingJob"),
+        "pytorch:read",
+        short=("pj", "ptj", "pytorch"),
+        controller="pytorch:CONTROLLER",
+        followed="job",
+        stop=_PAUSED,
+    ),
+    Kind(_batch("TensorFlowTrainingJob"), "replicajobs:read_tensorflow_job", short=("tj", "tftj"), stop=_PAUSED),
+    Kind(_batch("XGBoostTrainingJob"), "replicajobs:read_xgboost_job", short=("xj", "xgbj"), stop=_PAUSED),
+    Kind(_batch("DeepSpeedJob"), "deepspeed:read_deepspeed_job", short=("dj", "dsj"), stop=_PAUSED),
+    Kind(_batch("ColossalAIJob"), "colossalai:read_colossalai_job", short=("caij",), stop=_PAUSED),
+    Kind(
+        _batch("MPIJob"),
+        "mpi:read",
+        short=("mj", "mpi"),
+        controller="mpi:CONTROLLER",
+        followed="job",
+        stop=_PAUSED,
+    ),
+    Kind(_batch("BeamJob"), "beam:read_beam_job", short=("bj",)),
+    Kind(_batch("WorkflowRun"), "services:read_nothing", short=("wr",)),
+    Kind(
+        _platform("AutoTuneExperiment"),
+        "autotune:read_autotune_experiment",
+        ("spec", "trainingConfig", "scheduler"),
+        short=("at",),
+    ),
+    Kind(
+        _platform("Notebook"),
+        "notebook:read",
+        short=("nb",),
+        controller="notebook:CONTROLLER",
+        followed="job",
+        stop=_SUSPENDED,
+        endless=True,
+    ),
+    Kind(
+        _platform("SimpleMLService"),
+        "services:read_simple_ml_service",
+        short=("smls",),
+        stop=_TO_NOTHING,
+        endless=True,
+    ),
+    Kind(_platform("MLService"), "services:read_ml_service", short=("mls",), stop=_PAUSED_WORD, endless=True),
+    Kind(_platform("TensorBoard"), "services:read_generated", short=("tb",), stop=_SUSPENDED, endless=True),
+    Kind(_platform("Explorer"), "services:read_generated", endless=True),
+    Kind(_platform("VirtualServer"), "services:read_generated", short=("vs",), endless=True),
+    Kind(_platform("Project"), "services:read_nothing", ("spec", "defaultScheduler")),
+    Kind(
+        Resource(SCHEDULER_GROUP, "v1beta1", "podgroups", "PodGroup"),
+        "native:read_pod_group",
+        (),
+        short=("pg",),
+        submitted=True,
+    ),
+    Kind(Resource("", "v1", "pods", "Pod"), "native:read_pod", (), (), short=("po",), submitted=True),
+    Kind(
+        Resource("batch", "v1", "jobs", "Job"),
+        "native:read_batch_job",
+        (),
+        _TEMPLATE,
+        submitted=True,
+        followed="job",
+        stop=_SUSPENDED,
+    ),
+    Kind(
+        Resource("apps", "v1", "deployments", "Deployment"),
+        "native:read_replicated",
+        (),
+        _TEMPLATE,
+        short=("deploy",),
+        followed="owner",
+        stop=_SCALED,
+        endless=True,
+    ),
+    Kind(
+        Resource("apps", "v1", "replicasets", "ReplicaSet"),
+        "",
+        (),
+        _TEMPLATE,
+        short=("rs",),
+        followed="owner",
+        stop=_SCALED,
+        endless=True,
+    ),
+    Kind(
+        Resource("apps", "v1", "statefulsets", "StatefulSet"),
+        "native:read_replicated",
+        (),
+        _TEMPLATE,
+        short=("sts",),
+        followed="owner",
+        stop=_SCALED,
+        endless=True,
+    ),
 )
 
-KINDS: Final = {kind.name: kind for kind in _TABLE}
+KINDS: Final = {row.name: row for row in ROWS if row.reader}
+"""Kinds that can name a queue, by name."""
 ALIASES: Final = {"DeepspeedJob": "DeepSpeedJob"}
-"""Spellings found in older samples (OQ-21)."""
-CONTROLLED: Final = tuple(kind.name for kind in _TABLE if kind.controlled)
+"""Spellings found in older samples."""
+CONTROLLED: Final = tuple(row for row in ROWS if row.controlled)
+"""Kinds that our controllers turn into pods."""
+JOBS: Final = tuple(row for row in ROWS if row.followed == "job")
+"""Kinds that the scheduler lists with their state."""
+OWNERS: Final = tuple(row for row in ROWS if row.followed == "owner")
+"""Kinds that the scheduler follows for the sake of the pods that they own."""
+STOPS: Final = {(row.resource.group, row.name): row.stop for row in ROWS if row.stop is not None}
+"""How objects are told to stop, by group and kind. A kind that is not here can only be deleted."""
+ENDLESS_KINDS: Final = tuple(sorted([*(row.name for row in ROWS if row.endless), "DaemonSet", "ReplicationController"]))
+"""Kinds whose pods are replaced until the object is stopped: a queue that drains never gets empty of them by itself.
+
+Their template may be edited while they run, so they may move to another queue; other kinds stay where they were
+accepted.
+"""
+SHORT_NAMES: Final = {short: row.name for row in ROWS for short in (row.name.lower(), *row.short)}
+"""Names on the command line, in lower case, to kinds."""
 
 
 def kind_named(name: str) -> Kind | None:
-    """The kind of that name, older spellings included; None if there is none."""
+    """The kind of that name that can name a queue, older spellings included; None if there is none."""
     return KINDS.get(ALIASES.get(name, name))
+
+
+def row_of(resource: Resource) -> Kind:
+    """The row of a resource. Raises KeyError for a resource that is none of a kind in the table."""
+    return _BY_RESOURCE[resource]
+
+
+_BY_RESOURCE: Final = {row.resource: row for row in ROWS}

@@ -59,6 +59,10 @@ class Record:
         }
         return raw | {key: value for key, value in extra.items() if value}
 
+    def deleted(self) -> "Record":
+        """The replica once its pod is deleted on purpose; its restarts stay counted."""
+        return replace(self, uid="", phase="Deleted", containers=(), last_failed="")
+
     @property
     def counted(self) -> bool:
         """Whether the failure of the last pod is counted already, so that a new pod may take its place."""

@@ -16,23 +16,14 @@ from pathlib import Path
 from t9ksched.devcluster.agents import Agents, register
 from t9ksched.devcluster.nodes.presets import load_nodes
 from t9ksched.kube.errors import AlreadyExists, NotFound
-from t9ksched.kube.resources import (
-    JOBS,
-    MPIJOBS,
-    NODES,
-    NOTEBOOKS,
-    PODGROUPS,
-    PODS,
-    PYTORCHTRAININGJOBS,
-    QUEUES,
-    SERVICEACCOUNTS,
-)
+from t9ksched.kube.resources import JOBS, NODES, PODGROUPS, PODS, QUEUES, SERVICEACCOUNTS
 from t9ksched.kube.setup.rbac import ROLES
 from t9ksched.model.api_resource import Resource
 from t9ksched.model.names import SYSTEM_NAMESPACE
 from tests.integration.accounts import EVERYTHING
 from tests.integration.collector import collect
 from tests.integration.world import PATIENCE, World, new_world
+from tests.kinds import MPIJOBS, NOTEBOOKS, PYTORCHTRAININGJOBS
 
 
 @asynccontextmanager

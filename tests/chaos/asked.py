@@ -4,18 +4,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from t9ksched.devcluster.controllers.volumes import PROVISIONER
-from t9ksched.kube.resources import (
-    JOBS,
-    MPIJOBS,
-    NOTEBOOKS,
-    PODGROUPS,
-    PODS,
-    PVCS,
-    PVS,
-    PYTORCHTRAININGJOBS,
-    STORAGECLASSES,
-)
+from t9ksched.kube.resources import JOBS, PODGROUPS, PODS, PVCS, PVS, STORAGECLASSES
 from tests.chaos.invariant_checker import GPU, GROUP, KEPT, MADE, OURS, QUEUE
+from tests.kinds import MPIJOBS, NOTEBOOKS, PYTORCHTRAININGJOBS
 
 if TYPE_CHECKING:
     from tests.chaos.world import World

@@ -9,17 +9,15 @@ from t9ksched.kube.resources import (
     CONFIGMAPS,
     DEPLOYMENTS,
     JOBS,
-    MPIJOBS,
-    NOTEBOOKS,
     PODGROUPS,
     PODS,
-    PYTORCHTRAININGJOBS,
     REPLICASETS,
     SECRETS,
     SERVICES,
     STATEFULSETS,
 )
 from t9ksched.kube.transport.client import Client
+from tests.kinds import MPIJOBS, NOTEBOOKS, PYTORCHTRAININGJOBS
 
 _LEAVES_FIRST: Final = (
     PODS,

@@ -7,7 +7,6 @@ from typing import Any
 from t9ksched.engine.explain import queue_closed
 from t9ksched.engine.planner import Assignment
 from t9ksched.engine.view import View
-from t9ksched.model.names import ENDLESS_KINDS
 from t9ksched.model.queue import Queue
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.model.reservation import Reservation, ReservationKind
@@ -16,6 +15,7 @@ from t9ksched.scheduler.state.limits import control_of, limit_agreed, limit_aske
 from t9ksched.scheduler.state.preemption_backoff import PreemptionBackoff
 from t9ksched.scheduler.state.records import GangRecord, PodRecord, job_of
 from t9ksched.store.acceptances import Acceptance
+from t9ksched.workloads.registry import ENDLESS_KINDS
 from tests.property.stateobjects import REFUSED, SECOND
 
 NAMING = 3 * SECOND

@@ -4,28 +4,18 @@ A right is a verb on a resource, in all namespaces unless it names one. Tests ho
 see that a scenario needs every right of the scheduler and of the controllers, and no other.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from t9ksched.model.names import BATCH_GROUP, PLATFORM_GROUP, SCHEDULER_GROUP, SYSTEM_NAMESPACE
+from t9ksched.model.names import SCHEDULER_GROUP, SYSTEM_NAMESPACE
+from t9ksched.workloads.kind import Kind
+from t9ksched.workloads.registry import OWNERS, ROWS
 
 SCHEDULER, CONTROLLER, API = "t9k-scheduler", "t9ksched-controller", "t9ksched-api"
 LEASES: Final = "t9ksched-leases"
 
 _FOLLOW = ("list", "watch")
-_BATCH_KINDS: Final = (
-    "colossalaijobs",
-    "deepspeedjobs",
-    "genericjobs",
-    "mpijobs",
-    "pytorchtrainingjobs",
-    "tensorflowtrainingjobs",
-    "xgboosttrainingjobs",
-)
-_PLATFORM_KINDS: Final = ("mlservices", "notebooks", "simplemlservices", "tensorboards")
-_APPS: Final = ("deployments", "replicasets", "statefulsets")
-_APPS_SCALE: Final = tuple(f"{kind}/scale" for kind in _APPS)
 
 
 @dataclass(frozen=True)
@@ -57,6 +47,26 @@ class Right:
         return f"{self.verb} {name}" + (f" in {self.namespace}" if self.namespace else "")
 
 
+def _of_kinds(
+    chosen: Callable[[Kind], object], verbs: tuple[str, ...], why: str, subresource: str = ""
+) -> Iterator[Rule]:
+    """A rule a group on the chosen kinds of the platform, or on a subresource of them."""
+    suffix = f"/{subresource}" if subresource else ""
+    for group in dict.fromkeys(row.resource.group for row in ROWS):
+        rows = [row for row in ROWS if row.resource.group == group and chosen(row)]
+        if rows and group not in _NATIVE:
+            yield Rule(group, tuple(sorted(f"{row.resource.plural}{suffix}" for row in rows)), verbs, why)
+
+
+def _controlled(row: Kind) -> bool:
+    return row.controlled
+
+
+_NATIVE: Final = ("", "apps", "batch", SCHEDULER_GROUP)
+"""Groups of Kubernetes and of the scheduler: what is done with their kinds stands in the lists."""
+_APPS: Final = tuple(sorted(row.resource.plural for row in OWNERS))
+_APPS_SCALE: Final = tuple(f"{plural}/scale" for plural in _APPS)
+
 _LEASE: Final = Rule(
     "coordination.k8s.io", ("leases",), ("get", "create", "update"), "one of several leads", SYSTEM_NAMESPACE
 )
@@ -74,10 +84,8 @@ ROLES: Final[dict[str, tuple[Rule, ...]]] = {
         Rule("batch", ("jobs",), ("get", *_FOLLOW, "patch"), "lists them, suspends one over its time"),
         Rule("apps", _APPS, ("get", *_FOLLOW), "sees what pods belong to"),
         Rule("apps", _APPS_SCALE, ("patch",), "scales one over its time to nothing"),
-        Rule(BATCH_GROUP, ("mpijobs", "pytorchtrainingjobs"), _FOLLOW, "lists them with their state"),
-        Rule(PLATFORM_GROUP, ("notebooks",), _FOLLOW, "lists them with their state"),
-        Rule(BATCH_GROUP, _BATCH_KINDS, ("get", "patch"), "pauses one over its time"),
-        Rule(PLATFORM_GROUP, _PLATFORM_KINDS, ("get", "patch"), "stops one over its time"),
+        *_of_kinds(lambda row: row.followed == "job", _FOLLOW, "lists them with their state"),
+        *_of_kinds(lambda row: row.stop, ("get", "patch"), "stops one over its time"),
         Rule("", ("pods/binding",), ("create",), "places pods"),
         Rule("", ("persistentvolumeclaims", "persistentvolumes"), ("patch",), "binds volumes for a pod it places"),
         Rule("", ("pods",), ("delete",), "takes back a gang that got stuck half-way"),
@@ -98,17 +106,9 @@ ROLES: Final[dict[str, tuple[Rule, ...]]] = {
         Rule(SCHEDULER_GROUP, ("queues/status",), ("patch",), "says how queues stand", SYSTEM_NAMESPACE),
     ),
     CONTROLLER: (
-        Rule(BATCH_GROUP, ("mpijobs", "pytorchtrainingjobs"), _FOLLOW, "sees the jobs"),
-        Rule(PLATFORM_GROUP, ("notebooks",), _FOLLOW, "sees the notebooks"),
-        Rule(BATCH_GROUP, ("mpijobs/status", "pytorchtrainingjobs/status"), ("update",), "says how jobs stand"),
-        Rule(PLATFORM_GROUP, ("notebooks/status",), ("update",), "says how notebooks stand"),
-        Rule(
-            BATCH_GROUP,
-            ("mpijobs/finalizers", "pytorchtrainingjobs/finalizers"),
-            ("update",),
-            "makes objects that block their owner's deletion",
-        ),
-        Rule(PLATFORM_GROUP, ("notebooks/finalizers",), ("update",), "makes objects that block their owner's deletion"),
+        *_of_kinds(_controlled, _FOLLOW, "sees the workloads"),
+        *_of_kinds(_controlled, ("update",), "says how workloads stand", "status"),
+        *_of_kinds(_controlled, ("update",), "makes objects that block their owner's deletion", "finalizers"),
         Rule(
             "",
             ("configmaps", "pods", "services"),
@@ -134,13 +134,9 @@ ROLES: Final[dict[str, tuple[Rule, ...]]] = {
         Rule("", ("pods",), ("get", "list", "create", "delete"), "submits, shows and cancels them"),
         Rule("batch", ("jobs",), ("get", "create", "delete"), "submits, shows and cancels them"),
         Rule(SCHEDULER_GROUP, ("podgroups",), ("get", "create", "delete"), "submits, shows and cancels them"),
-        Rule(
-            BATCH_GROUP,
-            ("mpijobs", "pytorchtrainingjobs"),
-            ("get", "create", "delete"),
-            "submits, shows and cancels them",
+        *_of_kinds(
+            lambda row: row.controlled or row.submitted, ("get", "create", "delete"), "submits, shows and cancels them"
         ),
-        Rule(PLATFORM_GROUP, ("notebooks",), ("get", "create", "delete"), "submits, shows and cancels them"),
         Rule("authorization.k8s.io", ("subjectaccessreviews",), ("create",), "asks what a user may do himself"),
     ),
 }

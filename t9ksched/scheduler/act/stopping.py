@@ -14,10 +14,8 @@ from t9ksched.kube.resources import PODS, by_kind
 from t9ksched.kube.write.eviction import NotEvicted, TryLater, Victim, evict
 from t9ksched.model.api_resource import Resource
 from t9ksched.scheduler.state.records import PodRecord
-from t9ksched.workloads.stops import STOPS
+from t9ksched.workloads.registry import STOPS
 
-_SCALED: Final = "apps"
-"""The group whose kinds have the subresource `scale`."""
 _DEEPEST: Final = 8
 
 
@@ -46,9 +44,9 @@ class Stopper:
             if isinstance(result, NotEvicted | TryLater):
                 raise ApiError(getattr(result, "status", 0), "NotEvicted", result.message)
             return
-        patch = {"metadata": {"uid": meta["uid"]}} | STOPS[resource.group, resource.kind]
-        part = "scale" if resource.group == _SCALED else ""
-        await self._client.patch(resource, meta["name"], meta["namespace"], patch, subresource=part)
+        stop = STOPS[resource.group, resource.kind]
+        patch = {"metadata": {"uid": meta["uid"]}, **stop.patch}
+        await self._client.patch(resource, meta["name"], meta["namespace"], patch, subresource=stop.subresource)
 
     async def annotation(self, pod: PodRecord, key: str) -> str:
         """An annotation of the object that would be told to stop for a pod, else of that pod as its template has it;

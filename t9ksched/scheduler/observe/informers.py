@@ -12,16 +12,13 @@ from t9ksched.kube.port import ClusterPort, Payload
 from t9ksched.kube.resources import (
     CSINODES,
     JOBS,
-    MPIJOBS,
     NAMESPACES,
     NODES,
-    NOTEBOOKS,
     PDBS,
     PODGROUPS,
     PODS,
     PVCS,
     PVS,
-    PYTORCHTRAININGJOBS,
     QUEUES,
     STORAGECLASSES,
 )
@@ -38,18 +35,19 @@ from t9ksched.scheduler.report.ended import had
 from t9ksched.scheduler.report.restarts import restarts_of
 from t9ksched.scheduler.state.budgets import DisruptionBudget
 from t9ksched.scheduler.state.namespaces import NamespaceObject
-from t9ksched.scheduler.state.owners import REPLICATED
 from t9ksched.scheduler.state.records import FINISHED, JobObject, JobRecord, PodGroupObject, nanoseconds
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.scheduler.state.volumes.claims import Claim, CsiNode, PersistentVolume, StorageClass
 from t9ksched.store.bindings import CardBinding
+from t9ksched.workloads import registry
 from t9ksched.workloads.faulty import INITIALIZED, INVALID
+from t9ksched.workloads.registry import row_of
 from t9ksched.workloads.taken import FAILED_CREATE, message_of
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
+_OWNERS = frozenset(row.resource for row in registry.OWNERS)
 _MANY = WatchOptions(initial_events=True)
-JOB_KINDS: tuple[Resource, ...] = (JOBS, PYTORCHTRAININGJOBS, MPIJOBS, NOTEBOOKS)
 
 
 class Informer:
@@ -105,13 +103,14 @@ def decoder(kind: type[T]) -> Callable[[Payload], T]:
 def job_record(job: JobObject, kind: Resource) -> JobRecord:
     """A job as lists show it; its queue is None when it does not use this scheduler."""
     meta = job.metadata
-    if kind is JOBS:
-        template = job.spec.get("template") or {}
+    row = row_of(kind)
+    if row.pod is not None:
+        template = _at(job.spec, row.pod[1:])
         ours = (template.get("spec") or {}).get("schedulerName") == names.SCHEDULER_NAME
         labels = (template.get("metadata") or {}).get("labels") or {}
         queue, priority = labels.get(names.QUEUE_LABEL) or names.DEFAULT_QUEUE, 0
     else:
-        block = (job.spec.get("scheduler") or {}).get("t9kScheduler")
+        block = _at(job.spec, row.block[1:]).get("t9kScheduler")
         ours = isinstance(block, dict)
         block = block if isinstance(block, dict) else {}
         queue, priority = block.get("queue") or names.DEFAULT_QUEUE, int(block.get("priority") or 0)
@@ -141,6 +140,13 @@ def job_record(job: JobObject, kind: Resource) -> JobRecord:
         refused=message_of(job.status, FAILED_CREATE) if phase not in FINISHED else "",
         restarts=restarts_of(job.spec, job.status, batch=kind is JOBS) if phase not in FINISHED else None,
     )
+
+
+def _at(spec: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
+    """What stands below the spec at these keys; empty where something is missing."""
+    for key in keys:
+        spec = spec.get(key) or {}
+    return spec
 
 
 def _fault(status: dict[str, Any]) -> str:
@@ -225,10 +231,10 @@ class Informers:
             lambda queue: projection.remove(queue["metadata"]["name"]),
             names.SYSTEM_NAMESPACE,
         )
-        state.refills.kinds = frozenset((kind.api_version, kind.kind) for kind in JOB_KINDS)
-        for kind in JOB_KINDS:
+        state.refills.kinds = frozenset((row.api_version, row.name) for row in registry.JOBS)
+        for kind in (row.resource for row in registry.JOBS):
             follow_many(kind, decoder(JobObject), _job_upsert(state, kind), lambda job: state.remove_job(job.uid))
-        for kind in REPLICATED:
+        for kind in (row.resource for row in registry.OWNERS):
             follow_many(kind, decoder(JobObject), _owner_upsert(state, kind), lambda job: state.remove_owner(job.uid))
         follow(PODGROUPS, decoder(PodGroupObject), state.upsert_group, state.remove_group)
         follow_many(PODS, decode_pod, state.upsert_pod, lambda pod: state.remove_pod(pod.uid))
@@ -264,7 +270,7 @@ class Informers:
 
     async def _first(self, reflector: Reflector[Any]) -> None:
         kind = reflector.res
-        if kind not in REPLICATED:
+        if kind not in _OWNERS:
             await reflector.synced.wait()
             return
         self._owners.unread.add(kind.kind)

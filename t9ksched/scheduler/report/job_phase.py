@@ -8,7 +8,7 @@ from t9ksched.model.timelimit import written
 from t9ksched.scheduler.report.job_view import JobView, ended_owner, groups_of
 from t9ksched.scheduler.state.records import FINISHED, TERMINATING, GangRecord, JobRecord
 from t9ksched.scheduler.state.state import ClusterState
-from t9ksched.workloads.stops import STOPS
+from t9ksched.workloads.registry import STOPS
 
 
 def phase_now(state: ClusterState, uid: str) -> str | None:

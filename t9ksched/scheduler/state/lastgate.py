@@ -16,7 +16,7 @@ from msgspec import structs
 
 from t9ksched.admission import Request, judge
 from t9ksched.admission.verdict import OVER_QUOTA
-from t9ksched.model.names import ENDLESS_KINDS, QUEUE_LABEL
+from t9ksched.model.names import QUEUE_LABEL
 from t9ksched.model.queue import Queue
 from t9ksched.model.reasons import Reason
 from t9ksched.model.resources import is_card_resource
@@ -25,6 +25,7 @@ from t9ksched.scheduler.state.owners import Root, alike, exceeds
 from t9ksched.scheduler.state.records import GangRecord, PodRecord, natural
 from t9ksched.scheduler.state.refusals import refused, turned_away, unknown, withdrawn
 from t9ksched.store.acceptances import Acceptance
+from t9ksched.workloads.registry import ENDLESS_KINDS
 from t9ksched.workloads.shape import Template
 
 if TYPE_CHECKING:

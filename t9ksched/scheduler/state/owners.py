@@ -12,7 +12,6 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from t9ksched.kube.resources import DEPLOYMENTS, REPLICASETS, STATEFULSETS
 from t9ksched.model.api_resource import Resource
 from t9ksched.model.errors import Invalid
 from t9ksched.model.names import SCHEDULER_API, SCHEDULER_NAME, TIME_LIMIT_ANNOTATION
@@ -21,19 +20,16 @@ from t9ksched.model.pod import OwnerReference
 from t9ksched.model.quantity import QuantityError
 from t9ksched.scheduler.state.records import GangRecord, JobObject, nanoseconds
 from t9ksched.workloads.read import read
+from t9ksched.workloads.registry import JOBS, OWNERS
 
-REPLICATED: Final[tuple[Resource, ...]] = (DEPLOYMENTS, REPLICASETS, STATEFULSETS)
-"""Kinds that are followed for their pods' sake alone."""
-_REPLICATED: Final = frozenset(kind.kind for kind in REPLICATED)
+_REPLICATED: Final = frozenset(row.name for row in OWNERS)
 _MOST_GONE: Final = 4096
 """So many owners that are gone are remembered: their last pods are seen for a while."""
 _MOST_LEVELS: Final = 8
 """Owners above one another that are looked at: references are what a user wrote, and may go round in a circle."""
 _BETWEEN: Final = "ReplicaSet"
 """The kind that another owner may stand above."""
-_FOLLOWED: Final = frozenset(
-    {"Deployment", "ReplicaSet", "StatefulSet", "Job", "PyTorchTrainingJob", "MPIJob", "Notebook"}
-)
+_FOLLOWED: Final = frozenset(row.name for row in (*JOBS, *OWNERS))
 _encode: Final = msgspec.json.Encoder(order="sorted").encode
 
 
@@ -152,7 +148,7 @@ class Owners:
         self._on_change(meta.uid)
 
     def upsert_replicated(self, obj: JobObject, kind: Resource) -> None:
-        """The same for a kind of `REPLICATED`: its pods are ours if their template says so."""
+        """The same for a kind that is followed as an owner: its pods are ours if their template says so."""
         spec = (obj.spec.get("template") or {}).get("spec") or {}
         self.upsert(obj, kind, ours=spec.get("schedulerName") == SCHEDULER_NAME)
 

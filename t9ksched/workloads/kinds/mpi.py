@@ -24,6 +24,7 @@ from t9ksched.model.names import BATCH_GROUP
 from t9ksched.model.pod import container_cards, decode_pod_spec, effective_requests
 from t9ksched.workloads import phase
 from t9ksched.workloads.actions import NO_CHILDREN, Children, Expansion, Object, metadata, name_of
+from t9ksched.workloads.controller import job_controller
 from t9ksched.workloads.fields import Field
 from t9ksched.workloads.job import Job, has_been_paused, revision
 from t9ksched.workloads.jobspec import (
@@ -51,6 +52,11 @@ from t9ksched.workloads.parts import (
 )
 from t9ksched.workloads.podspec import read_template
 from t9ksched.workloads.shape import Template
+
+FIXED_WHILE_RUNNING: Final = ("replicaSpecs", "mpiConfig", "launcher", "worker", "mpiHome", "mca", "ssh")
+"""Fields of the spec that may change only while the job is paused; `runMode.debug` as well. Pods that run carry ranks,
+sizes and host names made from them. The rules of the definition in deploy/crds refuse an edit.
+"""
 
 SSH_PORT: Final = 22
 CONFIG_PATH: Final = "/etc/mpi"
@@ -185,7 +191,7 @@ def job(obj: Mapping[str, Any], spec: MPISpec, owner: Owner, children: Children 
         leader=pod_name(owner, spec.launcher, 0),
         min_member=members,
         all_matter=True,
-        revision=revision(obj),
+        revision=revision(obj, FIXED_WHILE_RUNNING),
     )
 
 
@@ -357,3 +363,6 @@ def on_record(config: Object, secret: Object) -> Object:
     meta = config["metadata"]
     annotations = {**(meta.get("annotations") or {}), KEYS_ANNOTATION: name_of(secret)}
     return {**config, "metadata": {**meta, "annotations": annotations}}
+
+
+CONTROLLER: Final = job_controller(lambda obj, owner, children: job(obj, read_spec(Field(obj)), owner, children))

@@ -17,6 +17,7 @@ from t9ksched.model.names import QUEUE_LABEL, SCHEDULER_NAME
 from t9ksched.workloads import phase
 from t9ksched.workloads.actions import Actions, Children, Event, Expansion, Object, uid_of
 from t9ksched.workloads.conditions import Conditions
+from t9ksched.workloads.controller import Controller
 from t9ksched.workloads.fields import Field
 from t9ksched.workloads.jobspec import RestartPolicy, check_pod_names
 from t9ksched.workloads.parts import COMPONENT_LABEL, OWNER_NAME_LABEL, Owner, add_env, training_container
@@ -178,7 +179,7 @@ def reconcile(obj: Mapping[str, Any], spec: NotebookSpec, owner: Owner, children
         events = (
             () if conditions.is_true("Suspended") else (Event("Suspended", "the pod is deleted until it is resumed"),)
         )
-        record = replace(record, uid="", phase="Deleted", containers=(), last_failed="")
+        record = record.deleted()
         status = _status(old, owner, conditions, record, None, suspended=True)
         doomed = (*live, *kept.delete)
         return Actions(status if status != old else None, doomed, (), events, update=kept.update)
@@ -204,6 +205,38 @@ def reconcile(obj: Mapping[str, Any], spec: NotebookSpec, owner: Owner, children
         fate.wait,
         kept.update,
     )
+
+
+def withdraw(obj: Mapping[str, Any], old: Object, conditions: Conditions, children: Children) -> Actions:
+    """A Notebook with faults may be suspended, and its ssh follows its spec. A pod that a removed key may have opened
+    ends; it is made anew once the spec is sound.
+    """
+    field = Field(obj)
+    spec = read_spec(field)
+    owner = Owner.of(obj, None, 0)
+    kept = follow_ssh(spec, owner, children.companions, {fault.path for fault in field.faults})
+    live = tuple(pod for pod in children.pods if not phase.is_terminating(pod))
+    if spec.suspended:
+        told = conditions.is_true("Suspended")
+        events = () if told else (Event("Suspended", "the pod is deleted until it is resumed"),)
+        conditions.set("Suspended", True, "SuspendedByUser")
+    elif live and withdraws_keys(spec, owner, children.companions):
+        # The keys are taken out once the pod is gone: until then they say that it must go, also after a crash.
+        message = "the pod is deleted: a key was removed, and another pod cannot be made before the spec is corrected"
+        return replace(_without_pod(old, conditions, live, "Pending"), events=(Event("Changed", message),))
+    else:
+        return Actions(delete=kept.delete, create=kept.create, update=kept.update)
+    gone = _without_pod(old, conditions, live, "Paused")
+    return replace(gone, delete=(*live, *kept.delete), events=events, update=kept.update)
+
+
+def _without_pod(old: Object, conditions: Conditions, live: tuple[Object, ...], shown: str) -> Actions:
+    conditions.set("Ready", False, "PodNotReady")
+    status = {**old, "phase": shown}
+    if "record" in old:
+        status["record"] = Record.read(old["record"]).deleted().write()
+    status.pop("pod", None)
+    return Actions(status, live)
 
 
 def _is_outdated(pod: Object, wanted: Object) -> bool:
@@ -239,3 +272,10 @@ def _status(
         reference = {"name": record.name, "uid": uid_of(pod)}
         status["pod"] = {"reference": reference, "phase": phase.phase(pod)}
     return status
+
+
+CONTROLLER: Final = Controller(
+    expand=lambda obj, owner: expand(obj, read_spec(Field(obj)), owner),
+    reconcile=lambda obj, owner, children, now: reconcile(obj, read_spec(Field(obj)), owner, children, now),
+    withdraw=withdraw,
+)

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from t9ksched.model.whole import whole_number
 from t9ksched.workloads.actions import Expansion, Object
+from t9ksched.workloads.controller import job_controller
 from t9ksched.workloads.fields import Field
 from t9ksched.workloads.job import Job, has_been_paused, revision
 from t9ksched.workloads.jobspec import (
@@ -38,6 +39,11 @@ from t9ksched.workloads.parts import (
     training_container,
 )
 from t9ksched.workloads.shape import Template
+
+FIXED_WHILE_RUNNING: Final = ("replicaSpecs", "torchrunConfig")
+"""Fields of the spec that may change only while the job is paused; `runMode.debug` as well. Pods that run carry ranks,
+sizes and host names made from them. The rules of the definition in deploy/crds refuse an edit.
+"""
 
 MASTER_PORT: Final = 29500
 CONTAINER_NAMES: Final = ("pytorch", "python")
@@ -133,7 +139,7 @@ def job(obj: Mapping[str, Any], spec: PyTorchSpec, owner: Owner) -> Job:
         build=lambda kind, index: _pod(owner, spec, kind, index, resumed=resumed),
         leader=pod_name(owner, master, 0),
         min_member=spec.min_member,
-        revision=revision(obj),
+        revision=revision(obj, FIXED_WHILE_RUNNING),
     )
 
 
@@ -171,3 +177,6 @@ def _use_torchrun(container: Object, spec: PyTorchSpec, owner: Owner, master: st
     if spec.torchrun.max_restarts is not None:
         options.append(f"--max_restarts={spec.torchrun.max_restarts}")
     container["command"] = ["torchrun", *options, *spec.torchrun.extra]
+
+
+CONTROLLER: Final = job_controller(lambda obj, owner, _: job(obj, read_spec(Field(obj)), owner))

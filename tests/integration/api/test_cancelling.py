@@ -11,13 +11,14 @@ import pytest
 from api import Services, create_app
 from api.http.server import Server, listen
 from api.leader import HttpLeader
-from t9ksched.kube.resources import DEPLOYMENTS, PODGROUPS, PODS, PYTORCHTRAININGJOBS, ROLEBINDINGS, ROLES
+from t9ksched.kube.resources import DEPLOYMENTS, PODGROUPS, PODS, ROLEBINDINGS, ROLES
 from t9ksched.kube.setup.rbac import API
 from t9ksched.store import history
 from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start
 from tests.integration.scheduler.test_endings import controllers, failing
 from tests.integration.world import PATIENCE, World
+from tests.kinds import PYTORCHTRAININGJOBS
 from tests.unit.api.world import Client
 from tests.unit.workloads.builders import notebook, pytorch
 

@@ -12,13 +12,14 @@ import yaml
 from api import Services, create_app
 from api.http.server import Server, listen
 from t9ksched.kube.errors import AlreadyExists
-from t9ksched.kube.resources import JOBS, MPIJOBS, NOTEBOOKS, PODGROUPS, PODS, PYTORCHTRAININGJOBS, SERVICEACCOUNTS
+from t9ksched.kube.resources import JOBS, PODGROUPS, PODS, SERVICEACCOUNTS
 from t9ksched.kube.setup.rbac import API
 from t9ksched.kube.transport.client import Client as Kube
 from t9ksched.model.api_resource import Resource
 from t9ksched.packaged import folder
 from t9ksched.store import Store
 from tests.integration.world import new_world
+from tests.kinds import MPIJOBS, NOTEBOOKS, PYTORCHTRAININGJOBS
 from tests.unit.api.world import Client, ScriptedLeader, World, documents, pod, pod_group, pytorch
 
 pytestmark = pytest.mark.cluster

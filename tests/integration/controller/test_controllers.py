@@ -8,9 +8,10 @@ import pytest
 
 from t9ksched.controller.service import Controllers
 from t9ksched.kube.errors import NotFound
-from t9ksched.kube.resources import CONFIGMAPS, PODGROUPS, PODS, PYTORCHTRAININGJOBS, SECRETS, SERVICES
+from t9ksched.kube.resources import CONFIGMAPS, PODGROUPS, PODS, SECRETS, SERVICES
 from t9ksched.kube.transport.client import Client
 from tests.integration.controller.conftest import Cluster
+from tests.kinds import PYTORCHTRAININGJOBS
 from tests.unit.workloads.builders import container, mpi_v1, notebook, pytorch, template
 
 RUN, EXIT = "devcluster.tensorstack.dev/run-seconds", "devcluster.tensorstack.dev/exit-code"

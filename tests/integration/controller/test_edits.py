@@ -7,11 +7,12 @@ import pytest
 
 from t9ksched.controller.service import Controllers
 from t9ksched.kube.errors import Unprocessable
-from t9ksched.kube.resources import CONFIGMAPS, CRDS, MPIJOBS, PODGROUPS, PODS, PYTORCHTRAININGJOBS, SERVICES
+from t9ksched.kube.resources import CONFIGMAPS, CRDS, PODGROUPS, PODS, SERVICES
 from t9ksched.kube.setup.crds import ensure, read
 from t9ksched.packaged import folder
 from tests.integration.controller.conftest import Cluster
 from tests.integration.world import World
+from tests.kinds import MPIJOBS, PYTORCHTRAININGJOBS
 from tests.unit.workloads.builders import mpi_v1, mpi_v2, notebook, pytorch
 
 Object = dict[str, Any]

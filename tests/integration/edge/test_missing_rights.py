@@ -11,14 +11,14 @@ from structlog.testing import capture_logs
 from t9ksched.kube.resources import CLUSTERROLES, DEPLOYMENTS, PODS
 from t9ksched.kube.setup.rbac import SCHEDULER, manifest
 from t9ksched.scheduler.service import SchedulerService, running
-from t9ksched.scheduler.state.owners import REPLICATED
+from t9ksched.workloads.registry import OWNERS
 from tests.integration.edge.test_doctor import doctor
 from tests.integration.edge.test_rights import Stage, stage, until  # noqa: F401
 from tests.integration.scheduler.test_owners import deployment
 
 Object = dict[str, Any]
 MISSING = "a right is missing, this kind is not followed"
-APPS = {kind.plural for kind in REPLICATED}
+APPS = {row.resource.plural for row in OWNERS}
 
 
 async def grant(where: Stage, *, but: set[str]) -> None:
@@ -72,7 +72,7 @@ async def test_owners_that_may_not_be_read_hold_up_nothing(stage: Stage, initial
                 assert entry["log_level"] == "warning"
                 assert "cannot list" in entry["error"] or "cannot watch" in entry["error"], entry
                 assert "deploy/rbac.yaml" in entry["remedy"], entry
-            assert service.state.owners.unread == {kind.kind for kind in REPLICATED}
+            assert service.state.owners.unread == {row.name for row in OWNERS}
             lacking = await told_by(service)
             assert {text.split(":")[0].rpartition(" ")[2].split(".")[0] for text in lacking} == APPS
             assert all("cannot list" in text or "cannot watch" in text for text in lacking)

@@ -48,7 +48,7 @@ from t9ksched.scheduler.keep.queue_sync import PROJECTED_ANNOTATION, fingerprint
 from t9ksched.scheduler.options import SchedulerOptions
 from t9ksched.scheduler.service import SchedulerService, running
 from t9ksched.store.store import Store
-from t9ksched.workloads.stops import STOPS
+from t9ksched.workloads.registry import STOPS
 from tests.integration.accounts import documents, policies
 from tests.integration.edge.test_volumes import claim, local_volume, storage_class, using
 from tests.integration.world import GPU, PATIENCE, RUN_LABEL, World

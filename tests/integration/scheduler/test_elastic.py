@@ -8,13 +8,14 @@ import pytest
 
 from t9ksched.controller.service import Controllers
 from t9ksched.engine.policy import Policy
-from t9ksched.kube.resources import PODGROUPS, PODS, PYTORCHTRAININGJOBS
+from t9ksched.kube.resources import PODGROUPS, PODS
 from t9ksched.kube.setup.rbac import CONTROLLER
 from t9ksched.model import names
 from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start
 from tests.integration.scheduler.test_preemption import queues
 from tests.integration.world import World
+from tests.kinds import PYTORCHTRAININGJOBS
 from tests.unit.workloads.builders import pytorch
 
 PREEMPT = Policy(actions=("allocate", "preempt"))

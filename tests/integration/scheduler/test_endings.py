@@ -9,13 +9,14 @@ import aiohttp
 import pytest
 
 from t9ksched.controller.service import Controllers
-from t9ksched.kube.resources import MPIJOBS, NODES, PODS, PYTORCHTRAININGJOBS
+from t9ksched.kube.resources import NODES, PODS
 from t9ksched.kube.setup.rbac import CONTROLLER
 from t9ksched.scheduler.service import SchedulerService
 from t9ksched.store import history
 from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start
 from tests.integration.world import PATIENCE, World
+from tests.kinds import MPIJOBS, PYTORCHTRAININGJOBS
 from tests.unit.workloads.builders import mpi_v2, pytorch
 
 Object = dict[str, Any]

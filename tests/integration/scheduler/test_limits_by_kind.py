@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from t9ksched.controller.service import Controllers
-from t9ksched.kube.resources import DEPLOYMENTS, MPIJOBS, NOTEBOOKS, PODS, PYTORCHTRAININGJOBS, STATEFULSETS
+from t9ksched.kube.resources import DEPLOYMENTS, PODS, STATEFULSETS
 from t9ksched.kube.setup.rbac import CONTROLLER
 from t9ksched.model import names
 from t9ksched.model.api_resource import Resource
@@ -19,6 +19,7 @@ from tests.integration.scheduler.test_directions import until
 from tests.integration.scheduler.test_metrics import SECRET
 from tests.integration.scheduler.test_owners import deployment, pods_of
 from tests.integration.world import Object, World
+from tests.kinds import MPIJOBS, NOTEBOOKS, PYTORCHTRAININGJOBS
 from tests.unit.workloads.builders import mpi_v2, notebook, pytorch
 
 LIMIT = names.TIME_LIMIT_ANNOTATION

@@ -9,7 +9,7 @@ import pytest
 
 from t9ksched.controller.service import Controllers
 from t9ksched.engine.policy import Policy
-from t9ksched.kube.resources import NODES, PODGROUPS, PODS, PYTORCHTRAININGJOBS, REPLICASETS
+from t9ksched.kube.resources import NODES, PODGROUPS, PODS, REPLICASETS
 from t9ksched.kube.setup.rbac import CONTROLLER
 from t9ksched.model import names
 from t9ksched.scheduler.report.job_view import job_view
@@ -18,6 +18,7 @@ from t9ksched.scheduler.service import SchedulerService
 from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start
 from tests.integration.world import World
+from tests.kinds import PYTORCHTRAININGJOBS
 from tests.unit.workloads.builders import pytorch
 
 pytestmark = pytest.mark.cluster

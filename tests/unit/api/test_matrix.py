@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from t9ksched.kube.resources import PYTORCHTRAININGJOBS
 from t9ksched.store.acceptances import Acceptance
+from tests.kinds import PYTORCHTRAININGJOBS
 from tests.unit.api.test_jobs import live
 from tests.unit.api.world import Answer, Client, Json, World, pytorch
 

@@ -19,11 +19,11 @@ from api.http.server import Server, listen
 from api.submission.findings import SKEW
 from api.submission.recovery import Recovery
 from t9ksched.kube.errors import ServerError, Unprocessable
-from t9ksched.kube.resources import PYTORCHTRAININGJOBS as PYTORCH
 from t9ksched.model.names import SUBMISSION_ANNOTATION
 from t9ksched.store import Store, history, outbox, repeats
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.outbox import KEPT, LEASE, Entry, Intent, new_entry
+from tests.kinds import PYTORCHTRAININGJOBS
 from tests.unit.api.world import Client, Json, MemoryCluster, ScriptedLeader, World, documents, pod, pod_group, pytorch
 
 JOBS = "/apis/v1/workloads"
@@ -349,9 +349,9 @@ class TestForgery:
     async def make(world: World, name: str, mark: str, created: datetime | None = None) -> str:
         """Bob's object of that name; its UID."""
         meta: Json = {"annotations": {SUBMISSION_ANNOTATION: mark}}
-        made = await world.kube.create(PYTORCH, pytorch(name, **meta), "default")
+        made = await world.kube.create(PYTORCHTRAININGJOBS, pytorch(name, **meta), "default")
         if created is not None:
-            obj = world.kube.objects[str(PYTORCH), "default", name]
+            obj = world.kube.objects[str(PYTORCHTRAININGJOBS), "default", name]
             obj["metadata"]["creationTimestamp"] = created.strftime("%Y-%m-%dT%H:%M:%SZ")
         return str(made["metadata"]["uid"])
 

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from t9ksched.kube.resources import JOBS, PYTORCHTRAININGJOBS
+from t9ksched.kube.resources import JOBS
 from t9ksched.model.pod import ContainerStatus, OwnerReference
 from t9ksched.scheduler.observe.informers import decoder, job_record
 from t9ksched.scheduler.report.job_shape import job_shape
@@ -13,6 +13,7 @@ from t9ksched.scheduler.report.job_view import job_view
 from t9ksched.scheduler.serve.explaining import explanation
 from t9ksched.scheduler.state.records import JobObject
 from t9ksched.scheduler.state.state import ClusterState
+from tests.kinds import PYTORCHTRAININGJOBS
 from tests.unit.scheduler.state.test_state import NOW, group, node, pod, state_with
 
 ENDED = "2026-01-01T00:00:10Z"

@@ -8,7 +8,6 @@ import pytest
 from t9ksched.admission.access import Members
 from t9ksched.engine.planner import plan
 from t9ksched.engine.policy import Policy
-from t9ksched.kube.resources import NOTEBOOKS
 from t9ksched.model import names
 from t9ksched.model.node import decode_node
 from t9ksched.model.pod import OwnerReference, Pod, decode_pod
@@ -18,6 +17,7 @@ from t9ksched.scheduler.serve.explaining import explanation
 from t9ksched.scheduler.serve.jobindex import JobIndex
 from t9ksched.scheduler.state.records import JobObject
 from t9ksched.scheduler.state.state import ClusterState
+from tests.kinds import NOTEBOOKS
 
 NOW = 1_700_000_000_000_000_000
 GPU = "nvidia.com/gpu"

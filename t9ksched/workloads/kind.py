@@ -1,0 +1,98 @@
+"""A row of the table of kinds: everything that the rest of the project knows of one kind.
+
+The code of a kind is named by its row as `module:name` below `workloads.kinds`, and imported when it is first used: the
+table is read by commands that must start quickly.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from t9ksched.model.api_resource import Resource
+
+if TYPE_CHECKING:
+    from t9ksched.workloads.controller import Controller
+    from t9ksched.workloads.fields import Field
+    from t9ksched.workloads.shape import Template
+
+_KINDS: Final = "t9ksched.workloads.kinds"
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """How an object is told to stop: merge patches.
+
+    Attributes:
+        patch: takes its pods away, and keeps them away.
+        resume: lets it go on; None where what it had before is not known.
+        subresource: the part of the object that is patched, empty for the object itself.
+    """
+
+    patch: Mapping[str, Any]
+    resume: Mapping[str, Any] | None = None
+    subresource: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of workload.
+
+    Attributes:
+        resource: its API.
+        reader: the function that reads its pod templates; empty for kinds that name no queue of their own.
+        block: keys that lead to the scheduler block, empty if the kind has none.
+        pod: keys that lead to the pod template that carries labels instead; empty for the Pod itself.
+        short: how people name it on the command line, beside its own name.
+        controller: the `Controller` by which our controllers turn it into pods; empty if others do.
+        submitted: whether REST creates and deletes such objects. What our controllers handle always is.
+        followed: `job` if the scheduler lists such objects with their state, `owner` if it follows them for the sake of
+            the pods that they own, `no` if it learns of them by their pods alone.
+        stop: how one is told to stop; None for a kind that can only be deleted.
+        endless: whether its pods are replaced until it is stopped.
+    """
+
+    resource: Resource
+    reader: str = ""
+    block: tuple[str, ...] = ("spec", "scheduler")
+    pod: tuple[str, ...] | None = None
+    short: tuple[str, ...] = ()
+    controller: str = ""
+    submitted: bool = False
+    followed: Literal["no", "job", "owner"] = "no"
+    stop: Stop | None = None
+    endless: bool = False
+
+    @property
+    def name(self) -> str:
+        """The kind as objects write it."""
+        return self.resource.kind
+
+    @property
+    def api_version(self) -> str:
+        """The apiVersion as objects write it."""
+        return self.resource.api_version
+
+    @property
+    def controlled(self) -> bool:
+        """Whether our controllers turn it into pods."""
+        return bool(self.controller)
+
+    @property
+    def read(self) -> "Callable[[Field], list[Template]]":
+        """Reads its pod templates; faults go into the Field."""
+        found: Callable[[Field], list[Template]] = _code(self.reader)
+        return found
+
+    @property
+    def control(self) -> "Controller":
+        """What our controllers do for it; only for a kind that is `controlled`."""
+        found: Controller = _code(self.controller)
+        return found
+
+
+@lru_cache(maxsize=256)
+def _code(reference: str) -> Any:
+    module, _, name = reference.partition(":")
+    return getattr(import_module(f"{_KINDS}.{module}"), name)

@@ -1,0 +1,7 @@
+"""The resources of kinds that tests speak of by name."""
+
+from t9ksched.workloads.registry import KINDS
+
+MPIJOBS = KINDS["MPIJob"].resource
+NOTEBOOKS = KINDS["Notebook"].resource
+PYTORCHTRAININGJOBS = KINDS["PyTorchTrainingJob"].resource
