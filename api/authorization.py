@@ -150,7 +150,12 @@ class Eyes:
         return [
             job
             for job in jobs
-            if (job.get("submitter") == user or job.get("queue") in ruled or job.get("namespace") in spaces)
+            if (
+                job.get("submitter") == user
+                or job.get("queue") in ruled
+                or job.get("namespace") in spaces
+                or user in (job.get("formerSubmitters") or ())
+            )
             and (not limits or not job.get("queue") or job["queue"] in limits)
         ]
 

@@ -15,8 +15,8 @@ from t9ksched.store.acceptances import Acceptance
 from tests.property.test_state import GROUPS, Cluster
 
 PEOPLE = ("ann", "bob")
-Found = tuple[str, str, str, str | None, str | None]
-"""Namespace, kind, name, queue, submitter."""
+Found = tuple[str, str, str, str | None, frozenset[str | None]]
+"""Namespace, kind, name, queue, and who submitted it or pods that were placed in an earlier group."""
 
 
 class Jobs(Cluster):
@@ -78,9 +78,10 @@ class Jobs(Cluster):
         expected = self._walk()
         assert set(await self.index.all()) == expected.keys()
         for at, what in ((3, "queues"), (4, "submitters"), (0, "namespaces")):
-            for value in {found[at] for found in expected.values()} | {"nobody"}:
+            told_of = {uid: found[at] if at == 4 else {found[at]} for uid, found in expected.items()}
+            for value in {one for those in told_of.values() for one in those} | {"nobody"}:
                 told: dict[str, Any] = {what: [value]}
-                mine = {uid for uid, found in expected.items() if found[at] == value}
+                mine = {uid for uid, those in told_of.items() if value in those}
                 assert set(await self.index.of(**told)) == mine, told
         for namespace, kind, name, *_ in {found[:3] for found in expected.values()}:
             alike = {uid for uid, found in expected.items() if found[:3] == (namespace, kind, name)}
@@ -101,8 +102,27 @@ class Jobs(Cluster):
             kind, name = (job.kind, job.name) if job else identity(gangs[0])[1::2]
             agreed = state.acceptances.get(uid) or (gangs[0].acceptance if gangs else None)
             queue = gangs[0].queue if gangs else job.queue if job else None
-            found[uid] = (namespace, kind, name, queue, agreed.submitter if agreed else None)
+            found[uid] = (namespace, kind, name, queue, self._whose(gangs, agreed))
         return found
+
+    def _whose(self, gangs: list[GangRecord], agreed: Acceptance | None) -> frozenset[str | None]:
+        """Who submitted a job, and the pods in it that were placed in another; of a group that is gone, any pod."""
+        pods = [(gang, pod) for gang in gangs for pod in gang.members.values()]
+        named = {pod.uid: self._named(pod.owner and pod.owner.uid, pod.uid) for _, pod in pods}
+        gone = bool(gangs) and not gangs[0].uid and agreed is None
+        own = agreed.submitter if agreed else None
+        if gone and len(set(named.values())) == 1:
+            own = next(iter(named.values()))
+        others = {
+            named[pod.uid]
+            for gang, pod in pods
+            if not gang.uid or (pod.placed_in not in ("", gang.uid, gang.owner and gang.owner.uid) and not gang.virtual)
+        }
+        return frozenset({own} | (others - {None}))
+
+    def _named(self, owner: str | None, uid: str) -> str | None:
+        found = self.state.acceptances.get(owner or "") or self.state.acceptances.get(uid)
+        return found.submitter if found and found.namespace == "ns" else None
 
 
 Jobs.TestCase.settings = settings(max_examples=120, stateful_step_count=30, deadline=None)

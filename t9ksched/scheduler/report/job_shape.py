@@ -5,7 +5,7 @@ from typing import Any
 
 from t9ksched.scheduler.report.job_phase import goes_on, phase, why_ended
 from t9ksched.scheduler.report.job_reason import shown_reason
-from t9ksched.scheduler.report.job_view import JobView, is_past, submitter
+from t9ksched.scheduler.report.job_view import JobView, former_submitters, is_past, submitter
 from t9ksched.scheduler.state import records
 from t9ksched.scheduler.state.limits import limit_of
 from t9ksched.scheduler.state.owners import Root
@@ -28,6 +28,7 @@ def job_shape(view: JobView, state: ClusterState) -> Json:
         ended = max((pod.ended for pod in pods), default=0)
     bound, cards, lost = 0, 0, 0
     counts = dict.fromkeys(("Running", *FINISHED), 0)
+    former = former_submitters(view, state)
     root = state.owners.root(first) if first and first.owner else _root_of(state, view)
     least = total = 0
     for gang in gangs:
@@ -79,6 +80,7 @@ def job_shape(view: JobView, state: ClusterState) -> Json:
         "reason": shown_reason(view, now, waiting, limited, state),
         "expectedStart": None,
         "timeLimit": limit_of(state, gangs, view.uid).to_json(),
+        **({"formerSubmitters": list(former)} if former else {}),
         **({"root": root.title, "rootUid": root.uid} if root and root.uid != view.uid else {}),
     }
 

@@ -104,10 +104,18 @@ def submitter(view: JobView, state: ClusterState) -> str | None:
     """Who submitted the job, if anybody knows; where its PodGroup is gone, the one who submitted all of its pods."""
     acceptance = state.acceptances.get(view.uid) or (view.gangs[0].acceptance if view.gangs else view.agreed)
     if acceptance is None and view.gangs and not view.gangs[0].uid:
-        records = [state.acceptances.get(pod.uid) for pod in view.pods]
-        whose = {record.submitter if record else None for record in records}
+        whose = {state.permissions.whose(pod) for pod in view.pods}
         return whose.pop() if len(whose) == 1 else None
     return acceptance.submitter if acceptance else None
+
+
+def former_submitters(view: JobView, state: ClusterState) -> tuple[str, ...]:
+    """Who else submitted pods of the job that got their places in an earlier PodGroup of its name, or whose PodGroup is
+    gone: they run on, so the job is theirs to see too. In order of their names.
+    """
+    pods = [pod for gang in view.gangs for pod in gang.members.values() if gang.inherited(pod) or not gang.uid]
+    whose = {name for pod in pods if (name := state.permissions.whose(pod)) is not None}
+    return tuple(sorted(whose - {submitter(view, state)})) if whose else ()
 
 
 def is_past(gang: GangRecord) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 from itertools import islice
 from typing import Final, NamedTuple, TypeVar
 
-from t9ksched.scheduler.report.job_view import JobView, job_view, submitter
+from t9ksched.scheduler.report.job_view import JobView, former_submitters, job_view, submitter
 from t9ksched.scheduler.state.state import ClusterState
 
 _PERIOD_SECONDS: Final = 5.0
@@ -25,7 +25,8 @@ class _Entry(NamedTuple):
     """In lower case."""
     name: str
     queue: str | None
-    submitter: str | None
+    submitters: tuple[str | None, ...]
+    """Who submitted it, and others whose pods run on in it."""
 
     @property
     def title(self) -> tuple[str, str, str]:
@@ -35,7 +36,8 @@ class _Entry(NamedTuple):
     @property
     def owners(self) -> tuple[tuple[str, str | None], ...]:
         """Whose it is."""
-        return ("submitter", self.submitter), ("queue", self.queue), ("namespace", self.namespace)
+        whose = (("submitter", name) for name in self.submitters)
+        return *whose, ("queue", self.queue), ("namespace", self.namespace)
 
 
 class JobIndex:
@@ -78,7 +80,9 @@ class JobIndex:
     async def of(
         self, submitters: Iterable[str] = (), queues: Iterable[str] = (), namespaces: Iterable[str] = ()
     ) -> Collection[str]:
-        """UIDs of jobs that one of these people submitted, or that lie in one of these queues or namespaces."""
+        """UIDs of jobs that one of these people submitted, or has pods in from an earlier PodGroup of the name, or that
+        lie in one of these queues or namespaces.
+        """
         await self.refresh()
         found: dict[str, None] = {}
         for what, names in (("submitter", submitters), ("queue", queues), ("namespace", namespaces)):
@@ -94,7 +98,8 @@ class JobIndex:
                 del self._entries[uid]
                 self._drop(uid, before)
             return
-        entry = _Entry(view.namespace, view.kind.lower(), view.name, view.queue, submitter(view, self._state))
+        whose = submitter(view, self._state), *former_submitters(view, self._state)
+        entry = _Entry(view.namespace, view.kind.lower(), view.name, view.queue, whose)
         if entry == before:
             return
         if before is not None:

@@ -109,6 +109,10 @@ class AdmissionGate:
         code = Code.SUBMITTER_UNKNOWN if access.code == SUBMITTER_UNKNOWN else Code.NOT_PERMITTED
         return _kept_out(gang, code, access.message, access.remedy)
 
+    def whose(self, pod: PodRecord) -> str | None:
+        """Who submitted the pod, or the root owner above it; None where nobody knows."""
+        return _submitter(self._submission(pod.owner, pod.uid), pod.namespace)
+
     def _submission(self, owner: OwnerReference | None, uid: str) -> Acceptance | None:
         """What is known of who submitted something: its root owner's record, else its own."""
         root = None

@@ -9,6 +9,7 @@ from msgspec import structs
 
 from t9ksched.store import acceptances, jobs, schema
 from t9ksched.store.acceptances import Acceptance
+from t9ksched.store.history import Sight
 from t9ksched.store.jobs import JobRecord, Written
 from t9ksched.store.store import Store
 
@@ -44,6 +45,15 @@ async def test_jobs_that_are_there_come_in_pieces(store: Store, monkeypatch: pyt
     shape = msgspec.json.encode(SHAPE).decode()
     assert pieces[0][0] == Written("u000", "Pod", "ns", "p0", "q", "Running", None, shape)
     assert pieces[1][0].finished_at == AT
+
+
+@pytest.mark.parametrize("name", ["ann", "ä", 'a"b', "a_b", "50%", "a\\b", "oidc:ann@x/y"])
+async def test_whose_pods_run_on_in_a_job_sees_it(store: Store, name: str) -> None:
+    """Another's name of the same pattern finds nothing."""
+    shape = SHAPE | {"submitter": "bob", "formerSubmitters": ["cat", name]}
+    await store.jobs.put_many([structs.replace(record(1), shape=shape), record(2)])
+    for sight, found in ((name, ["u001"]), ("bob", ["u001"]), ("axb", []), ("cat,", []), ("nobody", [])):
+        assert [one.uid for one in await store.jobs.list(seen_by=Sight(sight))] == found, sight
 
 
 async def test_acceptances_come_in_pieces(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

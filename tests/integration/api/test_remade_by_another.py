@@ -1,0 +1,56 @@
+"""A PodGroup that is made anew by another user while pods of the one before run: who sees the job, by REST."""
+
+import pytest
+
+from t9ksched.kube.resources import PODGROUPS, ROLEBINDINGS, ROLES
+from t9ksched.store.store import Store
+from tests.integration.api.test_cancelling import JOBS, of, rest, shown
+from tests.integration.scheduler.conftest import Start
+from tests.integration.world import World
+from tests.unit.api.world import Client
+
+__all__ = ["rest"]
+pytestmark = pytest.mark.cluster
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["while it leads", "after a restart"])
+async def test_whose_pods_run_on_sees_the_job(
+    world: World, start: Start, queue: str, store: Store, rest: Client, again: bool
+) -> None:
+    await world.play(1, 8)
+    rules = [{"apiGroups": ["", PODGROUPS.group], "resources": ["pods", "podgroups"], "verbs": ["create"]}]
+    await world.client.create(ROLES, {"metadata": {"name": "users"}, "rules": rules}, world.namespace)
+    subjects = [{"apiGroup": ROLES.group, "kind": "User", "name": name} for name in ("ann", "bob")]
+    reference = {"apiGroup": ROLES.group, "kind": "Role", "name": "users"}
+    binding = {"metadata": {"name": "users"}, "roleRef": reference, "subjects": subjects}
+    await world.client.create(ROLEBINDINGS, binding, world.namespace)
+    tokens = [await store.tokens.create(name, "user") for name in ("ann", "bob", "eve")]
+    ann, bob, eve = (Client(rest.url, rest.session, token) for token in tokens)
+    address = f"{JOBS}/{world.namespace}/PodGroup/net"
+
+    async def sees(one: Client, uid: str) -> tuple[bool, int, int]:
+        listed = (await one("GET", JOBS)).body["items"]
+        explained = await one("GET", f"{address}/explanation")
+        return uid in [job["uid"] for job in listed], (await one("GET", address)).status, explained.status
+
+    async def look() -> None:
+        told = await shown(rest, address, lambda job: job["submitter"] == "bob" and job["members"]["running"] == 2)
+        uid = told["uid"]
+        assert await sees(ann, uid) == await sees(bob, uid) == (True, 200, 200)
+        assert told["formerSubmitters"] == ["ann"]
+        assert await sees(eve, uid) == (False, 404, 404)
+
+    group, *pods = of("PodGroup", world, queue)
+    async with start():
+        for obj in (group, *pods):
+            assert (await ann("POST", JOBS, obj)).status == 201
+        told = await shown(rest, address, lambda job: job["members"]["running"] == 2)
+        assert told.get("formerSubmitters") is None
+        await world.client.delete(PODGROUPS, "net", world.namespace)
+        await world.gone(PODGROUPS, "net")
+        assert (await bob("POST", JOBS, group)).status == 201
+        if not again:
+            await look()
+    if again:
+        async with start():
+            await look()
