@@ -27,18 +27,22 @@ BODY: Final = (408, 413, 415, 429)
 """Statuses of a body that is not read."""
 
 
-def documented(ok: dict[int, type[BaseModel] | None], *problems: int) -> dict[int | str, dict[str, Any]]:
-    """The `responses` of an endpoint: its shapes of success, and the statuses of its problems.
+def documented(ok: dict[int, type[BaseModel] | None], *more: int) -> dict[int | str, dict[str, Any]]:
+    """The `responses` of an endpoint: its shapes of success, and the statuses of more problems.
 
     400, 401, 422 and 429 are always among them.
     """
     shapes: dict[int | str, dict[str, Any]] = {}
     for status, model in ok.items():
         shapes[status] = {"model": model} if model else {"description": "Done"}
+    return shapes | problems(400, 401, 422, 429, *more)
+
+
+def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The `responses` of an endpoint that are problems."""
     schema = {"$ref": f"#/components/schemas/{ProblemShape.__name__}"}
-    for status in dict.fromkeys((400, 401, 422, 429, *problems)):
-        shapes[status] = {"description": "Problem", "content": {MEDIA_TYPE: {"schema": schema}}}
-    return shapes
+    shape = {"description": "Problem", "content": {MEDIA_TYPE: {"schema": schema}}}
+    return dict.fromkeys(statuses, shape)
 
 
 def body_of(model: type[BaseModel], *media_types: str) -> Json:

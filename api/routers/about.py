@@ -1,15 +1,16 @@
 """`/apis/v1/whoami`: whom the token speaks for, and what it is good for. `/version`: which release answers."""
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends
 from starlette.responses import Response
 
 from api.auth import User, guarded
-from api.http.responses import answer, at, documented
+from api.http.parameters import known_parameters
+from api.http.responses import answer, at, documented, problems
 from api.schemas import Release, WhoAmI
 from t9ksched import version
 
 router = guarded("/apis/v1/whoami", "about")
-public = APIRouter(tags=["about"])
+public = APIRouter(tags=["about"], dependencies=[Depends(known_parameters)])
 
 
 @router.get("", summary="Whom does the token speak for?", responses=documented({200: WhoAmI}))
@@ -26,6 +27,6 @@ async def who_am_i(caller: User) -> Response:
     )
 
 
-@public.get("/version", summary="Which release answers?", responses={200: {"model": Release}})
+@public.get("/version", summary="Which release answers?", responses={200: {"model": Release}, **problems(422, 429)})
 async def release() -> Response:
     return answer({"version": version()})

@@ -1,6 +1,7 @@
 """`/healthz`: the process lives. `/readyz`: everything it needs answers; else 503, naming what does not.
 
-What the scheduler may not watch, for want of a right in the cluster, is a warning of `/readyz`.
+What the scheduler may not watch, for want of a right in the cluster, is a warning of `/readyz`. A query is not read,
+here as on `/metrics` and `/docs`: kubelets, load balancers, Prometheus and browsers put into it what they like.
 """
 
 from fastapi import APIRouter

@@ -14,6 +14,18 @@ async def test_a_stranger_learns_the_release_and_nothing_else(world: World) -> N
     assert (await world.nobody("GET", "/apis/v1/whoami")).status == 401
 
 
+async def test_a_parameter_that_the_release_does_not_know_is_refused(world: World) -> None:
+    refused = await world.nobody("GET", "/version?x=1")
+    assert (refused.status, refused.paths) == (422, ["query.x"])
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics", "/docs", "/docs-assets/swagger-ui.css"])
+async def test_a_page_for_machines_takes_any_query(world: World, path: str) -> None:
+    """Kubelets, load balancers, Prometheus and browsers put into it what they like."""
+    answers = [(await world.nobody("GET", path + query)).status for query in ("", "?verbose", "?x=1&name=..&_=7")]
+    assert answers == [200, 200, 200]
+
+
 @pytest.mark.parametrize("role", ["admin", "manager", "user", "viewer"])
 async def test_whom_a_token_speaks_for(world: World, role: str) -> None:
     until = datetime.now(UTC) + timedelta(days=2) if role == "viewer" else None
