@@ -252,11 +252,12 @@ class Histories(RuleBasedStateMachine):
         """Who was promised room starts once it is free, unless it cannot be had any more: then it is given up."""
         world = self.world
         started = {one.gang for one in found.assignments}
-        for uid in dict.fromkeys(hold.owner for hold in world.holds):
-            if uid in started or world.is_left(uid):
-                continue
+        owners = dict.fromkeys(hold.owner for hold in world.holds)
+        over = [uid for uid in owners if uid not in started and not world.is_left(uid)]
+        for uid in over:  # all by the promises that the plan was made with
             if self.only in ("", "6") and can_take_up(world, found, uid):
                 raise Broken("6 room goes to its preemptor", f"{uid} does not start although its victims are gone")
+        for uid in over:
             world.give_up(uid)
 
     @invariant()
