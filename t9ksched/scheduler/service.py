@@ -208,7 +208,7 @@ class SchedulerService:
 
     def _clock_set(self, by: timedelta, at: datetime) -> None:
         """The wall clock was set: timers that wait for a time of day would be late by as much."""
-        self.state.clock_jumps += 1
+        self.state.clock_set()
         self._housekeeping.clock_set()
 
     def _seen(self) -> None:
@@ -256,7 +256,7 @@ class SchedulerService:
                 if not self.state.queues:
                     self._projection.serve_objects()
                 self._statuses.settle()
-                self.state.changed_queues.update(self.state.queues)
+                self.state.feed.queues.note_all(self.state.queues)
                 await recall_losses(self.state, self._store.history)
                 tasks.create_task(self._database.follow(revision))
                 tasks.create_task(self._feeds.read_late())

@@ -127,9 +127,10 @@ def cpu() -> float:
 async def settled(service: SchedulerService, watch: LoopWatch) -> None:
     """Until the writing about what was found has ended: three seconds in which nothing waited to be written."""
     watch.longest, quiet = 0.0, 0
+    jobs = service.state.feed.jobs.follow()
     while quiet < 3:
         await asyncio.sleep(1)
-        quiet = 0 if service.journal.backlog or service.state.changed_jobs else quiet + 1
+        quiet = 0 if service.journal.backlog or jobs.take() else quiet + 1
 
 
 async def idle(service: SchedulerService, seconds: float) -> dict[str, Any]:

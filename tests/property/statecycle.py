@@ -7,6 +7,7 @@ from t9ksched.engine.policy import Policy
 from t9ksched.model import names
 from t9ksched.model.node import decode_node
 from t9ksched.scheduler.state.cardbook import row_of
+from tests.feeds import taken
 from tests.property.stateobjects import REFUSED
 from tests.property.stateseldom import Seldom
 from tests.property.viewmodel import Views
@@ -145,5 +146,6 @@ class Cycles(Seldom):
     def sql(self) -> None:
         """What was accepted is written."""
         self.state.accept_running(self.now)
-        for one in (*self.state.take_new_acceptances(), *self.state.gate.take_grown()):
+        owners = (self.state.acceptances[uid] for uid in taken(self.state, "owners"))
+        for one in (*taken(self.state, "acceptances"), *owners):
             self.acceptances[one.uid] = one

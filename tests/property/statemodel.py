@@ -54,6 +54,7 @@ class Model:
         """Everything, once the state has settled."""
         if self._state is not self.world.state:
             self._state = self.world.state
+            self._bypassing = self._state.feed.bypassing.follow()
             self.ran.clear()
             self.began_with.clear()
             self._told = Told(self.world)
@@ -434,7 +435,7 @@ class Model:
             if not is_ours(raw) and raw["spec"]["schedulerName"] == names.SCHEDULER_NAME and owner:
                 put[owner][uid] = raw["spec"]["nodeName"]
         assert state.put_there == put
-        assert {uid for *_, uid, _ in state.bypassing if uid in world.pods} <= {
+        assert {uid for *_, uid, _ in self._bypassing.take() if uid in world.pods} <= {
             uid for uid, raw in world.pods.items() if not is_ours(raw)
         }
         objects = {group["metadata"]["uid"] for group in world.groups.values()} | state._by_owner.keys()

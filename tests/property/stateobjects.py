@@ -100,7 +100,6 @@ class Objects:
         state.permit(dict(self.members))
         state.direct(self.controls)
         state.owners.unread = {"StatefulSet"}
-        state.clocks.followed = True
         state.refills.kinds = frozenset({("batch/v1", "Job")})
         self.tenants = Tenants(state, ())
         self.tenants._evicted["nobody"].append(("", 0))

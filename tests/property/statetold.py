@@ -23,6 +23,11 @@ class Told:
 
     def __init__(self, world: Any) -> None:
         self.world, self.state = world, world.state
+        feed = self.state.feed
+        self._told_gangs, self._told_queues = feed.gangs.follow(), feed.queues.follow()
+        self._told_jobs, self._told_nameless = feed.jobs.follow(), feed.nameless.follow()
+        self._told_ended = feed.ended.follow()
+        self._gangs: list[GangRecord] = []
         self._groups: dict[GangRecord, Any] = {}
         self._queues: dict[str, Any] = {}
         self._asked: set[tuple[GangRecord, str]] = set()
@@ -58,18 +63,17 @@ class Told:
 
     def groups(self) -> None:
         """Whose status would read otherwise."""
-        state = self.state
+        state, self._gangs = self.state, self._told_gangs.take()
         for gang in state.gangs.values():
             if gang.virtual or not gang.uid:
                 continue
             status = group_status(gang, {}, state.charges, "", lambda: "")
             if self._groups.get(gang) != status:
-                assert gang in state.changed_gangs, gang.key
+                assert gang in self._gangs, gang.key
                 self._groups[gang] = status
-        state.changed_gangs.clear()
 
     def queues(self) -> None:
-        state = self.state
+        state, changed = self.state, set(self._told_queues.take())
         for name in state.queues:
             status = (
                 dict(+Counter(state.charges.queue_used[name])),
@@ -78,11 +82,10 @@ class Told:
                 state.queues[name],
             )
             if self._queues.get(name) != status:
-                assert name in state.changed_queues or name not in self._queues, name
+                assert name in changed or name not in self._queues, name
                 self._queues[name] = status
-        assert state.changed_queues >= {name for name in self._queues if name not in state.queues}
+        assert changed >= {name for name in self._queues if name not in state.queues}
         self._queues = {name: status for name, status in self._queues.items() if name in state.queues}
-        state.changed_queues.clear()
         asked = {(gang, gang.queue) for gang in state.gangs.values()}
         assert state.unknown_queues >= {name for _, name in asked - self._asked} - state.queues.keys()
         self._asked = asked
@@ -103,9 +106,9 @@ class Told:
             parts.sort(key=str)
             parts.append(uid in state.deleted)
         changed = {uid for uid in found.keys() | self._jobs.keys() if found.get(uid) != self._jobs.get(uid)}
-        assert changed <= state.changed_jobs, changed
+        self._changed = set(self._told_jobs.take())
+        assert changed <= self._changed, changed
         self._jobs = found
-        state.changed_jobs.clear()
 
     def index(self) -> None:
         """Lists find jobs by name, queue and submitter."""
@@ -116,9 +119,8 @@ class Told:
             assert view is not None
             found[uid] = view.namespace, view.kind, view.name, view.queue, submitter(view, state)
         changed = {uid for uid in found.keys() | self._indexed.keys() if found.get(uid) != self._indexed.get(uid)}
-        assert changed <= state.unindexed, changed
+        assert changed <= {*self._changed, *self._told_nameless.take()}, changed
         self._indexed = found
-        state.unindexed.clear()
 
     def clocks(self) -> None:
         """Time limits and whether a group runs."""
@@ -127,9 +129,8 @@ class Told:
             pods = sorted((pod.uid, pod.phase, pod.node, pod.deleting) for pod in gang.members.values())
             status = limit_asked(state, gang), pods
             if self._timed.get(gang) != status:  # what is gone asks for nothing new
-                assert gang in state.clocks.changed or self.world.log[-1] == "owner_goes", gang.key
+                assert gang in self._gangs or self.world.log[-1] == "owner_goes", gang.key
                 self._timed[gang] = status
-        state.clocks.changed.clear()
 
     def freed(self) -> None:
         """Who gave cards back."""
@@ -139,8 +140,7 @@ class Told:
             if record.gang is not None and record.node and self._holds(uid) and record.pod_class.cards:
                 self._cards[uid] = record.name
         freed = Counter(name for uid, name in had.items() if uid not in self._cards)
-        assert Counter(pod.name for _, pod in state.ended) == freed, "who gave cards back is told"
-        state.ended.clear()
+        assert Counter(pod.name for _, pod in self._told_ended.take()) == freed, "who gave cards back is told"
 
     def _holds(self, uid: str) -> bool:
         record = self.state.pods[uid]

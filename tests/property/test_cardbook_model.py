@@ -78,6 +78,7 @@ class History:
         self.known: set[str] = set()
         """UIDs that people were told of."""
         self.untold: list[tuple[str, str]] = []
+        self.drifts = self.book.drifts.follow()
         self.over: list[str] = []
         for name in NODES:
             self.node(name)
@@ -434,7 +435,8 @@ class History:
         assert not book.honours("nowhere")
         assert book.adopting == self.adopting
         assert book.drifting == self.drifting
-        assert [(record.uid, what) for record, what in book.untold] == self.untold
+        assert [(record.uid, what) for record, what in self.drifts.take()] == self.untold
+        self.untold = []
         assert book.over == self.over
         assert book._recorded == self.rows
         assert book._taken.keys() >= {uid for uid, held in self.held.items() if held.believed}

@@ -192,8 +192,6 @@ class Waiting(RuleBasedStateMachine):
         for _ in range(2):
             self.now += 5 * SECOND
             view = self.state.view(self.now)
-            self.state.take_new_acceptances()
-            self.state.take_said()
             if self.stopped:
                 for waiting in view.gangs:
                     self._tell(waiting.uid, (stopped(self.state.stops),))

@@ -34,6 +34,13 @@ class Views:
     def __init__(self, world: Any) -> None:
         self.world = world
         self.state = world.state
+        feed = self.state.feed
+        self._new_said, self._new_gangs, self._new_agreed = (
+            feed.said.follow(),
+            feed.gangs.follow(),
+            feed.acceptances.follow(),
+        )
+        self._ever_agreed: set[str] = set()
         self.rests: dict[str, tuple[int, int]] = {}
         self.patience = PreemptionBackoff()
         self.avoided: dict[tuple[str, str], int] = {}
@@ -103,7 +110,8 @@ class Views:
     def before(self, now: int) -> None:
         state = self.state
         state.settle()
-        state.take_said()
+        self._new_said.take()
+        self._new_gangs.take()
         self._acceptances = dict(state.acceptances)
         # What has places is accepted first, as it runs.
         self._fresh = {gang for gang in state._pending if gang.acceptance is None and not gang.placed_count()}
@@ -135,7 +143,8 @@ class Views:
         self._ends += self.avoided.values()
         present = {gang.uid: gang for gang in view.gangs}
         assert len(present) == len(view.gangs)
-        said = state.take_said()
+        said, self._news = self._new_said.take(), self._new_gangs.take()
+        self._ever_agreed |= {one.uid for one in self._new_agreed.take()}
         pending = list(state._pending)
         for gang in pending:
             made = present.pop(gang.uid, None) if gang.uid else None
@@ -170,7 +179,7 @@ class Views:
             assert gang.reasons == (why,)
             news = self._reasons.get(gang, ()) != (why,)
             assert (gang in said) == news
-            assert not news or (gang.position is None and (gang.virtual or gang in state.changed_gangs))
+            assert not news or (gang.position is None and (gang.virtual or gang in self._news))
             return
         assert gang not in said
         mine = {node for (job, node), end in self.avoided.items() if job == job_of(gang) and end > now}
@@ -265,7 +274,7 @@ class Views:
             return
         if gang.uid in self._acceptances:
             return  # it was recorded elsewhere
-        assert any(one.uid == gang.uid for one in state.new_acceptances), "what is accepted is written"
+        assert gang.uid in self._ever_agreed, "what is accepted is written"
         access = state.permissions.access(gang, queue)
         theirs = agreed is not None and agreed.queue == queue.name and gang.owner is not None
         asked = agreed.priority if agreed is not None and theirs else gang.spec.priority

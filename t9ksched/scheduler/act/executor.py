@@ -242,7 +242,7 @@ class Executor:
                 self._limit = min(MOST_IN_FLIGHT, self._limit + 1 / self._limit)
                 record = self._state.pods.get(binding.uid)
                 if record is not None:
-                    record.refusals = 0
+                    self._state.progress.bound(record)
                     if record.gang is not None:
                         asked = record.pod_class.card_counts if record.pod_class else {}
                         resource = record.pod_class.cards[0].resource if record.pod_class and asked else None

@@ -69,11 +69,9 @@ class GangTimeouts:
             if any(pod.assumed for pod in gang.members.values()) or not _own(gang):
                 continue
             if not gang.ran:
-                gang.first_bound = gang.first_bound or now
-                late = now - gang.first_bound > self._timeout
+                late = now - self._state.progress.starting(gang, now) > self._timeout
             elif any(pod.waiting and not pod.unpermitted for pod in gang.members.values()) and not gang.unpermitted:
-                gang.fell = gang.fell or now
-                late = now - gang.fell > self._recovery
+                late = now - self._state.progress.recovering(gang, now) > self._recovery
             else:
                 late = False  # members ended for good, or may not come: what runs is not evicted for that
             if late:
@@ -105,7 +103,7 @@ class GangTimeouts:
         self._narrator.taken_back(gang, message, self._clock())
         done = await asyncio.gather(*(self._evict(pod, reason, message) for pod in bound))
         if not all(done):
-            gang.first_bound = self._clock() - self._timeout  # look again at the next sweep
+            self._state.progress.starting_since(gang, self._clock() - self._timeout)  # looked at in the next sweep
 
     async def _evict(self, pod: PodRecord, reason: str, message: str) -> bool:
         """Whether the pod goes; what the server refused or left open is tried again."""

@@ -210,7 +210,7 @@ class Evictor:
         if gang is None or eviction.pod in self._going or eviction.pod not in gang.members:
             return False
         self._going[eviction.pod] = gang
-        gang.changes += 1
+        self._state.progress.victims_changed(gang)
         return True
 
     def _is_kept_room(self, eviction: Eviction) -> bool:
@@ -219,7 +219,7 @@ class Evictor:
         return gang is not None and eviction.pod not in gang.members
 
     def _over(self, pod: str) -> None:
-        self._going.pop(pod).changes += 1
+        self._state.progress.victims_changed(self._going.pop(pod))
 
     def _forget_seen(self) -> None:
         """Forget the evicted that the watch shows as going: until then they look as if they stayed."""
@@ -299,11 +299,11 @@ class Evictor:
             while pod.uid in self._state.pods:
                 now = self._clock()
                 at = datetime.fromtimestamp(now / 1e9, UTC)
-                pod.evicted = True
+                self._state.progress.evicting(pod)
                 match await evict(self._client, victim, message=eviction.why, now=at, most_grace=most_grace):
                     case Evicted():
                         self._asked.add(pod.uid)
-                        gang.changes += 1
+                        self._state.progress.victims_changed(gang)
                         if not any(one.holds and one.uid not in self._asked for one in gang.members.values()):
                             self._state.start_again(gang, EVENT_PREEMPTED, eviction.why)
                         self.tenants.note(identity(gang)[0], eviction.by, now)
@@ -313,7 +313,7 @@ class Evictor:
                         return
                     case NotEvicted(status, message):
                         log.warning("victim may not be evicted", pod=pod.key, status=status, error=message)
-                        pod.evicted = False
+                        self._state.progress.not_evicted(pod)
                         self._state.reservations.give_up(eviction.by)
                         return
                     case TryLater(retry_after, message):

@@ -85,6 +85,7 @@ class Loop:
         self._narrator = narrator
         self._clock = clock
         self._memory = Memory()
+        self._said = state.feed.said.follow()
         self._wake = asyncio.Event()
         self.policy = policy
         self.stats = LoopStats()
@@ -166,8 +167,8 @@ class Loop:
 
     def _told(self, now: int) -> None:
         """Write down what a view let in, and say what it did not."""
-        self._narrator.accepted(self._state.take_new_acceptances(), self._state.gate.take_grown())
-        for gang in self._state.take_said():
+        self._narrator.accepted()
+        for gang in self._said.take():
             self._narrator.waits(gang.uid, gang.reasons, None, now)
 
     async def cycle(self) -> Plan:

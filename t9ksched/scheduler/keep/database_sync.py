@@ -122,7 +122,7 @@ class DatabaseSync:
             revision = await self.restore()
         await self._adopt()
         state.outage.read()
-        state.changed_queues.update([*state.queues, *parts.queues.objects])
+        state.feed.queues.note_all([*state.queues, *parts.queues.objects])
         parts.status.wake()
         log.info("the database answers: what was agreed and promised is known")
         await parts.recorder.accept_running()

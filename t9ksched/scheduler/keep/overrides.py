@@ -90,14 +90,14 @@ class Overrides:
         what = {stop.what for stop in in_force}
         self._loop.paused = SCHEDULING in what
         self._loop.may_evict = PREEMPTION not in what and SCHEDULING not in what
-        self._state.stops = tuple(in_force)
+        self._state.obey(tuple(in_force))
         for stop in in_force:
             if stop not in self._stops:
                 until = stop.until and stop.until.isoformat()
                 log.info("stopped", what=stop.what, until=until, by=stop.by, why=stop.why)
         if in_force != self._stops:
             self._stops = in_force
-            self._state.changed_queues.update(self._state.queues)
+            self._state.feed.queues.note_all(self._state.queues)
             self._on_stop()
         ends = [stop.until for stop in in_force if stop.until is not None]
         self._stops_end.set((min(ends) - now).total_seconds() if ends else None)

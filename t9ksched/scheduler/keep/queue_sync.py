@@ -147,14 +147,14 @@ class QueueSync:
         self._statuses.meet(name, item)
         if name == names.DEFAULT_QUEUE and self._default_outlived():
             self._permit()
-        self._state.changed_queues.add(name)
+        self._state.feed.queues.note(name)
         if self._edited_outside(item):
-            self._state.edited_queues.add(name)
+            self._state.feed.edited_queues.note(name)
 
     def remove(self, name: str) -> None:
         """A Queue object is gone; it is projected again while SQL has the queue."""
         self.objects.pop(name, None)
-        self._state.changed_queues.add(name)
+        self._state.feed.queues.note(name)
 
     async def write(self, name: str) -> None:
         """Bring one queue's object and SQL in step, then its status up to date.
@@ -183,7 +183,7 @@ class QueueSync:
             item = await self._project(record, item)
             await self._write_status(name, item)
         except (Conflict, NotFound):
-            self._state.changed_queues.add(name)  # the watch brings what changed meanwhile
+            self._state.feed.queues.note(name)  # the watch brings what changed meanwhile
 
     async def _copy(self, name: str, item: dict[str, Any] | None) -> None:
         """For an observer: a Queue object that is new or changed is copied into SQL, and never written."""

@@ -90,7 +90,7 @@ class TimeKeeper:
         """Jobs of which rows are to be removed."""
         self._told: dict[str, str] = {}
         """By job, what was said of its annotation."""
-        state.clocks.followed = True
+        self._changed = state.feed.gangs.follow()
 
     async def sweep(self) -> None:
         """Look at every job that changed or that has a clock, act on what is due, and write clocks down."""
@@ -98,7 +98,7 @@ class TimeKeeper:
         if state.outage.unread:
             return  # what was agreed stands in the database, and is not known yet
         state.settle()
-        changed, state.clocks.changed = state.clocks.changed, type(state.clocks.changed)()
+        changed = self._changed.take()
         for count, gang in enumerate(changed, start=1):
             self._tell_of_annotation(gang)
             if count % _A_SLICE == 0:

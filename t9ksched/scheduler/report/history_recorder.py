@@ -23,7 +23,6 @@ from t9ksched.scheduler.state.node_backoff import TurnedAway
 from t9ksched.scheduler.state.records import GangRecord, PodRecord
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store import history
-from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.history import Event
 
 JOB_PERIOD: Final = 1.0
@@ -42,6 +41,11 @@ class HistoryRecorder:
         self._notices = notices
         self._clock = clock
         self.jobs = JobRecorder(state, journal, notices, clock)
+        self._accepted = state.feed.acceptances.follow()
+        self._owners = state.feed.owners.follow()
+        self._ended = state.feed.ended.follow()
+        self._bypassing = state.feed.bypassing.follow()
+        self._drifting = state.cards.drifts.follow()
         self._told: dict[str, frozenset[str]] = {}
         self._work = asyncio.Event()
 
@@ -54,10 +58,7 @@ class HistoryRecorder:
         gang = self._state.gangs_by_uid.get(uid)
         if gang is None:
             return
-        if gang.position != position or _text(gang.reasons) != _text(reasons):
-            gang.reasons, gang.position = reasons, position
-            self._state.changed_gangs.add(gang)
-            self._state.changed_jobs.add(identity(gang)[0])
+        self._state.progress.waits(gang, reasons, position)
         codes = frozenset(str(reason.code) for reason in reasons)
         if codes == {str(Code.GANG_INCOMPLETE)}:
             return  # every job passes here while its pods are being made; the group's status says it
@@ -69,9 +70,11 @@ class HistoryRecorder:
             self._note(event, gang, now, {"codes": sorted(codes), "message": message})
             self._notices.gang(gang, names.EVENT_REFUSED if refused else names.EVENT_WAITING, message, warning=refused)
 
-    def accepted(self, acceptances: list[Acceptance], owners: list[Acceptance]) -> None:
+    def accepted(self) -> None:
         """Groups came in: what was agreed with them, and with their owners, outlives this process."""
-        if written := [*acceptances, *owners]:
+        acceptances = self._accepted.take()
+        known = self._state.acceptances
+        if written := [*acceptances, *(known[uid] for uid in self._owners.take() if uid in known)]:
             self._journal.accepted(written)
         for acceptance in acceptances:
             gang = self._state.gangs_by_uid.get(acceptance.uid)
@@ -86,17 +89,12 @@ class HistoryRecorder:
         if gang is None:
             return
         self._told.pop(uid, None)
-        waiting = False
         nodes: dict[str, int] = {}
         for pod in gang.members.values():
-            waiting = waiting or pod.waiting
             if pod.placed:
                 node = pod.assumed or pod.node
                 nodes[node] = nodes.get(node, 0) + 1
-        if not waiting:
-            gang.reasons, gang.position = (), None
-        if not gang.admitted and gang.complete():
-            gang.admitted = now
+        if self._state.progress.placed(gang, now):
             places = ", ".join(f"{node} ×{count}" if count > 1 else node for node, count in sorted(nodes.items()))
             waited = max(0, now - gang.created) // 1_000_000_000
             self._note(history.ADMITTED, gang, now, {"nodes": nodes, "waitedSeconds": waited})
@@ -192,9 +190,9 @@ class HistoryRecorder:
     async def accept_running(self) -> None:
         """Accept what ran before this process, little by little: a large cluster has a hundred thousand of them."""
         while self._state.accept_running(self._clock()):
-            self.accepted(self._state.take_new_acceptances(), self._state.gate.take_grown())
+            self.accepted()
             await asyncio.sleep(_ACCEPTING_PAUSE)
-        self.accepted(self._state.take_new_acceptances(), self._state.gate.take_grown())
+        self.accepted()
 
     async def run(self) -> None:
         """Write the latest state of jobs that changed, until cancelled."""
@@ -203,11 +201,10 @@ class HistoryRecorder:
             self._work.clear()
             if self._state.accept_running(self._clock()):
                 self._work.set()  # there are more: look again
-            self.accepted(self._state.take_new_acceptances(), self._state.gate.take_grown())
+            self.accepted()
             await self._tell_bypassing()
             await self._tell_drifting()
-            ended, self._state.ended = self._state.ended, []
-            for count, (gang, pod) in enumerate(ended, start=1):
+            for count, (gang, pod) in enumerate(self._ended.take(), start=1):
                 self._released(gang, pod)
                 if count % SLICE == 0:
                     await asyncio.sleep(0)
@@ -217,8 +214,7 @@ class HistoryRecorder:
             await asyncio.sleep(JOB_PERIOD)
 
     async def _tell_bypassing(self) -> None:
-        told, self._state.bypassing = self._state.bypassing, []
-        for count, (namespace, name, uid, node) in enumerate(told, start=1):
+        for count, (namespace, name, uid, node) in enumerate(self._bypassing.take(), start=1):
             message = (
                 f"its creator put it on node {node}: {names.SCHEDULER_NAME} was not asked, counts it to no queue and to"
                 " no group; leave spec.nodeName out"
@@ -231,8 +227,7 @@ class HistoryRecorder:
 
     async def _tell_drifting(self) -> None:
         """Say of each pod whose annotations differ from the record that the record counts."""
-        told, self._state.cards.untold = self._state.cards.untold, []
-        for count, (record, what) in enumerate(told, start=1):
+        for count, (record, what) in enumerate(self._drifting.take(), start=1):
             about = reference("v1", "Pod", record.namespace, record.name, record.uid)
             message = f"{what}: no card that it may hold is given to another pod"
             self._notices.event(about, names.EVENT_CARD_DRIFT, message, warning=True)
@@ -245,10 +240,6 @@ class HistoryRecorder:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(due):
                 await self._work.wait()
-
-
-def _text(reasons: tuple[Reason, ...]) -> list[tuple[str, str]]:
-    return [(str(reason.code), reason.message) for reason in reasons]
 
 
 def _job(gang: GangRecord) -> str:

@@ -14,7 +14,6 @@ from typing import Final, NamedTuple
 import msgspec
 
 from t9ksched.model import names
-from t9ksched.model.ordered import OrderedSet
 from t9ksched.scheduler.report.event_writer import Notices
 from t9ksched.scheduler.report.job_phase import on_its_way, phase_now
 from t9ksched.scheduler.report.job_shape import Json, job_shape
@@ -62,6 +61,7 @@ class JobRecorder:
         self._journal = journal
         self._notices = notices
         self._clock = clock
+        self._changed = state.feed.jobs.follow()
         self._edits: dict[str, frozenset[str]] = {}
         """What was said of edits that do not count, by UID of the group."""
         self._written: dict[str, _Written] = {}
@@ -77,7 +77,7 @@ class JobRecorder:
             finished = job.finished_at.strftime(_TIME) if job.finished_at else None
             name = (intern(job.kind), intern(job.namespace), job.name)
             self._written[job.uid] = _Written(hash(job.shape.encode()), *name, job.queue, job.phase, finished)
-            self._state.changed_jobs.add(job.uid)
+            self._state.feed.jobs.note(job.uid)
 
     def due(self) -> float | None:
         """The time of the event loop at which the first job that was put off is due; None if there is none."""
@@ -85,13 +85,13 @@ class JobRecorder:
 
     async def write(self) -> None:
         """Write the jobs that changed, and those that were put off until now."""
-        changed, self._state.changed_jobs = self._state.changed_jobs, OrderedSet()
+        changed = dict.fromkeys(self._changed.take())
         now = asyncio.get_running_loop().time()
         self._wrote = {uid: at for uid, at in self._wrote.items() if at + COUNTS_PERIOD > now}
         due = {uid: None for uid, at in self._later.items() if at <= now}
         for uid in due:
             del self._later[uid]
-            changed.add(uid)
+            changed[uid] = None
         for count, uid in enumerate(changed):
             self.tell(uid, due=uid in due)
             if count % SLICE == SLICE - 1:

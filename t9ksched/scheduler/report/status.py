@@ -17,7 +17,6 @@ import structlog
 from t9ksched.kube.errors import ApiError, NotFound
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.resources import PODGROUPS
-from t9ksched.model.ordered import OrderedSet
 from t9ksched.scheduler.report.groupstatus import group_status
 from t9ksched.scheduler.state.records import GangRecord
 from t9ksched.scheduler.state.state import ClusterState
@@ -90,6 +89,9 @@ class StatusWriter:
         self._groups = Due(GROUP_PERIOD)
         self._queues = Due(QUEUE_PERIOD)
         self._wake = asyncio.Event()
+        self._changed_groups = state.feed.gangs.follow()
+        self._changed_queues = state.feed.queues.follow()
+        self._edited_queues = state.feed.edited_queues.follow()
 
     def wake(self) -> None:
         """Something changed."""
@@ -124,16 +126,12 @@ class StatusWriter:
         self._wake.clear()
 
     def _collect(self, now: float) -> None:
-        state = self._state
-        state.settle()
-        gangs, state.changed_gangs = state.changed_gangs, OrderedSet()
-        for gang in gangs:
+        self._state.settle()
+        for gang in self._changed_groups.take():
             if gang.uid and not gang.virtual and self._write_groups:
                 self._groups.add(gang, now)
-        edited, state.edited_queues = state.edited_queues, OrderedSet()
-        self._queues.waiting |= dict.fromkeys(edited, now)
-        queues, state.changed_queues = state.changed_queues, OrderedSet()
-        for name in queues:
+        self._queues.waiting |= dict.fromkeys(self._edited_queues.take(), now)
+        for name in self._changed_queues.take():
             self._queues.add(name, now)
 
     async def _group(self, gang: GangRecord) -> None:
@@ -148,7 +146,7 @@ class StatusWriter:
         body = {"metadata": {"uid": uid}, "status": {**cleared, **status}}
         try:
             await self._client.patch(PODGROUPS, gang.name, gang.namespace, body, subresource="status")
-            gang.status = status
+            self._state.progress.status_written(gang, status)
         except NotFound:
             return
         except ApiError as error:

@@ -1,6 +1,6 @@
 """Jobs by name, and by whose they are: a question about a few of them does not walk over all.
 
-The state says of which jobs something changed that counts here (`unindexed`); they are looked at when somebody asks.
+The state's feed says of which jobs something changed; those are looked at when a question is asked.
 """
 
 import asyncio
@@ -45,6 +45,9 @@ class JobIndex:
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
+        self._changed = state.feed.jobs.follow()
+        self._nameless = state.feed.nameless.follow()
+        self._unread: dict[str, None] = {}
         self._entries: dict[str, _Entry] = {}
         self._named: defaultdict[tuple[str, str, str], dict[str, None]] = defaultdict(dict)
         self._owned: defaultdict[tuple[str, str | None], dict[str, None]] = defaultdict(dict)
@@ -57,13 +60,14 @@ class JobIndex:
 
     async def refresh(self) -> None:
         """Take in what changed, a slice at a time."""
-        changed = self._state.unindexed
-        while changed:
-            for uid in list(islice(changed, _A_SLICE)):
-                changed.discard(uid)
+        while True:
+            self._unread |= dict.fromkeys((*self._changed.take(), *self._nameless.take()))
+            for uid in list(islice(self._unread, _A_SLICE)):
+                del self._unread[uid]
                 self._look(uid)
-            if changed:
-                await asyncio.sleep(0)
+            if not self._unread:
+                return
+            await asyncio.sleep(0)
 
     async def find(self, namespace: str, kind: str, name: str) -> JobView | None:
         """The job of that name, the kind in any case; of two the one whose object is still there."""

@@ -16,6 +16,7 @@ from t9ksched.model.cardmode import is_accelerator
 from t9ksched.model.names import CARDS_GIVEN_PREFIX, GPU_INDEX_PREFIX
 from t9ksched.model.node import Node, NodeFacts
 from t9ksched.model.podclass import ContainerCards, PodClass
+from t9ksched.scheduler.state.change_feed import Log
 from t9ksched.scheduler.state.charges import Charge, Charges, indices
 from t9ksched.scheduler.state.records import PodRecord, job_of
 from t9ksched.store.bindings import CardBinding
@@ -54,7 +55,7 @@ class CardBook:
         """The annotation of a bound pod without a row is taken: SQL has no rows yet, or could not be read."""
         self.drifting: dict[str, str] = {}
         """What is wrong with the annotations of pods, by UID, as people are told."""
-        self.untold: list[tuple[PodRecord, str]] = []
+        self.drifts: Log[tuple[PodRecord, str]] = Log()
         """Pods whose annotation differs from the record, each once."""
         self._told: set[str] = set()
         self.unwritten: set[str] = set()
@@ -255,7 +256,7 @@ class CardBook:
         self.drifting[record.uid] = what
         if record.uid not in self._told:
             self._told.add(record.uid)
-            self.untold.append((record, what))
+            self.drifts.add((record, what))
 
 
 def row_of(record: PodRecord, charge: Charge | None, now: int) -> CardBinding:

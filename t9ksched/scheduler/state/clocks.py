@@ -1,8 +1,8 @@
 """The clock of each job that has a time limit, or that was bound and does not run yet.
 
 A clock counts from the moment the job's whole minimum ran. It outlives members that are replaced; an eviction or pause
-of the whole job starts it anew. `Clocks` is told of groups that changed and decides by the time that is passed in;
-`TimeKeeper` acts on it and writes it down. A job is known by the UID of its owner, else of its group.
+of the whole job starts it anew. `Clocks` decides by the time that is passed in; `TimeKeeper` acts on it and writes
+it down. A job is known by the UID of its owner, else of its group.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,6 @@ from typing import Final
 import msgspec
 
 from t9ksched.model.names import TIME_LIMIT_ANNOTATION
-from t9ksched.model.ordered import OrderedSet
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.model.timelimit import limit_seconds, shortest, written
 from t9ksched.scheduler.state.records import GangRecord, job_of, timestamp
@@ -103,13 +102,10 @@ def asked(texts: Iterable[str]) -> Asked:
 
 
 class Clocks:
-    """Clocks by job, and the groups that changed since somebody looked."""
+    """Clocks by job."""
 
     def __init__(self) -> None:
         self.by_job: dict[str, Clock] = {}
-        self.changed: OrderedSet[GangRecord] = OrderedSet()
-        self.followed = False
-        """Whether somebody looks: else nothing is collected."""
 
     def of(self, gang: GangRecord) -> Clock | None:
         """The clock of a group's job."""

@@ -26,6 +26,7 @@ from t9ksched.model.reservation import Reservation
 from t9ksched.scheduler.state.admission_gate import AdmissionGate
 from t9ksched.scheduler.state.budgets import Budgets
 from t9ksched.scheduler.state.cardbook import CardBook
+from t9ksched.scheduler.state.change_feed import ChangeFeed
 from t9ksched.scheduler.state.charges import Charges
 from t9ksched.scheduler.state.clocks import Clocks
 from t9ksched.scheduler.state.counts import Counts
@@ -36,6 +37,7 @@ from t9ksched.scheduler.state.owners import Owners
 from t9ksched.scheduler.state.places import Place, Places
 from t9ksched.scheduler.state.pod_affinity_index import PodAffinityIndex
 from t9ksched.scheduler.state.pod_blockers import gates
+from t9ksched.scheduler.state.progress import Progress
 from t9ksched.scheduler.state.queue_attribution import QueueAttribution
 from t9ksched.scheduler.state.records import (
     FINISHED,
@@ -85,7 +87,6 @@ class ClusterCache:
         self.deleted: set[str] = set()
         """UIDs of objects that are being deleted, or gone while pods of theirs are still there."""
         self.acceptances: dict[str, Acceptance] = {}
-        self.new_acceptances: list[Acceptance] = []
         self.owners = Owners(self._owner_changed)
         self.permissions = AdmissionGate(self.namespaces, self.acceptances, self.owners)
         self.membership = Membership(self)
@@ -97,17 +98,8 @@ class ClusterCache:
         self.reservations = ReservationBook(self.refills, refused, on_change)
         self.counts = Counts()
         self.clocks = Clocks()
-        self.changed_gangs: OrderedSet[GangRecord] = OrderedSet()
-        self.changed_queues: OrderedSet[str] = OrderedSet()
-        self.edited_queues: OrderedSet[str] = OrderedSet()
-        """Queues whose object was edited by somebody else: they are looked at without delay."""
-        self.changed_jobs: OrderedSet[str] = OrderedSet()
-        self.unindexed: OrderedSet[str] = OrderedSet()
-        """Jobs that `JobIndex` must look at."""
-        self.ended: list[tuple[GangRecord, PodRecord]] = []
-        """Bound pods whose cards came free, with their groups."""
-        self.bypassing: list[tuple[str, str, str, str]] = []
-        """Pods of our name that their creators put on nodes: namespace, name, uid, node; until somebody told it."""
+        self.feed = ChangeFeed()
+        self.progress = Progress(self.feed)
         self.put_there: dict[str, dict[str, str]] = {}
         """The nodes of such pods by UID, by UID of their owner."""
         self.departures: dict[str, int] = {}
@@ -174,12 +166,11 @@ class ClusterCache:
     def _owner_changed(self, uid: str) -> None:
         """An object that makes pods appeared, or asks for something else."""
         gangs = [gang for below in self.owners.controllers(uid) for gang in self.gangs_of_owner(below)]
-        if self.clocks.followed:
-            self.clocks.changed.update(gangs)
         if uid in self.clocks.by_job:
-            self.unindexed.add(uid)
+            self.feed.jobs.note(uid)
         for gang in gangs:
             gang.changes += 1
+            self.feed.gangs.note(gang)
         self.membership.doubt_strangers()
         if gangs:
             self._on_change()
@@ -352,7 +343,7 @@ class ClusterCache:
         if ours and pod.put_there:
             ours = False  # it bypasses us: it takes room like any other scheduler's, and is no member of its group
             if pod.status.phase not in FINISHED:
-                self.bypassing.append((meta.namespace, meta.name, meta.uid, pod.spec.node_name))
+                self.feed.bypassing.add((meta.namespace, meta.name, meta.uid, pod.spec.node_name))
             if meta.controller is not None:
                 self.put_there.setdefault(meta.controller.uid, {})[meta.uid] = pod.spec.node_name
         record = PodRecord(
@@ -436,7 +427,7 @@ class ClusterCache:
             if new:
                 self.cards.charge(record, annotations, queue)
                 if record.gang is not None:
-                    self.changed_queues.add(record.gang.queue)
+                    self.feed.queues.note(record.gang.queue)
             self.cards.look(record, annotations)
             return new and known is not None
         return False
@@ -448,7 +439,7 @@ class ClusterCache:
             return False
         self.cards.released(record, charge)
         if (charge.cards or charge.pod_class.cards) and record.node and record.gang is not None:
-            self.ended.append((record.gang, record))
+            self.feed.ended.add((record.gang, record))
         return True
 
     # Groups
@@ -529,7 +520,7 @@ class ClusterCache:
         for uid in gang.members:
             self.charges.pay(uid, gang.queue)
         self._count(gang)
-        self.changed_queues.add(gang.queue)
+        self.feed.queues.note(gang.queue)
         self._job_changed(gang)
 
     def _paying(self, gang: GangRecord) -> str:
@@ -649,8 +640,7 @@ class ClusterCache:
         self.waiting_jobs.forget(gang)
         self._disown(gang)
         self._drop_reservations(gang)
-        self.changed_gangs.discard(gang)
-        self.changed_queues.add(gang.queue)
+        self.feed.queues.note(gang.queue)
         self._job_changed(gang)
 
     def _disown(self, gang: GangRecord) -> None:
@@ -683,29 +673,27 @@ class ClusterCache:
         gang.changes += 1
         self._unsettled.add(gang)
         self._count(gang)
-        if not gang.virtual:  # only PodGroups have a status to write
-            self.changed_gangs.add(gang)
-        self.changed_queues.add(gang.queue)
+        self.feed.gangs.note(gang)
+        self.feed.queues.note(gang.queue)
         self._job_changed(gang)
 
     def _count(self, gang: GangRecord) -> None:
         """Count the group in its queue; where it left one, that one's status changes too."""
         if (left := self.counts.group(gang)) is not None:
-            self.changed_queues.add(left)
+            self.feed.queues.note(left)
         if gang.queue not in self.queues:
             self.unknown_queues.add(gang.queue)
 
     def _job_changed(self, gang: GangRecord) -> None:
         if uid := gang.owner.uid if gang.owner else gang.uid:
-            self.changed_jobs.add(uid)
-        self.unindexed.add(uid or gang.key)
+            self.feed.jobs.note(uid)
+        else:
+            self.feed.nameless.note(gang.key)
 
     def settle(self) -> None:
         """Look once at every group that changed: does it run, does it wait. A thousand events cost one look."""
         self.membership.settle()
         changed, self._unsettled = self._unsettled, OrderedSet()
-        if self.clocks.followed:
-            self.clocks.changed.update(changed)
         for gang in changed:
             if gang.virtual:
                 self._settle_single(gang)
@@ -787,9 +775,8 @@ class ClusterCache:
         fresh = {queue.name: queue for queue in queues}
         if fresh == self.queues:
             return
-        self.changed_queues.update(
-            name for name in {**self.queues, **fresh} if fresh.get(name) != self.queues.get(name)
-        )
+        for name in (name for name in {**self.queues, **fresh} if fresh.get(name) != self.queues.get(name)):
+            self.feed.queues.note(name)
         self.queues = fresh
         self.permissions.changed()
         self._on_change()
@@ -809,8 +796,7 @@ class ClusterCache:
             for gang in self.gangs_of_owner(job.uid):
                 self._gang_changed(gang)  # it may be paused, or resume with another time limit
             self._on_change()
-        self.changed_jobs.add(job.uid)
-        self.unindexed.add(job.uid)
+        self.feed.jobs.note(job.uid)
 
     def remove_job(self, uid: str) -> None:
         """A job's object is gone."""
@@ -821,14 +807,12 @@ class ClusterCache:
                 self._on_change()
             if known.phase in FINISHED:
                 self.deleted.discard(uid)  # it ended before: its pods say how
-            self.changed_jobs.add(uid)
-            self.unindexed.add(uid)
+            self.feed.jobs.note(uid)
 
     def remove_owner(self, uid: str) -> None:
         """An object that made pods is gone; its pods, if any are left, end."""
         if uid in self.clocks.by_job:
-            self.changed_jobs.add(uid)  # it may be a job without pods, which a limit stopped
-            self.unindexed.add(uid)
+            self.feed.jobs.note(uid)  # it may be a job without pods, which a limit stopped
         self.owners.remove(uid)
         self.deleted.discard(uid)
         if uid in self._by_owner:
@@ -838,8 +822,7 @@ class ClusterCache:
         """The object of that UID is being deleted, or its pods outlive it."""
         if uid not in self.deleted:
             self.deleted.add(uid)
-            self.changed_jobs.add(uid)
-            self.unindexed.add(uid)
+            self.feed.jobs.note(uid)
 
 
 def _note_places(gang: GangRecord) -> None:

@@ -52,8 +52,6 @@ class LastGate:
     def __init__(self, state: "ClusterState") -> None:
         self._state = state
         self._held: dict[tuple[str, str], _Held] = {}
-        self.grown: dict[str, Acceptance] = {}
-        """Acceptances of owners that are new or were changed, by UID, until they are written."""
         self.work = 0
         """Judgements and acceptances so far."""
 
@@ -364,19 +362,15 @@ class LastGate:
     def _keep(self, record: Acceptance) -> Acceptance:
         state = self._state
         if state.acceptances.get(record.uid) != record:
-            state.acceptances[record.uid] = self.grown[record.uid] = record
-            state.unindexed.add(record.uid)
+            state.acceptances[record.uid] = record
+            state.feed.owners.note(record.uid)
+            state.feed.jobs.note(record.uid)
             gang = state.gangs_by_uid.get(record.uid)
             if gang is not None and gang.acceptance is not None:
                 gang.acceptance = record
                 if not gang.virtual:
-                    state.changed_gangs.add(gang)  # its status tells how many members count
+                    state.feed.gangs.note(gang)  # its status tells how many members count
         return record
-
-    def take_grown(self) -> list[Acceptance]:
-        """Acceptances of owners that changed since the last call, to be written."""
-        taken, self.grown = self.grown, {}
-        return list(taken.values())
 
     def _runs(self, root: Root, gang: GangRecord) -> bool:
         """Whether pods of the root hold places, or were accepted one by one."""

@@ -66,7 +66,6 @@ class ClusterState(ClusterCache):
         """When somebody may be evicted again for groups that wait."""
         self._start_again: list[int] = []
         """When groups that did not start in time may be placed again."""
-        self._said: list[GangRecord] = []
         self.outage = Outage(on_change)
         self.membership.unread = lambda: self.outage.unread
         self.stops: tuple[Stop, ...] = ()
@@ -152,6 +151,14 @@ class ClusterState(ClusterCache):
             self.neighbourhood.present(),
             self.namespaces.labels,
         )
+
+    def obey(self, stops: tuple[Stop, ...]) -> None:
+        """What administrators stopped for now, all of it."""
+        self.stops = stops
+
+    def clock_set(self) -> None:
+        """The wall clock was set."""
+        self.clock_jumps += 1
 
     def _rest(self, now: int) -> set[GangRecord | None]:
         """Groups of which a pod was refused and is not tried again yet."""
@@ -275,14 +282,9 @@ class ClusterState(ClusterCache):
         """Why a group is not even judged."""
         if gang.reasons != (reason,):
             gang.reasons, gang.position = (reason,), None
-            self._said.append(gang)
-            self.changed_gangs.add(gang)
+            self.feed.said.add(gang)
+            self.feed.gangs.note(gang)
             self._job_changed(gang)
-
-    def take_said(self) -> list[GangRecord]:
-        """Groups that got another reason without being judged by a plan since the last call."""
-        taken, self._said = self._said, []
-        return taken
 
     def accept(self, acceptance: Acceptance) -> None:
         """An acceptance read from SQL: at start, or because the service recorded one."""
@@ -297,7 +299,7 @@ class ClusterState(ClusterCache):
         if acceptance.by_itself:
             self._free(uid)
         self._payers.changed()
-        self.unindexed.add(uid)
+        self.feed.jobs.note(uid)
         gang, pod = self.gangs_by_uid.get(uid), self.pods.get(uid)
         if gang is not None and (gang.acceptance is None or gang.acceptance.submitter is None):
             gang.acceptance = acceptance
@@ -338,13 +340,8 @@ class ClusterState(ClusterCache):
     def accepted_anew(self, acceptance: Acceptance) -> None:
         """A group was accepted: that is to be written."""
         self._payers.changed()
-        self.new_acceptances.append(acceptance)
+        self.feed.acceptances.add(acceptance)
         self.outage.accepted(acceptance.uid)
-
-    def take_new_acceptances(self) -> list[Acceptance]:
-        """What was accepted since the last call, to be written to SQL."""
-        taken, self.new_acceptances = self.new_acceptances, []
-        return taken
 
     def assume(self, gang_uid: str, assignments: Iterable[Assignment], now: int) -> list[Assignment]:
         """Charge what a plan decided for one gang, if the cluster is still as the plan saw it.

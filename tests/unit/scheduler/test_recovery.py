@@ -8,6 +8,7 @@ from t9ksched.scheduler.state.node_backoff import AVOID_NS
 from t9ksched.scheduler.state.preemption_backoff import FIRST_NS
 from t9ksched.scheduler.state.reservations import IDLE_PROMISE_NS
 from t9ksched.scheduler.state.state import ClusterState
+from tests.feeds import taken
 from tests.unit.scheduler.state.test_state import NOW, decide, group, node, pod, state_with, used_cards
 
 
@@ -127,11 +128,11 @@ def test_what_runs_without_a_record_of_its_acceptance_is_taken_as_it_is() -> Non
     state.upsert_pod(pod("alone", 1, queue="q", node="n1"))
     state.upsert_pod(pod("waits", 1, queue="q"))  # the queue is closed, and it holds nothing
     state.view(NOW)
-    assert sorted((one.name, one.queue) for one in state.take_new_acceptances()) == [("alone", "q"), ("g", "q")]
+    assert sorted((one.name, one.queue) for one in taken(state, "acceptances")) == [("alone", "q"), ("g", "q")]
     state.upsert_group(msgspec.structs.replace(group("g", 2), spec={"queue": "other", "minMember": 2}))
     assert state.gangs["ns", "g"].queue == "q"
     state.view(NOW)
-    assert not state.take_new_acceptances()
+    assert not taken(state, "acceptances")
 
 
 def test_a_pod_that_its_creator_put_on_a_node_is_foreign_and_no_member_of_its_group() -> None:
@@ -144,4 +145,4 @@ def test_a_pod_that_its_creator_put_on_a_node_is_foreign_and_no_member_of_its_gr
     assert not state.charges.queue_used["q"]
     assert list(state.gangs["ns", "g"].members) == ["pod-a"]
     assert not decide(state), "the group has one member and needs two"
-    assert [(name, where) for _, name, _, where in state.bypassing] == [("sneaks", "n1")]
+    assert [(name, where) for _, name, _, where in taken(state, "bypassing")] == [("sneaks", "n1")]

@@ -11,6 +11,7 @@ from t9ksched.scheduler.state.records import GangRecord
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.scheduler.state.waitinglimits import WaitingLimits
 from t9ksched.store.acceptances import Acceptance
+from tests.feeds import taken
 from tests.unit.scheduler.state.test_state import NOW, decide, group, node, pod, state_with
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -147,7 +148,7 @@ def test_thousands_beyond_the_limit_are_looked_at_once(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(state.gate, "refusal", judging)
     assert len(look(state)) == len(judged) == 10
-    said = state.take_said()
+    said = taken(state, "said")
     assert len(said) == 2990
     asked: list[str] = []
     jobs = state.waiting_jobs
@@ -160,8 +161,8 @@ def test_thousands_beyond_the_limit_are_looked_at_once(monkeypatch: pytest.Monke
     monkeypatch.setattr(jobs, "refusal", counted)
     assert len(look(state)) == 10
     assert asked == []
-    assert state.take_said() == []
+    assert taken(state, "said") == []
     state.remove_pod("pod-p0000")
     assert len(look(state)) == 10
     assert asked == ["p0010"]
-    assert state.take_said() == []
+    assert taken(state, "said") == []

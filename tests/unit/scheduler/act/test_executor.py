@@ -11,6 +11,8 @@ from t9ksched.kube.write.binding import Binding, Bound, Conflicted, Gone, Outcom
 from t9ksched.scheduler.act import batching as paced
 from t9ksched.scheduler.act import executor as module
 from t9ksched.scheduler.act.executor import Executor
+from t9ksched.scheduler.state.change_feed import ChangeFeed
+from t9ksched.scheduler.state.progress import Progress
 from t9ksched.scheduler.state.records import GangRecord, PodRecord
 
 
@@ -20,6 +22,7 @@ class State:
     def __init__(self) -> None:
         self.pods: dict[str, PodRecord] = {}
         self.refused: list[tuple[str, bool]] = []
+        self.progress = Progress(ChangeFeed())
 
     def refuse(self, uid: str, reason: Any, now: int, *, keep_place: bool) -> None:
         self.refused.append((uid, keep_place))

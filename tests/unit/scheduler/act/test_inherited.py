@@ -14,6 +14,7 @@ from t9ksched.scheduler.state.clocks import SECOND
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.history import Event
+from tests.feeds import taken
 from tests.unit.scheduler.state.test_state import NOW, decide, group, node, pod, state_with
 
 ANEW = "group-anew"
@@ -114,7 +115,7 @@ async def test_cards_are_charged_to_the_group_that_its_pods_were_placed_in(again
     narrator.jobs.tell("group-g", due=True)
     for name in ("a", "b"):
         state.remove_pod(f"pod-{name}")
-    for released in state.ended:
+    for released in taken(state, "ended"):
         narrator._released(*released)
     told = [(event, uid) for event, uid, _ in journal.told if event in ("bound", "started", "deleted", "released")]
     assert told == [

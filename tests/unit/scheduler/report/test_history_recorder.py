@@ -18,6 +18,7 @@ from t9ksched.scheduler.report.history_recorder import HistoryRecorder
 from t9ksched.scheduler.state.records import PodGroupObject
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.jobs import JobRecord, Written
+from tests.feeds import taken
 
 WHY = Reason(Code.VOLUME_NOT_BOUND, "its claim finds no free volume")
 
@@ -135,11 +136,11 @@ async def test_an_attempt_to_bind_that_fails_is_not_written_as_waiting_without_a
         await asyncio.sleep(0.03)  # so long ago that the next change is told at once
         pod.assumed = "n1"
         one.narrator.placed("u", 2)
-        one.state.changed_jobs.add("u")
+        one.state.feed.jobs.note("u")
         one.narrator.wake()
         await until(lambda: bool(one.narrator.jobs._later))
         one.state.refuse("u", WHY, 3, keep_place=False)
-        one.state.changed_jobs.add("u")
+        one.state.feed.jobs.note("u")
         one.narrator.wake()
         await until(lambda: not one.narrator.jobs._later)
         assert [job.shape["reason"] is None for job in one.journal.jobs] == [False]
@@ -157,10 +158,11 @@ async def test_what_was_written_before_a_restart_is_not_written_again() -> None:
     gone = written._replace(uid="another")
 
     second = HistoryRecorder(state, journal, None, lambda: 2)  # type: ignore[arg-type]
-    state.changed_jobs.clear()
+    taken(state, "jobs")
     second.jobs.restore([written, gone])
-    assert list(state.changed_jobs) == ["u", "another"], "both are looked at"
-    for uid in list(state.changed_jobs):
+    changed = taken(state, "jobs")
+    assert changed == ["u", "another"], "both are looked at"
+    for uid in changed:
         second.jobs.tell(uid)
     assert len(journal.jobs) == 1
     assert journal.events == ["started", "deleted"]

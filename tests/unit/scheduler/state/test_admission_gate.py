@@ -15,6 +15,7 @@ from t9ksched.scheduler.state.namespaces import NamespaceObject
 from t9ksched.scheduler.state.records import PodGroupObject
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.acceptances import Acceptance
+from tests.feeds import taken
 from tests.unit.scheduler.state.test_state import NOW, decide, node, pod
 
 LATER = NOW + NAMING_NS
@@ -116,7 +117,7 @@ def test_a_name_that_comes_late_lets_it_start_and_nothing_was_said() -> None:
     state.upsert_pod(owned_pod("p"))
     assert not state.view(NOW).gangs
     assert state.next_retry() == LATER
-    assert not state.take_said()
+    assert not taken(state, "said")
     state._on_change = lambda: woken.append(True)
     state.accept(accepted("job", permitted_by="user:ann"))
     assert woken
@@ -130,7 +131,7 @@ def test_members_change_and_the_next_view_knows() -> None:
     state.upsert_group(owned_group())
     state.upsert_pod(owned_pod("p"))
     assert outcome(state) == (False, {Code.NOT_PERMITTED})
-    assert [gang.key for gang in state.take_said()] == ["ns/g"]
+    assert [gang.key for gang in taken(state, "said")] == ["ns/g"]
     state.permit({"q": Members(users=frozenset({"ann"}))})
     assert len(state.view(LATER).gangs) == 1
     state.permit({"q": Members()})
@@ -143,7 +144,7 @@ def test_priority_is_clamped_and_who_submitted_is_kept() -> None:
     state.upsert_group(owned_group(priority=90))
     state.upsert_pod(owned_pod("p"))
     assert [gang.priority for gang in state.view(NOW).gangs] == [7]
-    (made,) = state.take_new_acceptances()
+    (made,) = taken(state, "acceptances")
     assert (made.submitter, made.groups, made.permitted_by, made.priority) == ("ann", ["lab"], "user:ann", 7)
 
 

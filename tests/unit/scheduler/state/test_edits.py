@@ -13,6 +13,7 @@ from t9ksched.scheduler.report.job_view import job_view
 from t9ksched.scheduler.serve.explaining import explanation
 from t9ksched.scheduler.state.edits import ignored
 from t9ksched.scheduler.state.state import ClusterState
+from tests.feeds import taken
 from tests.unit.scheduler.state.test_state import NOW, decide, group, node, pod, state_with
 
 
@@ -35,11 +36,11 @@ async def test_labels_of_a_pod(change: Any, told: str) -> None:
     decide(state)
     gang = state.gangs_by_uid["pod-p"]
     assert ignored(gang) == ()
-    state.changed_jobs.clear()
+    taken(state, "jobs")
     state.upsert_pod(change())
     (text,) = ignored(gang)
     assert told in text
-    assert "pod-p" in state.changed_jobs, "or no event would be written"
+    assert "pod-p" in taken(state, "jobs"), "or no event would be written"
     assert gang.queue == "q"
     view = job_view(state, "pod-p")
     assert view is not None
@@ -117,7 +118,7 @@ def test_what_came_without_a_controller_stays_a_job_of_its_own(made: Any, upsert
     assert gang.owner is None
     assert not state.gangs_of_owner("group-g")
     assert job_view(state, uid) is not None
-    assert uid in state.changed_jobs
+    assert uid in taken(state, "jobs")
     (text,) = ignored(gang)
     assert "names PodGroup/g as its controller" in text
     upsert(state, owned(made(), ""))

@@ -16,6 +16,7 @@ from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store import Store
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.errors import DatabaseUnreachable
+from tests.feeds import taken
 from tests.unit.scheduler.state.test_state import NOW, group, node, pod, state_with
 
 AT = datetime(2026, 1, 1, 12, 30, 5, tzinfo=UTC)
@@ -39,8 +40,8 @@ def test_what_was_written_goes_on_and_what_is_new_waits_until_it_is() -> None:
     (reason,) = state.gangs_by_uid["pod-new"].reasons
     assert reason.code == Code.DATABASE_AWAY
     assert "12:30:05" in reason.message
-    assert [gang.uid for gang in state.take_said()] == ["pod-new"]
-    assert [one.uid for one in state.take_new_acceptances()] == ["pod-known", "pod-new"], "agreed at first sight"
+    assert [gang.uid for gang in taken(state, "said")] == ["pod-new"]
+    assert [one.uid for one in taken(state, "acceptances")] == ["pod-known", "pod-new"], "agreed at first sight"
     state.outage.end()
     assert planned(state) == ["ns/known", "ns/new"]
 

@@ -16,6 +16,7 @@ from t9ksched.scheduler.state.records import PodGroupObject
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.scheduler.state.volumes.claims import Claim, PersistentVolume
 from t9ksched.store.acceptances import Acceptance
+from tests.feeds import taken
 
 GPU = "nvidia.com/gpu"
 NOW = 1_700_000_000_000_000_000
@@ -262,8 +263,8 @@ def test_edits_after_acceptance_are_ignored() -> None:
     state.upsert_group(group("g", 1, queue="rich", priority=99))
     (gang,) = state.view(NOW).gangs
     assert (gang.queue, gang.priority) == ("q", 1)
-    assert [acceptance.queue for acceptance in state.take_new_acceptances()] == ["q"]
-    assert state.take_new_acceptances() == []
+    assert [acceptance.queue for acceptance in taken(state, "acceptances")] == ["q"]
+    assert taken(state, "acceptances") == []
 
 
 def test_a_closed_queue_takes_nothing_new_and_keeps_what_it_has() -> None:

@@ -1,0 +1,163 @@
+"""What changed, for everything that follows the state: each reader has a cursor of its own and takes nothing away from
+another. A topic names the things that changed, each once until somebody has read it; a log has every event.
+
+What all readers have read is dropped. A cursor begins with the oldest entry that is kept.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from t9ksched.scheduler.state.records import GangRecord, PodRecord
+    from t9ksched.store.acceptances import Acceptance
+
+T = TypeVar("T")
+
+
+class Cursor(Generic[T]):
+    """One reader's place in a topic."""
+
+    def __init__(self, topic: "Topic[T]") -> None:
+        self._topic = topic
+        self.position = 0
+
+    def __bool__(self) -> bool:
+        """Whether something changed since this reader took it."""
+        return self._topic.number > self.position
+
+    def take(self) -> list[T]:
+        """What changed since the last call, each thing once, in the order of their first unread change."""
+        return self._topic.since(self)
+
+
+class Topic(Generic[T]):
+    """Things that changed: of many changes of one thing a reader sees one."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        """How many changes there have been, less those of things that nobody had read since their last one."""
+        self._last: dict[T, int] = {}
+        """The number of each thing's last change, in that order."""
+        self._read = 0
+        """The furthest position of a cursor."""
+        self._cursors: list[Cursor[T]] = []
+
+    def note(self, thing: T) -> None:
+        """The thing changed."""
+        last = self._last
+        if last.get(thing, 0) > self._read:
+            return  # every reader will see it
+        last.pop(thing, None)
+        self.number += 1
+        last[thing] = self.number
+
+    def note_all(self, things: Iterable[T]) -> None:
+        """These changed."""
+        for thing in things:
+            self.note(thing)
+
+    def follow(self) -> Cursor[T]:
+        """A new reader."""
+        cursor = Cursor(self)
+        self._cursors.append(cursor)
+        return cursor
+
+    def since(self, cursor: Cursor[T]) -> list[T]:
+        """What changed since the cursor's position, which is now the end."""
+        if cursor.position == self.number:
+            return []
+        fresh = []
+        for thing, number in reversed(self._last.items()):
+            if number <= cursor.position:
+                break
+            fresh.append(thing)
+        fresh.reverse()
+        cursor.position = self._read = self.number
+        self._drop()
+        return fresh
+
+    def _drop(self) -> None:
+        """Forget what every reader has read."""
+        least = min(cursor.position for cursor in self._cursors)
+        if least == self.number:
+            self._last.clear()
+            return
+        over = []
+        for thing, number in self._last.items():
+            if number > least:
+                break
+            over.append(thing)
+        for thing in over:
+            del self._last[thing]
+
+
+class LogCursor(Generic[T]):
+    """One reader's place in a log."""
+
+    def __init__(self, log: "Log[T]") -> None:
+        self._log = log
+        self.position = 0
+
+    def take(self) -> list[T]:
+        """The events since the last call, in their order."""
+        return self._log.since(self)
+
+
+class Log(Generic[T]):
+    """Events, each of which every reader sees."""
+
+    def __init__(self) -> None:
+        self._events: list[T] = []
+        self._dropped = 0
+        self._cursors: list[LogCursor[T]] = []
+
+    def add(self, event: T) -> None:
+        """Something happened."""
+        self._events.append(event)
+
+    def follow(self) -> LogCursor[T]:
+        """A new reader."""
+        cursor = LogCursor(self)
+        cursor.position = self._dropped
+        self._cursors.append(cursor)
+        return cursor
+
+    def since(self, cursor: LogCursor[T]) -> list[T]:
+        """The events since the cursor's position, which is now the end."""
+        if not self._events:
+            return []
+        fresh = self._events[cursor.position - self._dropped :]
+        cursor.position += len(fresh)
+        least = min(each.position for each in self._cursors)
+        del self._events[: least - self._dropped]
+        self._dropped = least
+        return fresh
+
+
+class ChangeFeed:
+    """The topics and logs of the scheduler's state.
+
+    Attributes:
+        gangs: groups of which something changed, single pods among them; some may be gone.
+        queues: names of queues of which something changed that their status shows.
+        edited_queues: names of queues whose object was edited by somebody else: they are looked at without delay.
+        jobs: UIDs of jobs of which something changed that users see.
+        nameless: groups that pods name and that do not exist, as `namespace/name`.
+        acceptances: what was agreed with groups, to be written down.
+        owners: UIDs of owners of pods with which something was agreed, to be written down as it is now.
+        said: groups that got another reason without being judged by a plan.
+        ended: bound pods whose cards came free, with their groups.
+        bypassing: pods of our name that their creators put on nodes: namespace, name, UID, node.
+    """
+
+    def __init__(self) -> None:
+        self.gangs: Topic[GangRecord] = Topic()
+        self.queues: Topic[str] = Topic()
+        self.edited_queues: Topic[str] = Topic()
+        self.jobs: Topic[str] = Topic()
+        self.nameless: Topic[str] = Topic()
+        self.acceptances: Log[Acceptance] = Log()
+        self.owners: Topic[str] = Topic()
+        self.said: Log[GangRecord] = Log()
+        self.ended: Log[tuple[GangRecord, PodRecord]] = Log()
+        self.bypassing: Log[tuple[str, str, str, str]] = Log()

@@ -1,0 +1,69 @@
+"""What other parts of the scheduler found out about groups and pods, written into their records here alone."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from t9ksched.model.reasons import Reason
+from t9ksched.scheduler.state.change_feed import ChangeFeed
+from t9ksched.scheduler.state.records import GangRecord, PodRecord
+
+
+class Progress:
+    """Commands that change records; outside the state records are only read. Times are nanoseconds since the epoch."""
+
+    def __init__(self, feed: ChangeFeed) -> None:
+        self._feed = feed
+
+    def waits(self, gang: GangRecord, reasons: tuple[Reason, ...], position: int | None) -> None:
+        """The group stays, for these reasons, at this place of its queue."""
+        if gang.position != position or _texts(gang.reasons) != _texts(reasons):
+            gang.reasons, gang.position = reasons, position
+            self._feed.gangs.note(gang)
+            self._feed.jobs.note(gang.owner.uid if gang.owner else gang.uid)
+
+    def placed(self, gang: GangRecord, now: int) -> bool:
+        """Members of the group got places; whether it has its minimum with that, for the first time."""
+        if not any(pod.waiting for pod in gang.members.values()):
+            gang.reasons, gang.position = (), None
+        if gang.admitted or not gang.complete():
+            return False
+        gang.admitted = now
+        return True
+
+    def starting(self, gang: GangRecord, now: int) -> int:
+        """The group stands in part and has never run; since when."""
+        gang.first_bound = gang.first_bound or now
+        return gang.first_bound
+
+    def recovering(self, gang: GangRecord, now: int) -> int:
+        """The group ran and is below its minimum; since when."""
+        gang.fell = gang.fell or now
+        return gang.fell
+
+    def starting_since(self, gang: GangRecord, moment: int) -> None:
+        """The group counts as standing in part since then."""
+        gang.first_bound = moment
+
+    def status_written(self, gang: GangRecord, status: Mapping[str, Any]) -> None:
+        """The API server took this status of the PodGroup."""
+        gang.status = dict(status)
+
+    def victims_changed(self, gang: GangRecord) -> None:
+        """Members of the group were chosen as victims, or are so no longer: it is shown to the engine anew."""
+        gang.changes += 1
+
+    def evicting(self, pod: PodRecord) -> None:
+        """The API server is asked to evict the pod: its place is taken away, if it goes now."""
+        pod.evicted = True
+
+    def not_evicted(self, pod: PodRecord) -> None:
+        """The API server refused to evict the pod."""
+        pod.evicted = False
+
+    def bound(self, pod: PodRecord) -> None:
+        """The API server bound the pod: refusals before that do not count any more."""
+        pod.refusals = 0
+
+
+def _texts(reasons: tuple[Reason, ...]) -> list[tuple[str, str]]:
+    return [(str(reason.code), reason.message) for reason in reasons]

@@ -1,0 +1,67 @@
+"""Readers of one topic see what changed, each at its own pace, and nothing is kept that all have read."""
+
+import random
+
+from t9ksched.scheduler.state.change_feed import Log, Topic
+
+
+def test_each_reader_sees_a_thing_once_until_it_changes_again() -> None:
+    topic: Topic[str] = Topic()
+    fast, slow = topic.follow(), topic.follow()
+    for name in ("a", "b", "a"):
+        topic.note(name)
+    assert fast.take() == ["a", "b"]
+    assert not fast
+    topic.note("a")
+    assert fast.take() == ["a"]
+    assert slow.take() == ["b", "a"]
+    assert fast.take() == slow.take() == []
+
+
+def test_a_reader_that_comes_late_begins_with_what_is_kept() -> None:
+    topic: Topic[str] = Topic()
+    topic.note("before")
+    first = topic.follow()
+    assert first.take() == ["before"]
+    topic.note("after")
+    assert topic.follow().take() == ["after"]
+
+
+def test_what_all_have_read_is_dropped() -> None:
+    topic: Topic[int] = Topic()
+    log: Log[int] = Log()
+    readers = [topic.follow(), topic.follow()]
+    logs = [log.follow(), log.follow()]
+    for number in range(1000):
+        topic.note(number)
+        log.add(number)
+    readers[0].take(), logs[0].take()
+    assert (len(topic._last), len(log._events)) == (1000, 1000)
+    readers[1].take(), logs[1].take()
+    assert (len(topic._last), len(log._events)) == (0, 0)
+
+
+def test_random_readers_miss_nothing() -> None:
+    """Against a set for each reader, into which every change goes."""
+    for seed in range(50):
+        rng = random.Random(seed)
+        topic: Topic[int] = Topic()
+        log: Log[int] = Log()
+        readers = [(topic.follow(), log.follow(), {}, []) for _ in range(3)]
+        for step in range(300):
+            if rng.random() < 0.8:
+                thing = rng.randrange(12)
+                topic.note(thing)
+                log.add(step)
+                for _, _, expected, events in readers:
+                    expected.setdefault(thing, None)
+                    events.append(step)
+            else:
+                cursor, tail, expected, events = rng.choice(readers)
+                assert bool(cursor) == bool(expected)
+                assert set(cursor.take()) == expected.keys()
+                assert tail.take() == events
+                expected.clear()
+                events.clear()
+        unread = {thing for _, _, expected, _ in readers for thing in expected}
+        assert topic._last.keys() == unread
