@@ -26,7 +26,17 @@ _NOT_DECIDING = ("scheduler_conf", "plugins")
 """Of the engine: reading `scheduler.conf` and calling plugins."""
 _STATE = (
     *("state", "cluster_cache", "records", "charges", "cardbook"),
-    *("refill", "reservations", "queue_attribution", "owners", "membership", "admission_gate"),
+    *(
+        "admission_pass",
+        "snapshot",
+        "progress",
+        "refill",
+        "reservations",
+        "queue_attribution",
+        "owners",
+        "membership",
+        "admission_gate",
+    ),
     *("lastgate", "outage", "node_backoff", "preemption_backoff"),
 )
 _DOOR = ("access", "judge", "rules")

@@ -370,7 +370,7 @@ def whole_quota(shortfalls: Any) -> Any:
 
 
 MUTANTS = {
-    "refused gangs are not told why": (ClusterState, "_say", lambda self, gang, reason: None),
+    "refused gangs are not told why": (ClusterState, "refused", lambda self, gang, reason: None),
     "what is left of a quota is the whole quota": (explain, "quota_exceeded", whole_quota),
 }
 

@@ -14,7 +14,6 @@ LARGE_FILES = {
     "t9ksched/scheduler/state/cluster_cache.py",
     "t9ksched/scheduler/state/lastgate.py",
     "t9ksched/scheduler/state/records.py",
-    "t9ksched/scheduler/state/state.py",
 }
 """Files that are still to be split. Nothing is added here."""
 LARGE_CLASSES = {"ClusterCache", "ClusterState"}

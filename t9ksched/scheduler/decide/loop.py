@@ -24,6 +24,7 @@ from t9ksched.scheduler.act.preemption import Evictor
 from t9ksched.scheduler.decide.plugins import PluginWatch
 from t9ksched.scheduler.decide.standstill import tell_stopped
 from t9ksched.scheduler.report.history_recorder import HistoryRecorder
+from t9ksched.scheduler.state.snapshot import snapshot
 from t9ksched.scheduler.state.state import ClusterState
 
 log = structlog.get_logger(__name__)
@@ -154,13 +155,12 @@ class Loop:
 
     async def _view(self, now: int) -> View:
         """A view of now, looked at in steps: many jobs may have come at once, and each is judged once."""
-        steps = self._state.viewing(now)
+        steps = self._state.judge(now)
         while True:
             try:
                 next(steps)
             except StopIteration as end:
-                view: View = end.value
-                return view
+                return snapshot(self._state, end.value)
             finally:
                 self._told(now)
             await asyncio.sleep(0)

@@ -5,30 +5,26 @@ Decisions are charged here before they are carried out, and taken back on refusa
 """
 
 from collections.abc import Callable, Generator, Iterable
-from dataclasses import replace
 from itertools import islice
-from typing import NamedTuple
 
 from msgspec import structs
 
 from t9ksched.admission.access import Members
-from t9ksched.engine.explain import queue_closed
 from t9ksched.engine.planner import Assignment
-from t9ksched.engine.view import QueueState, View
+from t9ksched.engine.view import View
 from t9ksched.model.gang import Gang, Running
 from t9ksched.model.ordered import OrderedSet
 from t9ksched.model.reasons import Code, Reason
-from t9ksched.scheduler.state.admission_gate import NAMING_NS
+from t9ksched.scheduler.state.admission_pass import AdmissionPass
 from t9ksched.scheduler.state.clocks import Clock
 from t9ksched.scheduler.state.cluster_cache import ClusterCache
 from t9ksched.scheduler.state.lastgate import LastGate
-from t9ksched.scheduler.state.limits import control_of, limit_asked
 from t9ksched.scheduler.state.node_backoff import TurnedAway
 from t9ksched.scheduler.state.outage import Outage
-from t9ksched.scheduler.state.pod_affinity_index import own_labels
 from t9ksched.scheduler.state.preemption_backoff import PreemptionBackoff
 from t9ksched.scheduler.state.records import GangRecord, Minimum, PodRecord, job_of
 from t9ksched.scheduler.state.reservations import waiting_for_victims
+from t9ksched.scheduler.state.snapshot import snapshot
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.job_overrides import JobControl, Stop
 from t9ksched.store.runs import Run
@@ -37,21 +33,6 @@ RETRY_AFTER_REFUSAL_NS = 1_000_000_000
 """How long a refused pod rests before it is tried again; doubled with each refusal, up to a minute."""
 _LONGEST_REST_DOUBLINGS = 6
 _ACCEPTED_AT_ONCE = 200
-_WORK_A_STEP = 400
-"""How many groups that were judged before a step of a view looks at: 20 µs each."""
-_JUDGEMENT = 20
-"""What a judgement or an acceptance costs, compared with such a look."""
-
-
-class _Seen(NamedTuple):
-    """What a step of a view found of a group, and after which of its changes."""
-
-    gang: Gang | None
-    changes: int
-
-    def changed(self, record: GangRecord) -> bool:
-        """Whether the group is not as it was found any more."""
-        return record.changes != self.changes or (self.gang is not None and record.stale)
 
 
 class ClusterState(ClusterCache):
@@ -59,13 +40,7 @@ class ClusterState(ClusterCache):
 
     def __init__(self, on_change: Callable[[], None] = lambda: None) -> None:
         super().__init__(on_change)
-        self._naming_ends: list[int] = []
-        """When groups that nobody has put a name to will have waited long enough for one."""
         self.patience = PreemptionBackoff()
-        self._rest_ends: list[int] = []
-        """When somebody may be evicted again for groups that wait."""
-        self._start_again: list[int] = []
-        """When groups that did not start in time may be placed again."""
         self.outage = Outage(on_change)
         self.membership.unread = lambda: self.outage.unread
         self.stops: tuple[Stop, ...] = ()
@@ -73,84 +48,33 @@ class ClusterState(ClusterCache):
         self.controls: dict[str, JobControl] = {}
         """What managers decided, by UID of the job."""
         self.gate = LastGate(self)
+        self.admission_pass = AdmissionPass(self)
         self.clock_jumps = 0
         """How often the wall clock was set."""
 
     def view(self, now: int, running: tuple[Running, ...] = ()) -> View:
-        """A frozen view of everything a plan needs; groups in an open queue are accepted on their first view.
+        """Judge what waits, without a pause between the steps, and take a view of what a plan needs.
 
         `running` are those that may have to yield, for a policy that preempts.
         """
-        steps = self.viewing(now)
+        steps = self.judge(now)
         while True:
             try:
                 next(steps)
             except StopIteration as end:
-                return replace(end.value, running=running) if running else end.value  # type: ignore[no-any-return]
+                return snapshot(self, end.value, running)
 
-    def viewing(self, now: int) -> Generator[None, None, View]:
-        """`view` in steps, between which the event loop may do other work: each looks at so many groups as take a few
-        milliseconds. What changed since its turn is looked at again in the last step, which takes the rest of the view;
-        where that is too much for a step, and where a group came meanwhile, it is in the next view.
+    def judge(self, now: int) -> Generator[None, None, tuple[Gang, ...]]:
+        """Accept or refuse what waits, in steps; what the engine is to see of it, for `snapshot`."""
+        return self.admission_pass.run(now)
 
-        A verdict that was made in an earlier step counts, as it does while a plan is being made.
-        """
-        self.gate.begin()
-        self.avoided.forget(now)
-        self.patience.forget(now)
-        self.settle()
-        self._naming_ends = self.membership.show(now)
-        self._rest_ends = []
-        self._start_again = []
-        self.accept_running(now)
-        self.follow_losses(now)
-        if len(self._pending) > _WORK_A_STEP:
-            yield  # to settle so many has taken milliseconds
-        resting = self._rest(now)
-        seen: dict[GangRecord, _Seen] = {}
-        spent = 0
-        for record in list(self.pending):
-            if record in resting or record not in self._pending:
-                continue
-            spent += self._look(record, now, seen)
-            if spent >= _WORK_A_STEP:
-                yield
-                spent = 0
-                self.settle()
-                self.gate.begin()
-        self.follow_losses(now)
-        resting = self._rest(now)
-        left = _WORK_A_STEP
-        gangs: list[Gang] = []
-        for record in seen:
-            if record in resting or record not in self._pending:
-                continue
-            if seen[record].changed(record):
-                if left <= 0:
-                    continue
-                left -= self._look(record, now, seen)
-            if (gang := seen[record].gang) is not None:
-                gangs.append(gang)
-        for record in self.refills.keeping():
-            if record not in self._pending and (snapshot := record.snapshot()) is not None:
-                gangs.append(snapshot)
-        queues = {
-            name: QueueState(queue.spec, dict(self.charges.queue_used.get(name, {})), queue.draining)
-            for name, queue in self.queues.items()
-        }
-        self.reservations.keep_promises_to({gang.uid for gang in self.pending})
-        reserved = self.reservations.in_force()
-        if not self.neighbourhood:
-            return View(self.nodes.freeze(), queues, tuple(gangs), reserved)
-        return View(
-            self.nodes.freeze(),
-            queues,
-            tuple(self._labelled(gang) for gang in gangs),
-            reserved,
-            (),
-            self.neighbourhood.present(),
-            self.namespaces.labels,
-        )
+    def refused(self, gang: GangRecord, reason: Reason) -> None:
+        """Why a group is not even judged by a plan."""
+        if gang.reasons != (reason,):
+            gang.reasons, gang.position = (reason,), None
+            self.feed.said.add(gang)
+            self.feed.gangs.note(gang)
+            self._job_changed(gang)
 
     def obey(self, stops: tuple[Stop, ...]) -> None:
         """What administrators stopped for now, all of it."""
@@ -160,88 +84,10 @@ class ClusterState(ClusterCache):
         """The wall clock was set."""
         self.clock_jumps += 1
 
-    def _rest(self, now: int) -> set[GangRecord | None]:
+    def resting(self, now: int) -> set[GangRecord | None]:
         """Groups of which a pod was refused and is not tried again yet."""
         self._resting = OrderedSet(pod for pod in self._resting if pod.waiting and pod.retry_at > now)
         return {pod.gang for pod in self._resting}
-
-    def _look(self, record: GangRecord, now: int, seen: dict[GangRecord, _Seen]) -> int:
-        """Look at a group for a view and note what the engine is to see of it; the work that this took, in units of
-        what a group costs that was judged before.
-        """
-        before = self.gate.work
-        gang = self._shown(record, now)
-        seen[record] = _Seen(gang, record.changes)
-        return 1 + _JUDGEMENT * (self.gate.work - before)
-
-    def _shown(self, record: GangRecord, now: int) -> Gang | None:
-        """A group that waits, as the engine is to see it; None when it may not be placed, for a reason that is said."""
-        if self.waiting_jobs.stands(record):
-            return None
-        control = control_of(self, record) if self.controls else None
-        if record.control != control:
-            record.control, record.stale = control, True
-        if (unfit := _unfit(record)) is not None:
-            self._say(record, unfit)
-            return None
-        if self.outage.unread and (unknown := self.outage.refusal(record)) is not None:
-            self._say(record, unknown)
-            return None
-        # Asked first: of thousands beyond a limit none is worth the other rules.
-        if record.acceptance is None and (over := self.waiting_jobs.refusal(record)) is not None:
-            self._say(record, over)
-            return None
-        if not self._permitted(record, now):
-            return None
-        if (late := self.clocks.refusal(record, limit_asked(self, record), control, now)) is not None:
-            self._say(record, late)
-            if (clock := self.clocks.of(record)) is not None and clock.run.retry_at > now:
-                self._start_again.append(clock.run.retry_at)
-            return None
-        queue = self.queues.get(record.queue)
-        if queue is not None and queue.draining and not self.gate.started(record):
-            self._say(record, queue_closed(queue.name, draining=True))
-            return None
-        if record.acceptance is None:
-            self.waiting_jobs.let_in(record)
-            self.gate.accept(record, now)
-        if self.outage.away and (unwritten := self.outage.refusal(record)) is not None:
-            self._say(record, unwritten)
-            return None
-        # What stands in part is finished; of what runs elsewhere nothing is known before it was read.
-        unrecorded = self.outage.unread or (self.outage.away and not record.in_part())
-        if unrecorded != record.unrecorded:
-            record.unrecorded, record.stale = unrecorded, True
-        avoid = self.avoided.by(record, now)
-        if avoid != record.avoid:
-            record.avoid, record.stale = avoid, True
-        evicts_from = self.patience.until(record, now)
-        if evicts_from != record.evicts_from:
-            record.evicts_from, record.stale = evicts_from, True
-        if evicts_from:
-            self._rest_ends.append(evicts_from)
-        return record.snapshot()
-
-    def _permitted(self, gang: GangRecord, now: int) -> bool:
-        """Whether the group may start in its queue. While its submitter or its owner may just not be known yet, it is
-        given a moment before that is said.
-        """
-        reason = self.gate.refusal(gang, now)
-        new = reason is None and gang.acceptance is None and gang.owner is not None
-        if (
-            (new and self.owners.awaited(gang))  # what its annotations ask for is agreed with it
-            or (reason is not None and reason.code == Code.SUBMITTER_UNKNOWN)
-            or (reason is not None and reason.refused and not self.owners.root(gang).certain)
-        ):
-            gang.nameless = gang.nameless or now
-            if now < gang.nameless + NAMING_NS:
-                self._naming_ends.append(gang.nameless + NAMING_NS)
-                return False
-        if reason is None:
-            gang.nameless = 0
-            return True
-        self._say(gang, reason)
-        return False
 
     def permit(self, members: dict[str, Members]) -> None:
         """Who may use which queue, all of it."""
@@ -252,11 +98,6 @@ class ClusterState(ClusterCache):
         """The groups of users, all of them."""
         if self.permissions.set_groups(groups):
             self._on_change()
-
-    def _labelled(self, gang: Gang) -> Gang:
-        """The gang with its members' labels, which rules about pods read."""
-        waiting = (structs.replace(one, labels=own_labels(self.pods[one.uid])) for one in gang.waiting)
-        return structs.replace(gang, waiting=tuple(waiting))
 
     def direct(self, controls: dict[str, JobControl]) -> None:
         """What managers decided about jobs, all of it."""
@@ -277,14 +118,6 @@ class ClusterState(ClusterCache):
         if leaving and not evicting:
             leaving = waiting_for_victims(book, self.pods, self.charges, self.gangs.values(), self.gangs_by_uid)
         book.end_idle(now, leaving)
-
-    def _say(self, gang: GangRecord, reason: Reason) -> None:
-        """Why a group is not even judged."""
-        if gang.reasons != (reason,):
-            gang.reasons, gang.position = (reason,), None
-            self.feed.said.add(gang)
-            self.feed.gangs.note(gang)
-            self._job_changed(gang)
 
     def accept(self, acceptance: Acceptance) -> None:
         """An acceptance read from SQL: at start, or because the service recorded one."""
@@ -421,7 +254,7 @@ class ClusterState(ClusterCache):
                 gang = record.gang
                 self._unassume(record)
         if gang is not None:
-            self._say(gang, reason)
+            self.refused(gang, reason)
             if not gang.placed_count():
                 gang.first_bound = 0
             self._on_change()
@@ -481,25 +314,7 @@ class ClusterState(ClusterCache):
         times = [pod.retry_at for pod in self._resting if pod.waiting]
         if (end := self.avoided.next_end()) is not None:
             times.append(end)
-        times.extend(self._naming_ends)
-        times.extend(self._rest_ends)
-        times.extend(self._start_again)
+        times.extend(self.admission_pass.ends)
         if (end := self.reservations.next_end()) is not None:
             times.append(end)
         return min(times, default=None)
-
-
-def _unfit(gang: GangRecord) -> Reason | None:
-    """Why a group cannot be judged at all; None when it can."""
-    if gang.kept_out is not None:
-        return gang.kept_out
-    if not gang.uid:
-        message = f"its pods name the PodGroup {gang.key}, which does not exist"
-        return Reason(Code.GANG_INCOMPLETE, message, unblocks=(f"create the PodGroup {gang.key}",))
-    if gang.spec_faults:
-        message = f"the PodGroup {gang.key} cannot be read: {gang.spec_faults}"
-        return Reason(Code.INVALID_POD, message, unblocks=("correct the PodGroup",))
-    if gang.control is not None and gang.control.held:
-        by = gang.control.by or "a manager"
-        return Reason(Code.SCHEDULING_GATED, f"it is held by {by}", unblocks=(f"{by} releases it",))
-    return None

@@ -12,12 +12,14 @@ import pytest
 
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import View
+from t9ksched.model.gang import Gang
 from t9ksched.scheduler.act.cardkeeper import CardKeeper
 from t9ksched.scheduler.act.preemption import Tenants
 from t9ksched.scheduler.decide.loop import Loop
 from t9ksched.scheduler.keep import housekeeping
 from t9ksched.scheduler.keep.housekeeping import Housekeeping
 from t9ksched.scheduler.state.lastgate import LastGate
+from t9ksched.scheduler.state.snapshot import snapshot
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store import Store
 from t9ksched.store.acceptances import Acceptance
@@ -70,14 +72,13 @@ def crowd(count: int = MANY) -> ClusterState:
     return state
 
 
-def finished(steps: Generator[None, None, View]) -> View:
+def finished(state: ClusterState, steps: Generator[None, None, tuple[Gang, ...]]) -> View:
     """The view, once its remaining steps were taken."""
     while True:
         try:
             next(steps)
         except StopIteration as end:
-            view: View = end.value
-            return view
+            return snapshot(state, end.value)
 
 
 @pytest.mark.parametrize("stopped", [False, True])
@@ -133,7 +134,7 @@ async def test_what_runs_is_looked_at_in_steps(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_view_shows_what_changed_while_it_was_made_as_it_is_at_its_end() -> None:
     state = crowd(60)
-    steps = state.viewing(NOW)
+    steps = state.judge(NOW)
     next(steps)
     looked_at = sum(gang.acceptance is not None for gang in state.gangs.values())
     assert 0 < looked_at < 60
@@ -141,7 +142,7 @@ def test_a_view_shows_what_changed_while_it_was_made_as_it_is_at_its_end() -> No
     state.upsert_pod(pod("p1", queue="q", node="n1", phase="Running"))
     state.upsert_pod(pod("late", queue="q"))
     state.upsert_pod(pod("p59", queue="q", deleting=True))
-    names = {gang.uid for gang in finished(steps).gangs}
+    names = {gang.uid for gang in finished(state, steps).gangs}
     assert names == {f"pod-p{number}" for number in range(2, 59)}, "one that nobody judged is not decided on"
     assert {gang.uid for gang in state.view(NOW).gangs} == names | {"pod-late"}
 
@@ -152,10 +153,10 @@ def test_a_gang_that_grows_while_a_view_is_made_is_shown_whole() -> None:
     state.upsert_pod(pod("a", group="g"))
     for number in range(60):
         state.upsert_pod(pod(f"p{number}", queue="q"))
-    steps = state.viewing(NOW)
+    steps = state.judge(NOW)
     next(steps)
     state.upsert_pod(pod("b", group="g"))
-    gang = next(gang for gang in finished(steps).gangs if gang.uid == state.gangs["ns", "g"].uid)
+    gang = next(gang for gang in finished(state, steps).gangs if gang.uid == state.gangs["ns", "g"].uid)
     assert {member.uid for member in gang.waiting} == {"pod-a", "pod-b"}
 
 

@@ -1,0 +1,187 @@
+"""What waits is judged before each plan: accepted or refused, with the reason that people are told.
+
+This changes records, acceptances and reasons; taking the view of what may start (`snapshot.py`) changes nothing.
+"""
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from t9ksched.engine.explain import queue_closed
+from t9ksched.model.gang import Gang
+from t9ksched.model.reasons import Code, Reason
+from t9ksched.scheduler.state.admission_gate import NAMING_NS
+from t9ksched.scheduler.state.limits import control_of, limit_asked
+from t9ksched.scheduler.state.records import GangRecord
+
+if TYPE_CHECKING:
+    from t9ksched.scheduler.state.state import ClusterState
+
+_WORK_A_STEP: Final = 400
+"""How many groups that were judged before a step looks at: 20 µs each."""
+_JUDGEMENT: Final = 20
+"""What a judgement or an acceptance costs, compared with such a look."""
+
+
+class _Seen(NamedTuple):
+    """What a step of a view found of a group, and after which of its changes."""
+
+    gang: Gang | None
+    changes: int
+
+    def changed(self, record: GangRecord) -> bool:
+        """Whether the group is not as it was found any more."""
+        return record.changes != self.changes or (self.gang is not None and record.stale)
+
+
+class AdmissionPass:
+    """Judges the groups of a state that wait. All times are nanoseconds since the epoch, passed in.
+
+    Attributes:
+        ends: when groups that were passed over may be looked at again: a moment to be named is over, a rest from
+            evictions, or a pause after a start that took too long.
+    """
+
+    def __init__(self, state: "ClusterState") -> None:
+        self._state = state
+        self.ends: list[int] = []
+
+    def run(self, now: int) -> Generator[None, None, tuple[Gang, ...]]:
+        """Judge what waits, in steps, between which the event loop may do other work: each looks at so many groups as
+        take a few milliseconds. What changed since its turn is looked at again in the last step; where that is too much
+        for a step, and where a group came meanwhile, it is judged in the next pass.
+
+        A verdict that was made in an earlier step counts, as it does while a plan is being made.
+        """
+        self._state.gate.begin()
+        self._state.avoided.forget(now)
+        self._state.patience.forget(now)
+        self._state.settle()
+        self.ends = self._state.membership.show(now)
+        self._state.accept_running(now)
+        self._state.follow_losses(now)
+        if len(self._state._pending) > _WORK_A_STEP:
+            yield  # to settle so many has taken milliseconds
+        resting = self._state.resting(now)
+        seen: dict[GangRecord, _Seen] = {}
+        spent = 0
+        for record in list(self._state.pending):
+            if record in resting or record not in self._state._pending:
+                continue
+            spent += self._look(record, now, seen)
+            if spent >= _WORK_A_STEP:
+                yield
+                spent = 0
+                self._state.settle()
+                self._state.gate.begin()
+        self._state.follow_losses(now)
+        resting = self._state.resting(now)
+        left = _WORK_A_STEP
+        gangs: list[Gang] = []
+        for record in seen:
+            if record in resting or record not in self._state._pending:
+                continue
+            if seen[record].changed(record):
+                if left <= 0:
+                    continue
+                left -= self._look(record, now, seen)
+            if (gang := seen[record].gang) is not None:
+                gangs.append(gang)
+        for record in self._state.refills.keeping():
+            if record not in self._state._pending and (snapshot := record.snapshot()) is not None:
+                gangs.append(snapshot)
+        self._state.reservations.keep_promises_to({gang.uid for gang in self._state.pending})
+        return tuple(gangs)
+
+    def _look(self, record: GangRecord, now: int, seen: dict[GangRecord, _Seen]) -> int:
+        """Look at a group for a view and note what the engine is to see of it; the work that this took, in units of
+        what a group costs that was judged before.
+        """
+        before = self._state.gate.work
+        gang = self._shown(record, now)
+        seen[record] = _Seen(gang, record.changes)
+        return 1 + _JUDGEMENT * (self._state.gate.work - before)
+
+    def _shown(self, record: GangRecord, now: int) -> Gang | None:
+        """A group that waits, as the engine is to see it; None when it may not be placed, for a reason that is said."""
+        if self._state.waiting_jobs.stands(record):
+            return None
+        control = control_of(self._state, record) if self._state.controls else None
+        if record.control != control:
+            record.control, record.stale = control, True
+        if (unfit := _unfit(record)) is not None:
+            self._state.refused(record, unfit)
+            return None
+        if self._state.outage.unread and (unknown := self._state.outage.refusal(record)) is not None:
+            self._state.refused(record, unknown)
+            return None
+        # Asked first: of thousands beyond a limit none is worth the other rules.
+        if record.acceptance is None and (over := self._state.waiting_jobs.refusal(record)) is not None:
+            self._state.refused(record, over)
+            return None
+        if not self._permitted(record, now):
+            return None
+        if (late := self._state.clocks.refusal(record, limit_asked(self._state, record), control, now)) is not None:
+            self._state.refused(record, late)
+            if (clock := self._state.clocks.of(record)) is not None and clock.run.retry_at > now:
+                self.ends.append(clock.run.retry_at)
+            return None
+        queue = self._state.queues.get(record.queue)
+        if queue is not None and queue.draining and not self._state.gate.started(record):
+            self._state.refused(record, queue_closed(queue.name, draining=True))
+            return None
+        if record.acceptance is None:
+            self._state.waiting_jobs.let_in(record)
+            self._state.gate.accept(record, now)
+        if self._state.outage.away and (unwritten := self._state.outage.refusal(record)) is not None:
+            self._state.refused(record, unwritten)
+            return None
+        # What stands in part is finished; of what runs elsewhere nothing is known before it was read.
+        unrecorded = self._state.outage.unread or (self._state.outage.away and not record.in_part())
+        if unrecorded != record.unrecorded:
+            record.unrecorded, record.stale = unrecorded, True
+        avoid = self._state.avoided.by(record, now)
+        if avoid != record.avoid:
+            record.avoid, record.stale = avoid, True
+        evicts_from = self._state.patience.until(record, now)
+        if evicts_from != record.evicts_from:
+            record.evicts_from, record.stale = evicts_from, True
+        if evicts_from:
+            self.ends.append(evicts_from)
+        return record.snapshot()
+
+    def _permitted(self, gang: GangRecord, now: int) -> bool:
+        """Whether the group may start in its queue. While its submitter or its owner may just not be known yet, it is
+        given a moment before that is said.
+        """
+        reason = self._state.gate.refusal(gang, now)
+        new = reason is None and gang.acceptance is None and gang.owner is not None
+        if (
+            (new and self._state.owners.awaited(gang))  # what its annotations ask for is agreed with it
+            or (reason is not None and reason.code == Code.SUBMITTER_UNKNOWN)
+            or (reason is not None and reason.refused and not self._state.owners.root(gang).certain)
+        ):
+            gang.nameless = gang.nameless or now
+            if now < gang.nameless + NAMING_NS:
+                self.ends.append(gang.nameless + NAMING_NS)
+                return False
+        if reason is None:
+            gang.nameless = 0
+            return True
+        self._state.refused(gang, reason)
+        return False
+
+
+def _unfit(gang: GangRecord) -> Reason | None:
+    """Why a group cannot be judged at all; None when it can."""
+    if gang.kept_out is not None:
+        return gang.kept_out
+    if not gang.uid:
+        message = f"its pods name the PodGroup {gang.key}, which does not exist"
+        return Reason(Code.GANG_INCOMPLETE, message, unblocks=(f"create the PodGroup {gang.key}",))
+    if gang.spec_faults:
+        message = f"the PodGroup {gang.key} cannot be read: {gang.spec_faults}"
+        return Reason(Code.INVALID_POD, message, unblocks=("correct the PodGroup",))
+    if gang.control is not None and gang.control.held:
+        by = gang.control.by or "a manager"
+        return Reason(Code.SCHEDULING_GATED, f"it is held by {by}", unblocks=(f"{by} releases it",))
+    return None

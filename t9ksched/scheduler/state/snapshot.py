@@ -1,0 +1,35 @@
+"""The view that the engine plans on, taken from the state as it is. Nothing is changed by that."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from t9ksched.engine.view import QueueState, View
+from t9ksched.model.gang import Gang, Running
+from t9ksched.scheduler.state.pod_affinity_index import own_labels
+
+if TYPE_CHECKING:
+    from t9ksched.scheduler.state.state import ClusterState
+
+
+def snapshot(state: "ClusterState", gangs: Iterable[Gang], running: tuple[Running, ...] = ()) -> View:
+    """A frozen view of nodes, queues and reservations, with these gangs, which wait.
+
+    `running` are those that may have to yield, for a policy that preempts.
+    """
+    queues = {
+        name: QueueState(queue.spec, dict(state.charges.queue_used.get(name, {})), queue.draining)
+        for name, queue in state.queues.items()
+    }
+    nodes, reserved = state.nodes.freeze(), state.reservations.in_force()
+    if not state.neighbourhood:
+        return View(nodes, queues, tuple(gangs), reserved, running)
+    labelled = tuple(_labelled(state, gang) for gang in gangs)
+    return View(nodes, queues, labelled, reserved, running, state.neighbourhood.present(), state.namespaces.labels)
+
+
+def _labelled(state: "ClusterState", gang: Gang) -> Gang:
+    """The gang with its members' labels, which rules about pods read."""
+    waiting = (structs.replace(one, labels=own_labels(state.pods[one.uid])) for one in gang.waiting)
+    return structs.replace(gang, waiting=tuple(waiting))
