@@ -92,19 +92,6 @@ class _Uuid:
         return getattr(uuid, name)
 
 
-class _Secrets:
-    """The part of `secrets` that controllers use, with the seed's dice."""
-
-    def __init__(self, dice: Random) -> None:
-        self._dice = dice
-
-    def token_bytes(self, count: int) -> bytes:
-        return self._dice.randbytes(count)
-
-    def token_urlsafe(self, count: int) -> str:
-        return self._dice.randbytes(count).hex()
-
-
 class _Os:
     """The part of `os` that a candidate for leadership uses: every candidate is a process of its own."""
 
@@ -257,7 +244,6 @@ def repeatable(seed: int) -> Iterator[None]:
         "t9ksched.scheduler.keep.leadership.HEARTBEAT_SECONDS": 30.0,
         "t9ksched.devcluster.apiserver.metadata.new_uid": lambda: f"{next(count):08x}-0000-4000-8000-000000000000",
         "t9ksched.devcluster.apiserver.metadata.generated_name": lambda prefix: f"{prefix[:58]}{next(count):05d}",
-        "t9ksched.controller.sshkeys.secrets": _Secrets(dice),
         "t9ksched.kube.watch.reflector.Random": lambda: Random(dice.random()),
         "t9ksched.kube.write.lease.Random": lambda: Random(dice.random()),
         "t9ksched.cli.leading.os": _Os(count),

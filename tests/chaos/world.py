@@ -14,6 +14,7 @@ import msgspec
 from t9ksched.cli.failure import Failure
 from t9ksched.cli.leading import SCHEDULER_LEASE, standing
 from t9ksched.controller.service import Controllers
+from t9ksched.controller.sshkeys import KeyPair
 from t9ksched.devcluster.agents import Agents
 from t9ksched.devcluster.apiserver.api import Api
 from t9ksched.devcluster.apiserver.inprocess import InProcessPort
@@ -208,7 +209,7 @@ class World:
         life = Life(self.port, self._way)
         self.controllers = life
         clock = lambda: datetime.fromtimestamp(self.now(), UTC)  # noqa: E731
-        life.begin(Controllers(life.port, clock=clock).run())  # type: ignore[arg-type]
+        life.begin(Controllers(life.port, clock=clock, new_keys=keys_of).run())  # type: ignore[arg-type]
         return life
 
     # What every cluster has
@@ -371,6 +372,11 @@ class World:
         await self.agents.stop()
         await asyncio.sleep(20)  # the dead have their last words, which nobody hears
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def keys_of(comment: str) -> KeyPair:
+    """In place of keys made by chance."""
+    return KeyPair(f"private key of {comment}", f"public key of {comment}")
 
 
 def _queue_spec(quota: int | None, fields: dict[str, Any]) -> Object:

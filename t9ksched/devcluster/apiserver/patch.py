@@ -54,7 +54,7 @@ def _one(document: Any, operation: dict[str, Any]) -> Any:
         return _remove(document, path)
     if kind == "test":
         found = _read(document, path)
-        if (None if found is _ABSENT else found) != operation.get("value"):
+        if not _equal(None if found is _ABSENT else found, operation.get("value")):
             raise PatchFailed(f"test failed at {operation['path']}")
         return document
     if kind in ("copy", "move"):
@@ -66,6 +66,15 @@ def _one(document: Any, operation: dict[str, Any]) -> Any:
             document = _remove(document, source)
         return _put(document, path, value, insert=True)
     raise PatchFailed(f"unknown operation {kind!r}")
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Whether two JSON values are the same; true and 1 are not, which Python takes for equal."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_equal(value, other[key]) for key, value in one.items())
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_equal, one, other))
+    return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
 
 
 def _pointer(text: str) -> list[str]:

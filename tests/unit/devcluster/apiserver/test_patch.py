@@ -61,6 +61,8 @@ PATCHES = [
     ([{"op": "copy", "from": "/a", "path": "/c"}], {**DOCUMENT, "c": 1}),
     ([{"op": "move", "from": "/a", "path": "/c"}], {"list": ["x", "y"], "deep": {"k/e~y": "v"}, "c": 1}),
     ([{"op": "test", "path": "/a", "value": 1}], DOCUMENT),
+    ([{"op": "test", "path": "/deep", "value": {"k/e~y": "v"}}], DOCUMENT),
+    ([{"op": "test", "path": "/list", "value": ["x", "y"]}], DOCUMENT),
     ([{"op": "test", "path": "/absent", "value": None}], DOCUMENT),
     ([{"op": "replace", "path": "", "value": {"all": "new"}}], {"all": "new"}),
     ([], DOCUMENT),
@@ -78,6 +80,9 @@ def test_json_patch(operations: list[Any], result: Any) -> None:
     "operation",
     [
         {"op": "test", "path": "/a", "value": 2},
+        {"op": "test", "path": "/a", "value": True},
+        {"op": "test", "path": "/list", "value": ["x"]},
+        {"op": "test", "path": "/deep", "value": {"k/e~y": 1}},
         {"op": "remove", "path": "/absent"},
         {"op": "remove", "path": ""},
         {"op": "add", "path": "/absent/deep", "value": 1},
