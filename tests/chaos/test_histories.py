@@ -1,13 +1,13 @@
 """Random histories of workloads, faults and deaths, each audited at every write, at every plan and at rest.
 
-`T9KSCHED_CHAOS_HISTORIES` and `T9KSCHED_CHAOS_FIRST` say how many and from which seed; `make soak` plays 3,000 more
-(`T9KSCHED_CHAOS_SOAK`), of 2 to 2.5 s of one processor each, and looks for the faults built in on purpose. A history
-that fails prints what happened, and `python -m tests.chaos.history SEED` runs it again.
+`make test` plays a few that were chosen, or as many as `T9KSCHED_CHAOS_HISTORIES` says from seed `T9KSCHED_CHAOS_FIRST`
+on; `make soak` plays 3,000 more (`T9KSCHED_CHAOS_SOAK`), of 2 to 2.5 s of one processor each, and looks for the faults
+built in on purpose. A history that fails prints what happened, and `python -m tests.chaos.history SEED` runs it again.
 """
 
 import multiprocessing
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 
 import pytest
@@ -16,8 +16,13 @@ from tests.chaos.history import play
 from tests.chaos.mutants import MUTANTS, broken
 
 FIRST = int(os.environ.get("T9KSCHED_CHAOS_FIRST", "0"))
-HISTORIES = int(os.environ.get("T9KSCHED_CHAOS_HISTORIES", "60"))
+HISTORIES = int(os.environ.get("T9KSCHED_CHAOS_HISTORIES", "0"))
 SOAK = int(os.environ.get("T9KSCHED_CHAOS_SOAK", "3000"))
+CHOSEN = (2, 11, 14, 18, 23, 25, 26, 30, 32, 40, 41, 42, 44, 46, 54, 56, 58, 60, 62, 72, 74, 75)
+"""Of the first 80, those that together met 161 of all 169 kinds of events in a quarter of the time: each was taken for
+what it added per second. After a change of the script they are as good as any others.
+"""
+SEEDS = list(range(FIRST, FIRST + HISTORIES)) if HISTORIES else list(CHOSEN)
 CHUNK = 30
 
 
@@ -28,20 +33,20 @@ def players() -> Iterator[ProcessPoolExecutor]:
         yield pool
 
 
-def check(players: ProcessPoolExecutor, first: int, count: int) -> None:
-    bad = [outcome for outcome in players.map(play, range(first, first + count), chunksize=5) if outcome.faults]
+def check(players: ProcessPoolExecutor, seeds: Sequence[int]) -> None:
+    bad = [outcome for outcome in players.map(play, seeds, chunksize=2) if outcome.faults]
     assert not bad, "\n\n".join(map(str, bad[:3])) + f"\n\nseeds: {[outcome.seed for outcome in bad]}"
 
 
-@pytest.mark.parametrize("first", range(FIRST, FIRST + HISTORIES, CHUNK))
+@pytest.mark.parametrize("first", range(0, len(SEEDS), CHUNK))
 def test_what_must_hold_holds_in_random_histories(players: ProcessPoolExecutor, first: int) -> None:
-    check(players, first, min(CHUNK, FIRST + HISTORIES - first))
+    check(players, SEEDS[first : first + CHUNK])
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("first", range(100_000 + FIRST, 100_000 + FIRST + SOAK, 100))
 def test_what_must_hold_holds_in_thousands_of_histories(players: ProcessPoolExecutor, first: int) -> None:
-    check(players, first, 100)
+    check(players, range(first, first + 100))
 
 
 def noticed(fault: str) -> int | None:

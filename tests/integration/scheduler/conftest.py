@@ -1,5 +1,6 @@
 """The scheduler over a real store, on the world's cluster."""
 
+import shutil
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -17,8 +18,9 @@ Start = Callable[..., AbstractAsyncContextManager[SchedulerService]]
 
 
 @pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    async with await Store.open(f"sqlite:///{tmp_path}/store.db") as store:
+async def store(tmp_path: Path, sqlite_template: Path) -> AsyncIterator[Store]:
+    path = shutil.copy(sqlite_template, tmp_path / "store.db")
+    async with await Store.open(f"sqlite:///{path}", migrate=False) as store:
         yield store
 
 

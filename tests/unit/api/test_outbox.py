@@ -81,14 +81,16 @@ class Process:
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
-async def world(app: FastAPI, request: pytest.FixtureRequest, tmp_path: Path, template: Path) -> AsyncIterator[World]:
+async def world(
+    app: FastAPI, request: pytest.FixtureRequest, tmp_path: Path, sqlite_template: Path
+) -> AsyncIterator[World]:
     if request.param == "sqlite":
-        address = f"sqlite:///{shutil.copy(template, tmp_path / 'store.db')}"
+        address = f"sqlite:///{shutil.copy(sqlite_template, tmp_path / 'store.db')}"
     else:
-        address = str(request.getfixturevalue("postgres"))
+        address = str(request.getfixturevalue("postgres_with_tables"))
     kube, leader = MemoryCluster(), ScriptedLeader()
     async with (
-        await Store.open(address, migrate=request.param != "sqlite") as store,
+        await Store.open(address, migrate=False) as store,
         aiohttp.ClientSession() as session,
     ):
         app.state.services = Services(store, kube, leader, max_body_bytes=64 * 1024)
