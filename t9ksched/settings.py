@@ -47,7 +47,7 @@ class Settings(BaseSettings):
     health_host: str = "127.0.0.1"
     """Where scheduler and controllers answer a kubelet's probes."""
     health_port: int | None = Field(default=None, ge=0, le=65535)
-    """Where scheduler and controllers answer a kubelet's probes, and the scheduler `/metrics`; by default nowhere."""
+    """Where scheduler and controllers answer probes, and the scheduler `/metrics`; by default nowhere, 0: any port."""
     lease_seconds: int = Field(default=DURATION, ge=LEAST, le=120)
     """How long a leader's lease lasts without renewal, in seconds; limits of sessions on PostgreSQL follow from it."""
     leader_elect: bool = True

@@ -9,12 +9,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
+import structlog
 from aiohttp import web
 
 from t9ksched.scheduler.report.families import OPENMETRICS, TEXT, negotiated
 from t9ksched.serving import ConnectionLimits, listen
 from t9ksched.serving.aiohttp_site import AcceptingSite, accounted
 
+_log = structlog.get_logger()
 _LIMITS: Final = ConnectionLimits(connections=64, per_address=64)
 """A kubelet and a few that read metrics."""
 Page = Callable[[bool], Awaitable[bytes]]
@@ -59,7 +61,9 @@ async def probed(
     try:
         await AcceptingSite(runner, listener, _LIMITS, "probes").start()
         bound = listener.getsockname()
-        yield f"http://{bound[0]}:{bound[1]}"
+        url = f"http://{bound[0]}:{bound[1]}"
+        _log.info("probes", url=url)
+        yield url
     finally:
         await runner.cleanup()
         listener.close()

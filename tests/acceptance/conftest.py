@@ -28,7 +28,7 @@ from tests.integration.accounts import EVERYTHING
 from tests.integration.world import KUBECONFIG
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 180.0
 
 Json = dict[str, Any]
 

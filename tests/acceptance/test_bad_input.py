@@ -149,7 +149,7 @@ def test_a_name_that_exists(up: Up) -> None:
     assert "metadata.name" in again.err
     assert len(up.pods()) == 1
     up.must("cancel", "pod/nvidia-smi", "--yes")
-    up.must("wait", "pod/nvidia-smi", "--for", "deleted", "--timeout", "60s")
+    up.must("wait", "pod/nvidia-smi", "--for", "deleted", "--timeout", "150s")
 
 
 @pytest.mark.parametrize(

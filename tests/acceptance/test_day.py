@@ -21,7 +21,7 @@ EXAMPLE_JOBS = [
 @pytest.mark.parametrize(("file", "name", "cards"), EXAMPLE_JOBS)
 def test_each_example_from_submission_to_the_end(up: Up, file: str, name: str, cards: int) -> None:
     up.must("submit", "-f", str(EXAMPLES / file))
-    running = json.loads(up.must("wait", name, "--for", "running", "--timeout", "60s", "-o", "json"))
+    running = json.loads(up.must("wait", name, "--for", "running", "--timeout", "150s", "-o", "json"))
     assert running["queue"] in ("a100", "a40")
     assert until(lambda: up.held() == cards, f"{cards} cards")
     listed = json.loads(up.must("jobs", "-o", "json"))
@@ -32,13 +32,13 @@ def test_each_example_from_submission_to_the_end(up: Up, file: str, name: str, c
     assert (explained["verdict"], explained["reasons"]) == ("Placed", [])
     assert up.audit().ok, str(up.audit())
     up.must("cancel", name, "--yes")
-    up.must("wait", name, "--for", "deleted", "--timeout", "60s")
+    up.must("wait", name, "--for", "deleted", "--timeout", "150s")
     assert until(lambda: up.held() == 0, "free cards")
 
 
 def test_cards_are_given_by_index(up: Up) -> None:
     up.must("submit", "-f", str(EXAMPLES / "pytorch.yaml"))
-    up.must("wait", "pj/resnet", "--for", "running", "--timeout", "60s")
+    up.must("wait", "pj/resnet", "--for", "running", "--timeout", "150s")
     pods = [pod for pod in up.pods() if pod["metadata"]["name"].startswith("resnet-")]
     given = [
         (pod["spec"]["nodeName"], index)
@@ -70,7 +70,7 @@ def test_a_gang_that_does_not_fit_waits_whole_with_a_reason(up: Up, tmp_path: Pa
     assert explained["job"]["members"]["bound"] == 0
     assert explained["job"]["priority"] == 7
     assert up.kube("DELETE", "/api/v1/namespaces/default/pods/foreign")[0] == 200
-    up.must("wait", "pj/big", "--for", "running", "--timeout", "60s")
+    up.must("wait", "pj/big", "--for", "running", "--timeout", "150s")
     up.must("cancel", "pj/big", "--yes")
     assert until(lambda: up.held() == 0, "free cards")
 

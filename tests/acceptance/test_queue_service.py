@@ -95,7 +95,7 @@ def test_members_are_made_by_a_manager_and_count_at_once(people: People) -> None
 
 def test_a_members_job_runs_and_nobody_elses_does(people: People) -> None:
     assert submit(people, "ann", "anns", gpus=2)[0] == 0
-    people.must("ann", "wait", "pod/anns", "--for", "running", "--timeout", "60s")
+    people.must("ann", "wait", "pod/anns", "--for", "running", "--timeout", "150s")
     status = until(
         lambda: (found := people.queues("ann")["lab"]["status"])["allocated"].get("nvidia.com/gpu") == "2" and found,
         "what is held",
@@ -151,7 +151,7 @@ def test_a_stop_is_shown_everywhere_and_ends_by_itself(people: People) -> None:
     assert [stop["what"] for stop in with_metrics] == ["scheduling"]
     assert people.rest("ann", "GET", "/apis/v1/workloads/default/Pod/second")[1]["phase"] == "Pending"
     people.up.must("stop-scheduling", "--for", "2s")
-    people.must("ann", "wait", "pod/second", "--for", "running", "--timeout", "60s")
+    people.must("ann", "wait", "pod/second", "--for", "running", "--timeout", "150s")
     assert people.rest("ann", "GET", "/apis/v1/stops")[1]["items"] == []
     assert "is stopped" not in people.must("ann", "jobs")
 

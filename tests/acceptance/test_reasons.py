@@ -38,18 +38,18 @@ def test_a_member_of_a_gang_has_the_reasons_of_its_gang(up: Up, job: Path) -> No
     assert member["job"]["name"] == "member"
     assert member["holders"] == []
     up.must("cancel", "pj/member", "--yes")
-    up.must("wait", "pj/member", "--for", "deleted", "--timeout", "60s")
+    up.must("wait", "pj/member", "--for", "deleted", "--timeout", "150s")
     up.must("queues", "delete", "nowhere", "--yes")
     up.must("stop-scheduling", "--preemption", "--resume")
 
 
 def test_a_member_that_runs_is_placed(up: Up, job: Path) -> None:
     up.must("submit", "-f", str(job))
-    up.must("wait", "pj/member", "--for", "running", "--timeout", "60s")
+    up.must("wait", "pj/member", "--for", "running", "--timeout", "150s")
     found = explained(up, "pod/member-worker-0")
     assert (found["verdict"], found["reasons"]) == ("Placed", [])
     up.must("cancel", "pj/member", "--yes")
-    up.must("wait", "pj/member", "--for", "deleted", "--timeout", "60s")
+    up.must("wait", "pj/member", "--for", "deleted", "--timeout", "150s")
 
 
 def test_during_a_stop_the_reason_is_the_stop_and_nobody_is_blamed(up: Up, job: Path) -> None:
@@ -57,7 +57,7 @@ def test_during_a_stop_the_reason_is_the_stop_and_nobody_is_blamed(up: Up, job: 
     running = job.with_name("other.yaml")
     running.write_text(job.read_text().replace("member", "other"))
     up.must("submit", "-f", str(running))
-    up.must("wait", "pj/other", "--for", "running", "--timeout", "60s")
+    up.must("wait", "pj/other", "--for", "running", "--timeout", "150s")
     up.must("stop-scheduling", "--for", "1h", "--why", "new switches")
     up.must("submit", "-f", str(job))
     found = until(lambda: _with_reasons(up, "pj/member"), "a reason")
@@ -66,10 +66,10 @@ def test_during_a_stop_the_reason_is_the_stop_and_nobody_is_blamed(up: Up, job: 
     assert all(word in message for word in ("admin", "until 20", "new switches")), message
     assert any("--resume" in text for text in found["unblocks"])
     up.must("stop-scheduling", "--resume")
-    up.must("wait", "pj/member", "--for", "running", "--timeout", "60s")
+    up.must("wait", "pj/member", "--for", "running", "--timeout", "150s")
     for name in ("pj/member", "pj/other"):
         up.must("cancel", name, "--yes")
-        up.must("wait", name, "--for", "deleted", "--timeout", "60s")
+        up.must("wait", name, "--for", "deleted", "--timeout", "150s")
 
 
 def test_what_was_accepted_during_a_stop_starts_though_its_queue_was_closed_since(up: Up, job: Path) -> None:
@@ -78,10 +78,10 @@ def test_what_was_accepted_during_a_stop_starts_though_its_queue_was_closed_sinc
     until(lambda: _with_reasons(up, "pj/member"), "a reason")
     up.must("queues", "close", "a40")
     up.must("stop-scheduling", "--resume")
-    up.must("wait", "pj/member", "--for", "running", "--timeout", "60s")
+    up.must("wait", "pj/member", "--for", "running", "--timeout", "150s")
     up.must("queues", "open", "a40")
     up.must("cancel", "pj/member", "--yes")
-    up.must("wait", "pj/member", "--for", "deleted", "--timeout", "60s")
+    up.must("wait", "pj/member", "--for", "deleted", "--timeout", "150s")
 
 
 def _with_reasons(up: Up, reference: str) -> Json | None:

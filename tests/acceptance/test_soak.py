@@ -177,6 +177,9 @@ async def outage(processes: Processes, readiness: Readiness, after: float, secon
     await asyncio.to_thread(processes.database.stop)
     readiness.down = True
     await asyncio.sleep(seconds)
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not readiness.seen[True, 503]:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
     readiness.down = None
     await asyncio.to_thread(processes.database.start)
     await readiness.all_ready()

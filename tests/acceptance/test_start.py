@@ -16,7 +16,7 @@ def test_a_kill_loses_nothing_and_disturbs_nobody(tmp_path: Path) -> None:
         assert first.rest("POST", "/apis/v1/admin/queues", body)[0] == 201
         secret = first.must("token", "create", "ci").strip()
         first.must("submit", "-f", str(EXAMPLES / "pytorch.yaml"))
-        first.must("wait", "pj/resnet", "--for", "running", "--timeout", "60s")
+        first.must("wait", "pj/resnet", "--for", "running", "--timeout", "150s")
         before = {pod["metadata"]["uid"]: _placed(pod) for pod in first.pods()}
         recorded = json.loads(first.must("jobs", "-o", "json"))["items"]
     finally:
@@ -33,7 +33,7 @@ def test_a_kill_loses_nothing_and_disturbs_nobody(tmp_path: Path) -> None:
         for field in ("uid", "queue", "priority", "submitter", "submittedAt", "startedAt", "phase"):
             assert job[field] == recorded[0][field], field
         second.must("submit", "-f", str(EXAMPLES / "notebook.yaml"))
-        second.must("wait", "nb/lab", "--for", "running", "--timeout", "60s")
+        second.must("wait", "nb/lab", "--for", "running", "--timeout", "150s")
         assert until(lambda: second.held() == 17, "17 cards")
         assert {uid: place for uid, place in _now(second).items() if uid in before} == before
         assert second.audit().ok, str(second.audit())

@@ -23,7 +23,7 @@ from t9ksched.store.instance import _END_FORMER, FENCED, Instances, LeadershipLo
 from tests.chaos.frozen import BEFORE, BETWEEN, COMMIT, POINTS
 
 pytestmark = pytest.mark.postgres
-PATIENCE_SECONDS = 40.0
+PATIENCE_SECONDS = 120.0
 REFUSED = {"LeadershipLost", "DatabaseUnreachable"}
 """The fence refused it, or the server had ended its session."""
 

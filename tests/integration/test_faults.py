@@ -47,7 +47,7 @@ class Lab:
 
 
 async def drain(client: Client, start: str) -> None:
-    async for _ in client.watch(CONFIGMAPS, "default", resource_version=start, timeout=5):
+    async for _ in client.watch(CONFIGMAPS, "default", resource_version=start, timeout=60):
         pass
 
 
@@ -89,7 +89,7 @@ async def test_a_watch_is_cut_and_pieces_come_again(lab: Lab) -> None:
     for name in ("a", "b"):
         await lab.create(name)
     seen: list[str] = []
-    async for event in lab.client.watch(CONFIGMAPS, "default", resource_version=start, timeout=5):
+    async for event in lab.client.watch(CONFIGMAPS, "default", resource_version=start, timeout=60):
         seen.append(event.object["metadata"]["name"])
         if len(seen) == 3:
             break
@@ -105,7 +105,7 @@ async def test_neighbouring_events_change_places_and_none_is_lost(lab: Lab) -> N
     two = asyncio.Event()
 
     async def follow() -> None:
-        async for event in lab.client.watch(CONFIGMAPS, "default", resource_version=start, timeout=5):
+        async for event in lab.client.watch(CONFIGMAPS, "default", resource_version=start, timeout=60):
             seen.append(event.object["metadata"]["name"])
             if len(seen) == 2:
                 two.set()

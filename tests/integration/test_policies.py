@@ -31,7 +31,7 @@ from tests.integration.test_accounts import token
 from tests.integration.world import World
 
 pytestmark = pytest.mark.cluster
-PATIENCE = 30.0
+PATIENCE = 90.0
 SYSTEM = "kube-system"
 SPEC = {"containers": [{"name": "c", "image": "busybox"}]}
 

@@ -48,7 +48,7 @@ from tests.integration.accounts import install, token_file
 from tests.integration.collector import collect
 
 Object = dict[str, Any]
-PATIENCE: Final = 30.0
+PATIENCE: Final = 90.0
 KUBECONFIG: Final = "T9KSCHED_TEST_KUBECONFIG"
 RUN_LABEL: Final = "t9ksched.test/run"
 GPU: Final = "nvidia.com/gpu"

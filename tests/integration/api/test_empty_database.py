@@ -110,6 +110,6 @@ async def _known(store: Store, name: str) -> Any:
 
 async def _one_of(world: World, *pods: str) -> None:
     """One of the pods gets the free card."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while not set(pods) & (await world.bound()).keys():  # noqa: ASYNC110
             await asyncio.sleep(0.05)

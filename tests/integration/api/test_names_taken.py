@@ -103,6 +103,6 @@ async def test_the_job_says_which_name_is_taken_and_goes_on_when_it_is_free(
         status = (await world.client.get(of(made), "net", world.namespace))["status"]
         return "NameTaken" not in [each["reason"] for each in status["conditions"]]
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not await forgotten():  # noqa: ASYNC110
             await asyncio.sleep(0.05)

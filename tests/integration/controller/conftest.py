@@ -17,7 +17,7 @@ from t9ksched.model.api_resource import Resource
 from tests.integration.world import World
 
 Object = dict[str, Any]
-PATIENCE = 30.0
+PATIENCE = 90.0
 
 
 class Binder:

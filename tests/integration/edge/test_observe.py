@@ -20,7 +20,7 @@ from t9ksched.kube.resources import CRDS, PODGROUPS, PODS, QUEUES
 from t9ksched.model import names
 from t9ksched.settings import Settings
 
-PATIENCE = 20.0
+PATIENCE = 90.0
 GPU = "nvidia.com/gpu"
 
 

@@ -22,7 +22,7 @@ from t9ksched.model.names import GPU_INDEX_PREFIX, SCHEDULER_NAME
 
 pytestmark = pytest.mark.cluster
 
-PATIENCE = 20.0
+PATIENCE = 90.0
 """Seconds after which a test that waits for the server has failed."""
 
 

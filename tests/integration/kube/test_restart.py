@@ -19,7 +19,7 @@ from t9ksched.kube.write import binding
 from t9ksched.kube.write.binding import Binding, Bound, Throttled
 
 pytestmark = pytest.mark.cluster
-PATIENCE = 20.0
+PATIENCE = 90.0
 
 
 class Mirror:

@@ -24,7 +24,7 @@ BOTH = pytest.mark.parametrize("card_mode", ["honours-index", "plugin-chooses"])
 
 async def charged(store: Store) -> list[Span]:
     """The pods whose card-hours are counted now, once there are any."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while True:
             spans = [span async for page in store.usage.running(datetime.now(UTC)) for span in page]
             if spans:
@@ -89,7 +89,7 @@ async def test_slices_are_counted_and_get_no_index(
         assert (node["mode"], node["gpus"]) == ("MIGSingle", [])
         assert [(one["resource"], one["has"], one["held"]) for one in node["counted"]] == [(GPU, 7, 3)]
         events: list[Event] = []
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(90):
             while not events:
                 await asyncio.sleep(0.1)
                 events = await store.history.list(event=BOUND, namespace=world.namespace)
@@ -112,7 +112,7 @@ async def test_a_pod_that_was_counted_may_hold_any_card_once_its_node_has_whole_
     async def lay_out(whole: bool) -> dict[str, Any]:
         labels = dict.fromkeys(layout) if whole else layout
         await world.client.patch(NODES, node, None, {"metadata": {"labels": labels}})
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(90):
             while True:
                 shape = await told(service, node)
                 if shape["mode"] == ("Whole" if whole else mode):

@@ -13,7 +13,7 @@ from t9ksched.store.job_overrides import PREEMPTION, SCHEDULING, Stop
 from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start
 from tests.integration.scheduler.test_preemption import PREEMPT, queues
-from tests.integration.world import World
+from tests.integration.world import PATIENCE, World
 
 
 def _stopped(item: dict[str, Any]) -> bool:
@@ -22,7 +22,7 @@ def _stopped(item: dict[str, Any]) -> bool:
 
 async def until(holds: Callable[[], object]) -> None:
     """Look until it holds; what the scheduler knows inside sends no events."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while not holds():  # noqa: ASYNC110
             await asyncio.sleep(0.02)
 
@@ -62,7 +62,7 @@ async def test_a_job_moved_up_goes_first(world: World, start: Start, queue: str,
 async def test_a_stop_of_scheduling_holds_until_its_time(world: World, start: Start, queue: str, store: Store) -> None:
     await world.play(1, 1)
     now = datetime.now(UTC)
-    await store.stops.stop(Stop(SCHEDULING, now + timedelta(seconds=3), "ann", now))
+    await store.stops.stop(Stop(SCHEDULING, now + timedelta(hours=1), "ann", now))
     async with start() as service:
         assert service.loop.paused
         await world.create(world.pod("a", 1, queue=queue))
@@ -70,11 +70,13 @@ async def test_a_stop_of_scheduling_holds_until_its_time(world: World, start: St
         assert 't9ksched_stopped{what="scheduling"} 1' in (await exposition(service.state, False)).decode()
         shown = await world.until(QUEUES, queue, _stopped, names.SYSTEM_NAMESPACE)
         assert [one["message"] for one in shown["status"]["conditions"][2:]] == ["by ann"]
+        soon = datetime.now(UTC) + timedelta(seconds=1)
+        await store.stops.stop(Stop(SCHEDULING, soon, "ann", now))
         await world.running("a")
         await world.until(QUEUES, queue, lambda item: not _stopped(item), names.SYSTEM_NAMESPACE)
         assert 't9ksched_stopped{what="scheduling"} 0' in (await exposition(service.state, False)).decode()
         assert not service.loop.paused
-        assert datetime.now(UTC) >= now + timedelta(seconds=3)
+        assert datetime.now(UTC) >= soon
 
 
 async def test_a_stop_of_preemption_spares_everybody(world: World, start: Start, store: Store) -> None:
@@ -108,15 +110,18 @@ async def test_a_draining_queue_starts_nothing_that_waits(world: World, start: S
 
 
 async def test_history_tells_when_cards_were_held(world: World, start: Start, queue: str, store: Store) -> None:
+    async def happened() -> dict[str, Any]:
+        return {event.event: event.detail for event in await store.history.list(name="a")}
+
     await world.play(1, 2)
     async with start() as service:
         await world.create(world.pod("a", 2, queue=queue))
         await world.running("a")
         await world.client.delete(PODS, "a", world.namespace)
-        await world.gone(PODS, "a")
-        await asyncio.sleep(1.5)
-        await service.journal.flushed()
-    told = {event.event: event.detail for event in await store.history.list(name="a")}
+        async with asyncio.timeout(PATIENCE):
+            while "released" not in (told := await happened()):
+                await asyncio.sleep(0.05)
+                await service.journal.flushed()
     assert sorted(told["bound"]["cards"]["main"]) == [0, 1]
     assert (told["bound"]["model"], told["bound"]["resource"]) == ("NVIDIA-A100-PCIE-80GB", "nvidia.com/gpu")
     assert told["released"] == {"pod": "a"}

@@ -40,7 +40,7 @@ async def test_a_start_without_the_database_starts_nothing_until_it_could_be_rea
         await world.client.patch(QUEUES, queue, names.SYSTEM_NAMESPACE, edit)
         ready.rename(here)
         await world.running("new")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(90):
             while service.state.outage.away:  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
         (after,) = await world.running("old")

@@ -70,7 +70,7 @@ def _is(pod: Object, phase: str) -> bool:
 async def _looks(world: World) -> Any:
     import asyncio
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while True:
             listed = await world.client.list(PODS, world.namespace)
             yield listed.items

@@ -10,7 +10,7 @@ from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start
 from tests.integration.world import World
 
-PATIENCE = 30
+PATIENCE = 90
 
 
 async def charged(store: Store) -> dict[str, int]:

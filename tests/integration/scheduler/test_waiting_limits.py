@@ -21,7 +21,7 @@ async def explained(service: Any, world: World, name: str) -> tuple[str, Any]:
 
 async def written(store: Store, name: str) -> None:
     """Wait until the acceptance of a job is in SQL."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(90):
         while name not in {one.name for one in await store.acceptances.all()}:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
 

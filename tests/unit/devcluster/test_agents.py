@@ -86,7 +86,7 @@ async def test_on_a_real_clock() -> None:
         w = World(port)
         made = await w.create(PODS, pod("a", gpu=2, annotations={RUN: "0.01"}))
         await w.bind(made, "a100-0", main="0,1")
-        async for event in port.watch(PODS, resource_version=made["metadata"]["resourceVersion"], timeout=10):
+        async for event in port.watch(PODS, resource_version=made["metadata"]["resourceVersion"], timeout=60):
             if event.type == "MODIFIED" and event.object["status"]["phase"] == "Succeeded":
                 break
         else:

@@ -25,5 +25,5 @@ async def api() -> AsyncIterator[ScriptedApi]:
 
 @pytest.fixture
 async def client(api: ScriptedApi) -> AsyncIterator[Client]:
-    async with Client(Credentials.fixed(api.url, "secret"), timeout=5.0) as opened:
+    async with Client(Credentials.fixed(api.url, "secret"), timeout=60.0) as opened:
         yield opened

@@ -29,7 +29,7 @@ BINDING = Binding("ns", "p", "u1", "n1", cards={"main": (3, 0)})
 
 @pytest.fixture(params=["pool", "session"])
 async def either(api: ScriptedApi, request: pytest.FixtureRequest) -> AsyncIterator[Client]:
-    async with Client(Credentials.fixed(api.url, "secret"), timeout=5.0) as client:
+    async with Client(Credentials.fixed(api.url, "secret"), timeout=60.0) as client:
         if request.param == "session":
             client.requester._pool = None
         yield client

@@ -48,7 +48,7 @@ class Stage:
             line.close()
 
     async def until(self, met: Callable[[], bool]) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(90):
             while not met():  # noqa: ASYNC110
                 await asyncio.sleep(0.001)
 

@@ -59,7 +59,7 @@ async def test_every_session_has_limits(postgres: str, monkeypatch: pytest.Monke
         epoch = await store.instances.lead("http://one", "one")
         await store.mirror.now()
         listening = asyncio.create_task(store.changes.wait(await store.changes.head()))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await listens.wait()
         listening.cancel()
         expected = urls.session(store.database.url, Timing())

@@ -28,7 +28,7 @@ async def test_no_request_of_a_stranger_has_lines_without_bound(world: World, se
             reader, writer = await asyncio.open_connection("127.0.0.1", int(world.nobody.url.rpartition(":")[2]))
             writer.write(sent)
             with contextlib.suppress(ConnectionError):
-                await asyncio.wait_for(reader.read(), 20)
+                await asyncio.wait_for(reader.read(), 90)
             writer.close()
     lines = [line for line in log.getvalue().splitlines() if not line.startswith("{")]
     ours = [json.loads(line) for line in log.getvalue().splitlines() if line.startswith("{")]

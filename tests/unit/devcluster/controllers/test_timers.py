@@ -66,7 +66,7 @@ async def test_the_alarm_rings_by_itself() -> None:
     done = asyncio.Event()
     timers = Timers(asyncio.get_running_loop().time)
     timers.at(timers.clock() + 0.01, "a", done.set)
-    await asyncio.wait_for(done.wait(), 5)
+    await asyncio.wait_for(done.wait(), 60)
 
 
 def test_times_as_kubernetes_writes_them() -> None:
