@@ -31,9 +31,10 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 ROOT: Final = Path(__file__).parents[1]
-_MODULES: Final = ("t9ksched.cli.runtime", "t9ksched.cli.roles", "t9ksched.cli.demo", "tests.acceptance.cluster")
+_MODULES: Final = ("t9ksched.cli.runtime", "t9ksched.cli.roles", "t9ksched.cli.demo.play", "tests.acceptance.cluster")
 _LENGTH: Final = 8
 _STREAMS: Final = 3
+_STOPPED: Final = "stopped"
 
 
 class Process:
@@ -41,10 +42,10 @@ class Process:
 
     def __init__(self, line: socket.socket, stdout: IO[str] | None) -> None:
         self._line = line
-        self._told = line.makefile("r")
+        self._heard = b""
         self.stdout = stdout
         self.returncode: int | None = None
-        self.pid = int(self._told.readline())
+        self.pid = int(self._hear(None))
 
     def poll(self) -> int | None:
         """Its exit code once it has ended."""
@@ -58,15 +59,37 @@ class Process:
         Raises:
             subprocess.TimeoutExpired: it has not ended by then.
         """
-        if self.returncode is None:
-            with selectors.DefaultSelector() as selector:
-                selector.register(self._line, selectors.EVENT_READ)
-                if not selector.select(timeout):
-                    raise subprocess.TimeoutExpired(str(self.pid), timeout or 0.0)
-            self.returncode = int(self._told.readline())
-            self._told.close()
-            self._line.close()
+        while self.returncode is None:
+            self._next(timeout)
         return self.returncode
+
+    def stopped(self, timeout: float | None = None) -> bool:
+        """Wait until it stands still; False if it ended instead.
+
+        Raises:
+            subprocess.TimeoutExpired: neither happened by then.
+        """
+        return self.returncode is None and self._next(timeout) == _STOPPED
+
+    def _next(self, timeout: float | None) -> str:
+        word = self._hear(timeout)
+        if word != _STOPPED:
+            self.returncode = int(word)
+            self._line.close()
+        return word
+
+    def _hear(self, timeout: float | None) -> str:
+        """The next line that the server sends."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._line, selectors.EVENT_READ)
+            while b"\n" not in self._heard:
+                if not selector.select(timeout):
+                    raise subprocess.TimeoutExpired("the forked process", timeout or 0.0)
+                more = self._line.recv(4096)
+                assert more, "the server of forks has ended"
+                self._heard += more
+        word, _, self._heard = self._heard.partition(b"\n")
+        return word.decode()
 
     def send_signal(self, number: int) -> None:
         """Send it a signal, unless it has ended."""
@@ -156,7 +179,7 @@ def _end(server: "subprocess.Popen[bytes]") -> None:
 def ask(
     where: str, module: str, arguments: Sequence[str], environment: dict[str, str], files: Sequence[int], cwd: Path
 ) -> socket.socket:
-    """Have a process started; a line on which the server tells its number, and once it has ended its exit code."""
+    """Have a process started; a line on which the server tells its number, stops, and exit code."""
     line = socket.socket(socket.AF_UNIX)
     line.connect(where)
     message = json.dumps([module, list(arguments), environment, str(cwd)]).encode()
@@ -197,9 +220,13 @@ class _Server:
 
     def _reap(self) -> None:
         while self._lines:
-            pid, status = os.waitpid(-1, os.WNOHANG)
+            pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED)
             if not pid:
                 return
+            if os.WIFSTOPPED(status):
+                with contextlib.suppress(OSError):
+                    self._lines[pid].sendall(f"{_STOPPED}\n".encode())
+                continue
             with self._lines.pop(pid) as line, contextlib.suppress(OSError):
                 line.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
 

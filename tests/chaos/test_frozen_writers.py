@@ -6,8 +6,6 @@ Real processes on a real PostgreSQL. Nothing is timed: the successor leads and w
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +18,7 @@ from t9ksched.model.leadership import DURATION
 from t9ksched.store import Store
 from t9ksched.store.errors import DatabaseBusy
 from t9ksched.store.instance import _END_FORMER, FENCED, Instances, LeadershipLost
+from tests import forkserver
 from tests.chaos.frozen import BEFORE, BETWEEN, COMMIT, POINTS
 
 pytestmark = pytest.mark.postgres
@@ -28,25 +27,34 @@ REFUSED = {"LeadershipLost", "DatabaseUnreachable"}
 """The fence refused it, or the server had ended its session."""
 
 
+@pytest.fixture
+def postgres(postgres_with_tables: str) -> str:
+    """A database that a leader of this release left."""
+    return postgres_with_tables
+
+
 @contextmanager
-def frozen(address: str, epoch: int, door: str, point: str, lease: int) -> Iterator["subprocess.Popen[str]"]:
+def frozen(address: str, epoch: int, door: str, point: str, lease: int) -> Iterator[forkserver.Process]:
     """A former leader that stands at that point."""
-    command = [sys.executable, "-m", "tests.chaos.frozen", address, str(epoch), door, point, str(lease)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2])
-    try:
-        _, status = os.waitpid(process.pid, os.WUNTRACED)
-        assert os.WIFSTOPPED(status), "it ended before it reached that point"
-        yield process
-    finally:
-        process.send_signal(signal.SIGCONT)
-        process.kill()
-        process.communicate()
+    arguments = [address, str(epoch), door, point, str(lease)]
+    process = forkserver.start("tests.chaos.frozen", arguments, dict(os.environ), piped=True)
+    assert process.stdout is not None
+    with process.stdout:
+        try:
+            assert process.stopped(PATIENCE_SECONDS), "it ended before it reached that point"
+            yield process
+        finally:
+            process.send_signal(signal.SIGCONT)
+            process.kill()
+            process.wait()
 
 
-def thaw(process: "subprocess.Popen[str]") -> list[str]:
+def thaw(process: forkserver.Process) -> list[str]:
     """Let it go on; how its writes ended."""
     process.send_signal(signal.SIGCONT)
-    return process.communicate(timeout=PATIENCE_SECONDS)[0].split()
+    process.wait(PATIENCE_SECONDS)
+    assert process.stdout is not None
+    return process.stdout.read().split()
 
 
 async def takes_over(address: str, epoch: int, door: str, point: str, lease: int = DURATION) -> None:

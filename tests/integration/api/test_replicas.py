@@ -47,7 +47,7 @@ class Replicas:
 @pytest.fixture(params=["postgresql"])
 async def replicas(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Replicas]:
     sqlite = request.param == "sqlite"
-    address = f"sqlite:///{tmp_path / 'store.db'}" if sqlite else str(request.getfixturevalue("postgres"))
+    address = f"sqlite:///{tmp_path / 'store.db'}" if sqlite else str(request.getfixturevalue("postgres_with_tables"))
     async with AsyncExitStack() as stack:
         session = await stack.enter_async_context(aiohttp.ClientSession())
         stores = [await stack.enter_async_context(await Store.open(address)) for _ in range(2)]

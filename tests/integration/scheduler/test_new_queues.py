@@ -18,7 +18,7 @@ pytestmark = pytest.mark.cluster
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
     sqlite = request.param == "sqlite"
-    address = f"sqlite:///{tmp_path}/store.db" if sqlite else str(request.getfixturevalue("postgres"))
+    address = f"sqlite:///{tmp_path}/store.db" if sqlite else str(request.getfixturevalue("postgres_with_tables"))
     async with await Store.open(address) as store:
         yield store
 
