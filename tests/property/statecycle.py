@@ -75,7 +75,7 @@ class Cycles(Seldom):
 
     def cycle(self) -> None:
         """The loop looks: what it decides is charged, and bound, refused or left open."""
-        self.woken = False
+        self.woken, self.back = False, set()
         self.promises_end()
         self.views.taken(self.now, self.state.turned_away(self.now))
         assert self.state.reservations.sweep(self.now) == self.views.swept(self.now)
