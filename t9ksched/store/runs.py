@@ -4,7 +4,7 @@ A row each for jobs with a time limit, for jobs that did not start in time, and 
 the UID of the job. Only the leader writes them.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -58,9 +58,20 @@ class Runs:
                 await upsert(connection, job_run, [_row(run) for run in batch])
 
     async def all(self) -> list[Run]:
-        """Every run: what a scheduler reads when it starts."""
-        async with self._database.read() as connection:
-            return [Run(**row) for row in (await connection.execute(select(job_run))).mappings()]
+        """Every run, in the order of UIDs."""
+        return [one async for piece in self.pieces() for one in piece]
+
+    async def pieces(self) -> AsyncIterator[list[Run]]:
+        """Every run, a thousand at a time, in the order of UIDs: what a scheduler reads when it starts."""
+        last = ""
+        while True:
+            query = select(job_run).where(job_run.c.uid > last).order_by(job_run.c.uid).limit(BATCH)
+            async with self._database.read() as connection:
+                piece = [Run(**row) for row in (await connection.execute(query)).mappings()]
+            if not piece:
+                return
+            yield piece
+            last = piece[-1].uid
 
     async def forget(self, uids: Iterable[str]) -> None:
         """Remove the runs of jobs of which nothing must be known any more."""

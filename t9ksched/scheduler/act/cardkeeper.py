@@ -27,6 +27,8 @@ log = structlog.get_logger(__name__)
 _ANSWER_SECONDS: Final = 5.0
 """A database that takes longer is away."""
 _LAST_WORDS_SECONDS: Final = 2.0
+_A_STEP: Final = 200
+"""Pods that are taken down before the event loop does other work."""
 _BATCH: Final = 1000
 """Rows of one transaction."""
 
@@ -71,18 +73,25 @@ class CardKeeper:
         """Everything was read: what bound pods without a row hold is taken from their annotations this once, their
         groups from their labels, and both are written. `now` in nanoseconds since the epoch.
         """
-        rows = self._state.cards.adopt(now)
+        found = 0
+        for rows in self._state.cards.adopt_in_steps(now):
+            found += len(rows)
+            for row in rows:
+                self._waiting.setdefault(row.pod_uid, row)
+            await asyncio.sleep(0)
+        if found:
+            log.info("cards of pods that were bound before are on record from now on", pods=found)
+        await self._note_missing(now)
         self._adopted = True
-        for row in rows:
-            self._waiting.setdefault(row.pod_uid, row)
-        if rows:
-            log.info("cards of pods that were bound before are on record from now on", pods=len(rows))
-        self._note_missing(now)
         await self.write()
 
-    def _note_missing(self, now: int) -> None:
+    async def _note_missing(self, now: int) -> None:
         """Take down what is not on record yet of pods that are bound, also of those that have ended."""
-        for record in self._state.places.take_missing():
+        for count, record in enumerate(self._state.places.take_missing(), start=1):
+            if count % _A_STEP == 0:
+                await asyncio.sleep(0)
+            if self._state.pods.get(record.uid) is not record:
+                continue  # it went meanwhile
             charge = self._state.charges.get(record.uid)
             if (charge is not None or record.finished) and _recorded(record, charge):
                 self._waiting.setdefault(record.uid, row_of(record, charge, now))
@@ -184,7 +193,7 @@ class CardKeeper:
         nanoseconds since the epoch.
         """
         if self._adopted:
-            self._note_missing(now)
+            await self._note_missing(now)
         if not self._state.outage.away and (self._waiting or self._over or self._state.cards.over):
             await self.write()
 

@@ -82,7 +82,8 @@ class DatabaseSync:
             await parts.overrides.load()
             await parts.promises.restore(self._clock())
             await parts.cards.restore()
-            state.clocks.restore(await self._store.runs.all())
+            async for piece in self._store.runs.pieces():
+                state.clocks.restore(piece)
             await parts.evictor.tenants.restore(self._store.history, self._clock())
         except LeadershipLost:
             raise

@@ -6,9 +6,10 @@ is each annotation taken, once. A pod on a node that honours indices whose cards
 its node gives no more cards until it is gone. So may a pod that was bound while its node had no indices, once it has.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
+from itertools import islice
 from typing import Final
 
 from t9ksched.engine.cards import grants
@@ -25,6 +26,8 @@ Masks = Mapping[str, int]
 """Bit masks of card indices by resource."""
 UNKNOWN: Final[Masks] = {}
 ReadCards = Callable[[PodClass, Mapping[str, str], str], Masks]
+_A_STEP: Final = 200
+"""Pods whose rows are made at a time, at 10 to 20 µs each."""
 _SHOWN: Final = 100
 """Characters of an annotation that are quoted."""
 
@@ -206,17 +209,25 @@ class CardBook:
         """Everything was read: from now on what was taken from annotations is the record. The rows that must be
         written for that; rows of pods that are gone are over. `now` in nanoseconds since the epoch.
         """
+        return [row for rows in self.adopt_in_steps(now) for row in rows]
+
+    def adopt_in_steps(self, now: int) -> Iterator[list[CardBinding]]:
+        """`adopt` a few milliseconds at a time, the rows of each; between two of them pods may come and go."""
+        while self._taken:
+            uids = list(islice(self._taken, _A_STEP))
+            taken = [(self._pods.get(uid), self._charges.get(uid)) for uid in uids]
+            for uid in uids:
+                del self._taken[uid]
+            yield [row_of(record, charge, now) for record, charge in taken if record and charge and charge.cards]
         self.adopting = False
-        taken = ((self._pods.get(uid), self._charges.get(uid)) for uid in self._taken)
-        rows = [row_of(record, charge, now) for record, charge in taken if record and charge and charge.cards]
-        self._taken.clear()
-        for uid in list(self._recorded):
+        for count, uid in enumerate(list(self._recorded), start=1):
             record = self._pods.get(uid)
             if record is None or record.finished:
-                del self._recorded[uid]
+                self._recorded.pop(uid, None)
             if record is None:
                 self.over.append(uid)
-        return rows
+            if count % (10 * _A_STEP) == 0:
+                yield []
 
     def ended(self, record: PodRecord) -> None:
         """The pod holds nothing any more. Its row stays as long as it does: of which group it was a member, and in

@@ -13,11 +13,13 @@ import pytest
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import View
 from t9ksched.model.gang import Gang
+from t9ksched.scheduler.act import cardkeeper
 from t9ksched.scheduler.act.cardkeeper import CardKeeper
 from t9ksched.scheduler.act.preemption import Tenants
 from t9ksched.scheduler.decide.loop import Loop
 from t9ksched.scheduler.keep import housekeeping
 from t9ksched.scheduler.keep.housekeeping import Housekeeping
+from t9ksched.scheduler.state import cardbook
 from t9ksched.scheduler.state.lastgate import LastGate
 from t9ksched.scheduler.state.snapshot import snapshot
 from t9ksched.scheduler.state.state import ClusterState
@@ -175,3 +177,29 @@ async def test_what_is_gone_is_forgotten_in_steps(monkeypatch: pytest.MonkeyPatc
     assert len(calls) == MANY
     assert most <= 100
     assert not state.acceptances
+
+
+async def test_what_pods_hold_is_taken_over_in_steps(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """At the first start on a cluster in use: of pods with cards, by annotation, and of members of groups."""
+    nodes = [node(f"n{number}", gpus=64) for number in range(MANY // 64 + 1)]
+    state = state_with(*nodes, queues={"q": {}})
+    state.upsert_group(group("g", 1))
+    for number in range(MANY):
+        at, card = divmod(number, 64)
+        state.upsert_pod(pod(f"c{number}", 1, queue="q", node=f"n{at}", phase="Running", cards=str(card)))
+        state.upsert_pod(pod(f"m{number}", 0, group="g", node="n0", phase="Running"))
+    calls: list[str] = []
+    for module in (cardkeeper, cardbook):
+
+        def counted(*args: Any, plain: Any = module.row_of) -> Any:
+            calls.append("row")
+            return plain(*args)
+
+        monkeypatch.setattr(module, "row_of", counted)
+    async with await Store.open(f"sqlite:///{tmp_path / 'store.db'}") as store:
+        keeper = CardKeeper(store.bindings, state)
+        most = await most_between_turns(lambda: len(calls), keeper.adopt(NOW))
+        assert len(await store.bindings.all()) == 2 * MANY
+        assert await store.bindings.complete()
+    assert len(calls) >= 2 * MANY
+    assert most <= 200
