@@ -14,6 +14,7 @@ from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.history import Event
 from t9ksched.workloads import taken
 from t9ksched.workloads.phase import ending
+from t9ksched.workloads.registry import KINDS
 from t9ksched.workloads.shape import Workload
 
 FINISHED = ("Succeeded", "Failed")
@@ -76,7 +77,7 @@ def from_object(
 def _time_limit(obj: Mapping[str, Any], workload: Workload, acceptance: Acceptance | None) -> TimeLimit:
     """The job's own limit as far as the object and its acceptance say; its queue's is the leader's to tell."""
     spec, annotations = obj.get("spec") or {}, obj["metadata"].get("annotations") or {}
-    policy = spec if workload.kind in ("Job", "Pod") else spec.get("runPolicy") or {}
+    policy = spec if KINDS[workload.kind].pod is not None else spec.get("runPolicy") or {}
     deadline = policy.get("activeDeadlineSeconds") if isinstance(policy, Mapping) else None
     own = acceptance.time_limit_seconds if acceptance is not None else None
     if acceptance is None and workload.scheduler == SCHEDULER_NAME:

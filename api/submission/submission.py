@@ -126,7 +126,7 @@ def prepare(documents: Sequence[tuple[str, Any]], wish: Wish) -> list[Item]:
     for item in items:
         if wish.time_limit is not None and item.is_job:
             set_time_limit(item.obj, wish.time_limit)
-        if wish.priority is not None and item.ours and item.resource.kind in ("Pod", "Job") and item.group is None:
+        if wish.priority is not None and item.ours and KINDS[item.resource.kind].pod is not None and item.group is None:
             text = f"a {item.resource.kind} has no priority: leave it out, or put its pods in a PodGroup"
             faults.append(FieldError("priority", text))
     if faults:

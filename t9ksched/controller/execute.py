@@ -2,7 +2,7 @@
 
 Every write has a precondition: status and updates the version they were computed from, a deletion the UID, a creation
 the name. A name that is taken by our own object is as good as created; one of another owner is told to the user.
-Secrets are created and never read: whose one is that is there already is known otherwise (see `workloads.mpi`).
+Secrets are created and never read: whose one is that is there already is known otherwise (see `workloads.keypair`).
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from t9ksched.kube.port import ClusterPort, Object
 from t9ksched.model.reasons import Code
 from t9ksched.workloads import taken
 from t9ksched.workloads.actions import Actions, metadata, name_of, owned_by, uid_of
-from t9ksched.workloads.kinds import mpi
+from t9ksched.workloads.keypair import on_record, with_keys
 from t9ksched.workloads.upkeep import follow
 
 _AT_ONCE = 16
@@ -160,7 +160,7 @@ class Executor:
         keys = self._new_keys(f"{name_of(owner)}.{metadata(owner)['namespace']}")
         what = f"Secret {name_of(secret)}"
         try:
-            thing = mpi.with_keys(secret, config, keys.private, keys.public)
+            thing = with_keys(secret, config, keys.private, keys.public)
             await self._client.create(resources.SECRETS, thing, metadata(secret)["namespace"])
         except AlreadyExists as error:
             message = (
@@ -173,7 +173,7 @@ class Executor:
         except (Forbidden, Unprocessable) as error:
             self._record(owner, "FailedCreate", f"{what}: {error.message}", type="Warning")
             raise
-        await self._update(owner, mpi.on_record(config, secret))
+        await self._update(owner, on_record(config, secret))
 
     async def _check_ours(self, owner: Object, thing: Object, error: ApiError) -> None:
         what = f"{thing['kind']} {name_of(thing)}"

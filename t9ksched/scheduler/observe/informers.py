@@ -11,7 +11,6 @@ from t9ksched.kube.errors import NotFound
 from t9ksched.kube.port import ClusterPort, Payload
 from t9ksched.kube.resources import (
     CSINODES,
-    JOBS,
     NAMESPACES,
     NODES,
     PDBS,
@@ -104,6 +103,7 @@ def job_record(job: JobObject, kind: Resource) -> JobRecord:
     """A job as lists show it; its queue is None when it does not use this scheduler."""
     meta = job.metadata
     row = row_of(kind)
+    native = row.pod is not None
     if row.pod is not None:
         template = _at(job.spec, row.pod[1:])
         ours = (template.get("spec") or {}).get("schedulerName") == names.SCHEDULER_NAME
@@ -130,7 +130,7 @@ def job_record(job: JobObject, kind: Resource) -> JobRecord:
         message=str(done.get("message") or ""),
         finished=nanoseconds(str(done.get("lastTransitionTime") or "")),
         limit_text=str((meta.annotations or {}).get(names.TIME_LIMIT_ANNOTATION, "")),
-        deadline=_deadline(job.spec if kind is JOBS else job.spec.get("runPolicy") or {}),
+        deadline=_deadline(job.spec if native else job.spec.get("runPolicy") or {}),
         wants_pods=not (done or meta.deletion_timestamp or _paused(job.spec)),
         started=nanoseconds(str(job.status.get("startTime") or "")),
         code=str((conditions.get("Failed") or {}).get("reason") or ""),
@@ -138,7 +138,7 @@ def job_record(job: JobObject, kind: Resource) -> JobRecord:
         fault=_fault(job.status) if phase not in FINISHED else "",
         taken=message_of(job.status) if phase not in FINISHED else "",
         refused=message_of(job.status, FAILED_CREATE) if phase not in FINISHED else "",
-        restarts=restarts_of(job.spec, job.status, batch=kind is JOBS) if phase not in FINISHED else None,
+        restarts=restarts_of(job.spec, job.status, batch=native) if phase not in FINISHED else None,
     )
 
 

@@ -20,7 +20,6 @@ from typing import Any, Final
 
 import msgspec
 
-from t9ksched.model.names import BATCH_GROUP
 from t9ksched.model.pod import container_cards, decode_pod_spec, effective_requests
 from t9ksched.workloads import phase
 from t9ksched.workloads.actions import NO_CHILDREN, Children, Expansion, Object, metadata, name_of
@@ -38,6 +37,7 @@ from t9ksched.workloads.jobspec import (
     read_replica_types,
     read_run_mode,
 )
+from t9ksched.workloads.keypair import KEYS_ANNOTATION
 from t9ksched.workloads.launcher import LAUNCHER, WORKER, fill_launcher, launcher_spec
 from t9ksched.workloads.parts import (
     Owner,
@@ -61,8 +61,6 @@ sizes and host names made from them. The rules of the definition in deploy/crds 
 SSH_PORT: Final = 22
 CONFIG_PATH: Final = "/etc/mpi"
 PRIVATE_KEY: Final = "id_ed25519"
-KEYS_ANNOTATION: Final = f"{BATCH_GROUP}/ssh-secret"
-"""On a job's ConfigMap: the Secret that was made for it."""
 _CONTAINERS: Final = {LAUNCHER: ("launcher", "mpi-launcher"), WORKER: ("worker", "mpi-worker")}
 _ROOT_MAY_RUN: Final = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
@@ -349,20 +347,6 @@ def _secret(owner: Owner, name: str) -> Object:
     meta = owner.metadata(name)
     meta["ownerReferences"] = [{"apiVersion": "v1", "kind": "ConfigMap", "name": f"{owner.name}-mpi"}]
     return {"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/ssh-auth", "immutable": True, "metadata": meta}
-
-
-def with_keys(secret: Object, config: Object, private: str, public: str) -> Object:
-    """The Secret as the property of its ConfigMap, filled with a key pair in OpenSSH's text formats."""
-    references = [{**each, "uid": metadata(config)["uid"]} for each in metadata(secret)["ownerReferences"]]
-    meta = {**secret["metadata"], "ownerReferences": references}
-    return {**secret, "metadata": meta, "stringData": {"ssh-privatekey": private, "ssh-publickey": public}}
-
-
-def on_record(config: Object, secret: Object) -> Object:
-    """The ConfigMap with the name of the Secret that was made for it."""
-    meta = config["metadata"]
-    annotations = {**(meta.get("annotations") or {}), KEYS_ANNOTATION: name_of(secret)}
-    return {**config, "metadata": {**meta, "annotations": annotations}}
 
 
 CONTROLLER: Final = job_controller(lambda obj, owner, children: job(obj, read_spec(Field(obj)), owner, children))

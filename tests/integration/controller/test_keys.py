@@ -8,7 +8,7 @@ import pytest
 from t9ksched.controller.service import Controllers
 from t9ksched.kube.resources import CONFIGMAPS, PODS, SECRETS, of
 from t9ksched.kube.transport.client import Client
-from t9ksched.workloads.kinds.mpi import with_keys
+from t9ksched.workloads.keypair import with_keys
 from t9ksched.workloads.reconcile import expand
 from tests.integration.controller.conftest import Cluster, running
 from tests.unit.workloads.builders import mpi_v1

@@ -147,7 +147,7 @@ class World:
                 del self.objects[key]
 
     def _record(self, secret: dict[str, Any]) -> None:
-        from t9ksched.workloads.kinds.mpi import on_record
+        from t9ksched.workloads.keypair import on_record
 
         (holder,) = secret["metadata"]["ownerReferences"]
         key = holder["kind"], holder["name"]

@@ -6,7 +6,7 @@ import pytest
 
 from t9ksched.model.errors import Invalid
 from t9ksched.workloads.actions import Expansion
-from t9ksched.workloads.kinds.mpi import with_keys
+from t9ksched.workloads.keypair import with_keys
 from t9ksched.workloads.reconcile import expand
 from tests.unit.workloads.builders import container, mpi_v1, mpi_v2, notebook, obj, pytorch, template
 

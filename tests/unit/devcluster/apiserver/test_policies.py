@@ -13,7 +13,7 @@ from t9ksched.devcluster.apiserver.auth import Attributes, User
 from t9ksched.devcluster.apiserver.policies import PolicyStrategy, denial
 from t9ksched.kube.setup.rbac import API, CONTROLLER, SCHEDULER
 from t9ksched.model.names import SYSTEM_NAMESPACE
-from t9ksched.workloads.kinds.mpi import with_keys
+from t9ksched.workloads.keypair import with_keys
 from t9ksched.workloads.reconcile import expand
 from tests.unit.workloads.builders import mpi_v1
 
