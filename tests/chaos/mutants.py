@@ -26,28 +26,31 @@ from t9ksched.scheduler.act.executor import Executor
 from t9ksched.scheduler.act.gang_timeouts import GangTimeouts
 from t9ksched.scheduler.act.promises import PromiseKeeper
 from t9ksched.scheduler.observe.informers import Informers
+from t9ksched.scheduler.state.agreements import Agreements
+from t9ksched.scheduler.state.assumptions import Assumptions
 from t9ksched.scheduler.state.cardbook import CardBook
 from t9ksched.scheduler.state.charges import Charges
-from t9ksched.scheduler.state.cluster_cache import ClusterCache
+from t9ksched.scheduler.state.job_events import JobEvents
 from t9ksched.scheduler.state.lastgate import LastGate
 from t9ksched.scheduler.state.node_backoff import NodeBackoff
 from t9ksched.scheduler.state.outage import Outage
 from t9ksched.scheduler.state.places import Places
+from t9ksched.scheduler.state.pod_events import PodEvents
 from t9ksched.scheduler.state.records import GangRecord
 from t9ksched.scheduler.state.refill import Refills
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.fence import Fence
 
-_recharge, _upsert_pod = ClusterCache._recharge, ClusterCache.upsert_pod
-_charge, _body, _post, _view = Charges.charge, Binding.body, protocol.post, ClusterState.view
+_recharge, _upsert_pod = PodEvents._recharge, PodEvents.upsert
+_charge, _body, _post, _view = Charges.charge, Binding.body, protocol.post, ClusterState.judge
 _gang_key, _hold, _price = order.gang_key, Reservations.__init__, contest.price
 _build = GangRecord._build
 _overdue, _integrity = GangTimeouts.overdue, GangTimeouts.__init__
 _note, _write, _set_queues, _start_again = (
     CardKeeper.note,
     CardKeeper.write,
-    ClusterState.set_queues,
-    ClusterState.start_again,
+    JobEvents.set_queues,
+    Agreements.start_again,
 )
 
 
@@ -68,7 +71,7 @@ async def _guess(self: Executor, binding: Any) -> None:
         self._react(binding, Refused(Refusal(error.status, error.reason, error.message)))
 
 
-def _kept(self: ClusterCache, record: Any, annotations: Any) -> bool:
+def _kept(self: PodEvents, record: Any, annotations: Any) -> bool:
     return False if record.finished else _recharge(self, record, annotations)
 
 
@@ -104,12 +107,12 @@ async def _conflict_is_success(port: Any, binding: Any, **more: Any) -> Any:
     return Bound(found=True) if isinstance(outcome, Conflicted) else outcome
 
 
-def _second_half_dropped(self: ClusterCache, pod: Any) -> None:
+def _second_half_dropped(self: PodEvents, pod: Any) -> None:
     """Members that wait beside bound ones when they are first seen are nobody's."""
     group = (pod.metadata.labels or {}).get(names.GROUP_LABEL)
-    gang = self.gangs.get((pod.metadata.namespace, group)) if group else None
+    gang = self._state.gangs.get((pod.metadata.namespace, group)) if group else None
     half = gang is not None and any(member.node for member in gang.members.values())
-    if not (half and pod.metadata.uid not in self.pods and not pod.spec.node_name):
+    if not (half and pod.metadata.uid not in self._state.pods and not pod.spec.node_name):
         _upsert_pod(self, pod)
 
 
@@ -142,7 +145,7 @@ def _first_look(self: ClusterState, now: int, *args: Any) -> Any:
     return _view(self, now, *args)
 
 
-def _seen_open(self: ClusterState, queues: Any) -> Any:
+def _seen_open(self: JobEvents, queues: Any) -> Any:
     return _set_queues(self, [replace(queue, spec=replace(queue.spec, closed=False)) for queue in queues])
 
 
@@ -155,7 +158,7 @@ def _refilled_for_ever(self: GangRecord) -> Any:
     return None if gang is None else structs.replace(gang, refilling=gang.refilling or gang.ran)
 
 
-def _as_if_it_ran_on(self: ClusterState, gang: Any, reason: str, message: str) -> None:
+def _as_if_it_ran_on(self: Agreements, gang: Any, reason: str, message: str) -> None:
     ran = gang.ran
     _start_again(self, gang, reason, message)
     gang.ran = ran
@@ -193,15 +196,15 @@ MUTANTS: dict[str, tuple[tuple[Any, str, Any], ...]] = {
     "half-bound gangs are left as they are": ((GangTimeouts, "sweep", _nothing),),
     "queues may use every node": ((QueueNodes, "allows", lambda self, facts: True),),
     "open results are guessed": ((Executor, "_bind", _guess),),
-    "labels are those of creation": ((ClusterCache, "_relabel", lambda self, record, labels: False),),
-    "ended pods keep their room": ((ClusterCache, "_recharge", _kept),),
-    "refusals are forgotten": ((ClusterState, "refuse", lambda self, *args, **more: None),),
+    "labels are those of creation": ((PodEvents, "_relabel", lambda self, record, labels: False),),
+    "ended pods keep their room": ((PodEvents, "_recharge", _kept),),
+    "refusals are forgotten": ((Assumptions, "refuse", lambda self, *args, **more: None),),
     "nobody wakes for a refused pod": ((ClusterState, "next_retry", lambda self: None),),
     "a binding names no uid": ((Binding, "body", _anybody),),
     "an eviction names no uid": ((preemption, "evict", _evict_anybody), (integrity, "evict", _evict_anybody)),
     "a conflict counts as success": ((protocol, "post", _conflict_is_success),),
-    "members that wait beside bound ones are dropped": ((ClusterCache, "upsert_pod", _second_half_dropped),),
-    "held room is lost": ((ClusterState, "view", _first_look),),
+    "members that wait beside bound ones are dropped": ((PodEvents, "upsert", _second_half_dropped),),
+    "held room is lost": ((ClusterState, "judge", _first_look),),
     "a node that refuses pods is not avoided": ((NodeBackoff, "note", lambda self, *args: None),),
     "cards are unknown after a restart": ((CardBook, "_held", lambda self, *args: ({}, True)),),
     "annotations win after a restart": ((CardBook, "_held", _by_annotation),),
@@ -211,25 +214,25 @@ MUTANTS: dict[str, tuple[tuple[Any, str, Any], ...]] = {
     "a successor goes by what it has heard": ((Informers, "read_unheard", _nothing),),
     "labels of bound pods are believed": ((Places, "on", lambda self, *args: None),),
     "rows are not written before the binding": ((CardKeeper, "note", _nobody_waits),),
-    "what runs is not accepted again": ((ClusterState, "accept_running", lambda self, now: False),),
+    "what runs is not accepted again": ((Agreements, "accept_running", lambda self, now: False),),
     "promised room is forgotten by a restart": ((PromiseKeeper, "restore", _nothing),),
     "promised room is not written": ((PromiseKeeper, "write", _said_to_be_written),),
     "what is new starts while the database is away": ((Outage, "refusal", lambda self, gang: None),),
     "nobody notices that the database is away": ((Outage, "begin", lambda self, *args: None),),
     "what ran once goes first for ever": (
         (order, "gang_key", _once_ran_always_first),
-        (ClusterState, "start_again", _as_if_it_ran_on),
+        (Agreements, "start_again", _as_if_it_ran_on),
     ),
     "who was evicted whole counts as one that lost members": (
         (GangRecord, "_build", _refilled_for_ever),
-        (ClusterState, "start_again", _as_if_it_ran_on),
+        (Agreements, "start_again", _as_if_it_ran_on),
     ),
     "room of lost members is not kept": ((Reservations, "__init__", _nothing_kept),),
     "lost members are not noticed": ((Refills, "lost", lambda self, record: None),),
     "victims' queue priority is not looked at": ((contest, "price", _blind(0)),),
     "victims' shares are not looked at": ((contest, "price", _blind(2)),),
     "victims' PodGroup priority is not looked at": ((contest, "price", _blind(3)),),
-    "closed queues take new work": ((ClusterState, "set_queues", _seen_open),),
+    "closed queues take new work": ((JobEvents, "set_queues", _seen_open),),
     "each replacement in a closed queue is new work": ((LastGate, "_covers", lambda *_: False),),
     "gangs in part are taken back late": ((GangTimeouts, "__init__", _late),),
     "edits of queues count": ((GangRecord, "queue", property(lambda self: self.agreed or self.spec.queue)),),

@@ -25,7 +25,8 @@ CPU_SECONDS = int(os.environ.get("T9KSCHED_MUTATION_CPU", "400"))
 _NOT_DECIDING = ("scheduler_conf", "plugins")
 """Of the engine: reading `scheduler.conf` and calling plugins."""
 _STATE = (
-    *("state", "cluster_cache", "records", "charges", "cardbook"),
+    *("state", "node_events", "pod_events", "group_events", "job_events", "joining", "changes"),
+    *("assumptions", "agreements", "records", "charges", "cardbook"),
     *(
         "admission_pass",
         "snapshot",

@@ -99,7 +99,7 @@ def _pod(world: Any, state: ClusterState, uid: str) -> None:
     if uid in world.assumed and charge is not None:
         made.assumed, made.role = charge.node, seen["role"]
         state.charges.charge(uid, charge.node, charge.pod_class, charge.queue, charge.cards, sure=charge.sure)
-        state._gang_changed(made.gang)
+        state.changes.gang_changed(made.gang)
 
 
 def compare(world: Any) -> None:

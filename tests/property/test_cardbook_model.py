@@ -83,7 +83,7 @@ class History:
         for name in NODES:
             self.node(name)
 
-    # The tables, as `ClusterCache` keeps them
+    # The tables, as `ClusterState` keeps them
 
     def _taken_in(self, node: Node) -> None:
         facts = node_facts(node)

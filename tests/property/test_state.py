@@ -19,7 +19,7 @@ from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.observe.informers import decoder
 from t9ksched.scheduler.state.cardbook import CardBook, row_of
-from t9ksched.scheduler.state.cluster_cache import ClusterCache
+from t9ksched.scheduler.state.pod_events import PodEvents
 from t9ksched.scheduler.state.records import PodGroupObject
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.bindings import CardBinding
@@ -315,7 +315,7 @@ TestHistories = Histories.TestCase
 def test_labels_of_creation_would_be_noticed() -> None:
     dice = settings(max_examples=300, stateful_step_count=30, deadline=None, derandomize=True, database=None)
     dice = settings(dice, phases=[Phase.generate])
-    with patch.object(ClusterCache, "_relabel", lambda self, record, labels: False), pytest.raises(AssertionError):
+    with patch.object(PodEvents, "_relabel", lambda self, record, labels: False), pytest.raises(AssertionError):
         run_state_machine_as_test(Histories, settings=dice)
 
 

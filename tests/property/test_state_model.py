@@ -6,7 +6,8 @@ from unittest.mock import patch
 
 import pytest
 
-from t9ksched.scheduler.state.cluster_cache import ClusterCache
+from t9ksched.scheduler.state.changes import Changes
+from t9ksched.scheduler.state.group_events import GroupEvents
 from t9ksched.scheduler.state.node_backoff import NodeBackoff
 from tests.property.statemodel import Model
 from tests.property.staterebuilt import compare
@@ -50,8 +51,12 @@ def test_the_state_is_what_a_look_at_everything_finds_in_the_long_run() -> None:
 
 
 FAULTS: dict[str, tuple[type, str, Any]] = {
-    "a queue that a group left keeps its numbers": (ClusterCache, "_count", lambda self, gang: self.counts.group(gang)),
-    "a group stays its former owner's": (ClusterCache, "_disown", lambda self, gang: None),
+    "a queue that a group left keeps its numbers": (
+        Changes,
+        "count",
+        lambda self, gang: self._state.counts.group(gang),
+    ),
+    "a group stays its former owner's": (GroupEvents, "disown", lambda self, gang: None),
     "the loop looks without end while nodes are avoided": (NodeBackoff, "forget", lambda self, now: None),
 }
 

@@ -16,13 +16,13 @@ from t9ksched.scheduler.state.admission_gate import NAMING_NS
 from t9ksched.scheduler.state.records import GangRecord, PodRecord
 
 if TYPE_CHECKING:
-    from t9ksched.scheduler.state.cluster_cache import ClusterCache
+    from t9ksched.scheduler.state.state import ClusterState
 
 
 class Membership:
     """Sorts pods into members and strangers. Times are nanoseconds since the epoch."""
 
-    def __init__(self, state: "ClusterCache") -> None:
+    def __init__(self, state: "ClusterState") -> None:
         self._state = state
         self._doubtful: OrderedSet[GangRecord] = OrderedSet()
         self._strangers: dict[GangRecord, dict[str, PodRecord]] = {}

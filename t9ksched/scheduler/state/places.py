@@ -14,7 +14,7 @@ from t9ksched.scheduler.state.records import PodRecord
 from t9ksched.store.bindings import CardBinding
 
 if TYPE_CHECKING:
-    from t9ksched.scheduler.state.cluster_cache import ClusterCache
+    from t9ksched.scheduler.state.state import ClusterState
 
 
 class Place(NamedTuple):
@@ -31,7 +31,7 @@ class Place(NamedTuple):
 class Places:
     """What is on record of the pods of `state`."""
 
-    def __init__(self, state: "ClusterCache") -> None:
+    def __init__(self, state: "ClusterState") -> None:
         self._state = state
         self._recorded: dict[str, Place] = {}
         """By UID; of pods that are gone until `forget`."""

@@ -59,7 +59,7 @@ def test_a_queue_takes_no_more_than_may_wait() -> None:
 def test_what_starts_makes_room_for_another() -> None:
     woken: list[None] = []
     state = limited(None, 1, node(gpus=1))
-    state._on_change = lambda: woken.append(None)
+    state.wake = lambda: woken.append(None)
     for name in ("a", "b"):
         state.upsert_pod(pod(name, 1, queue="q"))
     woken.clear()

@@ -118,7 +118,7 @@ def test_a_name_that_comes_late_lets_it_start_and_nothing_was_said() -> None:
     assert not state.view(NOW).gangs
     assert state.next_retry() == LATER
     assert not taken(state, "said")
-    state._on_change = lambda: woken.append(True)
+    state.wake = lambda: woken.append(True)
     state.accept(accepted("job", permitted_by="user:ann"))
     assert woken
     assert [gang.priority for gang in state.view(NOW + 1).gangs] == [0]

@@ -12,7 +12,6 @@ from t9ksched.scheduler.report.groupstatus import group_status
 from t9ksched.scheduler.report.job_view import job_view
 from t9ksched.scheduler.serve.explaining import explanation
 from t9ksched.scheduler.state.edits import ignored
-from t9ksched.scheduler.state.state import ClusterState
 from tests.feeds import taken
 from tests.unit.scheduler.state.test_state import NOW, decide, group, node, pod, state_with
 
@@ -88,9 +87,9 @@ def owned(made: Any, controller: str) -> Any:
 
 
 CLAIMED: dict[str, tuple[Any, Any, str]] = {
-    "a pod that waits": (lambda: pod("p", queue="q"), ClusterState.upsert_pod, "pod-p"),
-    "a pod that runs": (lambda: pod("p", queue="q", node="n1"), ClusterState.upsert_pod, "pod-p"),
-    "a group": (lambda: group("p", 1), ClusterState.upsert_group, "group-p"),
+    "a pod that waits": (lambda: pod("p", queue="q"), "upsert_pod", "pod-p"),
+    "a pod that runs": (lambda: pod("p", queue="q", node="n1"), "upsert_pod", "pod-p"),
+    "a group": (lambda: group("p", 1), "upsert_group", "group-p"),
 }
 
 
@@ -99,7 +98,7 @@ CLAIMED: dict[str, tuple[Any, Any, str]] = {
 def test_what_came_without_a_controller_stays_a_job_of_its_own(made: Any, upsert: Any, uid: str, when: str) -> None:
     """Its job would be taken for one that is gone, and it would count as a part of another's."""
     state = state_with(node("n1"))
-    upsert(state, made())
+    getattr(state, upsert)(made())
     if uid == "group-p":
         state.upsert_pod(pod("a", group="p"))
     state.accept_running(NOW)
@@ -110,7 +109,7 @@ def test_what_came_without_a_controller_stays_a_job_of_its_own(made: Any, upsert
     if when == "it starts":
         state.accept(agreed)
     state.upsert_group(group("g", 1))
-    upsert(state, owned(made(), "g"))
+    getattr(state, upsert)(owned(made(), "g"))
     if when == "acceptances are read late":
         assert state.gangs_of_owner("group-g"), "nothing else is known yet"
         state.accept(agreed)
@@ -121,7 +120,7 @@ def test_what_came_without_a_controller_stays_a_job_of_its_own(made: Any, upsert
     assert uid in taken(state, "jobs")
     (text,) = ignored(gang)
     assert "names PodGroup/g as its controller" in text
-    upsert(state, owned(made(), ""))
+    getattr(state, upsert)(owned(made(), ""))
     assert ignored(gang) == ()
 
 

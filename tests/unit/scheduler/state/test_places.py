@@ -173,7 +173,7 @@ def with_roles() -> ClusterState:
 def test_the_role_of_a_pod_that_waits_is_what_its_label_says_now() -> None:
     woken: list[str] = []
     state = with_roles()
-    state._on_change = lambda: woken.append("x")
+    state.wake = lambda: woken.append("x")
     for name in ("a", "b"):
         state.upsert_pod(member(name, "worker"))
     assert decide(state) == []

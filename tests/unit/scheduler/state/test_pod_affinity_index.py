@@ -102,7 +102,7 @@ def test_assumed_places_count_before_they_are_seen(state: ClusterState) -> None:
 
 def test_a_rule_wakes_up_when_others_come(state: ClusterState) -> None:
     woken: list[int] = []
-    state._on_change = lambda: woken.append(1)
+    state.wake = lambda: woken.append(1)
     state.upsert_pod(pod("client", "client", affinity={"podAffinity": term("server")}))
     assert not places(cycle(state))
     state.upsert_pod(pod("server", "server"))
@@ -137,7 +137,7 @@ def namespace(name: str, **labels: str) -> NamespaceObject:
 
 def test_namespaces_are_selected_by_any_label(state: ClusterState) -> None:
     woken: list[int] = []
-    state._on_change = lambda: woken.append(1)
+    state.wake = lambda: woken.append(1)
     state.upsert_pod(pod("server", "server", node="n2", phase="Running"))
     near = term("server", namespaceSelector={"matchLabels": {"team": "red"}})
     state.upsert_pod(pod("client", "client", affinity={"podAffinity": near}))
@@ -174,7 +174,7 @@ def test_what_those_who_are_there_prefer_is_told(state: ClusterState) -> None:
 
 def test_a_pod_that_begins_to_leave_wakes_those_who_are_spread(state: ClusterState) -> None:
     woken: list[int] = []
-    state._on_change = lambda: woken.append(1)
+    state.wake = lambda: woken.append(1)
     key = {"maxSkew": 1, "topologyKey": "rack", "labelSelector": {"matchLabels": {"app": "x"}}}
     running = pod("a", "x", node="n0", phase="Running", topologySpreadConstraints=[key])
     state.upsert_pod(running)
@@ -234,7 +234,7 @@ def test_labels_that_change_on_an_assumed_pod_count(state: ClusterState) -> None
 def test_a_changed_label_wakes_up_only_where_there_are_rules(state: ClusterState) -> None:
     state.upsert_pod(pod("server", "web", node="n0", phase="Running"))
     woken: list[int] = []
-    state._on_change = lambda: woken.append(1)
+    state.wake = lambda: woken.append(1)
     state.upsert_pod(pod("server", "db", node="n0", phase="Running"))
     assert not woken
     state.upsert_pod(pod("friend", "friend", affinity={"podAffinity": term("web")}))

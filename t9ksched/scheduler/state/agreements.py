@@ -1,0 +1,117 @@
+"""What was agreed with groups when they were accepted, and what ends a run of theirs."""
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from t9ksched.model.reasons import Code
+from t9ksched.scheduler.state.clocks import Clock
+from t9ksched.scheduler.state.records import (
+    GangRecord,
+    Minimum,
+    job_of,
+)
+from t9ksched.store.acceptances import Acceptance
+from t9ksched.store.runs import Run
+
+if TYPE_CHECKING:
+    from t9ksched.scheduler.state.state import ClusterState
+
+_ACCEPTED_AT_ONCE = 200
+"""Groups that are accepted as they run in one call."""
+
+
+class Agreements:
+    """Keeps acceptances, and starts groups anew. Times are nanoseconds since the epoch, passed in."""
+
+    def __init__(self, state: "ClusterState") -> None:
+        self._state = state
+
+    def accept(self, acceptance: Acceptance) -> None:
+        """An acceptance read from SQL: at start, or because the service recorded one."""
+        uid = acceptance.uid
+        known = self._state.acceptances.get(uid)
+        if known is not None and known.replicas is not None:  # what is recorded since is the newer word about amounts
+            kept = {name: getattr(known, name) for name in ("queue", "priority", "replicas", "requests", "cards")}
+            acceptance = structs.replace(acceptance, **kept, started_at=known.started_at or acceptance.started_at)
+        if known is not None and known.began_with is not None:
+            acceptance = structs.replace(acceptance, began_with=known.began_with, began_roles=known.began_roles)
+        self._state.acceptances[uid] = acceptance
+        if acceptance.by_itself:
+            self._state.group_events.free(uid)
+        self._state._payers.changed()
+        self._state.feed.jobs.note(uid)
+        gang, pod = self._state.gangs_by_uid.get(uid), self._state.pods.get(uid)
+        if gang is not None and (gang.acceptance is None or gang.acceptance.submitter is None):
+            gang.acceptance = acceptance
+            began = Minimum.on_record(acceptance)
+            if gang.ran and began is not None and (known is None or gang not in self._state.begun):
+                gang.began_with = began
+            elif gang.began_with is not None:
+                self._state.begun.add(gang)
+        self._state.membership.doubt_strangers()
+        owned = (one for below in self._state.owners.controllers(uid) for one in self._state.gangs_of_owner(below))
+        for concerned in dict.fromkeys((gang, pod.gang if pod else None, *owned)):
+            if concerned is not None:
+                if not concerned.virtual:
+                    self._state.membership.doubt(concerned)
+                self._state.changes.gang_changed(concerned)
+                self._state.group_events.settle_bill(concerned)
+                self._state.wake()
+
+    def accept_running(self, now: int) -> bool:
+        """What holds places is taken as it is, be its queue closed since: it ran before we looked, or the record of its
+        acceptance was lost with the process that made it. Later edits change nothing of it either.
+
+        A few groups a call, so that a start on a large cluster does not hold the loop; whether there are more.
+        """
+        if self._state.outage.unread:
+            return False  # what was agreed with it stands in the database, and is not known yet
+        self._state.changes.settle()
+        for gang in list(islice(self._state._unaccepted, _ACCEPTED_AT_ONCE)):
+            self._state._unaccepted.discard(gang)
+            if gang.uid and gang.placed_count():
+                self._state.gate.accept(gang, now, runs=True)
+                self._state.gate.note_start(gang, now)
+        for gang in list(islice(self._state.begun, _ACCEPTED_AT_ONCE)):
+            self._state.begun.discard(gang)
+            self._state.gate.note_beginning(gang)
+        return bool(self._state._unaccepted or self._state.begun)
+
+    def accepted_anew(self, acceptance: Acceptance) -> None:
+        """A group was accepted: that is to be written."""
+        self._state._payers.changed()
+        self._state.feed.acceptances.add(acceptance)
+        self._state.outage.accepted(acceptance.uid)
+
+    def start_again(self, gang: GangRecord, reason: str, message: str) -> None:
+        """The group is evicted whole, for that reason: it needs its whole minimum at once, as if it had never run, with
+        the age it has.
+        """
+        gang.ran, gang.displaced, gang.began_with = False, True, None
+        self._state.begun.add(gang)
+        self._state.clocks.start_anew(gang)
+        if gang.scheduled:
+            gang.evicted = (reason, message)
+        gang.first_bound = gang.admitted = gang.fell = 0
+        self._state.group_events.drop_reservations(gang)
+        self._state.changes.gang_changed(gang)
+
+    def note_end(self, gang: GangRecord, code: Code, message: str, now: int, limit: int | None = None) -> None:
+        """The job of a group was told to end, because of a limit, in seconds if it is the job's own. Its next run is
+        timed anew.
+        """
+        gangs = self._state.groups_of(job_of(gang)) or [gang]
+        clock = self._state.clocks.by_job.setdefault(job_of(gang), Clock(Run(uid=job_of(gang))))
+        clock.start_anew(
+            pod.uid for one in gangs for pod in one.members.values() if pod.node and not one.inherited(pod)
+        )
+        clock.set(ended_at=now, ended_code=str(code), ended_limit=limit, message=message)
+        for one in gangs:
+            self.start_again(one, str(code), message)
+
+    def forfeit(self, gang: GangRecord) -> None:
+        """The room kept for members that the group lost goes to another, and the group waits like any other."""
+        self._state.changes.displaced(gang)
+        self._state.group_events.drop_reservations(gang)

@@ -1,0 +1,123 @@
+"""Decisions that are charged before they are carried out, and taken back on refusal."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from t9ksched.engine.planner import Assignment
+from t9ksched.model.ordered import OrderedSet
+from t9ksched.model.reasons import Reason
+from t9ksched.scheduler.state.node_backoff import TurnedAway
+from t9ksched.scheduler.state.records import (
+    GangRecord,
+    PodRecord,
+    job_of,
+)
+
+if TYPE_CHECKING:
+    from t9ksched.scheduler.state.state import ClusterState
+
+RETRY_AFTER_REFUSAL_NS = 1_000_000_000
+"""How long a refused pod rests before it is tried again; doubled with each refusal, up to a minute."""
+_LONGEST_REST_DOUBLINGS = 6
+
+
+class Assumptions:
+    """Assumes that decided bindings happen. Times are nanoseconds since the epoch, passed in."""
+
+    def __init__(self, state: "ClusterState") -> None:
+        self._state = state
+
+    def assume(self, gang_uid: str, assignments: Iterable[Assignment], now: int) -> list[Assignment]:
+        """Charge what a plan decided for one gang, if the cluster is still as the plan saw it.
+
+        Returns:
+            The assignments to carry out; none at all when one of them no longer holds.
+        """
+        gang = self._state.gangs_by_uid.get(gang_uid)
+        decided = list(assignments)
+        if gang is None:
+            return []
+        done: list[PodRecord] = []
+        for assignment in decided:
+            record = gang.members.get(assignment.pod)
+            if record is None or not record.waiting or not self._still_fits(record, assignment):
+                for earlier in done:
+                    self._unassume(earlier)
+                self._state.wake()
+                return []
+            assert record.pod_class is not None
+            record.assumed = assignment.node
+            record.placed_in = "" if gang.virtual else job_of(gang)
+            sure = self._state.cards.certain(record.pod_class, assignment.node)
+            cards = dict(assignment.masks)
+            self._state.charges.charge(record.uid, assignment.node, record.pod_class, gang.queue, cards, sure=sure)
+            self._state.reservations.drop_place(record.uid)
+            done.append(record)
+        if gang.complete():
+            self._state.reservations.used(gang_uid)
+            gang.displaced = False
+        gang.first_bound = gang.first_bound or now
+        self._state.changes.gang_changed(gang)
+        if self._state.neighbourhood or self._state.waiting_jobs:
+            self._state.wake()  # where these pods stand may be what somebody waits for, or that they wait no more
+        return decided
+
+    def _still_fits(self, record: PodRecord, assignment: Assignment) -> bool:
+        node = assignment.node
+        if node not in self._state.nodes or record.pod_class is None:
+            return False
+        if self._state.nodes.generation[self._state.nodes.row(node)] != assignment.generation:
+            return False
+        return self._state.charges.fits(node, record.pod_class, dict(assignment.masks))
+
+    def _unassume(self, record: PodRecord) -> None:
+        record.assumed = record.placed_in = ""
+        self._state.pod_events.take_role(record)
+        self._state.charges.release(record.uid)
+        self._state.changes.gang_changed(record.gang)
+
+    def refuse(self, pod_uid: str, reason: Reason, now: int, *, keep_place: bool) -> None:
+        """A binding did not happen: take the assumption back; its place may be kept for the gang."""
+        record = self._state.pods.get(pod_uid)
+        if record is None or not record.assumed:
+            return
+        charge = self._state.charges.get(pod_uid)
+        self._unassume(record)
+        record.retry_at = now + (RETRY_AFTER_REFUSAL_NS << min(record.refusals, _LONGEST_REST_DOUBLINGS))
+        record.refusals += 1
+        self._state._resting.add(record)
+        gang = record.gang
+        if gang is None:
+            return
+        gang.reasons = (reason,)
+        self._state.patience.refused(gang, now)
+        if keep_place and charge is not None and gang.placed_count():
+            self._state.reservations.keep_place(record, gang, charge, now)
+        if not gang.placed_count():
+            gang.first_bound = 0
+
+    def withdraw(self, pod_uids: Iterable[str], reason: Reason) -> None:
+        """Decisions about members of one gang are not carried out: they wait again, as if nothing had been decided."""
+        gang = None
+        for uid in pod_uids:
+            record = self._state.pods.get(uid)
+            if record is not None and record.assumed:
+                gang = record.gang
+                self._unassume(record)
+        if gang is not None:
+            self._state.refused(gang, reason)
+            if not gang.placed_count():
+                gang.first_bound = 0
+            self._state.wake()
+
+    def resting(self, now: int) -> set[GangRecord | None]:
+        """Groups of which a pod was refused and is not tried again yet."""
+        self._state._resting = OrderedSet(pod for pod in self._state._resting if pod.waiting and pod.retry_at > now)
+        return {pod.gang for pod in self._state._resting}
+
+    def turned_away(self, now: int) -> list[TurnedAway]:
+        """Bound pods that their nodes did not admit since the last call."""
+        found = self._state.avoided.take(now)
+        for each in found:
+            self._state.patience.refused(each.gang, now)
+        return found

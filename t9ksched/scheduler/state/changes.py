@@ -1,0 +1,111 @@
+"""What follows when something of a group changed: it is told in the feed, and looked at once before the next plan."""
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from t9ksched.model.ordered import OrderedSet
+from t9ksched.scheduler.state.records import (
+    GangRecord,
+    Minimum,
+)
+
+if TYPE_CHECKING:
+    from t9ksched.scheduler.state.state import ClusterState
+
+
+class Changes:
+    """Notes changes of groups and jobs, and settles them. Times are nanoseconds since the epoch."""
+
+    def __init__(self, state: "ClusterState") -> None:
+        self._state = state
+
+    def gang_changed(self, gang: GangRecord | None) -> None:
+        """Something of the group changed: it is shown to the engine anew, and settled before that; None is no group."""
+        if gang is None:
+            return
+        gang.stale = True
+        gang.changes += 1
+        self._state._unsettled.add(gang)
+        self.count(gang)
+        self._state.feed.gangs.note(gang)
+        self._state.feed.queues.note(gang.queue)
+        self.job_changed(gang)
+
+    def count(self, gang: GangRecord) -> None:
+        """Count the group in its queue; where it left one, that one's status changes too."""
+        if (left := self._state.counts.group(gang)) is not None:
+            self._state.feed.queues.note(left)
+        if gang.queue not in self._state.queues:
+            self._state.unknown_queues.add(gang.queue)
+
+    def job_changed(self, gang: GangRecord) -> None:
+        """Something changed that users see of the job that the group belongs to."""
+        if uid := gang.owner.uid if gang.owner else gang.uid:
+            self._state.feed.jobs.note(uid)
+        else:
+            self._state.feed.nameless.note(gang.key)
+
+    def displaced(self, gang: GangRecord) -> None:
+        """A member's place was taken away on purpose; `settle` sees whether that leaves the group whole."""
+        if not gang.displaced:
+            gang.displaced = True
+            self.gang_changed(gang)
+
+    def settle(self) -> None:
+        """Look once at every group that changed: does it run, does it wait. A thousand events cost one look."""
+        self._state.membership.settle()
+        changed, self._state._unsettled = self._state._unsettled, OrderedSet()
+        for gang in changed:
+            if gang.virtual:
+                self._settle_single(gang)
+                continue
+            if not gang.ran and gang.uid and gang.complete(bound=True) and not self._state.clocks.leaving(gang):
+                gang.ran = gang.scheduled = True
+                least = max(gang.spec.min_member, sum(least for _, least in gang.spec.roles))
+                gang.began_with = Minimum(least, gang.spec.roles)
+                self._state.begun.add(gang)
+                gang.evicted = None
+            elif not gang.ran and gang.uid and (running := _inherited_running(gang)):
+                gang.ran, gang.began_with = True, running
+                self._state.begun.add(gang)
+            if gang.uid and gang.unnoted and gang.placed_count():
+                self._state._unaccepted.add(gang)
+            whole = gang.complete()
+            if whole:
+                gang.fell, gang.displaced = 0, False
+            if not whole and gang.uid and any(pod.holds for pod in gang.members.values()):
+                self._state._partial[gang] = None
+            else:
+                self._state._partial.pop(gang, None)
+            if not gang.placed_count():
+                gang.first_bound = 0  # what it gets next is another start
+            self._settle_waiting(gang, waits=any(pod.waiting for pod in gang.members.values()))
+
+    def _settle_single(self, gang: GangRecord) -> None:
+        pod = next(iter(gang.members.values()), None)
+        if pod is not None and pod.placed and not pod.deleting:
+            gang.ran = gang.ran or not pod.assumed
+            gang.fell = 0
+            if gang.unnoted:
+                self._state._unaccepted.add(gang)
+        self._settle_waiting(gang, waits=pod is not None and pod.waiting)
+
+    def _settle_waiting(self, gang: GangRecord, *, waits: bool) -> None:
+        """Whether a member of the group waits for a place."""
+        self._state.waiting_jobs.update(gang, waits=waits)
+        if waits:
+            self._state._pending[gang] = None
+        else:
+            self._state._pending.pop(gang, None)
+            gang.reasons, gang.position = (), None
+
+
+def _inherited_running(gang: GangRecord) -> Minimum | None:
+    """The members that run, or have succeeded, and got their places in an earlier group of the name; none that counts
+    once places of the group were taken away on purpose.
+    """
+    if gang.displaced and not gang.complete():
+        return None
+    run = [pod for pod in gang.members.values() if pod.phase in ("Running", "Succeeded")]
+    roles = Counter(pod.role for pod in run if gang.inherited(pod) and not (pod.evicted or pod.deleting))
+    return Minimum(roles.total(), tuple(sorted(roles.items()))) if roles else None

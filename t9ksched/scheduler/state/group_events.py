@@ -1,0 +1,192 @@
+"""PodGroups as the watches show them, and which queue pays for their members."""
+
+from typing import TYPE_CHECKING
+
+from t9ksched.model import names
+from t9ksched.model.errors import Invalid
+from t9ksched.model.pod import Metadata, OwnerReference
+from t9ksched.model.podgroup import PodGroupSpec
+from t9ksched.scheduler.state.places import Place
+from t9ksched.scheduler.state.records import (
+    GangRecord,
+    Minimum,
+    PodGroupObject,
+    is_true,
+    job_of,
+    levels,
+    nanoseconds,
+    true_condition,
+)
+
+if TYPE_CHECKING:
+    from t9ksched.scheduler.state.state import ClusterState
+
+
+class GroupEvents:
+    """Takes in what the watches bring of PodGroups. Events may come twice or late without harm."""
+
+    def __init__(self, state: "ClusterState") -> None:
+        self._state = state
+
+    def upsert(self, group: PodGroupObject) -> None:
+        """A PodGroup appeared or changed. What was accepted by its UID stays as it was accepted."""
+        meta = group.metadata
+        key = (meta.namespace, meta.name)
+        gang = self._state.gangs.get(key)
+        if gang is None:
+            gang = self._state.gangs[key] = GangRecord(meta.namespace, meta.name)
+        before = gang.terms()
+        if gang.uid != meta.uid:
+            self._state.changes.job_changed(gang)  # the job it was before: of another object, or of none yet
+            if gang.uid:
+                _note_places(gang)
+                gang.kept = self._paying(gang)
+                self.drop_reservations(gang)
+            self._state.gangs_by_uid.pop(gang.uid, None)
+            self._state.deleted.discard(gang.uid)
+            gang.uid, gang.acceptance = meta.uid, self._state.acceptances.get(meta.uid)
+            # Later on this status is our own word: it must not bring back what we took back since.
+            gang.scheduled = is_true(group.status, "GroupScheduled")
+            evicted = true_condition(group.status, "Evicted")
+            gang.evicted = (str(evicted.get("reason")), str(evicted.get("message"))) if evicted else None
+            gang.ran = gang.scheduled and evicted is None
+            gang.first_bound = gang.admitted = gang.fell = gang.nameless = 0
+            gang.began_with = Minimum.on_record(gang.acceptance) if gang.ran else None
+            gang.displaced = gang.noted = False
+            gang.agreed, gang.judged, gang.turned_away, gang.unpermitted = "", (0, 0), None, None
+            self._state.gangs_by_uid[meta.uid] = gang
+        if meta.deletion_timestamp:
+            self._state.job_events.deletion(meta.uid)
+        gang.created = nanoseconds(meta.creation_timestamp)
+        gang.levels = levels((meta.annotations or {}).get(names.TOPOLOGY_KEY_ANNOTATION, ""))
+        gang.limit_text = (meta.annotations or {}).get(names.TIME_LIMIT_ANNOTATION, "")
+        owner = self.owner_of(meta)
+        claimed_by = meta.controller.title if meta.controller is not None and owner is None else ""
+        if gang.claimed_by != claimed_by:
+            gang.claimed_by = claimed_by
+            self._state.changes.gang_changed(gang)
+        if gang.owner != owner:
+            self._state.changes.job_changed(gang)  # the job that it was, or was a part of
+            self.disown(gang)
+            gang.owner = owner
+        if gang.owner is not None:
+            self._state._by_owner[gang.owner.uid][gang] = None
+        gang.status = group.status
+        try:
+            gang.spec, gang.spec_faults = PodGroupSpec.parse(group.spec), ""
+        except Invalid as error:
+            gang.spec_faults = str(error)
+        if gang.terms() != before:  # else it is our own word about it, which lets nothing start
+            self._state.membership.doubt(gang)
+            self._state.changes.gang_changed(gang)
+            self.settle_bill(gang)
+            self._state.wake()
+
+    def remove(self, group: PodGroupObject) -> None:
+        """A PodGroup is gone; members that are left wait for it to appear again."""
+        gang = self._state.gangs.get((group.metadata.namespace, group.metadata.name))
+        if gang is None or gang.uid != group.metadata.uid:
+            return
+        self._state.gangs_by_uid.pop(gang.uid, None)
+        self._state.deleted.discard(gang.uid)
+        self.drop_reservations(gang)
+        self._state.changes.job_changed(gang)
+        _note_places(gang)
+        gang.kept = self._paying(gang)
+        gang.uid, gang.acceptance = "", None
+        self._state.changes.gang_changed(gang)
+        self._state.membership.sort(gang)  # nobody is a stranger to a group that is not there
+        if not gang.members:
+            self.forget(gang)
+
+    def settle_bill(self, gang: GangRecord) -> None:
+        """What members hold is paid by the group's queue, which may be known later than they are."""
+        for uid in gang.members:
+            self._state.charges.pay(uid, gang.queue)
+        self._state.changes.count(gang)
+        self._state.feed.queues.note(gang.queue)
+        self._state.changes.job_changed(gang)
+
+    def _paying(self, gang: GangRecord) -> str:
+        """The queue that pays for what members hold; empty if they hold nothing."""
+        return next((charge.queue for uid in gang.members if (charge := self._state.charges.get(uid))), "")
+
+    def keep_queue(self, gang: GangRecord, queue: str) -> None:
+        """The row of a placed member names the queue that pays, and nothing was agreed with the PodGroup itself."""
+        if gang.uid and gang.acceptance is None and gang.kept != queue:
+            gang.kept = queue
+            self._state.changes.gang_changed(gang)
+            self.settle_bill(gang)
+
+    def give_up_kept_queue(self, gang: GangRecord) -> None:
+        """A PodGroup without members that were placed before it was made is in its own queue."""
+        if gang.kept and gang.acceptance is None and not self._paying(gang):
+            gang.kept, gang.stale = "", True
+            self.settle_bill(gang)
+
+    def recall_queue(self, gang: GangRecord, place: Place | None) -> None:
+        """A member holds a place, and the PodGroup is gone or not seen yet."""
+        queue = place.queue if place is not None else self._state._payers.of(gang)
+        if queue is not None and queue != gang.kept:
+            gang.kept = queue
+            self.settle_bill(gang)
+
+    def owner_of(self, meta: Metadata) -> OwnerReference | None:
+        """The controller of a pod or a group. One that was accepted as a job of its own has none, whatever was written
+        into it since: else its job would be gone, and it would count as a part of another.
+        """
+        agreed = self._state.acceptances.get(meta.uid)
+        return None if agreed is not None and agreed.by_itself else meta.controller
+
+    def free(self, uid: str) -> None:
+        """A pod or a group turns out to have been accepted as a job of its own: it has no controller."""
+        gang, record = self._state.gangs_by_uid.get(uid), self._state.pods.get(uid)
+        if gang is not None and gang.owner is not None:
+            self._state.changes.job_changed(gang)  # the job that it seemed to be a part of
+            self.disown(gang)
+            if not gang.virtual:
+                gang.claimed_by = gang.owner.title
+            gang.owner = None
+            self._state.changes.gang_changed(gang)
+        if record is not None and record.ours and record.owner is not None:
+            claimed_by = None if record.orphaned else record.owner
+            record.owner, record.orphaned = None, False
+            self._state.pod_events.claim(record, claimed_by)
+
+    def disown(self, gang: GangRecord) -> None:
+        """The group is not of its owner any more, or is no more itself."""
+        if gang.owner is None:
+            return
+        self._state._by_owner[gang.owner.uid].pop(gang, None)
+        if not self._state._by_owner[gang.owner.uid]:
+            del self._state._by_owner[gang.owner.uid]
+            if gang.owner.uid not in self._state.jobs:
+                self._state.deleted.discard(gang.owner.uid)
+
+    def forget(self, gang: GangRecord) -> None:
+        self._state.gangs.pop(("", gang.uid) if gang.virtual else (gang.namespace, gang.name), None)
+        self._state.gangs_by_uid.pop(gang.uid, None)
+        self._state._pending.pop(gang, None)
+        self._state._partial.pop(gang, None)
+        self._state._unsettled.discard(gang)
+        self._state.begun.discard(gang)
+        self._state.counts.group_gone(gang)
+        self._state.waiting_jobs.forget(gang)
+        self.disown(gang)
+        self.drop_reservations(gang)
+        self._state.feed.queues.note(gang.queue)
+        self._state.changes.job_changed(gang)
+
+    def drop_reservations(self, gang: GangRecord) -> None:
+        """No room is kept for this group any more."""
+        self._state.reservations.gang_gone(gang.uid)
+        if gang.lost:
+            self._state.refills.forget(gang)
+            self._state.wake()
+
+
+def _note_places(gang: GangRecord) -> None:
+    """The PodGroup goes: members that have places got them in it, so far as nothing else is known."""
+    for pod in gang.members.values():
+        if (pod.node or pod.assumed) and not pod.placed_in:
+            pod.placed_in = job_of(gang)

@@ -1,0 +1,95 @@
+"""Queues, and the objects that make pods."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from t9ksched.model.queue import Queue
+from t9ksched.scheduler.state.records import (
+    FINISHED,
+    JobRecord,
+)
+
+if TYPE_CHECKING:
+    from t9ksched.scheduler.state.state import ClusterState
+
+
+class JobEvents:
+    """Takes in queues from SQL, and what the watches bring of jobs and other owners of pods."""
+
+    def __init__(self, state: "ClusterState") -> None:
+        self._state = state
+
+    def set_queues(self, queues: Iterable[Queue]) -> None:
+        """The queues as SQL has them now."""
+        fresh = {queue.name: queue for queue in queues}
+        if fresh == self._state.queues:
+            return
+        before = self._state.queues
+        self._state.feed.queues.note_all(name for name in {**before, **fresh} if fresh.get(name) != before.get(name))
+        self._state.queues = fresh
+        self._state.permissions.changed()
+        self._state.wake()
+
+    def upsert(self, job: JobRecord) -> None:
+        """A job's object appeared or changed; its groups are found by their owner."""
+        known = self._state.jobs.get(job.uid)
+        self._state.jobs[job.uid] = job
+        if not job.wants_pods and self._state.refills.of_job(job.uid):
+            self._state.wake()
+        if known is None:
+            for gang in self._state.gangs_of_owner(job.uid):
+                if gang.virtual and gang.spec.priority != job.priority:
+                    gang.spec = replace(gang.spec, priority=job.priority)
+                    self._state.changes.gang_changed(gang)
+        elif (known.limit_text, known.phase) != (job.limit_text, job.phase):
+            for gang in self._state.gangs_of_owner(job.uid):
+                self._state.changes.gang_changed(gang)  # it may be paused, or resume with another time limit
+            self._state.wake()
+        self._state.feed.jobs.note(job.uid)
+
+    def remove(self, uid: str) -> None:
+        """A job's object is gone."""
+        self.remove_owner(uid)
+        known = self._state.jobs.pop(uid, None)
+        if known is not None:
+            if self._state.refills.of_job(uid):
+                self._state.wake()
+            if known.phase in FINISHED:
+                self._state.deleted.discard(uid)  # it ended before: its pods say how
+            self._state.feed.jobs.note(uid)
+
+    def remove_owner(self, uid: str) -> None:
+        """An object that made pods is gone; its pods, if any are left, end."""
+        if uid in self._state.clocks.by_job:
+            self._state.feed.jobs.note(uid)  # it may be a job without pods, which a limit stopped
+        self._state.owners.remove(uid)
+        self._state.deleted.discard(uid)
+        if uid in self._state._by_owner:
+            self.deletion(uid)
+
+    def deletion(self, uid: str) -> None:
+        """The object of that UID is being deleted, or its pods outlive it."""
+        if uid not in self._state.deleted:
+            self._state.deleted.add(uid)
+            self._state.feed.jobs.note(uid)
+
+    def owner_changed(self, uid: str) -> None:
+        """An object that makes pods appeared, or asks for something else."""
+        gangs = [gang for below in self._state.owners.controllers(uid) for gang in self._state.gangs_of_owner(below)]
+        if uid in self._state.clocks.by_job:
+            self._state.feed.jobs.note(uid)
+        for gang in gangs:
+            gang.changes += 1
+            self._state.feed.gangs.note(gang)
+        self._state.membership.doubt_strangers()
+        if gangs:
+            self._state.wake()
+
+    def judge_again(self, root: str) -> None:
+        """More was accepted with the root owner of that UID: pods of it that were refused may be covered by that."""
+        for uid in self._state.owners.controllers(root):
+            for gang in self._state.gangs_of_owner(uid):
+                if gang.unpermitted is not None or any(pod.unpermitted for pod in gang.members.values()):
+                    gang.judged = (0, 0)
+                    self._state.wake()

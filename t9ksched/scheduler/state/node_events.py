@@ -1,0 +1,75 @@
+"""Nodes, volumes and namespaces as the watches show them."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from t9ksched.model.node import Node, node_facts
+from t9ksched.scheduler.state.records import (
+    PodRecord,
+)
+
+if TYPE_CHECKING:
+    from t9ksched.scheduler.state.state import ClusterState
+
+
+class NodeEvents:
+    """Takes in what the watches bring of nodes and what depends on them. Events may come twice or late without harm."""
+
+    def __init__(self, state: "ClusterState") -> None:
+        self._state = state
+
+    def upsert(self, node: Node) -> None:
+        """A node appeared or changed."""
+        facts = self._state.storage.limit(node_facts(node))
+        name = facts.name
+        if self._state.cards.unsure(facts):
+            facts = replace(facts, unsure=True)
+        known = self._state.node_objects.get(name)
+        self._state.node_objects[name] = (node, facts)
+        if known is not None and known[1] == facts:
+            return
+        if known is not None and known[1].uid != facts.uid:
+            self._drop(name)
+        self._state.nodes.upsert(facts)
+        self._state.charges.node_appeared(name)
+        self._state.cards.node_changed(facts)
+        if known is None:
+            self.look_again(self._state.storage.claimants.placeless())
+        self._state.wake()
+
+    def remove(self, name: str) -> None:
+        """A node is gone, its columns with it; the pods on it are charged until they go too."""
+        if self._state.node_objects.pop(name, None) is not None:
+            self._drop(name)
+            self.look_again(self._state.storage.claimants.placeless())
+            self._state.wake()
+
+    def _drop(self, name: str) -> None:
+        self._state.charges.node_gone(name)
+        self._state.nodes.remove(name)
+        self._state.reservations.node_gone(name)
+
+    def namespace_changed(self, name: str) -> None:
+        """Labels or annotations of a namespace changed, which queues and rules about pods select by."""
+        self._state.neighbourhood.namespace_changed(name)
+        self._state.permissions.changed()
+        self._state.wake()
+
+    def limits_changed(self, name: str | None) -> None:
+        """What storage drivers can attach changed on this node, or on all of them."""
+        for concerned in list(self._state.node_objects) if name is None else [name]:
+            if concerned in self._state.node_objects:
+                self.upsert(self._state.node_objects[concerned][0])
+
+    def look_again(self, records: Iterable[PodRecord]) -> None:
+        """What the claims of these pods mean may have changed."""
+        for record in records:
+            if record.assumed or record.pod_class is None:
+                continue
+            meaning = self._state.storage.claimants.meaning(record, self._state.nodes.__contains__)
+            pod_class = self._state._sharing.intern(meaning.on(record.pod_class))
+            if (pod_class, meaning.reasons, meaning.unbound) != (record.pod_class, record.unbound, record.to_bind):
+                record.pod_class, record.unbound, record.to_bind = pod_class, meaning.reasons, meaning.unbound
+                self._state.changes.gang_changed(record.gang)
+                self._state.wake()

@@ -1,0 +1,255 @@
+"""Pods as the watches show them: where each is, what it holds, and whether its room came free."""
+
+from collections.abc import Mapping
+from sys import intern
+from typing import TYPE_CHECKING
+
+import structlog
+
+from t9ksched.kube.write.eviction import OTHERS
+from t9ksched.model import names
+from t9ksched.model.errors import Invalid
+from t9ksched.model.pod import OwnerReference, Pod
+from t9ksched.model.quantity import QuantityError
+from t9ksched.model.reasons import Code, Reason
+from t9ksched.scheduler.state.pod_blockers import gates
+from t9ksched.scheduler.state.records import (
+    FINISHED,
+    PodRecord,
+    nanoseconds,
+)
+from t9ksched.scheduler.state.sharing import NOTHING
+from t9ksched.scheduler.state.volumes.claims import claim_names
+
+if TYPE_CHECKING:
+    from t9ksched.scheduler.state.state import ClusterState
+
+log = structlog.get_logger(__name__)
+
+SYSTEM_PRIORITY = 2_000_000_000
+"""Value of the class system-cluster-critical; such pods are exempt from limits on how long they run."""
+
+
+class PodEvents:
+    """Takes in what the watches bring of pods. Events may come twice or late without harm.
+
+    Whatever could let something start calls `on_change` of the state: an idle cluster costs nothing.
+    """
+
+    def __init__(self, state: "ClusterState") -> None:
+        self._state = state
+
+    def upsert(self, pod: Pod) -> None:
+        """A pod appeared or changed. Where it is bound is what the API server says, whoever bound it."""
+        uid = pod.metadata.uid
+        known = self._state.pods.get(uid)
+        record = known or self._new(pod)
+        was = (record.phase, record.node, record.deleting)
+        opened = record.gates
+        expected = bool(record.assumed)
+        relabelled = known is not None and self._relabel(record, pod.metadata.labels)
+        record.phase = intern(pod.status.phase or "Pending")
+        record.deleting = pod.metadata.deletion_timestamp is not None
+        record.orphaned = record.owner is not None and pod.metadata.controller is None
+        self.claim(record, pod.metadata.controller)
+        record.started = nanoseconds(pod.status.start_time or "")
+        limit_text = (pod.metadata.annotations or NOTHING).get(names.TIME_LIMIT_ANNOTATION, "")
+        if limit_text != record.limit_text:
+            record.limit_text = intern(limit_text)
+            self._state.changes.gang_changed(record.gang)
+        record.active_deadline = pod.spec.active_deadline_seconds
+        record.evicted = record.evicted or pod.disruption not in OTHERS
+        if pod.spec.node_name and not record.node:
+            record.node = intern(pod.spec.node_name)
+            if record.assumed and record.assumed != record.node:
+                log.warning("bound elsewhere", pod=record.key, assumed=record.assumed, bound=record.node)
+            record.assumed = ""
+            self._state.reservations.drop_place(uid)
+            if record.outside is not None:
+                self._state.membership.doubt(record.outside)
+            if known is not None and record.ours and not expected:
+                place = self._state.places.seen_bound(record, record.node)
+                if place is not None:
+                    self._state.joining.put_back(record, place)
+        if record.finished and record.ours:
+            record.ended = nanoseconds(pod.status.ended_at)
+        if record.phase == "Failed" and was[0] != "Failed" and record.ours:
+            ending = pod.status.ending
+            record.ending = ending.how + ending.last_words
+        if record.phase == "Failed" and was[0] != "Failed" and known is not None and record.ours:
+            self._state.avoided.note(record, pod.status.reason, pod.status.message)
+        if was[1] and was[0] not in FINISHED and not was[2] and not record.holds and record.phase != "Succeeded":
+            self._state.refills.lost(record)
+        if record.evicted and record.deleting and record.gang is not None:
+            self._state.changes.displaced(record.gang)
+        record.gates = gates(pod) if record.ours and not record.node else ()
+        if record.node and record.gang is not None and not record.gang.uid:
+            self._state.group_events.recall_queue(record.gang, self._state.places.on(uid, record.node))
+        freed = self._recharge(record, pod.metadata.annotations or NOTHING)
+        if record.claims and (known is None or was != (record.phase, record.node, record.deleting)):
+            self._state.node_events.look_again(self._state.storage.claimants.sharing(record))
+        self._state.neighbourhood.seen(record)
+        self._state.counts.pod(record)
+        if known is None or was != (record.phase, record.node, record.deleting) or opened != record.gates:
+            self._state.changes.gang_changed(record.gang)
+            if record.finished or record.deleting:
+                self._departed(record)
+        elif relabelled and record.gang is not None:
+            self._state.changes.job_changed(record.gang)  # what was edited may not count, and that is told
+        # That a decision came true, or that a pod runs, lets nothing start: the loop sleeps on.
+        # That one is leaving may: it does not count any more where pods are spread evenly. So may another label.
+        moves = (relabelled or (record.deleting and not was[2])) and bool(self._state.neighbourhood)
+        if freed or moves or opened != record.gates or (record.node and not was[1] and not expected):
+            self._state.wake()
+
+    def _relabel(self, record: PodRecord, labels: dict[str, str] | None) -> bool:
+        """Take the labels that a pod has now, which rules about pods select by; whether they changed.
+
+        What was recorded at first sight stays: its group, its queue, and the terms of its own rules, into which the API
+        server writes labels (`matchLabelKeys`) when it creates a pod.
+        """
+        if (labels or NOTHING) == record.labels:
+            return False
+        record.labels = self._state._sharing.labels(labels)
+        self.take_role(record)
+        return True
+
+    def take_role(self, record: PodRecord) -> None:
+        """The role of a pod without a place is what its label says now, as a scheduler that starts finds it; one that
+        has a place, or for which one was chosen, keeps the role in which it got it (`places.py`).
+        """
+        role = record.labels.get(names.ROLE_LABEL, "")
+        if record.node or record.assumed or record.role == role:
+            return
+        record.role = role
+        if record.gang is not None:
+            self._state.changes.gang_changed(record.gang)
+            self._state.wake()
+
+    def remove(self, uid: str) -> None:
+        """A pod is gone and holds nothing any more."""
+        record = self._state.pods.pop(uid, None)
+        if record is None:
+            return
+        if self._state._pods_by_name.get((record.namespace, record.name)) == uid:
+            del self._state._pods_by_name[record.namespace, record.name]
+        self._state.neighbourhood.gone(uid)
+        self._state.counts.pod_gone(record)
+        if record.holds:
+            self._state.refills.lost(record)
+        self._release(record)
+        self._state.cards.gone(record)
+        self._state.reservations.drop_place(uid)
+        gang = record.gang
+        self._state._resting.discard(record)
+        self._departed(record)
+        self._state.membership.left(record)
+        if record.owner is not None and (there := self._state.put_there.get(record.owner.uid)) is not None:
+            there.pop(uid, None)
+            if not there:
+                del self._state.put_there[record.owner.uid]
+        if gang is not None:
+            del gang.members[uid]
+            self._state.changes.gang_changed(gang)
+            if not gang.members and (gang.virtual or not gang.uid):
+                self._state.group_events.forget(gang)
+        if record.claims:
+            self._state.storage.claimants.remove(record)
+            self._state.node_events.look_again(self._state.storage.claimants.sharing(record))
+        self._state.wake()
+
+    def _new(self, pod: Pod) -> PodRecord:
+        meta = pod.metadata
+        stale = self._state._pods_by_name.get((meta.namespace, meta.name))
+        if stale is not None:  # its deletion was missed: the name is in use by another pod now
+            self.remove(stale)
+        labels = self._state._sharing.labels(meta.labels)
+        ours = pod.spec.scheduler_name == names.SCHEDULER_NAME
+        if ours and pod.put_there:
+            ours = False  # it bypasses us: it takes room like any other scheduler's, and is no member of its group
+            if pod.status.phase not in FINISHED:
+                self._state.feed.bypassing.add((meta.namespace, meta.name, meta.uid, pod.spec.node_name))
+            if meta.controller is not None:
+                self._state.put_there.setdefault(meta.controller.uid, {})[meta.uid] = pod.spec.node_name
+        record = PodRecord(
+            uid=meta.uid,
+            namespace=intern(meta.namespace),
+            name=meta.name,
+            ours=ours,
+            pod_class=None,
+            role=labels.get(names.ROLE_LABEL, ""),
+            created=nanoseconds(meta.creation_timestamp),
+            owner=self._state.group_events.owner_of(meta) if ours else meta.controller,
+            claims=claim_names(meta.name, pod.spec),
+            system=(pod.spec.priority or 0) >= SYSTEM_PRIORITY,
+            labels=labels,
+        )
+        self._state.pods[meta.uid] = record
+        self._state._pods_by_name[record.namespace, meta.name] = meta.uid
+        meaning = None
+        if record.claims:
+            self._state.storage.claimants.add(record)
+            meaning = self._state.storage.claimants.meaning(record, self._state.nodes.__contains__)
+            record.unbound, record.to_bind = meaning.reasons, meaning.unbound
+        try:
+            own, record.template = self._state._sharing.meaning_of(pod.spec, meta.namespace, labels)
+            record.pod_class = self._state._sharing.intern(meaning.on(own)) if meaning else own
+        except (QuantityError, Invalid) as error:
+            record.unbound += (Reason(Code.INVALID_POD, f"pod {record.key} cannot be read: {error}"),)
+        if ours:
+            self._state.joining.join(record, pod.spec.node_name or "")
+        return record
+
+    def claim(self, record: PodRecord, controller: OwnerReference | None) -> None:
+        """A controller is written into a pod that has none, or no longer."""
+        claimed_by = controller.title if controller is not None and record.owner is None else ""
+        if record.claimed_by != claimed_by:
+            record.claimed_by = claimed_by
+            self._state.changes.gang_changed(record.gang)
+
+    def _recharge(self, record: PodRecord, annotations: Mapping[str, str]) -> bool:
+        """Bring the pod's charge in line with where it is; whether room may have become free."""
+        if record.pod_class is None:
+            return False
+        if record.finished or (record.deleting and not record.node):
+            record.assumed = ""
+            self.take_role(record)
+            waited = record in self._state._resting
+            waited |= self._state.reservations.drop_place(record.uid)  # its gang waited for it
+            self._state._resting.discard(record)
+            return self._release(record) or waited
+        if record.node:
+            known, queue = self._state.charges.get(record.uid), record.gang.queue if record.gang else ""
+            if not record.ours:
+                cards = self._state.cards.told(record, annotations)
+                if known is not None and known.node == record.node and not cards:
+                    return False
+                self._state.charges.charge(record.uid, record.node, record.pod_class, queue, cards)
+                return known is not None
+            new = known is None or known.node != record.node
+            if new:
+                self._state.cards.charge(record, annotations, queue)
+                if record.gang is not None:
+                    self._state.feed.queues.note(record.gang.queue)
+            self._state.cards.look(record, annotations)
+            return new and known is not None
+        return False
+
+    def _release(self, record: PodRecord) -> bool:
+        """Take the pod's charge back; whether it had one. Cards that were in use are told to history."""
+        charge = self._state.charges.release(record.uid)
+        if charge is None:
+            return False
+        self._state.cards.released(record, charge)
+        if (charge.cards or charge.pod_class.cards) and record.node and record.gang is not None:
+            self._state.feed.ended.add((record.gang, record))
+        return True
+
+    def _departed(self, record: PodRecord) -> None:
+        """A pod ended, or is about to: another of its owner may take its place."""
+        if record.owner is None or not self._state.departures:
+            return
+        root = self._state.owners.root_uid(record.owner)
+        if root in self._state.departures:
+            self._state.departures[root] += 1
+            self._state.wake()
