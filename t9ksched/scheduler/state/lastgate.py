@@ -8,9 +8,8 @@ with `overQuota: Reject` an owner is judged once, whatever comes free, and pods 
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -19,31 +18,25 @@ from t9ksched.admission.verdict import OVER_QUOTA
 from t9ksched.model.names import QUEUE_LABEL
 from t9ksched.model.queue import Queue
 from t9ksched.model.reasons import Reason
-from t9ksched.model.resources import is_card_resource
 from t9ksched.scheduler.state.limits import limit_agreed
+from t9ksched.scheduler.state.owner_records import (
+    NO_TEMPLATE,
+    Held,
+    began,
+    inside,
+    least_requests,
+    moment,
+    owner_record,
+    requested,
+)
 from t9ksched.scheduler.state.owners import Root, alike, exceeds
 from t9ksched.scheduler.state.records import GangRecord, PodRecord, natural
 from t9ksched.scheduler.state.refusals import refused, turned_away, unknown, withdrawn
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.workloads.registry import ENDLESS_KINDS
-from t9ksched.workloads.shape import Template
 
 if TYPE_CHECKING:
     from t9ksched.scheduler.state.state import ClusterState
-
-_NOTHING: Final = Template("", 1, 1, {}, {}, "spec")
-
-
-@dataclass(slots=True)
-class _Held:
-    """What pods of a root that were let in ask for together."""
-
-    count: int = 0
-    amounts: Counter[str] = field(default_factory=Counter)
-
-    def add(self, pod: PodRecord) -> None:
-        self.count += 1
-        self.amounts.update(_requests(pod))
 
 
 class LastGate:
@@ -51,7 +44,7 @@ class LastGate:
 
     def __init__(self, state: "ClusterState") -> None:
         self._state = state
-        self._held: dict[tuple[str, str], _Held] = {}
+        self._held: dict[tuple[str, str], Held] = {}
         self.work = 0
         """Judgements and acceptances so far."""
 
@@ -127,11 +120,11 @@ class LastGate:
         first: Reason | None = None
         grown = False
         waiting = [pod for pod in gang.members.values() if pod.waiting]
-        if any(not _inside(pod) for pod in waiting):
+        if any(not inside(pod) for pod in waiting):
             waiting.sort(key=lambda pod: natural(pod.name))
         for pod in waiting:
             reason: Reason | None = None
-            if not _inside(pod):
+            if not inside(pod):
                 if not self._covers(record, root, held, pod):
                     by_itself = pod.uid in self._state.acceptances  # submitted into the group, and judged then
                     reason = None if by_itself else self._more(gang, root, queue, held, pod, now)
@@ -159,7 +152,7 @@ class LastGate:
         """Of each member that waits whether it may be placed."""
         return (not pod.unpermitted for pod in gang.members.values() if pod.waiting)
 
-    def _covers(self, record: Acceptance, root: Root, held: _Held, pod: PodRecord) -> bool:
+    def _covers(self, record: Acceptance, root: Root, held: Held, pod: PodRecord) -> bool:
         """Whether one pod more is among those that were accepted with the owner."""
         limit = record.replicas
         if limit is None:
@@ -172,21 +165,21 @@ class LastGate:
             return False
         if wanted is not None and (within or alike(wanted.amounts, wanted.replicas, record.amounts, limit)):
             return True  # the pods may have more than their template says: defaults, sidecars
-        return not exceeds(held.amounts + Counter(_requests(pod)), record.amounts)
+        return not exceeds(held.amounts + Counter(requested(pod)), record.amounts)
 
     def _new(self, gang: GangRecord, root: Root, queue: Queue, now: int) -> Reason | None:
         """The whole judge about an owner that was never accepted."""
         wanted = root.owner.wanted if root.owner is not None else None
-        needs = wanted.needs if wanted is not None else _minimum(gang)
+        needs = wanted.needs if wanted is not None else least_requests(gang)
         return self._judged(gang, root, queue, needs, needs, gang.members.values(), now)
 
-    def _more(self, gang: GangRecord, root: Root, queue: Queue, held: _Held, pod: PodRecord, now: int) -> Reason | None:
+    def _more(self, gang: GangRecord, root: Root, queue: Queue, held: Held, pod: PodRecord, now: int) -> Reason | None:
         """The whole judge about one pod beyond what was accepted with its owner."""
         if not gang.virtual and held.count < gang.spec.min_member:
             # What the group cannot do without came with it, though its pods are seen one by one.
             queue = replace(queue, spec=replace(queue.spec, closed=False), draining=False)
-        total = held.amounts + Counter(_requests(pod))
-        return self._judged(gang, root, queue, total, _requests(pod), (pod,), now, of=pod.uid)
+        total = held.amounts + Counter(requested(pod))
+        return self._judged(gang, root, queue, total, requested(pod), (pod,), now, of=pod.uid)
 
     def _judged(
         self,
@@ -212,7 +205,7 @@ class LastGate:
         if standing is not None and standing[0] == judged:
             return standing[1]
         used: Mapping[str, int] = self._state.charges.queue_used.get(queue.name, {})
-        templates = {id(pod.template): (pod.name, pod.template or _NOTHING) for pod in pods if pod.waiting}
+        templates = {id(pod.template): (pod.name, pod.template or NO_TEMPLATE) for pod in pods if pod.waiting}
         request = Request(
             what=root.title,
             queue_name=queue.name,
@@ -223,7 +216,7 @@ class LastGate:
         )
         verdict = judge(request)
         if verdict.allowed:
-            at = f"{_moment(now):%H:%M:%S} UTC"
+            at = f"{moment(now):%H:%M:%S} UTC"
             verdict = judge(replace(request, needs=fresh, allocated=used, judged_at=at))
         if verdict.allowed:
             return None
@@ -265,8 +258,8 @@ class LastGate:
             time_limit=limit_agreed(state, gang, queue),
             group_uid=None if gang.virtual else gang.uid,
             group_name=None if gang.virtual else gang.name,
-            accepted_at=_moment(now),
-            **_began(gang),
+            accepted_at=moment(now),
+            **began(gang),
         )
         for pod in gang.members.values():
             pod.accepted = pod.accepted or not pod.unpermitted
@@ -298,7 +291,7 @@ class LastGate:
             record = self._record(gang, root, gang.queue, now)
         if record is not None and record.started_at is None:
             starts = [pod.started for pod in gang.members.values() if pod.started]
-            self._keep(structs.replace(record, started_at=_moment(min(gang.first_bound or now, now, *starts))))
+            self._keep(structs.replace(record, started_at=moment(min(gang.first_bound or now, now, *starts))))
             for uid in self._state.owners.controllers(root.uid):
                 self._state.waiting_jobs.started(self._state.gangs_of_owner(uid))
 
@@ -307,7 +300,7 @@ class LastGate:
         if gang.acceptance is None or gang.virtual:
             return
         if gang.ran:
-            self._keep(structs.replace(gang.acceptance, **_began(gang)))
+            self._keep(structs.replace(gang.acceptance, **began(gang)))
         elif gang.acceptance.began_with is not None:
             self._keep(structs.replace(gang.acceptance, began_with=0, began_roles={}))
 
@@ -324,40 +317,8 @@ class LastGate:
         state = self._state
         self._held.pop((root.uid, queue), None)
         held = self._held_by(root, gang, queue)
-        wanted = root.owner.wanted if root.owner is not None else None
-        count, amounts = held.count, dict(held.amounts)
-        if wanted is not None:
-            count = max(count, wanted.replicas)
-            amounts = {name: max(amount, amounts.get(name, 0)) for name, amount in wanted.amounts.items()} | {
-                name: amount for name, amount in amounts.items() if name not in wanted.amounts
-            }
-        known, own = state.acceptances.get(root.uid), gang.acceptance
-        if known is None or known.namespace != gang.namespace:
-            known = Acceptance(
-                uid=root.uid,
-                kind=root.kind,
-                namespace=root.namespace,
-                name=root.name,
-                queue=queue,
-                priority=own.priority if own else gang.spec.priority,
-                permitted_by=own.permitted_by if own else None,
-                accepted_at=_moment(now),
-            )
-        elif known.queue == queue and known.replicas is not None:
-            count = max(count, known.replicas)
-            amounts = {
-                name: max(amounts.get(name, 0), known.amounts.get(name, 0)) for name in {**known.amounts, **amounts}
-            }
-        moved = {} if known.queue == queue else {"queue": queue, "priority": own.priority if own else known.priority}
-        return self._keep(
-            structs.replace(
-                known,
-                replicas=count,
-                cards={name: amount for name, amount in sorted(amounts.items()) if is_card_resource(name)},
-                requests={name: amount for name, amount in sorted(amounts.items()) if not is_card_resource(name)},
-                **moved,
-            )
-        )
+        known = state.acceptances.get(root.uid)
+        return self._keep(owner_record(known, gang, root, held, queue, now))
 
     def _keep(self, record: Acceptance) -> Acceptance:
         state = self._state
@@ -374,14 +335,14 @@ class LastGate:
 
     def _runs(self, root: Root, gang: GangRecord) -> bool:
         """Whether pods of the root hold places, or were accepted one by one."""
-        return gang.owner is not None and any(_inside(pod) for pod in self._pods(root.uid, gang))
+        return gang.owner is not None and any(inside(pod) for pod in self._pods(root.uid, gang))
 
-    def _held_by(self, root: Root, gang: GangRecord, queue: str) -> _Held:
+    def _held_by(self, root: Root, gang: GangRecord, queue: str) -> Held:
         held = self._held.get((root.uid, queue))
         if held is None:
-            held = self._held[root.uid, queue] = _Held()
+            held = self._held[root.uid, queue] = Held()
             for pod in self._pods(root.uid, gang):
-                if _inside(pod) and pod.gang is not None and pod.gang.queue == queue:
+                if inside(pod) and pod.gang is not None and pod.gang.queue == queue:
                     held.add(pod)
         return held
 
@@ -392,32 +353,3 @@ class LastGate:
             state = self._state
             gangs = [one for uid in state.owners.controllers(root) for one in state.gangs_of_owner(uid)]
         return (pod for one in gangs for pod in one.members.values() if not (pod.finished or pod.deleting))
-
-
-def _began(gang: GangRecord) -> dict[str, Any]:
-    """With which minimum a group began to run, for its acceptance; nothing where that is not known."""
-    began = gang.began_with
-    return {} if began is None else {"began_with": began.members, "began_roles": dict(began.roles)}
-
-
-def _inside(pod: PodRecord) -> bool:
-    """Whether the pod was let in."""
-    if pod.node or pod.assumed or pod.accepted:
-        return True
-    return pod.gang is not None and pod.gang.virtual and pod.gang.acceptance is not None
-
-
-def _requests(pod: PodRecord) -> Mapping[str, int]:
-    return (pod.template or _NOTHING).requests
-
-
-def _minimum(gang: GangRecord) -> dict[str, int]:
-    """What the cheapest members that make up the minimum ask for."""
-    asked = [_requests(pod) for pod in gang.living()]
-    names = sorted({name for requests in asked for name in requests})
-    count = gang.spec.min_member
-    return {name: sum(sorted(requests.get(name, 0) for requests in asked)[:count]) for name in names}
-
-
-def _moment(now: int) -> datetime:
-    return datetime.fromtimestamp(now / 1e9, UTC)

@@ -1,0 +1,101 @@
+"""What is put on record of a root owner that was let in: so many pods, with so much in all."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from msgspec import structs
+
+from t9ksched.model.resources import is_card_resource
+from t9ksched.scheduler.state.owners import Root
+from t9ksched.scheduler.state.records import GangRecord, PodRecord
+from t9ksched.store.acceptances import Acceptance
+from t9ksched.workloads.shape import Template
+
+NO_TEMPLATE: Final = Template("", 1, 1, {}, {}, "spec")
+"""Stands for what could not be read."""
+
+
+@dataclass(slots=True)
+class Held:
+    """What pods of a root that were let in ask for together."""
+
+    count: int = 0
+    amounts: Counter[str] = field(default_factory=Counter)
+
+    def add(self, pod: PodRecord) -> None:
+        """One more of them."""
+        self.count += 1
+        self.amounts.update(requested(pod))
+
+
+def owner_record(
+    known: Acceptance | None, gang: GangRecord, root: Root, held: Held, queue: str, now: int
+) -> Acceptance:
+    """How much of the owner is accepted: what it asks for, and what its pods that were let in hold.
+
+    `known` is what is on record of it, `held` what its pods in the queue ask for; `now` in nanoseconds since the epoch.
+    """
+    wanted = root.owner.wanted if root.owner is not None else None
+    count, amounts = held.count, dict(held.amounts)
+    if wanted is not None:
+        count = max(count, wanted.replicas)
+        amounts = {name: max(amount, amounts.get(name, 0)) for name, amount in wanted.amounts.items()} | {
+            name: amount for name, amount in amounts.items() if name not in wanted.amounts
+        }
+    own = gang.acceptance
+    if known is None or known.namespace != gang.namespace:
+        known = Acceptance(
+            uid=root.uid,
+            kind=root.kind,
+            namespace=root.namespace,
+            name=root.name,
+            queue=queue,
+            priority=own.priority if own else gang.spec.priority,
+            permitted_by=own.permitted_by if own else None,
+            accepted_at=moment(now),
+        )
+    elif known.queue == queue and known.replicas is not None:
+        count = max(count, known.replicas)
+        amounts = {name: max(amounts.get(name, 0), known.amounts.get(name, 0)) for name in {**known.amounts, **amounts}}
+    moved = {} if known.queue == queue else {"queue": queue, "priority": own.priority if own else known.priority}
+    return structs.replace(
+        known,
+        replicas=count,
+        cards={name: amount for name, amount in sorted(amounts.items()) if is_card_resource(name)},
+        requests={name: amount for name, amount in sorted(amounts.items()) if not is_card_resource(name)},
+        **moved,
+    )
+
+
+def began(gang: GangRecord) -> dict[str, Any]:
+    """With which minimum a group began to run, for its acceptance; nothing where that is not known."""
+    least = gang.began_with
+    return {} if least is None else {"began_with": least.members, "began_roles": dict(least.roles)}
+
+
+def inside(pod: PodRecord) -> bool:
+    """Whether the pod was let in."""
+    if pod.node or pod.assumed or pod.accepted:
+        return True
+    return pod.gang is not None and pod.gang.virtual and pod.gang.acceptance is not None
+
+
+def requested(pod: PodRecord) -> Mapping[str, int]:
+    """What the pod's template asks for, by resource."""
+    return (pod.template or NO_TEMPLATE).requests
+
+
+def least_requests(gang: GangRecord) -> dict[str, int]:
+    """What the cheapest members that make up the minimum ask for."""
+    asked = [requested(pod) for pod in gang.living()]
+    names = sorted({name for requests in asked for name in requests})
+    count = gang.spec.min_member
+    return {name: sum(sorted(requests.get(name, 0) for requests in asked)[:count]) for name in names}
+
+
+def moment(now: int) -> datetime:
+    """Nanoseconds since the epoch as a time for SQL."""
+    return datetime.fromtimestamp(now / 1e9, UTC)
