@@ -29,7 +29,7 @@ from t9ksched.model.pod import decode_pod
 from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.scheduler.act.preemption import Tenants
 from t9ksched.scheduler.observe.informers import decoder
-from t9ksched.scheduler.state.records import PodGroupObject
+from t9ksched.scheduler.state.objects import PodGroupObject
 from t9ksched.scheduler.state.state import ClusterState
 from tests.benchmarks.timing import best, report
 

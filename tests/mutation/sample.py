@@ -26,7 +26,7 @@ _NOT_DECIDING = ("scheduler_conf", "plugins")
 """Of the engine: reading `scheduler.conf` and calling plugins."""
 _STATE = (
     *("state", "node_events", "pod_events", "group_events", "job_events", "joining", "changes"),
-    *("assumptions", "agreements", "records", "charges", "cardbook"),
+    *("assumptions", "agreements", "records", "objects", "job_record", "charges", "cardbook"),
     *(
         "admission_pass",
         "snapshot",

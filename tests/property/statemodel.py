@@ -13,7 +13,8 @@ from t9ksched.model.gang import Gang
 from t9ksched.model.pod import decode_pod
 from t9ksched.model.podgroup import PodGroupSpec
 from t9ksched.model.reasons import Code, Reason
-from t9ksched.scheduler.state.records import GangRecord, PodRecord, nanoseconds, natural
+from t9ksched.scheduler.state.objects import nanoseconds, natural
+from t9ksched.scheduler.state.records import GangRecord, PodRecord
 from t9ksched.scheduler.state.sharing import Sharing
 from tests.property.accessrules import Asks, Word
 from tests.property.statecycle import is_ours

@@ -14,7 +14,7 @@ from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.act.preemption import Tenants
 from t9ksched.scheduler.observe.informers import decoder, job_record
 from t9ksched.scheduler.state.namespaces import NamespaceObject
-from t9ksched.scheduler.state.records import JobObject, PodGroupObject
+from t9ksched.scheduler.state.objects import JobObject, PodGroupObject
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.bindings import CardBinding

@@ -11,7 +11,8 @@ from t9ksched.engine.nodes import LARGEST
 from t9ksched.model.node import decode_node
 from t9ksched.model.pod import decode_pod
 from t9ksched.scheduler.observe.informers import decoder
-from t9ksched.scheduler.state.records import GangRecord, PodGroupObject, PodRecord
+from t9ksched.scheduler.state.objects import PodGroupObject
+from t9ksched.scheduler.state.records import GangRecord, PodRecord
 from t9ksched.scheduler.state.state import ClusterState
 from tests.property.stateobjects import ENDED
 

@@ -12,7 +12,7 @@ from t9ksched.admission.access import Members
 from t9ksched.model import names
 from t9ksched.model.node import decode_node
 from t9ksched.scheduler.observe.informers import decoder
-from t9ksched.scheduler.state.records import PodGroupObject
+from t9ksched.scheduler.state.objects import PodGroupObject
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.job_overrides import JobControl
 from tests.property.statecycle import Cycles

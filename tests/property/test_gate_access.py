@@ -12,8 +12,9 @@ from t9ksched.scheduler.observe.informers import decoder
 from t9ksched.scheduler.state import admission_gate
 from t9ksched.scheduler.state.admission_gate import AdmissionGate
 from t9ksched.scheduler.state.namespaces import NamespaceObject, Namespaces
+from t9ksched.scheduler.state.objects import JobObject
 from t9ksched.scheduler.state.owners import Owners
-from t9ksched.scheduler.state.records import GangRecord, JobObject, PodRecord
+from t9ksched.scheduler.state.records import GangRecord, PodRecord
 from t9ksched.store.acceptances import Acceptance
 from tests.property.accessrules import Asks, Word
 

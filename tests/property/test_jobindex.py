@@ -10,7 +10,9 @@ from hypothesis.stateful import rule
 from t9ksched.scheduler.observe.informers import decoder
 from t9ksched.scheduler.report.job_view import identity
 from t9ksched.scheduler.serve.jobindex import JobIndex
-from t9ksched.scheduler.state.records import GangRecord, JobRecord, PodGroupObject
+from t9ksched.scheduler.state.job_record import JobRecord
+from t9ksched.scheduler.state.objects import PodGroupObject
+from t9ksched.scheduler.state.records import GangRecord
 from t9ksched.store.acceptances import Acceptance
 from tests.property.test_state import GROUPS, Cluster
 

@@ -23,8 +23,10 @@ from t9ksched.model.reasons import Code, Reason
 from t9ksched.model.reservation import Reservation, ReservationKind
 from t9ksched.scheduler.observe.informers import decoder
 from t9ksched.scheduler.state.charges import Charges
+from t9ksched.scheduler.state.job_record import JobRecord
+from t9ksched.scheduler.state.objects import JobObject
 from t9ksched.scheduler.state.owners import Owners
-from t9ksched.scheduler.state.records import GangRecord, JobObject, JobRecord, PodRecord
+from t9ksched.scheduler.state.records import GangRecord, PodRecord
 from t9ksched.scheduler.state.refill import Loss, Refills
 from t9ksched.store.job_overrides import JobControl
 

@@ -20,11 +20,12 @@ from t9ksched.model.reasons import Code
 from t9ksched.scheduler.observe.informers import decoder
 from t9ksched.scheduler.state.charges import Charges, annotated_cards, indices
 from t9ksched.scheduler.state.node_backoff import NodeBackoff
+from t9ksched.scheduler.state.objects import JobObject
 from t9ksched.scheduler.state.outage import Outage
 from t9ksched.scheduler.state.owners import Owner, Owners, alike, exceeds
 from t9ksched.scheduler.state.preemption_backoff import PreemptionBackoff
 from t9ksched.scheduler.state.queue_attribution import QueueAttribution
-from t9ksched.scheduler.state.records import GangRecord, JobObject, PodRecord
+from t9ksched.scheduler.state.records import GangRecord, PodRecord
 from t9ksched.scheduler.state.refill import Failures
 from t9ksched.store.acceptances import Acceptance
 

@@ -19,8 +19,8 @@ from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.observe.informers import decoder
 from t9ksched.scheduler.state.cardbook import CardBook, row_of
+from t9ksched.scheduler.state.objects import PodGroupObject
 from t9ksched.scheduler.state.pod_events import PodEvents
-from t9ksched.scheduler.state.records import PodGroupObject
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.bindings import CardBinding
 

@@ -27,7 +27,8 @@ from t9ksched.scheduler.decide.standstill import stopped
 from t9ksched.scheduler.observe.informers import decoder
 from t9ksched.scheduler.report.job_view import job_view
 from t9ksched.scheduler.serve.explaining import explanation
-from t9ksched.scheduler.state.records import GangRecord, PodGroupObject
+from t9ksched.scheduler.state.objects import PodGroupObject
+from t9ksched.scheduler.state.records import GangRecord
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.job_overrides import SCHEDULING, JobControl, Stop
 

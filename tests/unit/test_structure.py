@@ -10,9 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 MOST_LINES = 400
 MOST_PARAMETERS = 8
-LARGE_FILES = {
-    "t9ksched/scheduler/state/records.py",
-}
+LARGE_FILES: set[str] = set()
 """Files that are still to be split. Nothing is added here."""
 LARGE_CLASSES: set[str] = set()
 """Classes that are still to be split, bases counted. Nothing is added here."""

@@ -22,7 +22,8 @@ from t9ksched.model.reservation import Reservation
 from t9ksched.scheduler.act.promises import PromiseKeeper
 from t9ksched.scheduler.report.history_recorder import HistoryRecorder
 from t9ksched.scheduler.report.job_view import identity
-from t9ksched.scheduler.state.records import GangRecord, natural
+from t9ksched.scheduler.state.objects import natural
+from t9ksched.scheduler.state.records import GangRecord
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.history import PREEMPTED, History
 

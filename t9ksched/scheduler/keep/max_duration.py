@@ -19,7 +19,8 @@ from t9ksched.model.reasons import Code
 from t9ksched.scheduler.act.stopping import Stopper
 from t9ksched.scheduler.report.event_writer import Notices
 from t9ksched.scheduler.report.history_recorder import HistoryRecorder
-from t9ksched.scheduler.state.records import GangRecord, PodRecord, timestamp
+from t9ksched.scheduler.state.objects import timestamp
+from t9ksched.scheduler.state.records import GangRecord, PodRecord
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.history import MAX_DURATION_EXCEEDED
 

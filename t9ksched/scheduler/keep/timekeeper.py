@@ -32,7 +32,8 @@ from t9ksched.scheduler.state.clocks import (
     Clock,
 )
 from t9ksched.scheduler.state.limits import control_of, limit_warning, own_limit
-from t9ksched.scheduler.state.records import GangRecord, PodRecord, job_of, nanoseconds, timestamp
+from t9ksched.scheduler.state.objects import nanoseconds, timestamp
+from t9ksched.scheduler.state.records import GangRecord, PodRecord, job_of
 from t9ksched.scheduler.state.refill import GANG_RECOVERY_TIMEOUT_SECONDS
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store import history

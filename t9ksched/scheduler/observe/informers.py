@@ -33,8 +33,10 @@ from t9ksched.scheduler.observe.unheard import read_unheard
 from t9ksched.scheduler.report.ended import had
 from t9ksched.scheduler.report.restarts import restarts_of
 from t9ksched.scheduler.state.budgets import DisruptionBudget
+from t9ksched.scheduler.state.job_record import JobRecord
 from t9ksched.scheduler.state.namespaces import NamespaceObject
-from t9ksched.scheduler.state.records import FINISHED, JobObject, JobRecord, PodGroupObject, nanoseconds
+from t9ksched.scheduler.state.objects import JobObject, PodGroupObject, nanoseconds
+from t9ksched.scheduler.state.records import FINISHED
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.scheduler.state.volumes.claims import Claim, CsiNode, PersistentVolume, StorageClass
 from t9ksched.store.bindings import CardBinding

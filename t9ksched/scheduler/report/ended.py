@@ -9,7 +9,9 @@ from typing import Any, Final
 
 from t9ksched.model.errors import Invalid
 from t9ksched.model.resources import is_card_resource
-from t9ksched.scheduler.state.records import FINISHED, Had, JobObject, PodRecord
+from t9ksched.scheduler.state.job_record import Had
+from t9ksched.scheduler.state.objects import JobObject
+from t9ksched.scheduler.state.records import FINISHED, PodRecord
 from t9ksched.workloads.read import read
 
 _FIRST: Final = 3

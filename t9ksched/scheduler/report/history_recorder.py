@@ -18,7 +18,7 @@ from t9ksched.scheduler.report.job_shape import Json
 from t9ksched.scheduler.report.job_view import identity
 from t9ksched.scheduler.report.node_shape import card_model
 from t9ksched.scheduler.report.sql_writer import Journal
-from t9ksched.scheduler.state import records
+from t9ksched.scheduler.state import objects
 from t9ksched.scheduler.state.node_backoff import TurnedAway
 from t9ksched.scheduler.state.records import GangRecord, PodRecord
 from t9ksched.scheduler.state.state import ClusterState
@@ -135,7 +135,7 @@ class HistoryRecorder:
         """A pod gave its cards back. The job that it was placed in may be gone, and then nobody told that it ran."""
         detail: Json = {"pod": pod.name}
         if pod.started and gang.inherited(pod):
-            detail["ran"] = records.timestamp(pod.started)
+            detail["ran"] = objects.timestamp(pod.started)
         self._note(history.RELEASED, gang, self._clock(), detail, pod.placed_in)
 
     def preempted(self, gang: GangRecord, pod: str, by: str, why: str, now: int) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.model.timelimit import written
 from t9ksched.scheduler.report.job_view import JobView, ended_owner, groups_of
-from t9ksched.scheduler.state.records import FINISHED, TERMINATING, GangRecord, JobRecord
+from t9ksched.scheduler.state.job_record import TERMINATING, JobRecord
+from t9ksched.scheduler.state.records import FINISHED, GangRecord
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.workloads.registry import STOPS
 

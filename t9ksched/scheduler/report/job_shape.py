@@ -6,14 +6,14 @@ from typing import Any
 from t9ksched.scheduler.report.job_phase import goes_on, phase, why_ended
 from t9ksched.scheduler.report.job_reason import shown_reason
 from t9ksched.scheduler.report.job_view import JobView, former_submitters, is_past, submitter
-from t9ksched.scheduler.state import records
+from t9ksched.scheduler.state import objects
 from t9ksched.scheduler.state.limits import limit_of
 from t9ksched.scheduler.state.owners import Root
 from t9ksched.scheduler.state.records import FINISHED
 from t9ksched.scheduler.state.state import ClusterState
 
 Json = dict[str, Any]
-timestamp = lru_cache(maxsize=4096)(records.timestamp)
+timestamp = lru_cache(maxsize=4096)(objects.timestamp)
 
 
 def job_shape(view: JobView, state: ClusterState) -> Json:

@@ -7,8 +7,9 @@ and pods below it are found by their controlling owner.
 from dataclasses import dataclass, field
 
 from t9ksched.model import names
+from t9ksched.scheduler.state.job_record import JobRecord
 from t9ksched.scheduler.state.owners import Owner
-from t9ksched.scheduler.state.records import GangRecord, JobRecord, PodRecord
+from t9ksched.scheduler.state.records import GangRecord, PodRecord
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.acceptances import Acceptance
 

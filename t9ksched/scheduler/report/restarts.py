@@ -9,7 +9,9 @@ from typing import Any, Final
 
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.report.ended import failure
-from t9ksched.scheduler.state.records import FINISHED, GangRecord, JobRecord, PodRecord, Restarts, timestamp
+from t9ksched.scheduler.state.job_record import JobRecord, Restarts
+from t9ksched.scheduler.state.objects import timestamp
+from t9ksched.scheduler.state.records import FINISHED, GangRecord, PodRecord
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.workloads.jobspec import DEFAULT_BACKOFF_LIMIT
 from t9ksched.workloads.replica import pause

@@ -26,8 +26,10 @@ from t9ksched.scheduler.report.node_shape import quantities
 from t9ksched.scheduler.report.restarts import restarting
 from t9ksched.scheduler.state.charges import Charge
 from t9ksched.scheduler.state.edits import ignored
+from t9ksched.scheduler.state.job_record import TERMINATING
 from t9ksched.scheduler.state.limits import limit_warning, own_limit
-from t9ksched.scheduler.state.records import FINISHED, TERMINATING, GangRecord, PodRecord, timestamp
+from t9ksched.scheduler.state.objects import timestamp
+from t9ksched.scheduler.state.records import FINISHED, GangRecord, PodRecord
 from t9ksched.scheduler.state.state import ClusterState
 
 _MOST_HOLDERS: Final = 20

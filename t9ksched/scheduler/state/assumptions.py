@@ -7,11 +7,7 @@ from t9ksched.engine.planner import Assignment
 from t9ksched.model.ordered import OrderedSet
 from t9ksched.model.reasons import Reason
 from t9ksched.scheduler.state.node_backoff import TurnedAway
-from t9ksched.scheduler.state.records import (
-    GangRecord,
-    PodRecord,
-    job_of,
-)
+from t9ksched.scheduler.state.records import GangRecord, PodRecord, job_of
 
 if TYPE_CHECKING:
     from t9ksched.scheduler.state.state import ClusterState

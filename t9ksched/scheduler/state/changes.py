@@ -4,10 +4,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from t9ksched.model.ordered import OrderedSet
-from t9ksched.scheduler.state.records import (
-    GangRecord,
-    Minimum,
-)
+from t9ksched.scheduler.state.records import GangRecord, Minimum
 
 if TYPE_CHECKING:
     from t9ksched.scheduler.state.state import ClusterState

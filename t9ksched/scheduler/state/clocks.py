@@ -14,7 +14,8 @@ import msgspec
 from t9ksched.model.names import TIME_LIMIT_ANNOTATION
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.model.timelimit import limit_seconds, shortest, written
-from t9ksched.scheduler.state.records import GangRecord, job_of, timestamp
+from t9ksched.scheduler.state.objects import timestamp
+from t9ksched.scheduler.state.records import GangRecord, job_of
 from t9ksched.store.job_overrides import JobControl
 from t9ksched.store.runs import Run
 

@@ -6,17 +6,9 @@ from t9ksched.model import names
 from t9ksched.model.errors import Invalid
 from t9ksched.model.pod import Metadata, OwnerReference
 from t9ksched.model.podgroup import PodGroupSpec
+from t9ksched.scheduler.state.objects import PodGroupObject, is_true, levels, nanoseconds, true_condition
 from t9ksched.scheduler.state.places import Place
-from t9ksched.scheduler.state.records import (
-    GangRecord,
-    Minimum,
-    PodGroupObject,
-    is_true,
-    job_of,
-    levels,
-    nanoseconds,
-    true_condition,
-)
+from t9ksched.scheduler.state.records import GangRecord, Minimum, job_of
 
 if TYPE_CHECKING:
     from t9ksched.scheduler.state.state import ClusterState

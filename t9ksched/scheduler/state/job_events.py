@@ -5,10 +5,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from t9ksched.model.queue import Queue
-from t9ksched.scheduler.state.records import (
-    FINISHED,
-    JobRecord,
-)
+from t9ksched.scheduler.state.job_record import JobRecord
+from t9ksched.scheduler.state.records import FINISHED
 
 if TYPE_CHECKING:
     from t9ksched.scheduler.state.state import ClusterState

@@ -5,10 +5,7 @@ from typing import TYPE_CHECKING
 
 from t9ksched.model import names
 from t9ksched.scheduler.state.places import Place
-from t9ksched.scheduler.state.records import (
-    GangRecord,
-    PodRecord,
-)
+from t9ksched.scheduler.state.records import GangRecord, PodRecord
 from t9ksched.scheduler.state.sharing import alone
 
 if TYPE_CHECKING:

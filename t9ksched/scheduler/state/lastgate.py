@@ -19,6 +19,7 @@ from t9ksched.model.names import QUEUE_LABEL
 from t9ksched.model.queue import Queue
 from t9ksched.model.reasons import Reason
 from t9ksched.scheduler.state.limits import limit_agreed
+from t9ksched.scheduler.state.objects import natural
 from t9ksched.scheduler.state.owner_records import (
     NO_TEMPLATE,
     Held,
@@ -30,7 +31,7 @@ from t9ksched.scheduler.state.owner_records import (
     requested,
 )
 from t9ksched.scheduler.state.owners import Root, alike, exceeds
-from t9ksched.scheduler.state.records import GangRecord, PodRecord, natural
+from t9ksched.scheduler.state.records import GangRecord, PodRecord
 from t9ksched.scheduler.state.refusals import refused, turned_away, unknown, withdrawn
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.workloads.registry import ENDLESS_KINDS

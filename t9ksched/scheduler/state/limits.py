@@ -11,8 +11,9 @@ from t9ksched.model.names import TIME_LIMIT_ANNOTATION
 from t9ksched.model.queue import Queue
 from t9ksched.model.timelimit import TimeLimit, limit_seconds, shortest, time_limit, written
 from t9ksched.scheduler.state.clocks import Asked, Clocks, asked
+from t9ksched.scheduler.state.job_record import JobRecord
 from t9ksched.scheduler.state.owners import Owners
-from t9ksched.scheduler.state.records import GangRecord, JobRecord, job_of
+from t9ksched.scheduler.state.records import GangRecord, job_of
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.job_overrides import JobControl
 

@@ -5,9 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from t9ksched.model.node import Node, node_facts
-from t9ksched.scheduler.state.records import (
-    PodRecord,
-)
+from t9ksched.scheduler.state.records import PodRecord
 
 if TYPE_CHECKING:
     from t9ksched.scheduler.state.state import ClusterState

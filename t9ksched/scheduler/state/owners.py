@@ -18,7 +18,8 @@ from t9ksched.model.names import SCHEDULER_API, SCHEDULER_NAME, TIME_LIMIT_ANNOT
 from t9ksched.model.ordered import OrderedSet
 from t9ksched.model.pod import OwnerReference
 from t9ksched.model.quantity import QuantityError
-from t9ksched.scheduler.state.records import GangRecord, JobObject, nanoseconds
+from t9ksched.scheduler.state.objects import JobObject, nanoseconds
+from t9ksched.scheduler.state.records import GangRecord
 from t9ksched.workloads.read import read
 from t9ksched.workloads.registry import JOBS, OWNERS
 

@@ -12,12 +12,9 @@ from t9ksched.model.errors import Invalid
 from t9ksched.model.pod import OwnerReference, Pod
 from t9ksched.model.quantity import QuantityError
 from t9ksched.model.reasons import Code, Reason
+from t9ksched.scheduler.state.objects import nanoseconds
 from t9ksched.scheduler.state.pod_blockers import gates
-from t9ksched.scheduler.state.records import (
-    FINISHED,
-    PodRecord,
-    nanoseconds,
-)
+from t9ksched.scheduler.state.records import FINISHED, PodRecord
 from t9ksched.scheduler.state.sharing import NOTHING
 from t9ksched.scheduler.state.volumes.claims import claim_names
 

@@ -1,14 +1,12 @@
-"""What the scheduler remembers of each pod, group and job it sees.
+"""What the scheduler remembers of each pod and group it sees.
 
-The records are the live, mutable side of the model: small, slotted, changed only by `ClusterState`. A `GangRecord` is a
+The records are the live, mutable side of the model: small, slotted, changed in this room only. A `GangRecord` is a
 PodGroup with its members, or the virtual group of a single pod; it knows when its snapshot for the engine is stale.
 """
 
-import re
 from collections import Counter
-from collections.abc import Collection, Container, Iterable, Mapping
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from collections.abc import Collection, Container, Iterable
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -16,92 +14,16 @@ import msgspec
 
 from t9ksched.model.gang import Gang, Member
 from t9ksched.model.labels import NodeSelector, NodeSelectorTerm, Requirement
-from t9ksched.model.pod import Metadata, OwnerReference
+from t9ksched.model.pod import OwnerReference
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.podgroup import PodGroupSpec
 from t9ksched.model.reasons import Reason
+from t9ksched.scheduler.state.objects import HOSTNAME, natural
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.job_overrides import JobControl
 from t9ksched.workloads.shape import Template
 
 FINISHED: Final = ("Succeeded", "Failed")
-TERMINATING: Final = "Terminating"
-"""The phase of a job whose object is being deleted or gone, until its last pod has ended."""
-
-
-class Had(NamedTuple):
-    """Members and cards of a job that has ended; `minimum` and `total` as its spec asked for them."""
-
-    minimum: int
-    total: int
-    succeeded: int
-    failed: int
-    gpus: int
-
-
-class Restarts(NamedTuple):
-    """How often members of a job were made anew: of all, against how many may be (None: any number), and by name."""
-
-    used: int
-    most: int | None = None
-    times: Mapping[str, int] = {}
-
-
-HOSTNAME: Final = "kubernetes.io/hostname"
-_DIGITS: Final = re.compile(r"(\d+)")
-
-
-@lru_cache(maxsize=4096)
-def nanoseconds(timestamp: str) -> int:
-    """A Kubernetes timestamp as nanoseconds since the epoch; 0 for an empty one."""
-    if not timestamp:
-        return 0
-    return int(datetime.fromisoformat(timestamp).timestamp()) * 1_000_000_000
-
-
-def timestamp(ns: int) -> str | None:
-    """Nanoseconds since the epoch as a Kubernetes timestamp; None for 0."""
-    return datetime.fromtimestamp(ns / 1e9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if ns else None
-
-
-def natural(name: str) -> tuple[object, ...]:
-    """Sorts `worker-10` behind `worker-2`."""
-    return tuple((0, int(part)) if part.isdecimal() else (1, part) for part in _DIGITS.split(name) if part)
-
-
-def levels(annotation: str) -> tuple[str, ...]:
-    """Node labels that the annotation names, narrow to wide, separated by commas; the node itself without any."""
-    return tuple(key for part in annotation.split(",") if (key := part.strip())) or (HOSTNAME,)
-
-
-def is_true(status: Mapping[str, object], kind: str) -> bool:
-    """Whether a status has this condition, and it is true."""
-    return true_condition(status, kind) is not None
-
-
-def true_condition(status: Mapping[str, object], kind: str) -> Mapping[str, object] | None:
-    """The condition of that type, while it is true."""
-    conditions = status.get("conditions")
-    found = (c for c in (conditions if isinstance(conditions, list) else ()) if isinstance(c, dict))
-    return next((c for c in found if c.get("type") == kind and c.get("status") == "True"), None)
-
-
-class PodGroupObject(msgspec.Struct, gc=False, rename="camel"):
-    """A PodGroup as the API server has it; spec and status stay plain."""
-
-    metadata: Metadata
-    spec: dict[str, Any] = msgspec.field(default_factory=dict)
-    status: dict[str, Any] = msgspec.field(default_factory=dict)
-
-
-class JobObject(msgspec.Struct, gc=False, rename="camel"):
-    """A job of any kind, as far as lists of jobs show it."""
-
-    metadata: Metadata
-    api_version: str = ""
-    kind: str = ""
-    spec: dict[str, Any] = msgspec.field(default_factory=dict)
-    status: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
 class PodRecord(msgspec.Struct, eq=False):
@@ -471,39 +393,3 @@ def _off(pod_class: PodClass, nodes: frozenset[str]) -> PodClass:
             if term.labels or term.fields
         )
     return replace(pod_class, node_affinity=NodeSelector(terms))
-
-
-@dataclass(slots=True, eq=False)
-class JobRecord:
-    """The object a user knows: a job of a kind we control, a batch Job, a PodGroup by hand, a plain pod."""
-
-    uid: str
-    api_version: str
-    kind: str
-    namespace: str
-    name: str
-    created: int
-    queue: str | None
-    priority: int
-    phase: str
-    message: str = ""
-    finished: int = 0
-    limit_text: str = ""
-    """Its annotation `time-limit`."""
-    deadline: int | None = None
-    """Its activeDeadlineSeconds, which its own controller enforces."""
-    wants_pods: bool = True
-    """Whether pods that it loses are made again: it is not paused, not over and not being deleted."""
-    started: int = 0
-    code: str = ""
-    """Why it failed, in a word, as its controller says."""
-    had: Had | None = None
-    """What it had, once it has ended and if its object tells."""
-    taken: str = ""
-    """Which object of another owner has the name of one that it needs, and whom to ask, as its controller says."""
-    refused: str = ""
-    """Which object that it needs the API server refuses, and why, as its controller says."""
-    fault: str = ""
-    """What is wrong with its spec, as its controller says: nothing is made of it before that is corrected."""
-    restarts: Restarts | None = None
-    """Members that ended and were made anew, as its controller counts, if any."""

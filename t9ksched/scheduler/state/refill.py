@@ -26,8 +26,9 @@ from t9ksched.model.podclass import PodClass
 from t9ksched.model.queue import Queue
 from t9ksched.model.reservation import Reservation, ReservationKind
 from t9ksched.scheduler.state.charges import Charges
+from t9ksched.scheduler.state.job_record import JobRecord
 from t9ksched.scheduler.state.owners import Owners
-from t9ksched.scheduler.state.records import GangRecord, JobRecord, PodRecord, job_of
+from t9ksched.scheduler.state.records import GangRecord, PodRecord, job_of
 
 _SECOND: Final = 1_000_000_000
 GANG_RECOVERY_TIMEOUT_SECONDS: Final = 15 * 60

@@ -29,6 +29,7 @@ from t9ksched.scheduler.state.clocks import Clocks
 from t9ksched.scheduler.state.counts import Counts
 from t9ksched.scheduler.state.group_events import GroupEvents
 from t9ksched.scheduler.state.job_events import JobEvents
+from t9ksched.scheduler.state.job_record import JobRecord
 from t9ksched.scheduler.state.joining import Joining
 from t9ksched.scheduler.state.lastgate import LastGate
 from t9ksched.scheduler.state.membership import Membership
@@ -43,11 +44,7 @@ from t9ksched.scheduler.state.pod_events import PodEvents
 from t9ksched.scheduler.state.preemption_backoff import PreemptionBackoff
 from t9ksched.scheduler.state.progress import Progress
 from t9ksched.scheduler.state.queue_attribution import QueueAttribution
-from t9ksched.scheduler.state.records import (
-    GangRecord,
-    JobRecord,
-    PodRecord,
-)
+from t9ksched.scheduler.state.records import GangRecord, PodRecord
 from t9ksched.scheduler.state.refill import Refills
 from t9ksched.scheduler.state.reservations import ReservationBook, waiting_for_victims
 from t9ksched.scheduler.state.sharing import Sharing

@@ -8,7 +8,7 @@ from t9ksched.kube.resources import JOBS
 from t9ksched.model.pod import OwnerReference
 from t9ksched.scheduler.observe.informers import decoder, job_record
 from t9ksched.scheduler.report.job_phase import phase_now
-from t9ksched.scheduler.state.records import JobObject
+from t9ksched.scheduler.state.objects import JobObject
 from t9ksched.scheduler.state.state import ClusterState
 from tests.unit.scheduler.state.test_state import node, pod, state_with
 

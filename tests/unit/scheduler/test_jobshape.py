@@ -14,7 +14,7 @@ from t9ksched.scheduler.report.job_shape import job_shape
 from t9ksched.scheduler.report.job_view import job_view
 from t9ksched.scheduler.serve.explaining import explanation
 from t9ksched.scheduler.serve.jobindex import JobIndex
-from t9ksched.scheduler.state.records import JobObject, nanoseconds
+from t9ksched.scheduler.state.objects import JobObject, nanoseconds
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.acceptances import Acceptance
 from tests.unit.scheduler.state.test_lastgate import with_deployment

@@ -15,7 +15,7 @@ from t9ksched.scheduler.report.groupstatus import group_status
 from t9ksched.scheduler.report.job_shape import job_shape
 from t9ksched.scheduler.report.job_view import job_view
 from t9ksched.scheduler.state.limits import limit_asked
-from t9ksched.scheduler.state.records import JobObject
+from t9ksched.scheduler.state.objects import JobObject
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.acceptances import Acceptance
 from tests.unit.scheduler.state.test_admission_gate import LATER, accepted, cluster, owned_group, owned_pod

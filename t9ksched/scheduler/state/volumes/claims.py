@@ -31,7 +31,7 @@ from t9ksched.model.volumes import (
     claim_names,
     fits,
 )
-from t9ksched.scheduler.state.records import HOSTNAME
+from t9ksched.scheduler.state.objects import HOSTNAME
 
 __all__ = ["Claim", "Claims", "CsiNode", "Meaning", "PersistentVolume", "StorageClass", "claim_names"]
 

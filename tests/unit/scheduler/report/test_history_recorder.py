@@ -15,7 +15,7 @@ from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.observe.informers import decoder
 from t9ksched.scheduler.report import history_recorder, job_recorder
 from t9ksched.scheduler.report.history_recorder import HistoryRecorder
-from t9ksched.scheduler.state.records import PodGroupObject
+from t9ksched.scheduler.state.objects import PodGroupObject
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.jobs import JobRecord, Written
 from tests.feeds import taken

@@ -11,7 +11,7 @@ from t9ksched.scheduler.observe.informers import decoder, job_record
 from t9ksched.scheduler.report.job_shape import job_shape
 from t9ksched.scheduler.report.job_view import job_view
 from t9ksched.scheduler.serve.explaining import explanation
-from t9ksched.scheduler.state.records import JobObject
+from t9ksched.scheduler.state.objects import JobObject
 from t9ksched.scheduler.state.state import ClusterState
 from tests.kinds import PYTORCHTRAININGJOBS
 from tests.unit.scheduler.state.test_state import NOW, group, node, pod, state_with

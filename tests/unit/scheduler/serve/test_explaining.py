@@ -15,7 +15,7 @@ from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.scheduler.observe.informers import job_record
 from t9ksched.scheduler.serve.explaining import explanation
 from t9ksched.scheduler.serve.jobindex import JobIndex
-from t9ksched.scheduler.state.records import JobObject
+from t9ksched.scheduler.state.objects import JobObject
 from t9ksched.scheduler.state.state import ClusterState
 from tests.kinds import NOTEBOOKS
 

@@ -12,7 +12,7 @@ from t9ksched.model.reasons import Code
 from t9ksched.scheduler.observe.informers import decoder
 from t9ksched.scheduler.state.admission_gate import NAMING_NS
 from t9ksched.scheduler.state.namespaces import NamespaceObject
-from t9ksched.scheduler.state.records import PodGroupObject
+from t9ksched.scheduler.state.objects import PodGroupObject
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.acceptances import Acceptance
 from tests.feeds import taken

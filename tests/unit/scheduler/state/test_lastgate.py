@@ -13,7 +13,7 @@ from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.model.reasons import Reason
 from t9ksched.scheduler.observe.informers import decoder, job_record
 from t9ksched.scheduler.state.admission_gate import NAMING_NS
-from t9ksched.scheduler.state.records import JobObject
+from t9ksched.scheduler.state.objects import JobObject
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.job_overrides import JobControl
 from tests.unit.scheduler.state.test_state import GPU, NOW, decide, group, node, pod, state_with

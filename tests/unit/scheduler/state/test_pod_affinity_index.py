@@ -13,7 +13,7 @@ from t9ksched.model.pod import Pod, decode_pod
 from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.scheduler.observe.informers import decoder
 from t9ksched.scheduler.state.namespaces import NamespaceObject
-from t9ksched.scheduler.state.records import PodGroupObject
+from t9ksched.scheduler.state.objects import PodGroupObject
 from t9ksched.scheduler.state.state import ClusterState
 
 NOW = 1_700_000_000_000_000_000

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 import t9ksched.scheduler
-from t9ksched.scheduler.state.records import GangRecord, JobRecord, PodRecord
+from t9ksched.scheduler.state.job_record import JobRecord
+from t9ksched.scheduler.state.records import GangRecord, PodRecord
 from t9ksched.scheduler.state.state import ClusterState
 
 ROOM = Path(t9ksched.scheduler.__file__).parent

@@ -12,7 +12,7 @@ from t9ksched.model.pod import decode_pod
 from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.observe.informers import decoder
-from t9ksched.scheduler.state.records import PodGroupObject
+from t9ksched.scheduler.state.objects import PodGroupObject
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.scheduler.state.volumes.claims import Claim, PersistentVolume
 from t9ksched.store.acceptances import Acceptance

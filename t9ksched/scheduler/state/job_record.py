@@ -1,0 +1,62 @@
+"""What the scheduler remembers of each object that a user knows as a job."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+TERMINATING: Final = "Terminating"
+"""The phase of a job whose object is being deleted or gone, until its last pod has ended."""
+
+
+class Had(NamedTuple):
+    """Members and cards of a job that has ended; `minimum` and `total` as its spec asked for them."""
+
+    minimum: int
+    total: int
+    succeeded: int
+    failed: int
+    gpus: int
+
+
+class Restarts(NamedTuple):
+    """How often members of a job were made anew: of all, against how many may be (None: any number), and by name."""
+
+    used: int
+    most: int | None = None
+    times: Mapping[str, int] = {}
+
+
+@dataclass(slots=True, eq=False)
+class JobRecord:
+    """The object a user knows: a job of a kind we control, a batch Job, a PodGroup by hand, a plain pod."""
+
+    uid: str
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    created: int
+    queue: str | None
+    priority: int
+    phase: str
+    message: str = ""
+    finished: int = 0
+    limit_text: str = ""
+    """Its annotation `time-limit`."""
+    deadline: int | None = None
+    """Its activeDeadlineSeconds, which its own controller enforces."""
+    wants_pods: bool = True
+    """Whether pods that it loses are made again: it is not paused, not over and not being deleted."""
+    started: int = 0
+    code: str = ""
+    """Why it failed, in a word, as its controller says."""
+    had: Had | None = None
+    """What it had, once it has ended and if its object tells."""
+    taken: str = ""
+    """Which object of another owner has the name of one that it needs, and whom to ask, as its controller says."""
+    refused: str = ""
+    """Which object that it needs the API server refuses, and why, as its controller says."""
+    fault: str = ""
+    """What is wrong with its spec, as its controller says: nothing is made of it before that is corrected."""
+    restarts: Restarts | None = None
+    """Members that ended and were made anew, as its controller counts, if any."""
