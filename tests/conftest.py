@@ -1,5 +1,6 @@
 """What tests of several kinds share: one PostgreSQL for the whole session, and how examples are chosen."""
 
+import gc
 import itertools
 import os
 import shutil
@@ -22,6 +23,16 @@ if os.environ.get("CI"):
     settings.load_profile("ci")
 
 _numbers = itertools.count()
+
+# The modules and tests stay as long as the process: the garbage collector need not walk them again and again.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """From here on garbage is collected, but among what was made since."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_xdist_auto_num_workers() -> int:
