@@ -67,7 +67,7 @@ async def _permit(services: Services, caller: Caller, item: Item, record: QueueR
 
 
 async def _join_existing_groups(services: Services, caller: Caller, items: list[Item]) -> None:
-    """A pod that joins a PodGroup of the cluster is paid by that group's queue (OQ-19). Into the group of a job no user
+    """A pod that joins a PodGroup of the cluster is paid by that group's queue. Into the group of a job no user
     submits pods but the job's own, whom the last gate lets in.
 
     Raises:

@@ -221,7 +221,7 @@ def _join_groups(items: list[Item]) -> None:
             item.group = group
             group.members.append(item)
             if item.workload.queue != group.workload.queue:
-                # The group's queue pays (OQ-19); saying the same on the pod keeps people from wondering.
+                # The group's queue pays; the pod says the same, so that its label and its group do not differ.
                 item.obj["metadata"].setdefault("labels", {})[QUEUE_LABEL] = group.workload.queue
 
 

@@ -1,8 +1,8 @@
 """Who may use a queue, and up to which priority: one pure function for REST and the scheduler's last gate.
 
-Any one of these suffices (OQ-01, OQ-03): a role over the queue, the queue's namespaceSelector (unset or empty selects
-nothing), the submitting user or one of his groups, the namespace's owner, or a queue open to everyone. Whoever nobody
-knows (`submitter` None) has only what does not depend on who he is. What nobody granted is refused.
+Any one of these suffices: a role over the queue, the queue's namespaceSelector (unset or empty selects nothing), the
+submitting user or one of the user's groups, the namespace's owner, or a queue open to everyone. If the submitter is
+unknown (None), only grants count that do not depend on the user. What no rule grants is refused.
 """
 
 from collections.abc import Collection, Mapping
@@ -15,7 +15,7 @@ from t9ksched.model.names import PLATFORM_GROUP
 from t9ksched.model.queue import MAX_PRIORITY, Queue
 
 OWNER_ANNOTATION: Final = f"{PLATFORM_GROUP}/owner"
-"""Annotation of a namespace: the user it belongs to. Whoever may write it decides, so RBAC must guard it."""
+"""Annotation of a namespace: the user it belongs to. It admits that user: RBAC must bound who may write it."""
 
 QUEUE_NOT_PERMITTED: Final = "QueueNotPermitted"
 SUBMITTER_UNKNOWN: Final = "SubmitterUnknown"

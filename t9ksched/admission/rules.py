@@ -1,7 +1,8 @@
 """The rules, one function each, in the order they are asked.
 
-Sources: R001 and R002 of the admission rules; OQ-04 (larger than the whole quota is refused, what does not fit just now
-waits unless `overQuota: Reject`), OQ-05 (closed), OQ-09 (limits count as requests), OQ-43 (resource claims).
+A workload larger than the whole quota is refused; one that does not fit at the moment waits, unless the queue has
+`overQuota: Reject`. A closed queue refuses new work only. Limits count as requests, as Kubernetes defaults them. Pods
+with resource claims are refused until they are supported. See `docs/decisions/0017-refuse-or-wait.md`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -152,7 +153,7 @@ def claims_supported(request: Request) -> Verdict:
 
 
 def card_names_fit(request: Request) -> Verdict:
-    """A container that asks for cards has a name that fits into the annotation of its card indices (OQ-42)."""
+    """A container that asks for cards has a name that fits into the annotation of its card indices."""
     faults = [
         FieldError(
             f"{path}.name",

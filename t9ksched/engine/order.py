@@ -17,7 +17,7 @@ from t9ksched.model.queue import QueueSpec
 def gang_key(gang: Gang) -> tuple[bool, int, int, str, str]:
     """Sorts gangs of one queue. A gang that is being refilled goes before anything new of its queue.
 
-    The API counts creation in whole seconds; within one the name decides (OQ-13), then the UID.
+    The API counts creation in whole seconds; within one the name decides, then the UID.
     """
     return (not gang.refilling, -gang.priority, gang.created, gang.name, gang.uid)
 

@@ -42,7 +42,7 @@ CORDONED_CARDS_ANNOTATION: Final = f"{SCHEDULER_GROUP}/cordoned-cards"
 """Annotation of a node: card indices that take no new work, `"1,5"`."""
 
 MAX_CARD_CONTAINER_NAME: Final = 43
-"""A key's name part has 63 characters, of which `gpu-index-container-` takes 20 (OQ-42)."""
+"""A key's name part has 63 characters, of which `gpu-index-container-` takes 20."""
 
 # Reasons of the events that people read with `kubectl describe`.
 EVENT_SCHEDULED: Final = "Scheduled"

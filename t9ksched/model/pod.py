@@ -151,8 +151,8 @@ class PodStatus(msgspec.Struct, gc=False, rename="camel"):
 class Pod(msgspec.Struct, gc=False):
     """A pod as far as scheduling reads it.
 
-    `put_there` says that whoever created it named its node, so that no scheduler was asked (OQ-50). `disruption` is the
-    reason of its condition DisruptionTarget while that is true: why it is being evicted.
+    `put_there` is true if its creator named its node, so that no scheduler was asked: it is charged on its node and to
+    no queue. `disruption` is the reason of its condition DisruptionTarget while that is true: why it is being evicted.
     """
 
     metadata: Metadata

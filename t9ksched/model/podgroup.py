@@ -14,7 +14,7 @@ TOPOLOGY_POLICIES: Final = ("None", "Preferred", "Required")
 
 @dataclass(frozen=True, slots=True)
 class PodGroupSpec:
-    """`min_member` defaults to the sum of the role minima, at least 1 (OQ-40); an empty queue means `default`."""
+    """`min_member` defaults to the sum of the role minima, at least 1; an empty queue means `default`."""
 
     min_member: int = 1
     roles: tuple[tuple[str, int], ...] = ()

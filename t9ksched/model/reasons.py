@@ -33,7 +33,7 @@ class Code(StrEnum):
     NAME_TAKEN = "NameTaken"
     """An object that the job needs cannot be made: one of another owner has its name."""
     INVALID_POD = "InvalidPod"
-    """A pod that could not be bound cleanly whatever room there is, such as a container name too long (OQ-42)."""
+    """A pod that could not be bound cleanly whatever room there is, such as a container name that is too long."""
     SCHEDULING_STOPPED = "SchedulingStopped"
     """An administrator stopped all scheduling for now."""
     DATABASE_AWAY = "DatabaseAway"

@@ -1,6 +1,6 @@
 """Building what a job consists of: names, labels, owner references, pods, services, the PodGroup.
 
-Pods are named `<job>-<type>-<index>` (OQ-24), so that making one twice is impossible: the second attempt meets the
+Pods are named `<job>-<type>-<index>`, so that making one twice is impossible: the second attempt meets the
 first. Labels and annotations of the user's template are carried over; where both set a label, the controller's wins.
 """
 

@@ -1,7 +1,8 @@
 """Reading pod templates: requests of one replica, and every fault that would only show when the pod is made.
 
 What is checked is what Kubernetes or a node would refuse later (missing containers, doubled names, amounts that are no
-quantity, extended resources whose request and limit differ; OQ-30, OQ-31) and what our own annotations need (OQ-42).
+quantity, extended resources whose request and limit differ) and what our own annotations need (names of containers that
+are short enough).
 """
 
 import re

@@ -2,7 +2,7 @@
 
 A `Workload` is what admission judges and what lists show. Totals are effective requests over all replicas, in units
 (millicores, bytes, counts): `totals` of everything the object asks for now (elastic: expectedReplicas), `min_totals`
-of what it cannot do without (elastic and autoscaled: minReplicas), which is what a quota is held against (OQ-07).
+of what it cannot do without (elastic and autoscaled: minReplicas), which is what a quota is compared with.
 """
 
 from collections.abc import Mapping

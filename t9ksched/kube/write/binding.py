@@ -23,7 +23,7 @@ from t9ksched.model.names import GPU_INDEX_PREFIX
 
 MAX_KEY_NAME = 63
 """Characters in the name part of an annotation key. A Binding is not checked for it by the server, and a pod with a
-longer key can never be patched again, by kubelet neither (OQ-42)."""
+longer key can never be patched again, by kubelet neither."""
 
 _ATTEMPTS = 2
 _NOTHING: Mapping[str, Any] = MappingProxyType({})

@@ -68,7 +68,7 @@ async def evict(
     grace: int | None = None,
     most_grace: int | None = None,
 ) -> Result:
-    """Mark `victim` and delete it; `grace` in seconds, None for the pod's own, at most `most_grace` (OQ-51).
+    """Mark `victim` and delete it; `grace` in seconds, None for the pod's own, at most `most_grace`.
 
     Raises nothing of the API.
     """

@@ -1,4 +1,4 @@
-"""The part of the binding protocol that comes before the pod: its volumes (OQ-43).
+"""The part of the binding protocol that comes before the pod: its volumes.
 
 A claim that waits for its first consumer is told the node, by the annotation `volume.kubernetes.io/selected-node`, or
 is given a free volume that the node reaches, and then is waited for until it is Bound. What was written is taken back

@@ -1,4 +1,4 @@
-"""Queues in SQL and as objects in the cluster (OQ-37).
+"""Queues in SQL and as objects in the cluster.
 
 SQL is the record; the leader projects spec and status into Queue objects. Each object carries the revision and a
 fingerprint of what was projected, so that an edit from outside is told from our own: a valid one is taken into SQL, an

@@ -90,7 +90,7 @@ class AdmissionGate:
         return whose is not None or owner is None or (mine is not None and not self._owners.shows(mine))
 
     def stranger(self, pod: PodRecord, gang: GangRecord, queue: Queue | None) -> Reason | None:
-        """Why a pod may not join a group that it did not come with (OQ-45); None when it may.
+        """Why a pod may not join a group that it did not come with; None when it may.
 
         It may join a group made by hand if it may use the group's queue itself, and never the group of a job.
         """

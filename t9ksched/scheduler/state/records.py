@@ -97,7 +97,7 @@ class PodRecord(msgspec.Struct, eq=False):
 
     @property
     def placed(self) -> bool:
-        """Whether it counts towards its gang's minimum: it has a place, or it had one and succeeded (OQ-14)."""
+        """Whether it counts towards its gang's minimum: it has a place, or it had one and succeeded."""
         return self.phase == "Succeeded" or (self.phase != "Failed" and bool(self.node or self.assumed))
 
     @property

@@ -1,4 +1,4 @@
-"""AutoTuneExperiment (read only): trials of one training job, `trialConcurrency` of them at a time (OQ-28)."""
+"""AutoTuneExperiment (read only): trials of one training job, `trialConcurrency` of them at a time."""
 
 from dataclasses import replace
 

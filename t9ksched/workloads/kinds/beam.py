@@ -1,4 +1,4 @@
-"""BeamJob (read only): a Flink cluster (job manager, task managers) and the job that submits to it (OQ-20)."""
+"""BeamJob (read only): a Flink cluster (job manager, task managers) and the job that submits to it; all are members."""
 
 from t9ksched.workloads.fields import Field
 from t9ksched.workloads.podspec import generated_template, read_template

@@ -1,4 +1,4 @@
-"""ColossalAIJob (read only), in both generations: workers, and one launcher that counts as a member (OQ-41)."""
+"""ColossalAIJob (read only), in both generations: workers, and one launcher that counts as a member."""
 
 from t9ksched.workloads.fields import Field
 from t9ksched.workloads.jobspec import check_pod_names, pod_suffixes, read_replica_types, read_run_mode

@@ -2,8 +2,8 @@
 
 First generation: `spec.worker` with the command in `worker.cmd`; the launcher is made up from the worker's template.
 Second: `spec.replicaSpecs` with types launcher and worker, the command in `mpiConfig.script`. The launcher is a member
-of the gang (OQ-41); its init container waits until every worker answers, so that a gang placed whole starts whole.
-Hostfile and ssh settings stand in the ConfigMap `<job>-mpi`, mounted at /etc/mpi (OQ-23); the key pair in the Secret
+of the gang; its init container waits until every worker answers, so that a gang placed whole starts whole.
+Hostfile and ssh settings stand in the ConfigMap `<job>-mpi`, mounted at /etc/mpi; the key pair in the Secret
 `<job>-<uid>-ssh`. Controllers may create Secrets and not read them, so the ConfigMap says whether the Secret is theirs:
 they make it right after the ConfigMap, as its property, and write its name on it (`KEYS_ANNOTATION`) before any pod. A
 ConfigMap without that name is of a try that did not end: it is deleted, the garbage collector takes what belonged to
@@ -127,7 +127,7 @@ def read_spec(root: Field) -> MPISpec:
 
 
 def read(root: Field) -> list[Template]:
-    """The pod templates, for admission and lists: the launcher counts (OQ-20, OQ-41)."""
+    """The pod templates, for admission and lists: the launcher counts."""
     spec = read_spec(root)
     return [spec.launcher.template, spec.workers.template]
 

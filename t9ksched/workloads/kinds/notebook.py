@@ -1,7 +1,7 @@
 """Notebook: one pod that lives until it is suspended, scheduled alone (its group is virtual; no PodGroup is made).
 
 The pod is `managed-notebook-<name>-0`, with a Service `managed-notebook-<name>` before it. A change of the user's
-template, queue or scheduler makes the pod anew (OQ-49); so does any end that is not the program's own success. No
+template, queue or scheduler makes the pod anew; so does any end that is not the program's own success. No
 authenticating proxy is added, so nothing measures idleness and the condition Idle stays Unknown.
 """
 
@@ -47,7 +47,7 @@ class NotebookSpec:
 
 
 def read_spec(root: Field) -> NotebookSpec:
-    """The spec, its faults written down in `root`. `runMode` is the older way to suspend (OQ-21)."""
+    """The spec, its faults written down in `root`. `runMode` is the older way to suspend."""
     spec = root["spec"]
     mode = spec["runMode"]
     if isinstance(mode.value, Mapping):

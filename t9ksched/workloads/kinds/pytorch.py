@@ -1,8 +1,8 @@
 """PyTorchTrainingJob: replicas that meet by MASTER_ADDR and MASTER_PORT, or through torchrun; may be elastic.
 
 The master is the first replica of the first replica type; ranks follow the order of the types. One headless Service
-named after the job gives every pod a DNS name, so that addresses are known before the pods are (OQ-23: the port is
-29500, which torch itself uses).
+named after the job gives every pod a DNS name, so that addresses are known before the pods are (the port is 29500,
+which torch itself uses).
 """
 
 from collections.abc import Mapping

@@ -9,7 +9,7 @@ from t9ksched.workloads.shape import Template
 
 
 def read_simple_ml_service(root: Field) -> list[Template]:
-    """A Deployment behind it; the pod is the user's own only with `custom` (also in its older place; OQ-21)."""
+    """A Deployment behind it; the pod is the user's own only with `custom` (also in its older place)."""
     spec = root["spec"]
     replicas = spec["replicas"].whole(1)
     frameworks = [name for name in ("tensorflow", "pytorch", "custom") if spec[name].present]
@@ -25,7 +25,7 @@ def read_simple_ml_service(root: Field) -> list[Template]:
 
 
 def read_ml_service(root: Field) -> list[Template]:
-    """Predictors of all releases, and the transformer; each counted at its minReplicas (OQ-07)."""
+    """Predictors of all releases, and the transformer; each counted at its minReplicas."""
     spec = root["spec"]
     found = []
     for release in spec["releases"].some("is missing: a service needs at least one release with a predictor"):

@@ -1,4 +1,4 @@
-"""The cluster's volume claims, and what they mean for the pods that use them (OQ-43).
+"""The cluster's volume claims, and what they mean for the pods that use them.
 
 A bound claim brings the node affinity of its volume. A claim that waits for its first consumer brings what its class
 allows: the topologies of its provisioner, and the places of free volumes that fit. A missing, unbound or exclusively
