@@ -69,7 +69,7 @@ class Cycle:
     def _total(self, queue: str) -> dict[str, int]:
         totals = self.trial.feasibility.total(self.view.queues[queue].spec.node_selector).tolist()
         found = dict(zip(self.trial.nodes.static.resources, totals, strict=True))
-        # Nobody is charged with free volumes, so they are no part of a share while a plan is made either.
+        # No queue is charged for free volumes, so they are no part of a share.
         return {name: amount for name, amount in found.items() if not name.startswith(FREE_PREFIX)}
 
     def victims(self) -> Work[VictimSearch]:
@@ -85,18 +85,18 @@ class Cycle:
         return self._victims
 
     def refilled(self, gang: str) -> None:
-        """A gang took up the room that it kept: that room comes free for nobody."""
+        """A gang used the room that was reserved for its refill: it does not come free for other gangs."""
         self._refilled.add(gang)
         if self._victims is not None:
             self._victims.spare({gang})
 
     def give_up(self, owner: str) -> None:
-        """Room that was held is held no longer."""
+        """End the reservations of an owner."""
         for placement in self.reservations.give_up(owner):
             self.failures.moved(placement.row)
 
     def assign(self, gang: Gang, members: Sequence[Member], placements: list[Placement]) -> None:
-        """Write down who goes where: members of a class take its places in order."""
+        """Record the assignments: members of a class take its places in order."""
         static = self.trial.nodes.static
         names, generations = static.names, static.generation
         write, uid = self.assignments.append, gang.uid

@@ -70,7 +70,7 @@ class FailureMemory:
             past.among((view.running, *specs))
 
     def answer(self, key: SchedulingKey) -> Answer:
-        """What this cycle has told the key so far; whoever fails writes into it."""
+        """The answer to the key in this cycle; an action that fails writes its reasons into it."""
         found = self._answers.get(key)
         if found is None:
             found = self._answers[key] = Answer()
@@ -97,7 +97,7 @@ class FailureMemory:
         return queue in self._ahead
 
     def behind(self, queue: str, key: SchedulingKey) -> Work[Reasons]:
-        """Why a strict queue does not let the key pass those who wait ahead of it; empty when it may."""
+        """Why a strict queue does not let the key pass the gangs that wait ahead of it; empty when it may."""
         if not self.strict(queue):
             return ()
         mine = self.answer(key)
@@ -142,11 +142,11 @@ class FailureMemory:
             self.past.note_vain(self._search(gang, key))
 
     def _search(self, gang: Gang, key: SchedulingKey) -> tuple[object, ...]:
-        """What a search for victims depends on besides nodes, pods and who runs."""
+        """What a search for victims depends on besides nodes, pods and the running gangs."""
         found = (gang.queue, gang.priority, *_lasting(gang, key))
         if not key.ruled:
             return found
-        # Rules may be against those who are chosen, and who is chosen depends on whose turn to go it is.
+        # Rules about pods may rule out the chosen victims, and the choice depends on the order of eviction.
         queues, share = self._view.queues, self._ledger.share
         return (*found, *sorted(queues, key=lambda name: (queues[name].spec.priority, -share(name), name)))
 

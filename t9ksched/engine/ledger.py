@@ -1,4 +1,4 @@
-"""Who pays: quotas of queues and what is charged against them.
+"""Quotas of queues and what is charged against them.
 
 Quota is asked through `can_charge`, `charge`, `uncharge` and `share` only. Accounts are a tree: a charge of a queue
 goes to its account and to all above. Each account counts in two columns. *Held* is all that is charged to it or below

@@ -51,7 +51,7 @@ class Static:
 
 @dataclass(frozen=True, eq=False)
 class FrozenNodes:
-    """One moment of the cluster; nobody writes to it.
+    """The nodes at one moment; never written to.
 
     Attributes:
         static: shared with other moments while no node changed.
@@ -71,7 +71,7 @@ class FrozenNodes:
         return self.static.names
 
     def row(self, name: str) -> int:
-        """Where a node stands. Raises KeyError for an unknown name."""
+        """Row of a node. Raises KeyError for an unknown name."""
         return self.static.index[name]
 
     def __len__(self) -> int:
@@ -80,8 +80,9 @@ class FrozenNodes:
     def free(self) -> Int64s:
         """What is left, shape (resources, nodes); a fresh array, negative where a node is overcommitted.
 
-        Where cards have indices, no more of them is left than those without holder. Pods whose cards we do not know
-        (they were placed by others, or the node's plugin chose) may sit on any of those, so they are taken off too.
+        Where cards have indices, at most the cards without a holder are free. Pods whose cards are unknown (another
+        scheduler placed them, or the node's device plugin chose) may hold any of those, so their number is subtracted
+        too.
         """
         static = self.static
         free = static.allocatable - self.used

@@ -1,8 +1,8 @@
-"""Who is served first.
+"""The order in which queues and gangs are served.
 
 Queues: larger priority, then smaller dominant share, then name; asked again after each commitment, because a share has
-grown. Gangs of a queue: those being refilled, then larger priority, then the older, then uid. Plugins take part in both
-at the place where they are listed.
+grown. Gangs of a queue: those being refilled, then larger priority, then the older, then uid. Plugins compare at the
+place where they are listed.
 """
 
 import heapq

@@ -1,8 +1,8 @@
 """What did not fit, remembered across cycles until something it waits for changes.
 
-An ask that found no room gets the same answer, to the letter, while nothing was placed on or taken from the nodes that
-it may use, no node changed, the same room is promised to the same others there, and the pods that its rules speak of
-stand where they stood. So a cluster full of waiting gangs costs, in each cycle, only those whose nodes moved.
+A key that found no room gets the same answer while on the nodes that it may use nothing was placed or removed, no node
+changed, the same room is reserved for the same owners, and the pods that its affinity terms select stay where they are.
+In a cluster full of waiting gangs, a cycle then costs only those gangs whose nodes changed.
 """
 
 from collections.abc import Mapping
@@ -19,17 +19,17 @@ from t9ksched.model.reasons import Reason
 _MOST: Final = 4096
 
 Scene = tuple[object, ...]
-"""Who runs, and what queues are like: what decides, besides the nodes, who may be a victim."""
+"""The running gangs and the queues: what decides, besides the nodes, which gangs may be victims."""
 Place = tuple[Mask, tuple[PodTerm, ...]]
-"""Nodes that an ask may use, and terms that its rules look at."""
+"""Nodes that a key may use, and the affinity terms of its rules."""
 Standing = Mapping[PodTerm, Int64s]
-"""All that is counted of the pods that a term speaks of."""
+"""Counts of the pods that a term selects."""
 Promises = Mapping[int, tuple[object, ...]]
-"""What room is promised to whom, by row of the node."""
+"""Reserved room with its owners, by row of the node."""
 
 
 class PastFailures:
-    """Answers by ask. `tried` and `spared` count attempts made, and attempts that an answer made needless; `searched`
+    """Answers by key. `tried` and `spared` count attempts made, and attempts that an answer made needless; `searched`
     counts searches for victims.
     """
 
@@ -47,7 +47,7 @@ class PastFailures:
         """The cycle in which each node changed last."""
         self._stood: Standing = {}
         self._came: dict[PodTerm, int] = {}
-        """The cycle in which last somebody whom a term speaks of came or went."""
+        """The last cycle in which a pod that the term selects came or went."""
         self._known: dict[object, tuple[int, tuple[Reason, ...]]] = {}
         self._vain: dict[object, int] = {}
         """Searches for victims that found none, with the cycle of each."""
@@ -100,11 +100,11 @@ class PastFailures:
         return self._nodes is nodes
 
     def asked(self, key: object) -> bool:
-        """Whether there may be an answer."""
+        """Whether the key may have an answer."""
         return key in self._known
 
     def answer(self, key: object, place: Place) -> tuple[Reason, ...] | None:
-        """What the ask was told when it was tried last, None when something has changed there since."""
+        """The answer to the key's last attempt, None when something has changed there since."""
         known = self._known.get(key)
         if known is None or self._since(known[0], place):
             return None
@@ -112,7 +112,7 @@ class PastFailures:
         return known[1]
 
     def note(self, key: object, reasons: tuple[Reason, ...]) -> None:
-        """The ask was tried on nodes as they were when the cycle began, and failed."""
+        """The key was tried on nodes as they were when the cycle began, and failed."""
         if not self._lasting:
             return
         if len(self._known) >= _MOST:
@@ -120,18 +120,18 @@ class PastFailures:
         self._known[key] = (self._cycle, reasons)
 
     def among(self, scene: Scene) -> None:
-        """Victims are looked for in this scene; in another one nobody knows who would be found."""
+        """Victims are searched in this scene; answers from another scene are dropped."""
         if self._scene is not scene and self._scene != scene:
             self._vain.clear()
         self._scene = scene
 
     def in_vain(self, key: object, place: Place) -> bool:
-        """Whether the ask looked for victims in this scene, where nothing has changed since, and found none."""
+        """Whether a search for victims in this scene, where nothing has changed since, found none for the key."""
         known = self._vain.get(key)
         return known is not None and not self._since(known, place)
 
     def note_vain(self, key: object) -> None:
-        """The ask looked for victims, on nodes as they were when the cycle began, and found none."""
+        """A search for victims, on nodes as they were when the cycle began, found none for the key."""
         if not self._lasting:
             return
         if len(self._vain) >= _MOST:

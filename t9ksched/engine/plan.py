@@ -1,4 +1,4 @@
-"""What a cycle decides, as values: places, refusals, evictions, and room that is held."""
+"""What a cycle decides, as values: assignments, reasons of waiting gangs, evictions and reservations."""
 
 import msgspec
 
@@ -34,7 +34,7 @@ class Waiting(msgspec.Struct, frozen=True, gc=False):
 
 
 class Eviction(msgspec.Struct, frozen=True, gc=False):
-    """A pod that has to go: `gang` and `pod` are uids, `by` the uid of the gang that gets its room."""
+    """A pod that is to be evicted: `gang` and `pod` are UIDs, `by` is the UID of the gang that gets its room."""
 
     gang: str
     pod: str
@@ -69,9 +69,9 @@ class Plan(msgspec.Struct, frozen=True):
     Attributes:
         assignments: gang by gang, in the order decided; members above minima last.
         waiting: gangs whose minimum has no place, in queue order.
-        surplus: gangs that run or will, with members above the minimum that found no room.
-        evictions: members of running gangs that have to go.
-        reservations: room for the gangs they go for, without a time limit; those of an owner replace all that it had.
+        surplus: gangs that have their minimum, with members above it that found no room.
+        evictions: members of running gangs that are to be evicted.
+        reservations: room for the preemptors, without a time limit; those of an owner replace all that it had.
         kept: room found for members that gangs lost and that are not there again yet.
         faults: plugins that failed, in the order in which they did.
     """

@@ -1,8 +1,9 @@
 """The decision of one cycle: `plan(view, policy, now) -> Plan`, a pure function.
 
-`Planner` does the same in slices, for a shell that must answer others in between; the result does not depend on how it
-is sliced, nor on the memory it was given. Minima first: the best queue's best gang is placed whole on the trial and
-committed, or undone and explained. When every minimum has been judged, members above minima take what room is left.
+`Planner` does the same in slices, so that a service can do other work in between. The result depends neither on the
+slices nor on the memory. Minima first: the best queue's best gang is placed whole on the trial and committed, or
+the trial is undone and the reasons are recorded. When every minimum has been judged, members above minima take what
+room is left.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -36,7 +37,9 @@ class _Waiting(Protocol[T_co]):
 
 
 def plan(view: View, policy: Policy, now: int, memory: Memory | None = None) -> Plan:
-    """Decide which pods go where; `now`, in nanoseconds since the epoch, ends holds and tells how long jobs ran."""
+    """Decide where pods run. `now`, in nanoseconds since the epoch, ends reservations and says how long jobs have
+    run.
+    """
     planner = Planner(view, policy, now, memory)
     while not planner.step(1 << 60):
         pass

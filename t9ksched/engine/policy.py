@@ -39,10 +39,10 @@ class Binpack:
 
 @dataclass(frozen=True, slots=True)
 class Preemption:
-    """Whom a waiting gang may take room from, beyond the rule that its queue must have the larger priority.
+    """Which gangs may be evicted for a waiting one, beyond the rule that its queue must have the larger priority.
 
     Attributes:
-        minimum_run_seconds: a job that got its places later than this ago is no victim; 0 spares nobody.
+        minimum_run_seconds: a job that was placed less than this ago is no victim; 0 sets no limit.
         most_evictions_a_day: a job evicted so often in 24 hours is no victim; 0 sets no limit.
         inside_queue: a gang may also take from gangs of its own queue with a smaller PodGroup priority.
         surplus_yields: members above a gang's minimum yield to a waiting minimum of their own queue.
@@ -68,7 +68,7 @@ class Policy:
         affinity_weight: of all preferences of a pod together in a node's total.
         cardless_weight: how strongly pods that ask for no accelerators are kept off nodes that have some; 0: not.
         binpack: None when the plugin is off; nodes then tie and the first by name is taken.
-        preemption: how `preempt` goes about it.
+        preemption: the rules of `preempt`.
         plugins: plugins of installed packages, in the order in which they are listed.
         start_timeout_seconds: a gang whose minimum does not run so long after it was bound is evicted; 0: never.
     """

@@ -29,7 +29,7 @@ class Reservations:
         self._leased: Int64s = np.zeros_like(trial.free)
         """Room that is still to come free for its owners, shape (resources, nodes)."""
         self._behind: Int64s = np.zeros_like(trial.free)
-        """The part of it that its owners lose first: all but what is kept for those who come first, see `keep`."""
+        """The part of it that its owners lose first: all but what is kept for owners served earlier, see `keep`."""
         self._first: set[str] = set()
         index = trial.nodes.static.index
         self.standing = [reservation for reservation in reservations if reservation.in_force(now)]
@@ -59,7 +59,7 @@ class Reservations:
         return (owner in self.of or owner in self.missing) and self.kinds[owner].restores
 
     def rooms(self) -> dict[int, tuple[object, ...]]:
-        """What is held where and for whom, by row."""
+        """What is reserved on each node, by row, with its owners."""
         found: dict[int, tuple[object, ...]] = {}
         for owner, placements in self.of.items():
             for one in placements:
@@ -79,11 +79,11 @@ class Reservations:
         return found
 
     def promise(self, column: ClassFit, rows: Int64s, counts: Int64s) -> None:
-        """Room is promised to somebody whose victims go; `rows` are distinct."""
+        """Promise room that victims will leave: `counts` pods of the class by row; `rows` are distinct."""
         self._leased[:, rows] += column.needs_vector[:, None] * counts
 
     def give_up(self, owner: str) -> list[Placement]:
-        """Room that was held is held no longer, nor is any looked for; what it was."""
+        """End the owner's reservations, room still to be found included. Returns the placements that were reserved."""
         self.missing.pop(owner, None)
         placements = self.of.pop(owner, [])
         for placement in placements:
@@ -94,9 +94,9 @@ class Reservations:
         return placements
 
     def keep(self, owner: str, leaving: Int64s) -> None:
-        """An owner has had his turn: while pods leave his nodes, nobody after him takes what he waits for.
+        """The owner has been served: while pods are leaving its nodes, no gang served later takes what it waits for.
 
-        If nobody leaves them, what is missing does not come, and he is not worth waiting for.
+        If no pod is leaving them, the missing room will not come free, and nothing is kept for the owner.
         """
         own = self.of.get(owner, ())
         if self.comes_free(owner) and any(leaving[:, placement.row].any() for placement in own):
@@ -105,11 +105,13 @@ class Reservations:
                 self._behind[:, placement.row] -= placement.column.needs_vector
 
     def lent(self, own: Sequence[Placement], free: Int64s, leaving: Int64s, certain: Int64s) -> dict[int, Int64s]:
-        """Room on an owner's nodes that is held for others and yet his to use, by row; his own is `free` already.
+        """Capacity reserved for other gangs that this owner may borrow, as row → resource vector; `free` has its own
+        already.
 
-        What has come free is whoever's turn it is first; those who leave make room for the others. `certain` is the
-        part of `leaving` that nothing keeps from coming: who was only chosen stays if the one he was chosen for finds
-        another place. Where those who leave do not make room for all, what is missing is missing for those behind.
+        Room that has come free goes to the owner served first; pods that are still leaving make room for the others.
+        `certain` is the part of `leaving` that is certain to come free: a victim that was only chosen stays if its
+        preemptor finds another place. Where the leaving pods do not make room for all owners, the owners served later
+        lack it.
         """
         found = {}
         for row, needs in _by_row(own).items():
@@ -121,9 +123,9 @@ class Reservations:
     def alone(
         self, own: Sequence[Placement], free: Int64s, lent: Mapping[int, Int64s]
     ) -> tuple[dict[int, Int64s], Mask]:
-        """What is to be lent, by row, and the nodes, so that an owner finds what is held for him and nothing else.
+        """What to lend, by row, and the nodes, so that an owner finds exactly the room that is reserved for it.
 
-        `lent` is what he may use beside what is free.
+        `lent` is what it may use besides what is free.
         """
         nodes = np.zeros(free.shape[1], np.bool_)
         found = {}
@@ -134,7 +136,7 @@ class Reservations:
 
 
 def _by_row(own: Sequence[Placement]) -> dict[int, Int64s]:
-    """What is held on each node."""
+    """What is reserved on each node."""
     found: dict[int, Int64s] = {}
     for placement in own:
         found[placement.row] = found.get(placement.row, 0) + placement.column.needs_vector

@@ -1,4 +1,4 @@
-"""What gangs ask for, as a key: gangs with the same key get the same answer in a cycle.
+"""What gangs ask for, as a key; gangs with the same key get the same answer in a cycle.
 
 Room and quota only shrink while a cycle places gangs, so a key that failed keeps its answer for the rest of the cycle
 (`failure_memory.py`): 100,000 waiting gangs that are alike cost one attempt.

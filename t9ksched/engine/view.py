@@ -1,7 +1,7 @@
 """What one cycle decides on, as one value.
 
 A view is everything `plan` reads: the nodes at one moment, the queues with what they use, the gangs that ask for room
-and the room already promised. It can be written down and read again; a plan made from the copy equals the original's.
+and the room already promised. `dump` and `load` write and read it; the plan of a copy equals the plan of the original.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ class QueueState:
 
 @dataclass(frozen=True)
 class View:
-    """One moment of the cluster, its queues, its waiting gangs and those that may have to yield.
+    """The cluster at one moment: nodes, queues, waiting gangs, reservations, and gangs that may be evicted.
 
     Attributes:
         running: groups whose members hold places, with nothing of theirs still being bound. Only preemption reads them,
@@ -91,7 +91,7 @@ class _Running(msgspec.Struct):
 
 
 class _Dump(msgspec.Struct):
-    """The form of a view on paper. Pod classes are written once and named by their position."""
+    """The JSON form of a view. Pod classes are written once and named by their position."""
 
     nodes: list[_Node]
     queues: dict[str, QueueState]

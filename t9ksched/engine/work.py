@@ -1,8 +1,7 @@
-"""Work that can be put down and taken up again.
+"""Work that can be interrupted and resumed.
 
-A generator that yields wherever it may stop, and returns its result in the end. How much was done is counted in
-*units*, about one node or one pod looked at for one resource (some 10 ns). Nothing that is decided depends on where
-it stopped.
+A generator yields wherever it may stop and returns its result at the end. Work is counted in *units*: one unit is about
+one node or one pod looked at for one resource (some 10 ns). No decision depends on where the work stopped.
 """
 
 from collections.abc import Generator

@@ -26,7 +26,7 @@ class Allocate:
     def attempt(self, turn: Turn) -> Work[bool]:
         """Commit the gang, or leave the trial as it was and say why.
 
-        Room that is held for a gang is not what those ahead of it wait for: no other may have that.
+        Room that is reserved for a gang is not what gangs ahead of it wait for: no other gang may use it.
         """
         turn.reasons = yield from self._place(turn)
         return not turn.reasons
@@ -34,7 +34,7 @@ class Allocate:
     def _place(self, turn: Turn) -> Work[tuple[Reason, ...]]:
         cycle, gang, key = self._cycle, turn.gang, turn.key
         answer = cycle.failures.answer(key)
-        # For a gang with promised room the queue pays already: what one like it was told is not true of it.
+        # The queue of a gang with promised room is charged already, so the answer to a gang like it does not apply.
         if answer.over_quota and gang.uid not in cycle.promised and not cycle.refills.opened(gang):
             cycle.stats.alike += 1
             return answer.over_quota
@@ -87,7 +87,7 @@ class Allocate:
         cycle.ledger.charge(gang.queue, key.demand)
         cycle.stats.placed += 1
         if key.seen or own:
-            # Where these pods stand may be what others wait for, and what it held and did not use is free again.
+            # Other gangs may wait for where these pods are, and what the gang reserved and did not use is free again.
             cycle.failures.room_came_free()
         cycle.give_up(gang.uid)
         if kept is not None and own:
@@ -133,7 +133,9 @@ class Allocate:
         return worst
 
     def _why(self, gang: Gang, key: SchedulingKey, attempt: Attempt) -> Work[tuple[Reason, ...]]:
-        """Reasons for no room; on the way it tries whether the room that is held for others is what is missing."""
+        """Reasons why there is no room. Also tries whether it would fit without the room that is reserved for
+        others.
+        """
         cycle = self._cycle
         reasons = yield from explain.no_room(key.groups, gave_up=attempt is Attempt.GAVE_UP)
         if gang.topology == "Required":

@@ -13,7 +13,7 @@ from t9ksched.model.reasons import Reason
 
 
 def grow(cycle: Cycle, gang: Gang, members: Sequence[Member]) -> Work[None]:
-    """Give members above the minimum what room and quota there is, in their order."""
+    """Place members above the minimum, in their order, as far as room and quota go."""
     left = 0
     reasons: tuple[Reason, ...] = ()
     scope = None

@@ -1,4 +1,4 @@
-"""Making room for a gang that found none: who has to go, and the room that is promised to it."""
+"""Preemption for a gang that found no room: chooses victims and promises their room to the gang."""
 
 from collections import Counter, defaultdict
 from operator import itemgetter
@@ -16,7 +16,7 @@ from t9ksched.model.reasons import Code, Reason
 from t9ksched.model.reservation import Reservation, ReservationKind
 
 _NO_ROOM_HELPS = (Code.NO_NODE_MATCHES, Code.NEVER_FITS)
-"""With one of these among its reasons a gang would not fit, whoever went."""
+"""A gang with one of these reasons would not fit after any eviction."""
 
 
 class Preempt:
@@ -27,10 +27,11 @@ class Preempt:
     def __init__(self, cycle: Cycle) -> None:
         self._cycle = cycle
         self._expected: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        """What gangs will charge to their queues that need no victims, as room comes free without, by queue."""
+        """Demand by queue of gangs that need no victims, because room comes free without."""
 
     def attempt(self, turn: Turn) -> Work[bool]:
-        """Choose who has to go for the gang, promise it their room, and say so; or leave the reasons as they are.
+        """Choose victims for the gang, promise it their room, and write that as its reason; or leave the reasons as
+        they are.
 
         A gang that may pass nothing in its strict queue takes no room from others either.
         """
@@ -46,7 +47,7 @@ class Preempt:
         holder = gang.uid in cycle.reservations.of  # needs fewer victims than one like it
         if (answer.no_victims and not holder) or any(reason.code in _NO_ROOM_HELPS for reason in reasons):
             return reasons
-        victims = yield from cycle.victims()  # tells the ledger who leaves already
+        victims = yield from cycle.victims()  # tells the ledger which pods leave already
         demand = self._expected[gang.queue] + Counter(key.demand) if gang.queue in self._expected else key.demand
         short = cycle.ledger.can_charge(gang.queue, demand, staying=True)
         cycle.stats.searched += 1
@@ -70,7 +71,7 @@ class Preempt:
             answer.no_victims = answer.no_victims or not holder
             if lasts and not (
                 cycle.evictions or victims.expecting
-            ):  # those who go may stay, those who wait may be gone
+            ):  # victims may be spared and waiting gangs may be gone by then
                 cycle.failures.note_vain(gang, key)
             return (*reasons, explain.victims_not_found()) if victims.gave_up else reasons
         if choice.victims and cycle.now < gang.evicts_from:
@@ -86,7 +87,9 @@ class Preempt:
         return (explain.waiting_for_victims(len(choice.victims), jobs), *reasons)
 
     def _evict(self, gang: Gang, key: SchedulingKey, choice: Choice) -> None:
-        """Write down who goes and hold the room; on the trial it is taken twice until they are gone."""
+        """Record the evictions and reserve the room. On the trial the room is taken twice until the victims are
+        gone.
+        """
         cycle = self._cycle
         queues, names = cycle.view.queues, cycle.trial.nodes.names
         spec = queues[gang.queue].spec

@@ -1,7 +1,7 @@
-"""Why a gang stays, as typed reasons with their numbers.
+"""Why a gang waits, as typed reasons with their numbers.
 
-Each function answers for one check that failed; all of them only read. The sentences are plain and carry the numbers,
-the mappings carry the same numbers for programs. `room` is about nodes, `gangs` about all else.
+Each function explains one check that failed and only reads. The sentences carry the numbers for people, the mappings
+carry them for programs. `room` is about nodes, `gangs` about all else.
 """
 
 from t9ksched.engine.explain.gangs import (

@@ -1,4 +1,4 @@
-"""Why a gang waits that is no matter of free room: its queue, its members, its quota, what is promised to others."""
+"""Why a gang waits for reasons other than free room: its queue, its members, its quota, reservations of others."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -91,7 +91,7 @@ def quota_exceeded(shortfalls: Sequence[Shortfall]) -> Reason:
 
 
 def victims_not_found() -> Reason:
-    """The search for those who would have to go ended at its bound; there may be some."""
+    """The search for victims ended at its bound; there may be some."""
     return Reason(
         Code.INSUFFICIENT_RESOURCES,
         "the search for victims ended at its bound, so there may be some whose room would do",
@@ -133,7 +133,7 @@ def kept(nodes: Sequence[str], missing: int) -> Reason:
 
 
 def evicted_for(gang: Gang, spec: QueueSpec, groups: Iterable[Group], victim: Running, theirs: QueueSpec) -> str:
-    """What the owner of a victim is told: for whom, and why he had to go."""
+    """The message for the owner of a victim: which queue's job it was evicted for, and why."""
     what = " and ".join(f"{pods} pod{'s' if pods > 1 else ''} with {wants(of.pod_class)} each" for of, pods in groups)
     if gang.queue == victim.queue:
         return (
@@ -158,7 +158,7 @@ def waiting_for_victims(pods: int, jobs: int) -> Reason:
 
 
 def evicts_later(when: int) -> Reason:
-    """Others could go for it, but what was bound last was refused; `when` in nanoseconds since the epoch."""
+    """It may not preempt before `when` (nanoseconds since the epoch), because its last binding was refused."""
     at = datetime.fromtimestamp(when / 1e9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return Reason(
         Code.BIND_REFUSED,

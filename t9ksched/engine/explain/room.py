@@ -30,7 +30,7 @@ _OWN_WORDS = {
 def no_room(groups: Iterable[Group], *, gave_up: bool = False) -> Work[tuple[Reason, ...]]:
     """Why the groups found no place together, on the trial as it is before they are placed.
 
-    With `gave_up` nobody knows whether there is one: the search for it ended at its bound.
+    With `gave_up` the search ended at its bound, so there may be one.
     """
     asked = list(groups)
     found: list[Reason] = []

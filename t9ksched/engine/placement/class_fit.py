@@ -54,13 +54,13 @@ class ClassFit:
         crowd, rules = trial.crowd, pod_class.rules
         self.standing = crowd.standing(pod_class) if crowd else NOBODY
         self.seen = bool(self.standing)
-        """Others' rules may ask where its pods stand."""
+        """Terms of other pods may select its pods."""
         self.ruled = crowd is not None and (
             (rules is not None and bool(rules.terms)) or any(crowd.asks(at) for at in self.standing.counted)
         )
-        """Where its next pod may go depends on where pods stand."""
+        """The nodes allowed for its next pod depend on where pods are."""
         self.terms = (*(rules.terms if rules else ()), *pod_class.counted) if self.ruled else ()
-        """What that depends on."""
+        """The terms that this depends on."""
         self.written: dict[tuple[int, ...], tuple[tuple[Grant, ...], tuple[tuple[str, int], ...]]] = {}
         """Cards as they are written on pods, by masks; filled by the planner."""
         self._seen = -1

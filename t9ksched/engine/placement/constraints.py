@@ -126,7 +126,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class CardsKnown:
-    """Nodes of whose cards it is certain who holds them."""
+    """Nodes where the holder of each card is on record."""
 
     label: str = CARD_HOLDERS
 

@@ -172,7 +172,7 @@ def _could(trial: Trial, groups: Sequence[Group]) -> Work[bool]:
 
 
 def company(groups: Sequence[Group]) -> frozenset[PodTerm]:
-    """Terms that speak of pods of the groups: whoever of them wants to be near such pods brings them along."""
+    """Affinity terms that select pods of the groups: pods that must be near such pods bring them along."""
     return frozenset(term for column, _ in groups for term in column.pod_class.counted)
 
 

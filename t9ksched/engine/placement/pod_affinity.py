@@ -1,7 +1,7 @@
-"""Who stands where, as far as rules about other pods ask: counts by node, and what the rules allow then.
+"""Pod affinity and anti-affinity: counts of the pods that terms select, by node, and the nodes that rules allow.
 
-A *crowd* exists only in cycles in which some pod has rules about others. The trial tells it of every placement and of
-every undo; `Sight` is what one class of pods sees of it while its pods are placed one after the other.
+A `Crowd` exists only in cycles in which some pod has rules about other pods. The trial tells it of every placement and
+every undo. `Sight` has what the rules of one class allow while its pods are placed one after the other.
 """
 
 from collections.abc import Container, Iterable, Iterator, Sequence
@@ -22,8 +22,8 @@ from t9ksched.model.podrules import PodRules, PodTerm, Spread, namespace_labels
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What a pod of a class adds where it stands, by position of terms: those that speak of it, those it shuns, and
-    those it likes with their weights.
+    """What a placed pod of a class adds on its node, by position of terms: terms that select it, its anti-affinity, and
+    its preferences with their weights.
     """
 
     counted: tuple[int, ...] = ()
@@ -38,15 +38,15 @@ NOBODY = Standing()
 
 
 class Crowd:
-    """Counts of the pods that the terms in use speak of.
+    """Counts of the pods that the terms in use select.
 
     Attributes:
         terms: those in use, by position.
-        counts: pods a term speaks of, shape (terms, nodes).
+        counts: pods that a term selects, shape (terms, nodes).
         leaving: those of them that are being deleted.
-        promised: room held for such pods: nobody who shuns them goes there, but they are no company yet.
-        holders: pods that will not stand near those a term speaks of, shape (terms, nodes).
-        liking: how much pods there like those a term speaks of to come, the sum of their weights, shape (terms, nodes).
+        promised: room reserved for such pods: it counts for anti-affinity, and not yet for affinity.
+        holders: pods with required anti-affinity to those a term selects, shape (terms, nodes).
+        liking: summed weights of preferences that pods there have for those a term selects, shape (terms, nodes).
     """
 
     def __init__(self, view: View, terms: Iterable[PodTerm]) -> None:
@@ -71,11 +71,11 @@ class Crowd:
                     self.liking[self.terms[term], row] += weight * count
 
     def asks(self, at: int) -> bool:
-        """Whether somebody, placed or waiting, shuns or likes those a term speaks of, wherever they would go."""
+        """True if any pod's affinity or anti-affinity, placed or waiting, selects pods by this term."""
         return at in self._asked
 
     def standing(self, pod_class: PodClass) -> Standing:
-        """What a pod of the class adds where it stands."""
+        """What a placed pod of the class adds on its node."""
         rules = pod_class.rules
         return Standing(
             tuple(self.ids(pod_class.counted)),
@@ -101,12 +101,12 @@ class Crowd:
         return found
 
     def begin(self) -> dict[PodTerm, Int64s]:
-        """From now on it is asked what has moved; how it stands now, by term."""
+        """Begin to track changes. Returns the present counts by term."""
         self._begun = self._tallies.copy()
         return {term: self._begun[:, at] for term, at in self.terms.items()}
 
     def unmoved(self, term: PodTerm) -> bool:
-        """Whether all is for a term as it was at the beginning."""
+        """Whether the counts of a term are as they were at `begin`."""
         at = self.terms[term]
         return np.array_equal(self._begun[:, at], self._tallies[:, at])
 
@@ -115,7 +115,7 @@ class Crowd:
         return [self.terms[term] for term in terms]
 
     def speaking(self, namespace: str, labels: tuple[tuple[str, str], ...]) -> tuple[PodTerm, ...]:
-        """The terms that speak of a pod."""
+        """The terms that select a pod."""
         key = (namespace, labels)
         found = self._speaking.get(key)
         if found is None:
@@ -125,7 +125,7 @@ class Crowd:
         return found
 
     def derive(self, gangs: Sequence[Gang]) -> Iterator[Gang]:
-        """The gangs, with classes that know which terms speak of them."""
+        """The gangs, with classes that know which terms select them."""
         for gang in gangs:
             members = []
             for member in gang.waiting:
@@ -160,15 +160,15 @@ class _View:
         weights = by_node if within is None else np.where(within, by_node, 0)
         self.count: Int64s = np.bincount(self.of, weights=weights, minlength=self.size + 1).astype(np.int64)
         self.mine = mine
-        """What a pod of the class that looks adds here itself."""
+        """What a pod of this class adds here itself."""
 
     def come(self, row: int) -> None:
-        """A pod of the class that looks came to a node."""
+        """A pod of this class was placed on a node."""
         self.count[self.of[row]] += self.mine
 
 
 class Sight:
-    """What pods of one class see: which nodes the rules allow for the next one, and how much they like each."""
+    """The rules of one class: which nodes they allow for the next pod, and how much they prefer each."""
 
     def __init__(
         self, crowd: Crowd, feasibility: FeasibilityCache, pod_class: PodClass, usable: Mask, weight: int
@@ -193,7 +193,7 @@ class Sight:
         self._together = [look(term) for term in rules.together] if rules else []
         self._first = rules is not None and all(term in counted for term in rules.together)
         self._apart = [look(term, promised=True) for term in rules.apart] if rules else []
-        # Who stands there and will not have this class near; pods of the class itself come to stand there too.
+        # Required anti-affinity of pods there against this class; pods of the class are added as they are placed.
         own = set(rules.apart) if rules else set()
         self._shunned = [
             _View(feasibility, term.topology_key, crowd.holders[terms[term]], term in own)
@@ -214,7 +214,7 @@ class Sight:
             else:
                 self._soft.append(stay(one.term))
         self._liked = [(weight, look(term)) for weight, term in rules.prefer_pods] if rules else []
-        # Who stands there and likes this class to come, or rather not; pods of the class itself, once they stand there.
+        # Preferences of pods there about this class, and of pods of the class once they are placed.
         fond: dict[PodTerm, int] = {}
         for points, term in rules.prefer_pods if rules else ():
             fond[term] = fond.get(term, 0) + points

@@ -68,7 +68,7 @@ def search(trial: Trial, groups: Sequence[tuple[ClassFit, int]], effort: Effort)
 class _Tree:
     """The ways on from where the search is.
 
-    Pods of one class are alike: where one of them went in vain, none that comes after it is tried. Nodes that are in
+    Pods of one class are alike: where one of them failed, none after it is tried. Nodes that are in
     the same state for every class are tried once.
     """
 

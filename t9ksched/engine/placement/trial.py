@@ -1,7 +1,7 @@
-"""What-if on a frozen picture: place pods, look, undo.
+"""What-if on frozen nodes: place pods, look, undo.
 
-A trial owns a copy of what is left on each node and writes every placement into a journal; `undo` gives back, in
-reverse order, exactly what was taken, so every byte returns. Next to the numbers it keeps a `ClassFit` per pod class.
+A trial owns a copy of the free room of each node and journals every placement. `undo` gives back, in reverse order,
+exactly what was taken, so that every byte is restored. Next to the numbers it keeps a `ClassFit` per pod class.
 """
 
 from collections import deque
@@ -32,7 +32,7 @@ _A_COLUMN: Final = 1_000
 class Placement(NamedTuple):
     """Pods of one class on one node: `masks[i]` are pod i's cards, one a card resource of the class.
 
-    With `held` the room is only promised to them; they do not stand there yet.
+    With `held` the room is only reserved for them; they are not there yet.
     """
 
     column: ClassFit
@@ -199,7 +199,9 @@ class Trial:
         return placement
 
     def lend(self, room: Mapping[int, Int64s]) -> None:
-        """Let those who are placed next use this much more room, by row; whoever lends takes it back, negative."""
+        """Add this much room, by row, for the placements that follow; the caller takes it back with negative
+        amounts.
+        """
         for row, amounts in room.items():
             self.free[:, row] += amounts
             self.touched.append(row)

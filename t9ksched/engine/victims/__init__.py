@@ -1,4 +1,4 @@
-"""Who makes room for a gang of a higher queue: the search for victims.
+"""The search for victims: which running gangs make room for a gang of a higher queue.
 
 `victim_search` says which gangs are eligible and which go; `victim_table` holds those that run as columns; `price` is a
 rule that compares two sets of victims; `clearing`, `every_set` and `sparing` look for the cheapest set on a `field` of

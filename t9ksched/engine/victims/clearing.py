@@ -1,9 +1,9 @@
-"""The search for victims on a part of the nodes: which units go so that a gang's groups fit there.
+"""The search for victims on a part of the nodes: which units to evict so that a gang's groups fit there.
 
 Where few units could go and the pods are alike, every set is looked at. Otherwise nodes are cleared one after the
 other: next is the node whose best protected victim is protected least, then the one that costs the fewest pods, and of
 its units those go that free most for each pod. A unit with companions elsewhere costs all of them, wherever they are.
-In the end those who can be spared are spared, the best protected first.
+At the end each unit that is not needed is spared, the best protected first.
 """
 
 from typing import Final
@@ -36,7 +36,7 @@ def clear(field: Field, contest: Contest, must: Mask, meter: Meter) -> Work[Clea
     best = yield from _node_by_node(field, contest, allowed, must, meter, None)
     if best is None or not contest.rivals or int(contest.units.sum()) > _MOST_TURNS:
         return best
-    # Shares fall with each victim, on one node too: whom that concerns is tried in the order of their turns as well.
+    # Shares fall with each victim, on one node too, so such units are also tried in the order of their turns.
     turns = yield from contest.turns()
     other = yield from _node_by_node(field, contest, allowed, must, meter, turns)
     if other is not None and contest.price(other.units) < contest.price(best.units):

@@ -1,4 +1,4 @@
-"""Who may go for one gang, and how well each is protected, as columns: `victims.price` is the rule they follow."""
+"""The units that may be evicted for one gang, and how well each is protected, as columns. `price.py` is the rule."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,7 @@ from t9ksched.engine.work import Work
 
 
 class Contest:
-    """Units that may go for one gang.
+    """Units that may be evicted for one gang.
 
     Attributes:
         units: which, one flag a unit of all there are.
@@ -38,7 +38,7 @@ class Contest:
         }
         priorities = [one.priority for one in self.contenders.values()]
         self.rivals = len(set(priorities)) < len(priorities)
-        """Some queues of one priority have candidates: who goes next depends on who went before."""
+        """Several queues of one priority have candidates: the next victim depends on the earlier ones."""
         self._counts = counts
         of = table.unit_group
         self.youth: Int64s = table.youth[of]

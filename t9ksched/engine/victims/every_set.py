@@ -65,7 +65,7 @@ def every_set(field: Field, contest: Contest, allowed: Mask, must: Mask, meter: 
 
 
 def _smallest(table: VictimTable, units: Indices, enough: Mask) -> Iterator[Indices]:
-    """Of the sets that make enough room, by number, those of which nobody can be spared."""
+    """Of the sets that make enough room, those of which no unit can be spared; sets are numbers, one bit a unit."""
     sets = np.arange(len(enough))
     may = enough.copy()
     spared = np.zeros(len(enough), np.bool_)

@@ -1,4 +1,4 @@
-"""Which of two sets of victims goes: the policy's rule as one pure function.
+"""Which of two sets of victims is evicted: the policy's rule as one pure function.
 
 A *victim* is what goes together: a whole gang, or one member above a gang's minimum. How well it is protected is its
 *level*, compared part by part: the priority of its queue, whether a disruption budget guards it, the band of its
@@ -46,7 +46,7 @@ class Contender(NamedTuple):
 
     Attributes:
         victims: how many, those of the set included.
-        used: what the queue is charged with, without those who are told to go, in units by resource.
+        used: what the queue is charged with, without pods that were told to go, in units by resource.
         measures: what its share is a part of, in units by resource: its quota, or the nodes it may use.
         limited: `measures` is a quota, so that using what it has none of is an infinite share.
     """

@@ -1,4 +1,4 @@
-"""Whoever of a set of victims is not needed is spared, the best protected first."""
+"""Removes from a set of victims each unit that is not needed, the best protected first."""
 
 import numpy as np
 
@@ -23,7 +23,9 @@ def _goes_before(table: VictimTable, unit: int, units: Mask) -> bool:
 
 
 def spare_alike(field: Field, contest: Contest, found: Cleared, must: Mask, meter: Meter) -> Work[None]:
-    """Spare whoever is not needed, wherever the pods go then: for pods of one class room is a number."""
+    """Spare the units that are not needed, wherever the pods are placed then: for pods of one class room is a
+    number.
+    """
     (one,) = field.wanted
     table = field.table
     free = field.free.copy()
@@ -80,7 +82,7 @@ def spare_alike(field: Field, contest: Contest, found: Cleared, must: Mask, mete
 
 
 def spare(field: Field, contest: Contest, found: Cleared, must: Mask, meter: Meter) -> Work[None]:
-    """Spare whoever is not needed where the pods are."""
+    """Spare the units that are not needed for the places that were found."""
     table = field.table
     used = np.logical_or.reduce([counts > 0 for counts in found.counts])
     going = found.units & ~must

@@ -1,8 +1,8 @@
 """What it costs, in victims, to make room on each node.
 
 The next node is the one whose best protected victim is protected least, then the one with the fewest pods of that
-level, then with the fewest pods, then with the younger. On a node those go first who are protected least, then those
-who free most for each pod that goes. A unit with companions elsewhere costs all of them, wherever they are.
+level, then with the fewest pods, then with the younger. On a node the units that are protected least go first, then
+those that free most for each evicted pod. A unit with companions elsewhere costs all of them, wherever they are.
 """
 
 from typing import Final
@@ -17,9 +17,9 @@ from t9ksched.engine.victims.victim_table import distinct
 _SHARE_OF_A_ROUND: Final = 6
 """With victims on several nodes, this part of the pods still without a place is given nodes before costs are new."""
 _SHARE_OF_RIVALS: Final = 24
-"""The same where queues of one priority compete: whose turn it is changes with each victim."""
+"""The same where queues of one priority compete: the order of their units changes with each victim."""
 _STALE: Final = 1.25
-"""When there are so many times more candidates than may still go, those who went are looked at no longer."""
+"""When there are so many times more candidates than may still go, evicted ones are dropped from the columns."""
 _A_ROUND: Final = 20_000
 """Units of work of a round, however few candidates it looks at."""
 _FINE: Final = 1 << 10

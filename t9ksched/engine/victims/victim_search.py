@@ -1,8 +1,8 @@
-"""Whom a blocked gang may take room from, and whom it takes.
+"""Which gangs may be evicted for a blocked gang, and which are.
 
 Victims are whole gangs, or members above a gang's minimum. They are chosen on columns of room, without touching the
-trial (`clearing.py`), so that the set is the cheapest by the policy's order (`price.py`) that the search finds, and
-nobody of it can be spared. What is chosen is verified once more, from the beginning.
+trial (`clearing.py`), so that the set is the cheapest by the policy's order (`price.py`) that the search finds, and no
+unit of it can be spared. The choice is verified once more, from the beginning.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -30,12 +30,12 @@ from t9ksched.model.gang import Gang, Running, RunningPod
 _MOST_DOMAINS: Final = 16
 """So many domains are searched when each of them would do."""
 _MOST_KINDS: Final = 10_000_000
-"""Kinds of pods times running pods and nodes: for more than this nobody's place is looked at."""
+"""Kinds of pods times running pods and nodes; beyond this no victim's place is searched."""
 _MOST_WORK: Final = 1_000_000
 """Units of work of one search over domains, after which the best that was found is taken."""
 _SECOND: Final = 1_000_000_000
 _OWN_LEVEL: Final = -1
-"""Where surplus of the preemptor's own queue stands among priorities: it goes before anybody else's."""
+"""The priority at which surplus of the preemptor's own queue counts: it is evicted before any other."""
 
 
 def eligible(preemptor: Gang, victim: Running, queues: Mapping[str, QueueState], policy: Policy, now: int) -> bool:
@@ -68,7 +68,7 @@ def yields(preemptor: Gang, victim: Running, queues: Mapping[str, QueueState], p
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Where the preemptor goes and who has to go.
+    """Where the preemptor is placed, and its victims.
 
     Attributes:
         places: class, rows and how many pods on each.
@@ -81,7 +81,7 @@ class Choice:
 
 
 class VictimSearch:
-    """Chooses victims in one cycle, gang after gang; what was chosen before is on its way out."""
+    """Chooses victims in one cycle, gang after gang. Victims chosen earlier count as leaving."""
 
     def __init__(self, view: View, trial: Trial, ledger: Ledger, policy: Policy, now: int, table: VictimTable) -> None:
         self._view = view
@@ -92,12 +92,12 @@ class VictimSearch:
         self._table = table
         self._gone: Mask = np.zeros(len(table.unit_group), np.bool_)
         self.coming: Int64s = np.zeros_like(trial.free)
-        """Room of those who are on their way out, shape (resources, nodes)."""
+        """Room of pods that are leaving, shape (resources, nodes)."""
         self._give(self.coming, ~table.staying)
         self.leaving: Int64s = self.coming.copy()
-        """The part of it that was on its way when the cycle began."""
+        """The part of it whose pods were leaving when the cycle began."""
         self.certain: Int64s = np.zeros_like(trial.free)
-        """The part of that that nothing can keep from coming: who was only chosen may still stay."""
+        """The part of that which is certain to come free: a victim that was only chosen may still stay."""
         self._give(self.certain, table.asked)
         self._leave(~table.staying)
         self._known: dict[tuple[str, int], Mask] = {}
@@ -105,7 +105,7 @@ class VictimSearch:
         self.expected: Int64s | None = None
         """What the last gang takes, as negative numbers, of room that comes without victims of its own."""
         self.expecting = False
-        """Somebody in this cycle counts on such room: what others find without it is true of this cycle alone."""
+        """A gang in this cycle counts on such room: what others find without it holds for this cycle only."""
         self.gave_up = False
         """The last search ended at the bound of its work, and found nothing until then."""
 
@@ -197,7 +197,7 @@ class VictimSearch:
     def _confirmed(self, groups: Sequence[Group], choice: Choice, scope: Mask) -> Work[Choice | None]:
         """The choice with the places that rules about pods allow once the victims are off the nodes, or None.
 
-        Victims still count where rules ask who stands where: they are there until they have ended.
+        Victims still count for rules about pods: they are on their nodes until they have ended.
         """
         trial = self._trial
         mark = trial.mark()
@@ -248,7 +248,7 @@ class VictimSearch:
         self._leave(choice.units[self._table.unit_of] & self._table.staying)
 
     def expect(self) -> bool:
-        """Whether the last gang fits once those who leave have gone; nobody after it counts on that room then."""
+        """Whether the last gang fits once the leaving pods have gone; if so, no later gang counts on that room."""
         if self.expected is None:
             return False
         self.coming += self.expected

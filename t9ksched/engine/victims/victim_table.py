@@ -1,4 +1,4 @@
-"""Who holds places, as columns: what preemption chooses from.
+"""The running groups and their pods as columns: what preemption chooses from.
 
 A *unit* is what goes together: the members a gang cannot do without are one unit, each member above its minimum is one
 of its own. The units of a gang go in their order, highest index first and the indispensable ones last, so that whatever
@@ -67,7 +67,7 @@ class VictimTable:
     Attributes:
         groups: in order of uids.
         pods, group_of, unit_of, row: one a pod. A pod on a node that is not there frees nothing.
-        staying: pods that nobody has asked to leave yet.
+        staying: pods that were not told to leave yet.
         freed: what each pod gives back, shape (resources, pods). A card that takes no new work is not given back.
         unit_group, unit_size, is_surplus: one a unit; units of a group stand together, in the order in which they go.
         first_unit: one a group.
@@ -85,7 +85,7 @@ class VictimTable:
 
     @classmethod
     def of(cls, running: Sequence[Running], static: Static, meter: Meter) -> Work["VictimTable"]:
-        """The columns of all who run, made in slices: they may be very many."""
+        """The columns of all running groups, made in slices."""
         made = cls(running, static)
         meter.spent += 10 * len(running)
         yield
