@@ -1,7 +1,7 @@
 """What was true when a job was accepted, by the object's UID.
 
-Labels and annotations can be edited by their owners afterwards; these rows cannot, so the scheduler believes them:
-who submitted, into which queue and group, with which priority, time limit and cards.
+Users can edit labels and annotations afterwards, but not these rows, so the scheduler uses the rows: the submitter, the
+queue and group, the priority, time limit and cards.
 """
 
 import math
@@ -24,11 +24,11 @@ from t9ksched.workloads.registry import ENDLESS_KINDS
 class Acceptance(msgspec.Struct, frozen=True, kw_only=True):
     """One accepted object; `cards` and `requests` are the whole job's totals by resource (millicores, bytes, units).
 
-    `groups` are the submitter's then; `permitted_by` is the rule that let him use the queue, None where nobody asked.
-    `replicas` is the number of pods that was accepted together with the object, None where it was not recorded.
-    `started_at` is when the scheduler saw its first pod in a place, None before.
-    `began_with` is how many members the minimum of a PodGroup was when it began to run, and `began_roles` how many of
-    each role; 0 once it lost its whole place, None where that was not recorded.
+    `groups` are the submitter's at that time; `permitted_by` is the rule that admitted it, None where no rule was
+    asked. `replicas` is the number of pods that was accepted together with the object, None where it was not recorded.
+    `started_at` is when the scheduler saw its first pod in a place, None before. `began_with` is how many members the
+    minimum of a PodGroup was when it began to run, and `began_roles` how many of each role; 0 once it lost its whole
+    place, None where that was not recorded.
     """
 
     uid: str
@@ -72,10 +72,10 @@ class Acceptance(msgspec.Struct, frozen=True, kw_only=True):
 class Acceptances:
     """The repository of acceptances.
 
-    The first acceptance of a UID stands. A later one may add a submitter where none was known, for the scheduler can
-    see an object before the service that created it has recorded whose it is. One with `replicas` replaces the amounts:
-    the object was scaled, and that was accepted. So does one with `began_with` for what a group began with. The queue
-    changes only for kinds that may move to another queue.
+    The first acceptance of a UID stands. A later one may add a submitter where none was known: the scheduler can see an
+        object before the service that created it has recorded its submitter. One with `replicas` replaces the amounts:
+        the object was scaled, and that was accepted. So does one with `began_with` for what a group began with. The
+        queue changes only for kinds that may move to another queue.
     """
 
     def __init__(self, database: Database) -> None:
@@ -91,7 +91,7 @@ class Acceptances:
 
     @staticmethod
     def add(connection: Connection, accepted: Sequence[Acceptance]) -> None:
-        """Record acceptances within the caller's transaction, who announces them if others must hear of it."""
+        """Record acceptances within the caller's transaction. The caller announces them in the change log if needed."""
         FIRST.write(connection, accepted)
 
     async def get(self, uid: str) -> Acceptance | None:

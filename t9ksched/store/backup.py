@@ -25,7 +25,7 @@ def copy(address: str, target: Path) -> None:
     if not source.is_file():
         raise StoreError(f"there is no database {source}: name the one to copy with --db sqlite:///PATH")
     try:
-        # Made by us and for us: the copy holds hashes of tokens and everybody's jobs.
+        # For its owner alone: the copy holds hashes of tokens and the jobs of all users.
         os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     except FileExistsError:
         raise StoreError(f"{target} exists already: choose a new name") from None

@@ -2,7 +2,7 @@
 of record, which no user can edit.
 
 A row is written before the pod is bound, and removed when the pod is gone: a pod that has ended still counts in its
-group. A row whose pod was never bound is harmless: it speaks of that UID on that node alone.
+group. A row whose pod was never bound is harmless: it concerns that UID on that node alone.
 """
 
 from collections.abc import AsyncIterator, Collection, Iterable, Sequence

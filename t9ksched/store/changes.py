@@ -1,8 +1,8 @@
 """The change log: what changed, in the order of commits, and a way to wait for more.
 
-`append` takes the lock of one counter row, so a revision becomes visible only after every smaller one: a reader who
-asks `since(r)` misses nothing. Waking is a courtesy (LISTEN/NOTIFY on PostgreSQL, an event in the process on SQLite);
-asking every `POLL_SECONDS` is the truth.
+`append` takes the lock of one counter row, so a revision becomes visible only after every smaller one: a reader that
+asks `since(r)` misses nothing. Notifications (LISTEN/NOTIFY on PostgreSQL, an event in the process on SQLite) only wake
+readers early; readers rely on polling every `POLL_SECONDS`.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from t9ksched.store.database import Database
 from t9ksched.store.tables import change_log, revision_counter
 
 POLL_SECONDS = 0.75
-"""So that what nobody is told of is known within a second."""
+"""So that a change without a notification is seen within a second."""
 _CHANNEL = "t9ksched_changes"
 NOTIFY = f"NOTIFY {_CHANNEL}"
 """Wakes the readers on PostgreSQL when the transaction that says it is committed."""

@@ -262,7 +262,9 @@ class Database:
             await connection.execute(text("SELECT 1"))
 
     async def close(self) -> None:
-        """Close every connection. On SQLite the file then holds all there is, unless somebody is reading just then."""
+        """Close every connection. On SQLite the file then holds all data, unless another connection is reading at that
+        moment.
+        """
         await self._engine.dispose()
         if self.is_sqlite:
             self._aside.dispose()
@@ -297,7 +299,7 @@ async def at_once(connection: AsyncConnection, steps: Sequence[Prepared]) -> Non
 
 
 async def _beside(work: Callable[[], T]) -> T:
-    """Work in a thread. A cancellation waits for it, so that nothing goes on behind the back of who closes."""
+    """Work in a thread. A cancellation waits for it, so that nothing goes on after the database is closed."""
     working = asyncio.ensure_future(asyncio.to_thread(work))
     try:
         return await asyncio.shield(working)
@@ -311,8 +313,8 @@ async def _beside(work: Callable[[], T]) -> T:
 class _Closing(sqlite3.Connection):
     """Lets go of the file when it is closed, transaction and all.
 
-    SQLite waits with that for the last statement that was not read to its end. Who is cancelled between a question and
-    its rows leaves one behind in a traceback, perhaps for minutes: until the garbage collector comes by.
+    SQLite keeps the file open until the last statement is read to its end. A task that is cancelled between a query and
+    its rows leaves a statement in a traceback, perhaps for minutes, until the garbage collector runs.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -364,7 +366,8 @@ class _Direct:
 
     def close(self) -> None:
         """Close it; it would be opened again. Before, what was written beside the file is brought into it: the last
-        connection does that by itself, but a driver that was interrupted may have left one open. Waits for nobody.
+        connection does that by itself, but a driver that was interrupted may have left one open. Does not wait for
+        other connections.
         """
         with self._one:
             if self._connection is None and self._path.exists():

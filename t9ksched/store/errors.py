@@ -7,7 +7,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 class StoreError(Exception):
     """The database could not do what was asked; the message says why and what to do.
 
-    `public` is what people may be told who must not learn where the database is and who uses it.
+    `public` is the message for users: it names neither the database's address nor its user.
     """
 
     public = "the database cannot be used now"

@@ -1,11 +1,11 @@
-"""A database through which only the present leader writes, and which never waits for a leader that is no more.
+"""A database through which only the present leader writes, and which never waits for a former leader.
 
-A scheduler that stood still while another took over must not write its old picture over its successor's. On PostgreSQL
-the test of its epoch and the commit are one message: the server carries both out, so that a client that is frozen, or
-has lost power, never holds the row of the leadership that `Instances.lead` writes. Other rows it may hold: the
-transaction is marked with its epoch for `Instances.lead` to end it, and the server ends it by itself once the client is
-silent. On SQLite, where all processes are on one machine, a transaction holds the whole file from its beginning, and
-the test is its first statement.
+A scheduler that was frozen while another took over must not write its old state over its successor's. On PostgreSQL the
+test of its epoch and the commit are one message: the server carries both out, so that a client that is frozen, or has
+lost power, never holds the row of the leadership that `Instances.lead` writes. It may hold other rows: the transaction
+is marked with its epoch, so that `Instances.lead` can end it, and the server ends it once the client is silent. On
+SQLite, where all processes are on one machine, a transaction holds the whole file from its beginning, and the test is
+its first statement.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -29,8 +29,8 @@ T = TypeVar("T")
 _INSIST: Final = (
     "SELECT 1 / (SELECT count(*) FROM (SELECT 1 FROM scheduler_instance WHERE epoch = %(mine)s FOR SHARE) AS last)"
 )
-"""Fails, and all that stands behind it in the message with it, if this epoch is not the last one; else nobody leads
-before the commit, for which only the server is waited.
+"""Fails, together with all statements after it in the message, if this epoch is not the last one. Otherwise no other
+leadership begins before the commit, which depends on the server alone.
 """
 
 

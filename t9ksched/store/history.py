@@ -77,7 +77,9 @@ AUDIT_RETENTION: Final = timedelta(days=730)
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that happened, to which job and in which queue, by whom. `id` is 0 until it is stored."""
+    """One event: the job and queue that it concerns, and the user or service that caused it. `id` is 0 until it is
+    stored.
+    """
 
     event: str
     at: datetime = msgspec.field(default_factory=lambda: datetime.now(UTC))
@@ -93,12 +95,13 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 
 _first = history.alias()
 _OWN: Final = exists().where(_first.c.uid == history.c.uid, _first.c.event.in_((SUBMITTED, ACCEPTED)))
-"""Asked of each row's job, of which there are few; a list of all that somebody ever submitted would be long."""
+"""Asked of each row's job, of which there are few; a list of all jobs of a submitter would be long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What one user may see of jobs' histories: his own jobs', and those of queues and namespaces that are his.
+    """What one user may see of histories: those of the user's own jobs, and of the queues and namespaces the user
+    rules.
 
     With `within` only what lies in these queues, or in none.
     """
@@ -109,7 +112,9 @@ class Sight:
     within: frozenset[str] = frozenset()
 
     def condition(self) -> ColumnElement[bool]:
-        """As SQL: rows he wrote or that lie in what is his, and all rows of jobs that he submitted."""
+        """As SQL: rows that the user wrote or that lie in those queues and namespaces, and all rows of jobs of the
+        user.
+        """
         seen = or_(history.c.actor == self.user, _OWN.where(_first.c.actor == self.user))
         if self.queues:
             seen |= history.c.queue.in_(self.queues)
@@ -231,7 +236,7 @@ _WRITTEN: Final = tuple(name for name in Event.__struct_fields__ if name != "id"
 APPEND: Final[Bulk[Event]] = Bulk(
     history,
     _WRITTEN,
-    lambda _: insert(history).inline(),  # nobody asks for the ids, which PostgreSQL would return one by one
+    lambda _: insert(history).inline(),  # without the ids, which PostgreSQL would return one by one
     cut=lengths(history, "kind", "namespace", "name", "queue", "actor"),
 )
 

@@ -1,7 +1,7 @@
-"""Where the leading scheduler is, and which leadership this is.
+"""The address and the epoch of the leading scheduler.
 
-The epoch grows with each leadership. A former leader that wakes from a pause is refused by its old epoch, so that it
-never writes over its successor's word.
+The epoch grows with each leadership. A former leader that wakes from a pause is refused because its epoch is old, so
+that it never overwrites its successor's rows.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ log = structlog.get_logger(__name__)
 _ROW = 1
 FENCED: Final = 0x7439_6B65
 """First key of the advisory locks that mark transactions of leaders on PostgreSQL ("t9ke"); the second is the epoch.
-They are shared, so nobody waits for one.
+They are shared, so no session waits for one.
 """
 _END_FORMER: Final = text(
     "SELECT pid, pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 2"
@@ -38,7 +38,8 @@ their transactions.
 """
 _TRIES: Final = 3
 _PATIENCE_MS: Final = 1000
-"""For the row of the leadership, which leaders of this release hold for one message to the server."""
+"""Milliseconds to wait for the row of the leadership, which leaders of this release hold for one message to the
+server."""
 
 
 class LeadershipLost(StoreError):
@@ -47,7 +48,7 @@ class LeadershipLost(StoreError):
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """The leader as it last said of itself. `address` is the base URL of `/internal/v1`."""
+    """The leader as it last reported. `address` is the base URL of `/internal/v1`."""
 
     address: str
     identity: str
@@ -75,7 +76,7 @@ class Instances:
         What former leaders have under way is ended: it would be refused anyway, and may hold rows that we write.
 
         Raises:
-            StoreError: the database is away, or somebody holds the row of the leadership and cannot be ended.
+            StoreError: the database is away, or a session that cannot be ended holds the row of the leadership.
         """
         for last in range(_TRIES - 1, -1, -1):
             try:

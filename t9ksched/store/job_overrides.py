@@ -47,7 +47,7 @@ class Controls:
         self._database = database
 
     async def hold(self, event: Event, root: str = "") -> JobControl:
-        """Do not start the job that the event is about. The event names the job and who decides.
+        """Do not start the job that the event is about. The event names the job and the manager.
 
         With `root`, here as below, the decision is about the owner of that UID above the job, so that it counts for
         whatever that makes next as well.
@@ -130,11 +130,11 @@ class Stops:
         self._database = database
 
     async def all(self) -> list[Stop]:
-        """Every stop, those whose time is over included; those of the whole scheduling first."""
+        """Every stop, expired ones included; those of all scheduling first."""
         return [Stop(*row) for row in await self._database.fetch(_STOPS)]
 
     async def list(self, now: datetime | None = None) -> list[Stop]:
-        """The stops in force now, those of the whole scheduling first. One whose time is over counts no more."""
+        """The stops in force now, without expired ones; those of all scheduling first."""
         now = now or datetime.now(UTC)
         return [one for one in await self.all() if one.holds(now)]
 

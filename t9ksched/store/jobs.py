@@ -42,7 +42,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def submitter(self) -> str | None:
-        """Whose it is."""
+        """The user who submitted it."""
         return self.shape.get("submitter")
 
 
@@ -102,7 +102,7 @@ class Jobs:
     ) -> list[JobRecord]:
         """Jobs that match every filter given, oldest first; of more than `limit` the newest.
 
-        Those whose objects are gone only if `deleted`, others only if submitted after `live_since`.
+        Jobs whose objects are gone are included only if `deleted`, others only if submitted after `live_since`.
         """
         query: Select[Any] = select(*_COLUMNS).order_by(job.c.submitted_at.desc(), job.c.uid.desc()).limit(limit)
         for column, value in (("namespace", namespace), ("queue", queue), ("phase", phase)):
@@ -114,7 +114,7 @@ class Jobs:
             query = query.where(recent)
         elif live_since is not None:
             query = query.where(or_(recent, job.c.deleted_at.is_not(None)))
-        if seen_by is not None:  # of one letter in another case more may be found: who asks looks at each once more
+        if seen_by is not None:  # case differs between databases, so more may be found: the caller checks each again
             query = query.where(_seen(seen_by))
         return [_record(row) for row in reversed(await self._database.fetch(query))]
 

@@ -27,7 +27,7 @@ class Meta:
             await upsert(connection, meta, [{"key": key, "value": value}])
 
     async def set_once(self, key: str, value: Any) -> Any:
-        """Write a value unless there is one; the value that stands, whoever wrote it."""
+        """Write a value unless there is one. Returns the value in force, which another process may have written."""
         async with self._database.write() as connection:
             await insert_new(connection, meta, {"key": key, "value": value})
         return await self.get(key)

@@ -1,11 +1,11 @@
-"""Submissions in progress: what is going to be created, for whom, written before the first object is.
+"""Submissions in progress: what will be created and for which user, written before the first object is created.
 
 One claim at a time works on an entry. The replica that creates the objects renews its claim; one that was lost with its
 process is taken over by any replica once its lease is over, which finishes the submission or removes what is there.
-What records a submission (`Submissions.put`) also closes its entry, in one transaction that fails if the claim was
-lost: of two who work on one submission at most one ever records it.
+`Submissions.put` records a submission and closes its entry in one transaction, which fails if the claim was lost: of
+two replicas that work on one submission at most one records it.
 
-`Entry.mark` gives each object a text that nobody can know before the object exists. Marks only help to find objects:
+`Entry.mark` gives each object a text that cannot be known before the object exists. Marks only help to find objects:
 the entry says which objects there can be.
 """
 
@@ -37,7 +37,7 @@ it, and an object that reached the cluster late is found."""
 CREATING: Final = "creating"
 """The service that got the request creates its objects."""
 CHECKING: Final = "checking"
-"""It was lost, and another one looks what is there."""
+"""That service was lost, and another replica looks which objects exist."""
 REMOVING: Final = "removing"
 """Objects are removed: the submission failed, and its user was told so."""
 REMOVED: Final = "removed"
@@ -70,8 +70,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         id: known to the database and the service alone.
-        owner, groups: the submitter, and the groups he is in.
-        key: the digest of his `Idempotency-Key`, if he sent one.
+        owner, groups: the submitter, and the groups that the user is in.
+        key: the digest of the request's `Idempotency-Key`, if it had one.
         at: when it began.
         latest: when it must have created its last object.
         until: when its claim is taken for lost.
@@ -142,7 +142,7 @@ class Outbox:
             if found is None:
                 return None
             entry = _entry(found)
-            # Whoever created objects for the earlier attempt lost the key with its lease, and is lost.
+            # The replica that created objects for the earlier attempt lost the key with its lease.
             if entry.state != CREATING and entry.until > now:
                 return Busy(entry.until - now)
             taken = _taken(entry, CREATING, now + LEASE, latest=now + LEASE)
@@ -228,7 +228,7 @@ def _held(entry: Entry) -> Any:
 
 @cache
 def _replica() -> str:
-    """Names the process, for people who look into the table."""
+    """Name of the process, for administrators who read the table."""
     return f"{socket.gethostname()}:{os.getpid()}"[:253]
 
 

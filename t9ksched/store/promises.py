@@ -1,7 +1,7 @@
-"""Room that was promised to a gang when others were evicted for it, by the UID of the gang.
+"""Room that was promised to a gang when others were evicted for it, by UID of the gang.
 
-Written before the first eviction is sent, so that a scheduler which starts anew keeps the room for whom it was made.
-What stands here is a `Reservation` each: what it takes of a node, not which pods may go there.
+Written before the first eviction is sent, so that a scheduler that starts keeps the room for that gang. Each row is a
+`Reservation`: what it takes of a node, not which pods may go there.
 """
 
 from collections import Counter

@@ -1,8 +1,8 @@
 """Queues: the record that the scheduler, the REST service and the projected Queue objects follow.
 
 Every change takes a new revision, which is also the ETag; labels, spec, members and the draining mark share it. A
-caller who says which revision he saw is told when it is no longer current; nobody's edit is lost silently. A change
-made `by` somebody is written to history in the same transaction.
+caller that names the revision it read gets an error when that is no longer current, so no edit is lost silently. A
+change made `by` a user is written to history in the same transaction.
 """
 
 import uuid
@@ -88,7 +88,7 @@ class Queues:
         *,
         by: str | None = None,
     ) -> QueueRecord:
-        """A new queue; without `members` nobody may use it but by its namespaceSelector.
+        """Create a queue. Without `members`, only its namespaceSelector admits users.
 
         Raises:
             RowExists: there is one of that name.
@@ -112,7 +112,7 @@ class Queues:
         draining: bool | None = None,
         by: str | None = None,
     ) -> QueueRecord:
-        """Change a queue in one transaction: `edit` sees it as it is and says how it shall be.
+        """Change a queue in one transaction: `edit` gets the stored queue and returns the new labels and spec.
 
         `members` replaces them, `draining` sets or ends that state, both in the same step. A queue that is opened by an
         edit of its spec drains no longer.
@@ -135,7 +135,7 @@ class Queues:
     async def set_members(
         self, name: str, members: dict[str, Any], expected: int | None = None, *, by: str | None = None
     ) -> QueueRecord:
-        """Say who may use a queue.
+        """Set the members of a queue.
 
         Raises:
             RowMissing, RevisionChanged: as `edit`.
@@ -177,7 +177,7 @@ class Queues:
         by: str | None,
     ) -> QueueRecord:
         async with self._database.write() as connection:
-            # The row is locked: whoever waits here sees it as the one before him left it.
+            # The row is locked: the next transaction reads what this one commits.
             before = await _require(connection, name, expected)
             after = change(before)
             if after == before:

@@ -1,8 +1,8 @@
-"""What people decided, in memory: queues, tokens, decisions about jobs, stops. Never older than the question.
+"""What people decided, in memory: queues, tokens, overrides of jobs, stops. Never older than the question.
 
-Every change of these tables stands in the change log, whoever made it through whichever process. So one small read of
-the log at each question, which nearly always finds nothing, says whether memory is still true; what changed is read
-again, row by row. Questions that come while a read is under way share the next one.
+Every change of these tables stands in the change log, whichever process made it. So one small read of the log at each
+question says whether memory is current; mostly nothing changed. Rows that changed are read again. Questions that arrive
+during a read share the next one.
 """
 
 import asyncio
@@ -45,14 +45,14 @@ class Decided:
     controls: Mapping[str, JobControl] = field(default_factory=dict)
     """By the job's UID."""
     stops: Sequence[Stop] = ()
-    """Those whose time is over included."""
+    """Expired ones included."""
 
     def stops_at(self, now: datetime) -> list[Stop]:
         """The stops in force, those of the whole scheduling first."""
         return [stop for stop in self.stops if stop.holds(now)]
 
     def groups_of(self, user: str, now: datetime) -> frozenset[str]:
-        """The groups of a user, as his tokens that still count say."""
+        """The groups of a user, by the user's tokens that are still valid."""
         groups = (token.groups for token in self._by_owner.get(user, ()) if not token.expired(now))
         return frozenset(group for some in groups for group in some)
 
@@ -92,7 +92,7 @@ class Mirror:
         mine = self._asked
         async with self._one_reader:
             if self._answered < mine:
-                # All who asked until here are answered by a read that begins now.
+                # A read that begins now answers all questions asked until here.
                 upto, self._failed = self._asked, None
                 try:
                     self._known = await self._read()
@@ -104,7 +104,7 @@ class Mirror:
             return self._known
 
     def owner(self, digest: str) -> str | None:
-        """Whose token that was when it was last looked; a hint for fairness, never a permission."""
+        """The owner of the token when it was last read; a hint for fairness, never a permission."""
         record = self._known.tokens.get(digest) if self._known is not None else None
         return None if record is None else record.owner
 
@@ -163,7 +163,7 @@ def _news(rows: Sequence[Sequence[Any]]) -> _News:
 class _SqliteLog:
     """Reads the log of an SQLite file at once, without another thread: a page or two from memory, ten microseconds.
 
-    Readers wait for nobody there (WAL); should one have to, it is told so instead.
+    Readers do not wait there (WAL); if one had to, it gets an error instead.
     """
 
     def __init__(self, database: Database) -> None:
@@ -203,7 +203,7 @@ class _PostgresLog:
     async def since(self, revision: int) -> _News:
         """What the log says after that revision."""
         if self._connection is not None:
-            # A connection of before may have been lost meanwhile: that is no reason to refuse anybody.
+            # An earlier connection may have been lost meanwhile: that is no reason to refuse a request.
             with contextlib.suppress(psycopg.Error, OSError, TimeoutError):
                 return await self._ask(self._connection, revision)
             await self.close()

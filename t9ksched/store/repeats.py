@@ -37,7 +37,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     """The work on a request, as it stands in the table.
 
     Attributes:
-        owner: the user whose key it is.
+        owner: the user of the key.
         key, request: SHA-256, in hexadecimal digits, of the key and of what was asked.
         mark: what the objects created for this request carry; the same in each attempt.
         claim: this attempt.

@@ -55,7 +55,7 @@ def _upsert(
 
 
 def inserting_missing(table: Table, names: Sequence[str], cut: Mapping[str, int]) -> Bulk[Any]:
-    """Inserts objects with these columns whose key is new, leaves the others as they are."""
+    """Inserts objects with these columns if their key is new; leaves existing rows unchanged."""
     return Bulk(table, names, lambda connection: inserting(connection, table).on_conflict_do_nothing(), cut=cut)
 
 

@@ -43,7 +43,7 @@ def downgrade(address: str, revision: str) -> str:
     """Take the tables back to `revision` (`base`: none at all); the revision reached.
 
     Raises:
-        StoreError: as `upgrade`; also for a revision nobody knows.
+        StoreError: as `upgrade`; also for an unknown revision.
     """
     with _connect(address) as connection:
         check(connection)

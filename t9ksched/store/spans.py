@@ -1,8 +1,8 @@
 """What holds cards, from when to when: pure folding of events into spans, and of spans into sums.
 
 A span is one pod holding cards from the moment it was bound until it gave them back. The part before its job ran is
-held time: paid for by nobody's work, and shown apart. Amounts are whole card-microseconds until the last step, so that
-the sum over queues is the sum over cards, to the digit. Days and months are those of UTC.
+held time, in which no work was done; it is shown apart. Amounts are whole card-microseconds until the last step, so
+that the sum over queues is the sum over cards, to the digit. Days and months are those of UTC.
 """
 
 from collections import defaultdict
@@ -108,7 +108,7 @@ class Fold:
                 self._close(job, [pod] if pod else list(job.open), event.at)
                 job.running = bool(job.open) and job.running
             case history.DELETED if event.actor not in (None, SCHEDULER):
-                pass  # somebody asked for it: its pods hold their cards until they are gone
+                pass  # deletion was requested: its pods hold their cards until they are gone
             case history.DELETED if event.detail.get("podsLeft"):
                 job.gone = True  # each of its pods holds its cards until it is released
             case history.FINISHED | history.DELETED | history.TAKEN_BACK:
@@ -176,8 +176,8 @@ class Fold:
 def cards_of(event: Event) -> tuple[int, ...]:
     """The cards that a pod was bound with; none for other events.
 
-    Whole cards of a node on which they have no indices are counted down from -1. Parts of cards are no cards: nobody is
-    charged card-hours for slices and shares.
+    Whole cards of a node on which they have no indices are counted down from -1. Parts of cards are no cards: slices
+    and shares are charged no card-hours.
     """
     if event.event != history.BOUND:
         return ()
@@ -187,12 +187,12 @@ def cards_of(event: Event) -> tuple[int, ...]:
 
 
 def says_nothing(event: Event) -> bool:
-    """Whether it is about who submitted the job, and names nobody."""
+    """Whether the event is about the submitter of the job and names none."""
     return event.event in _NAMING and submitter_of(event) is None
 
 
 def submitter_of(event: Event) -> str | None:
-    """Who submitted the job, as far as the event says."""
+    """The submitter of the job, if the event names one."""
     if event.actor and event.actor != SCHEDULER:
         return event.actor
     named = event.detail.get("submitter")

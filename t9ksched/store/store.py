@@ -83,8 +83,8 @@ class Store:
         return Store(Fence(self.database, epoch))
 
     async def tell(self, accepted: Sequence[Acceptance], events: Sequence[Event], jobs: Sequence[JobRecord]) -> None:
-        """What a scheduler writes down of one moment, in one transaction: all of it or nothing. What it accepted is not
-        announced: it alone would read that there.
+        """Write what a scheduler found at one moment, in one transaction: all or nothing. Its acceptances are not
+        announced in the change log, because it alone would read them there.
 
         Raises:
             StoreError: nothing was written.

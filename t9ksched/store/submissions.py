@@ -1,7 +1,7 @@
 """What one request created, written in one go: on SQLite in one step aside, on PostgreSQL in one round trip.
 
 The statements do what the repositories do one by one: new jobs are put down unless the leader was faster, events
-are appended and GPU-hours get their user, acceptances stand as first written but for a submitter nobody knew.
+are appended and GPU-hours get their user, acceptances stay as first written, except for a submitter that was unknown.
 """
 
 from collections.abc import Sequence
@@ -35,8 +35,8 @@ class Submissions:
         answer: Sequence[Prepared] = (),
         closing: Sequence[Prepared] = (),
     ) -> None:
-        """Write all of it or nothing. `answer` stores what the user is told, where he may ask again; `closing` is of
-        the outbox, and makes all of it fail if the submission is in other hands by now.
+        """Write all of it or nothing. `answer` stores the response for requests that may be repeated. `closing` are
+        statements of the outbox, which make all fail if another replica has taken the submission over.
 
         Raises:
             StoreError: nothing was written, unless the connection was lost with the database's answer.

@@ -208,7 +208,8 @@ promise = Table(
     Column("since", Moment, nullable=False),
     Column("until", Moment, nullable=False),
 )
-"""Room that victims are leaving, for so many pods alike on a node, by the UID of the gang they go for."""
+"""Room that victims are leaving, for so many pods alike on a node, by the UID of the gang that they were evicted
+for."""
 
 binding = Table(
     "binding",
@@ -240,7 +241,7 @@ usage_job = Table(
 
 
 def _span_columns(*, key: bool) -> list[Column[Any]]:
-    """Of a pod on its cards; `job` is `Kind/name`, `submitter` the user who answers for it."""
+    """Of a pod on its cards; `job` is `Kind/name`, `submitter` is the user on record."""
     return [
         Column("uid", String(36), primary_key=key, nullable=False),
         Column("pod", String(253), primary_key=key, nullable=False),

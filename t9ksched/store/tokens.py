@@ -33,8 +33,8 @@ _COLUMNS = tuple(column for column in api_token.c if column.name != "sha256")
 class TokenRecord:
     """A token without its secret.
 
-    `owner` is the user it speaks for and `groups` his groups. `queues` are those a manager rules; on tokens of users
-    and viewers the only ones they may use, all if empty. `last_used_at` is right to the minute.
+    `owner` is the user that it stands for, `groups` are that user's groups. `queues` are those a manager rules; on
+    tokens of users and viewers the only ones they may use, all if empty. `last_used_at` is right to the minute.
     """
 
     name: str
@@ -74,7 +74,7 @@ class Tokens:
         expires_at: datetime | None = None,
         by: str | None = None,
     ) -> str:
-        """A new token for `owner` (else a user of the token's name); its plaintext, which nobody can ask for again.
+        """Create a token for `owner` (else a user of the token's name). Returns its plaintext, which is not stored.
 
         Raises:
             RowExists: a token of that name exists.
@@ -100,14 +100,14 @@ class Tokens:
         return plaintext if await self._insert(ADMIN, ADMIN, ADMIN, plaintext, {}, None) else None
 
     async def authenticate(self, plaintext: str) -> TokenRecord | None:
-        """Whose token this is; None for an unknown, revoked or expired one. Notes the use, at most once a minute."""
+        """The record of a token; None for an unknown, revoked or expired one. Notes the use, at most once a minute."""
         async with self._database.read() as connection:
             query = select(*_COLUMNS).where(api_token.c.sha256 == digest(plaintext))
             row = (await connection.execute(query)).mappings().one_or_none()
         return await self.used(None if row is None else _record(row))
 
     async def used(self, record: TokenRecord | None) -> TokenRecord | None:
-        """The token that somebody came with, None if its time is over. Notes the use, at most once a minute."""
+        """The token of a request, None if it has expired. Notes the use, at most once a minute."""
         now = datetime.now(UTC)
         if record is None or record.expired(now):
             return None
@@ -153,7 +153,7 @@ class Tokens:
 
         Raises:
             RowMissing: no token of that name.
-            StoreError: it is the last administrator's token, and revoking it would lock everybody out.
+            StoreError: it is the last administrator's token, and without it no administrator could sign in.
         """
         async with self._database.write() as connection:
             await changes.append(connection, "api_token", name)
@@ -188,7 +188,7 @@ class Tokens:
 
 
 class LastAdmin(StoreError):
-    """Revoking this token would leave nobody who could make another."""
+    """Revoking this token would leave no administrator who could create another."""
 
 
 def _told(token: TokenRecord) -> dict[str, Any]:

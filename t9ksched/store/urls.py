@@ -95,7 +95,7 @@ def keep_private(url: URL) -> None:
     path = Path(url.database or "")
     if not is_sqlite(url) or (url.database or "").startswith("file:"):
         return
-    with suppress(OSError):  # whoever connects is told what is wrong with the file
+    with suppress(OSError):  # connecting reports what is wrong with the file
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
         for file in (path, *(path.with_name(f"{path.name}-{part}") for part in ("wal", "shm"))):
             if file.exists() and file.stat().st_mode & 0o077:

@@ -312,7 +312,7 @@ def _move(connection: Connection, by: timedelta) -> None:
 
 
 def _earlier(connection: Connection, uids: Collection[str]) -> list[Event]:
-    """What happened to jobs before they first got cards, as far as it says who submitted them and whether they run."""
+    """Events of jobs before they first got cards, as far as these name the submitter or say that the job runs."""
     if not uids:
         return []
     submitter = history.c.detail["submitter"].as_string()
