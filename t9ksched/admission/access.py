@@ -1,4 +1,4 @@
-"""Who may use a queue, and up to which priority: one pure function for REST and the scheduler's last gate.
+"""Access to queues: whether a workload may use a queue, up to which priority. REST and the last gate ask it.
 
 Any one of these suffices: a role over the queue, the queue's namespaceSelector (unset or empty selects nothing), the
 submitting user or one of the user's groups, the namespace's owner, or a queue open to everyone. If the submitter is
@@ -37,8 +37,8 @@ class Members:
     """Who may use a queue.
 
     Attributes:
-        everyone: any user may.
-        users, groups: these may.
+        everyone: any user may use it.
+        users, groups: names of those that may use it.
         max_priority: the highest priority a member may ask for, None for no limit.
         max_priorities: another maximum for one member, by `everyone`, `user:NAME` or `group:NAME`.
     """
@@ -128,9 +128,9 @@ def may_use(
 ) -> Access:
     """Whether a workload in a namespace with these labels and annotations may use the queue.
 
-    `submitter` is whom REST authenticated, None if nobody knows; `groups` are his, and
-    `owner_groups` those of the namespace's owner. `role` is one of `ROLE_RULES` when he has that role over the queue.
-    Of several grants the one with the highest priority counts.
+    `submitter` is the user that REST authenticated, None if unknown; `groups` are the submitter's, `owner_groups` those
+    of the namespace's owner. `role` is one of `ROLE_RULES` if the submitter has that role over the queue. Of several
+    grants the one with the highest priority counts.
     """
     if role in ROLE_RULES:
         return Access(True, rule=role)
@@ -152,14 +152,14 @@ def may_use(
         return Access(
             False,
             SUBMITTER_UNKNOWN,
-            f"nobody knows who submitted it, and its namespace alone may not use the queue {queue.name!r}",
+            f"its submitter is unknown, and its namespace alone may not use the queue {queue.name!r}",
             remedy="submit it by REST or `t9ksched submit`, or have its namespace selected by the queue",
         )
     return Access(
         False,
         QUEUE_NOT_PERMITTED,
-        f"the user {submitter!r} may not use the queue {queue.name!r}: it is granted neither to him, nor to a group"
-        " of his, nor to the namespace or its owner",
+        f"the user {submitter!r} may not use the queue {queue.name!r}: it is granted neither to that user, nor"
+        " to a group of the user, nor to the namespace or its owner",
         remedy="use another queue (GET /apis/v1/queues lists yours), or ask an administrator to make you a member",
     )
 
@@ -174,7 +174,7 @@ def within_maximum(access: Access, priority: int, queue: str, path: str) -> Verd
 
 
 def _granted(members: Members, user: str, groups: Collection[str], prefix: str) -> list[tuple[str, str]]:
-    """`(rule, key of its maximum)` of every grant to a user or his groups."""
+    """`(rule, key of its maximum)` of every grant to a user or the user's groups."""
     keys = [f"user:{user}"] if user in members.users else []
     keys += [f"group:{group}" for group in sorted(members.groups.intersection(groups))]
     return [(f"{prefix}{key}", key) for key in keys]

@@ -1,4 +1,4 @@
-"""All rules in their order; the first refusal is the answer, faulty fields of all rules are told together."""
+"""All rules in their order. The first refusal is the verdict; faulty fields of all rules are reported together."""
 
 from collections.abc import Callable
 from typing import Final

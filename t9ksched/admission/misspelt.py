@@ -1,8 +1,8 @@
-"""Fields, labels and annotations that nothing reads, which are most often misspelt: told, never refused.
+"""Fields, labels and annotations that nothing reads, which are most often misspelt: warned about, never refused.
 
-A field is judged by the schema of its kind, as its CustomResourceDefinition gives it. Where the schema closes an object
-every unknown field is told; where it leaves one open, only those that resemble a field that it names, because what
-else stands there may be meant for another program. Labels and annotations are judged within the domains that are ours.
+A field is judged by the schema of its kind, as its CustomResourceDefinition gives it. Where the schema closes an
+object, every unknown field is reported; where it leaves one open, only fields that resemble a known one, because others
+may be meant for another program. Labels and annotations are judged within our own domains.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

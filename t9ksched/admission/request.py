@@ -1,4 +1,4 @@
-"""What the rules are asked about: one gang that wants into one queue, and the little they need to know of the world."""
+"""The argument of the rules: one gang that asks to enter one queue, and the facts that they need."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from t9ksched.workloads.shape import Template
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A gang at the door.
+    """A gang that is to be admitted.
 
     Attributes:
         what: `Kind/name`, for sentences.
@@ -18,9 +18,9 @@ class Request:
         queue: that queue, None if there is none.
         queue_names: queues that may be named to the submitter, to suggest one of a similar name.
         templates: every pod template, with its path.
-        needs: what the gang cannot do without, in units by resource: the requests of its minimum.
+        needs: the requests of the gang's minimum, in units by resource.
         annotations: of the object, with `annotations_path`.
-        allocated: what the queue holds now, in units; None if nobody knows.
+        allocated: what the queue holds now, in units; None if unknown.
         judged_at: the time of day of this judgement, for a refusal that stands; empty where it is an answer for now.
     """
 

@@ -82,7 +82,7 @@ def requests_declared(request: Request) -> Verdict:
 
 
 def within_quota(request: Request) -> Verdict:
-    """What the gang cannot do without fits the whole quota; with `overQuota: Reject`, also what is left of it now."""
+    """The gang's minimum fits the whole quota; with `overQuota: Reject`, also what is left of it now."""
     queue = request.queue
     if queue is None:
         return ALLOWED

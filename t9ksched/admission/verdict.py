@@ -14,7 +14,7 @@ OVER_QUOTA: Final = "OverQuota"
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Allowed, or refused with a code, a sentence, the fields at fault and what the user can do."""
+    """Allowed, or refused with a code, a message, the faulty fields and a remedy."""
 
     allowed: bool
     code: str = ""

@@ -106,7 +106,7 @@ def test_a_members_job_runs_and_nobody_elses_does(people: People) -> None:
     assert (code, "QueueNotPermitted" in told) == (1, True)
     assert people.up.kube("POST", "/api/v1/namespaces/default/pods", pod("kubectls", queue="lab"))[0] == 201
     told = until(lambda: "SubmitterUnknown" in (out := people.up.must("explain", "pod/kubectls")) and out, "a reason")
-    assert "nobody knows who submitted it" in told
+    assert "its submitter is unknown" in told
     refused = until(
         lambda: people.up.rest("GET", "/apis/v1/workloads/default/Pod/kubectls/history")[1]["items"], "its history"
     )

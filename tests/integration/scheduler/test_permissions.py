@@ -21,7 +21,7 @@ async def test_nobodys_pod_waits_until_the_queue_is_opened_to_everyone(
     async with start() as service:
         await world.create(world.pod("a", 1, queue=queue))
         event = await world.event(names.EVENT_REFUSED, "a")
-        assert "nobody knows who submitted it" in event["message"]
+        assert "its submitter is unknown" in event["message"]
         assert await world.bound() == {}
         await service.journal.flushed()
         (refused,) = await store.history.list(event="refused")
