@@ -1,1 +1,4 @@
-"""What things are: the words of the field as frozen values. This room imports none of the others."""
+"""What things are: queues, PodGroups, pods, nodes, cards and reasons as frozen values. Imports nothing of ours.
+
+Begin with `pod.py`, `podclass.py` and `gang.py`; `names.py` has the fixed names of the public interface.
+"""

@@ -1,7 +1,7 @@
-"""How a pod ended, in words for people: its exit code or signal, the reason, and the last that its program said.
+"""How a pod ended, as text for users: its exit code or signal, the reason, and the program's last message.
 
-The structs are the part of a pod's status that tells. Of several containers that failed the first one counts, init
-containers first, because the others usually end in its wake.
+The structs are the parts of a pod's status that are read. Of several containers that failed the first one counts, init
+containers first, because the failure of the others usually follows from it.
 """
 
 import signal

@@ -1,6 +1,7 @@
 """Gangs as the engine sees them: a pod group with those of its members that still need a place, or that run.
 
-Structs, as they are made by the thousand: they cost a fifth of what dataclasses do, and the garbage collector nothing.
+Structs of msgspec, because thousands are made: they cost a fifth of dataclasses and are not tracked by the garbage
+collector.
 """
 
 import msgspec
@@ -18,7 +19,7 @@ class Member(msgspec.Struct, frozen=True, gc=False):
         name: for people, `namespace/name`.
         role: its role in the gang, empty without one.
         pod_class: what decides where it may run.
-        labels: its labels, sorted: rules of other pods may speak of it.
+        labels: its labels, sorted: terms of other pods may select it.
     """
 
     uid: str
@@ -29,12 +30,12 @@ class Member(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def namespace(self) -> str:
-        """Where it lives."""
+        """The namespace of the pod."""
         return self.name.partition("/")[0]
 
 
 class Neighbours(msgspec.Struct, frozen=True, gc=False):
-    """Pods that have a place, alike in namespace, labels and rules, whoever scheduled them.
+    """Placed pods that are alike in namespace, labels and rules, whichever scheduler placed them.
 
     Attributes:
         apart: their required anti-affinity, which holds against newcomers too.
@@ -71,7 +72,7 @@ class Gang(msgspec.Struct, frozen=True, gc=False):
         topology: whether its members must, or should, be within one domain: `None`, `Preferred`, `Required`.
         levels: node labels that make domains, from narrow to wide.
         nodes: where its placed members are.
-        evicts_from: nanoseconds since the epoch; before this nobody is evicted for it.
+        evicts_from: nanoseconds since the epoch; before this no gang is evicted for it.
     """
 
     uid: str
@@ -99,9 +100,9 @@ class RunningPod(msgspec.Struct, frozen=True, gc=False):
     """A member that holds a place.
 
     Attributes:
-        cards: masks of the cards it holds, by resource; empty when nobody told us which.
-        leaving: it is being deleted, or about to be; its room comes back without anybody's doing.
-        asked: that is certain, the API server was told. A victim that was only chosen may still stay.
+        cards: masks of the cards it holds, by resource; empty when they are unknown.
+        leaving: it is being deleted, or about to be; its room comes free without an eviction.
+        asked: the eviction was sent to the API server. A victim that was only chosen may still stay.
         kept: the member was lost, or is about to be, and its gang keeps this room for it; it does not run.
     """
 
@@ -117,7 +118,7 @@ class RunningPod(msgspec.Struct, frozen=True, gc=False):
 
 
 class Running(msgspec.Struct, frozen=True, gc=False):
-    """A group that holds places, as far as taking them from it is concerned.
+    """A group that holds places, as a candidate for eviction.
 
     Attributes:
         uid, name, queue, priority, min_member, roles: as in `Gang`.

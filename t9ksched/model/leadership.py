@@ -17,8 +17,8 @@ SKEW: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Seconds: others may take over `duration` after the last renewal they saw; we stop at `renew_deadline` after the
-    sending of our last successful one; between attempts lies `retry`. duration > renew_deadline > retry.
+    """Seconds: a standby may take over `duration` after the last renewal it saw; the leader stops `renew_deadline`
+    after it sent its last successful renewal; `retry` lies between attempts. duration > renew_deadline > retry.
     """
 
     duration: int = DURATION
@@ -36,7 +36,7 @@ class Timing:
 
     @property
     def write_seconds(self) -> float:
-        """What a write may take that begins at the last moment at which we hold the lease."""
+        """The longest time that a write may take which begins at the last moment of holding the lease."""
         return max(SKEW, self.duration - self.renew_deadline - SKEW)
 
 
@@ -83,6 +83,6 @@ class Keepalive:
 
     @classmethod
     def of(cls, timing: Timing) -> Keepalive:
-        """Within a lease: a third of it without a word, then three probes."""
+        """Within a lease: a third of it in silence, then three probes."""
         third = max(1, timing.duration // 3)
         return cls(third, max(1, third // 2), 3, 1000 * timing.duration)

@@ -29,10 +29,10 @@ TOPOLOGY_KEY_ANNOTATION: Final = f"{SCHEDULER_GROUP}/topology-key"
 SUBMITTED_BY_ANNOTATION: Final = f"{SCHEDULER_GROUP}/submitted-by"
 """Shown to people, never trusted."""
 SUBMISSION_ANNOTATION: Final = f"{SCHEDULER_GROUP}/submission"
-"""Which request created the object; lets a lost answer be found out, means nothing else."""
+"""The request that created the object; used only to find the result of a request whose response was lost."""
 
 CARDS_GIVEN_PREFIX: Final = "devcluster.tensorstack.dev/cards-container-"
-"""Annotation of a running pod, one a container: the indices its node gave it where nobody of ours asked for them."""
+"""Annotation of a running pod, one a container: the indices that its node chose where this scheduler named none."""
 
 CARD_MODE_ANNOTATION: Final = f"{SCHEDULER_GROUP}/card-mode"
 """Annotation of a node: does it give a container the cards that our annotation names?"""

@@ -54,7 +54,7 @@ class Node(msgspec.Struct, gc=False):
 
 @dataclass(frozen=True)
 class NodeFacts:
-    """What does not change by placing pods.
+    """What placing pods does not change about a node.
 
     Attributes:
         allocatable: in units by resource.

@@ -22,7 +22,7 @@ Quantities = dict[str, str | int | float]
 
 
 class OwnerReference(msgspec.Struct, gc=False, rename="camel"):
-    """Who made an object; at most one owner is the controller."""
+    """An owner of an object; at most one owner is the controller."""
 
     api_version: str = ""
     kind: str = ""
@@ -179,7 +179,8 @@ class _Conditioned(msgspec.Struct, gc=False):
 
 
 _NODE_OWNED: Final = '"f:nodeName"'
-"""How `metadata.managedFields` says that a client wrote the node's name. Nobody owns the one that a binding set."""
+"""How `metadata.managedFields` says that a client wrote the node's name. A name that a binding set has no owner
+there."""
 _SCHEDULED: Final = '"PodScheduled"'
 """The condition that the server sets with a binding."""
 _DISRUPTED: Final = '"DisruptionTarget"'

@@ -58,8 +58,8 @@ class PodClass:
         tolerations, host_ports: as in the pod, sorted.
         volume_affinity: node affinities of the bound persistent volumes; every one must hold.
         rules: about the pods around it, and its preferences.
-        counted: terms of other pods' rules that speak of it; the engine fills this in for the terms that matter now.
-        unrecorded: which cards it gets cannot be written down now, so it goes to no node that gives cards by index.
+        counted: terms of other pods' rules that select it; the engine sets this for the terms in use.
+        unrecorded: its cards cannot be recorded now, so it is placed on no node that honours card indices.
     """
 
     requests: tuple[tuple[str, int], ...] = (("pods", 1),)

@@ -1,7 +1,7 @@
-"""What a pod demands of, and prefers about, the pods and nodes around it.
+"""Rules of a pod about other pods and nodes: what it requires and what it prefers.
 
 Pod affinity and anti-affinity, topology spread constraints and preferred node affinity as frozen values, so that pods
-with equal rules are one class. Which pods a term speaks of is a `PodTerm`; a pod without any rule has no `PodRules`.
+with equal rules are one class. A `PodTerm` says which pods a term selects; a pod without any rule has no `PodRules`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ def namespace_labels(name: str, known: Mapping[str, Mapping[str, str]]) -> Mappi
 
 @dataclass(frozen=True, slots=True)
 class Peers:
-    """Pods by label and namespace. `selector` None speaks of nobody; `namespace_selector` adds namespaces by label."""
+    """Pods by label and namespace. `selector` None selects none; `namespace_selector` adds namespaces by label."""
 
     selector: LabelSelector | None
     namespaces: tuple[str, ...]
@@ -41,7 +41,7 @@ class Peers:
 
 @dataclass(frozen=True, slots=True)
 class PodTerm:
-    """Pods that all of `peers` speak of, counted by the value of a node label."""
+    """Pods that all of `peers` select, counted by the value of a node label."""
 
     peers: tuple[Peers, ...]
     topology_key: str

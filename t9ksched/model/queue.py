@@ -37,7 +37,7 @@ class QueueSpec:
         node_selector: which nodes may host its pods; None or without requirements means all.
         namespace_selector: which namespaces may use it; None or without requirements means none.
         over_quota: what submission does with a workload that fits the quota but not what is left of it.
-        ordering: who may pass a blocked gang.
+        ordering: which gangs may pass a blocked one.
     """
 
     quota: Mapping[str, int] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class QueueSpec:
 class Queue:
     """A queue by name, with the labels administrators filter by.
 
-    A `draining` one is being emptied: it takes nothing new, and of what waits in it nothing is started.
+    A `draining` one is being emptied: it accepts nothing new, and nothing that waits in it is started.
     """
 
     name: str

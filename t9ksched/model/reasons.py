@@ -1,4 +1,4 @@
-"""Why something waits or is refused, as values. Text for people is made from them at the edge."""
+"""Why something waits or is refused, as values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -37,9 +37,9 @@ class Code(StrEnum):
     SCHEDULING_STOPPED = "SchedulingStopped"
     """An administrator stopped all scheduling for now."""
     DATABASE_AWAY = "DatabaseAway"
-    """What was agreed with it, or which cards it gets, is not written down, and the database does not answer."""
+    """Its acceptance or its cards are not on record, and the database does not answer."""
     START_TIMED_OUT = "StartTimedOut"
-    """It had its place, and its minimum did not run in time."""
+    """It was bound, and its minimum did not run in time."""
     TIME_LIMIT_EXCEEDED = "TimeLimitExceeded"
     """Its last run reached its time limit: it resumes only with another one."""
     MAX_DURATION_EXCEEDED = "MaxDurationExceeded"
@@ -65,7 +65,7 @@ class Reason:
         has: what there is of the same.
         nodes: how many nodes per cause, such as `{"match": 14, "fit": 0}`.
         unblocks: what would help, one sentence each.
-        refused: it was not let in, as a submission by REST would have been refused: it does not wait for room.
+        refused: it was refused, as a submission by REST would have been; it does not wait for room.
     """
 
     code: Code

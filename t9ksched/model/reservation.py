@@ -7,9 +7,9 @@ from t9ksched.model.podclass import PodClass
 
 
 class ReservationKind(StrEnum):
-    """What room is promised for. The value is the word that people read; what a kind means is asked of its properties.
+    """What room is promised for. The value is the text that users see; its properties say what a kind means.
 
-    A binding in flight has no reservation: it is charged as if it had happened, because nothing about it is open.
+    A binding in flight has no reservation: it is charged as if it had happened.
     """
 
     BINDING = "binding"

@@ -1,6 +1,6 @@
 """Volume claims, volumes and their classes, as far as they decide where a pod may run.
 
-The words are Kubernetes' own: a claim is bound to a PersistentVolume at once (`Immediate`) or when a scheduler has
+The terms are those of Kubernetes: a claim is bound to a PersistentVolume at once (`Immediate`) or when a scheduler has
 chosen a node (`WaitForFirstConsumer`), by a volume that exists already or by one that the class's provisioner makes.
 The rules follow the PersistentVolume documentation and the volume binding of kube-scheduler. Pure.
 """
@@ -80,7 +80,7 @@ class Claim(msgspec.Struct, gc=False):
 
 
 class ClaimReference(msgspec.Struct, gc=False):
-    """Whose volume it is; without a UID it is reserved for the next claim of that name."""
+    """The claim that has the volume; without a UID it is reserved for the next claim of that name."""
 
     namespace: str = ""
     name: str = ""

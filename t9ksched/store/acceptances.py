@@ -73,9 +73,9 @@ class Acceptances:
     """The repository of acceptances.
 
     The first acceptance of a UID stands. A later one may add a submitter where none was known: the scheduler can see an
-        object before the service that created it has recorded its submitter. One with `replicas` replaces the amounts:
-        the object was scaled, and that was accepted. So does one with `began_with` for what a group began with. The
-        queue changes only for kinds that may move to another queue.
+    object before the service that created it has recorded its submitter. One with `replicas` replaces the amounts:
+    the object was scaled, and that was accepted. So does one with `began_with` for what a group began with. The
+    queue changes only for kinds that may move to another queue.
     """
 
     def __init__(self, database: Database) -> None:

@@ -1,4 +1,4 @@
-"""How much YAML is read, and how a fault is told."""
+"""Limits on YAML, and faults with their place."""
 
 from typing import Final, NamedTuple
 

@@ -1,4 +1,4 @@
-"""YAML becomes plain data in one pass over its events, without recursion, and stops where a limit is passed.
+"""Reads YAML into plain data in one pass over its events, without recursion, and stops at a limit.
 
 libyaml makes the events; nothing is built from them but the values themselves. Directives are refused: a `%TAG` makes
 each tag as long as its prefix, which no limit on values bounds.

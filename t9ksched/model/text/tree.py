@@ -1,4 +1,4 @@
-"""YAML as nodes that know their lines, for documents whose faults are told line by line."""
+"""YAML as nodes that know their lines, for documents whose faults are reported by line."""
 
 import yaml
 
