@@ -302,10 +302,10 @@ class Scene:
                     one.uid,
                     where,
                     of,
+                    ReservationKind.REFILL,
                     cards,
                     since=since,
                     until=until,
-                    kind=ReservationKind.REFILL,
                     queue=one.queue,
                     avoid=avoid,
                 )
