@@ -42,10 +42,10 @@ from t9ksched.scheduler.observe.informers import Informer, Informers
 from t9ksched.scheduler.observe.recall import recall_losses
 from t9ksched.scheduler.options import SchedulerOptions
 from t9ksched.scheduler.report.clockwatch import ClockWatch
-from t9ksched.scheduler.report.event_writer import Notices
+from t9ksched.scheduler.report.event_writer import EventWriter
 from t9ksched.scheduler.report.history_recorder import HistoryRecorder
 from t9ksched.scheduler.report.queuestatus import QueueStatuses
-from t9ksched.scheduler.report.sql_writer import Journal
+from t9ksched.scheduler.report.sql_writer import SqlWriter
 from t9ksched.scheduler.report.status import StatusWriter
 from t9ksched.scheduler.report.vocabulary import Names
 from t9ksched.scheduler.serve.internal import InternalServer, Served
@@ -86,23 +86,23 @@ class SchedulerService:
         self._public_address = options.public_address
         self.state = ClusterState(self._changed)
         self.state.waiting_jobs.limits = options.waiting
-        self._recorder = EventRecorder(client, component="t9k-scheduler")
-        notices = Notices(self._recorder)
+        self._event_recorder = EventRecorder(client, component="t9k-scheduler")
+        events = EventWriter(self._event_recorder)
         # A clock that is passed in without a steady one beside it may run as it likes.
         watched = clock is time.time_ns or steady is not boot_time
         self.clocks = ClockWatch(clock, steady) if watched else None
-        self.journal = Journal(store, self.state.outage, self.clocks)
-        self._narrator = HistoryRecorder(self.state, self.journal, notices, clock)
+        self.sql_writer = SqlWriter(store, self.state.outage, self.clocks)
+        self._recorder = HistoryRecorder(self.state, self.sql_writer, events, clock)
         volumes = VolumeBinding(timeout=options.gang_bind_timeout * VOLUMES_SHARE)
-        self._cards = CardKeeper(store.bindings, self.state, self.journal.lost)
-        self.journal.first = self._cards.flush
-        self.executor = Executor(client, self.state, self._narrator, clock, self._changed, volumes, self._cards)
-        self._promises = PromiseKeeper(store.promises, self.state, self.journal.lost)
-        self._evictor = Evictor(client, self.state, self._narrator, clock, self._promises)
+        self._cards = CardKeeper(store.bindings, self.state, self.sql_writer.lost)
+        self.sql_writer.first = self._cards.flush
+        self.executor = Executor(client, self.state, self._recorder, clock, self._changed, volumes, self._cards)
+        self._promises = PromiseKeeper(store.promises, self.state, self.sql_writer.lost)
+        self._evictor = Evictor(client, self.state, self._recorder, clock, self._promises)
         self.loop = Loop(
             self.state,
             self.executor,
-            self._narrator,
+            self._recorder,
             options.policy,
             clock,
             evictor=self._evictor,
@@ -111,16 +111,16 @@ class SchedulerService:
         self._directions = Overrides(store, self.state, self.loop, clock, lambda: self._status.wake())
         slow = Slow()
         plugins = installed(slow)
-        self.configuration = Configuration(options.policy, notices, self._apply, plugins)
+        self.configuration = Configuration(options.policy, events, self._apply, plugins)
         file = options.scheduler_conf
         self._file = ConfigurationFile(file, self.configuration, plugins) if file else None
-        watch = self.loop.plugins = PluginWatch(notices, self.configuration.about, slow)
+        watch = self.loop.plugins = PluginWatch(events, self.configuration.about, slow)
         followed = Informer(self.configuration.upsert, self.configuration.remove, lambda: None)
         named = WatchOptions(field_selector=NAMED)
         self._config_map = Reflector(client, CONFIGMAPS, followed, SYSTEM_NAMESPACE, options=named)
         self._statuses = statuses = QueueStatuses(self.state, self._now)
         names = Names(client, self.state)
-        self._projection = QueueSync(client, store, self.state, notices, statuses, names, observe=observe)
+        self._projection = QueueSync(client, store, self.state, events, statuses, names, observe=observe)
         self._status = StatusWriter(
             client,
             self.state,
@@ -133,18 +133,18 @@ class SchedulerService:
             client,
             self.state,
             self.executor,
-            self._narrator,
+            self._recorder,
             clock,
             timeout=options.gang_bind_timeout,
             recovery=options.gang_recovery_timeout,
             most_grace=self._most_grace,
         )
         stopper = Stopper(client, clock, self._most_grace)
-        durations = MaxDurationKeeper(self.state, stopper, notices, self._narrator, clock)
+        durations = MaxDurationKeeper(self.state, stopper, events, self._recorder, clock)
         sweeps: list[Sweep] = []
         if not observe:
             timeouts = Timeouts(self._start_timeout, self._most_grace, options.gang_recovery_timeout)
-            timekeeper = TimeKeeper(client, self.state, stopper, self._narrator, notices, store.runs, clock, timeouts)
+            timekeeper = TimeKeeper(client, self.state, stopper, self._recorder, events, store.runs, clock, timeouts)
             sweeps = [
                 Sweep("gangs", 5, integrity.sweep),
                 Sweep("durations", 1, durations.sweep),
@@ -162,14 +162,14 @@ class SchedulerService:
         served = Served(self.state, self._jobs, self.configuration, watch, statuses, names, self._feeds.lacking)
         self._internal = InternalServer(served, internal_secret, options.listen)
         restored = Restored(
-            self._narrator,
+            self._recorder,
             self._projection,
             self._directions,
             self._promises,
             self._cards,
             self._evictor,
             self._status,
-            self.journal,
+            self.sql_writer,
         )
         self._database = DatabaseSync(store, self.state, restored, self._begin, self._adopt_cards, clock)
         self.loop.find_queues = self._database.find_queues
@@ -214,7 +214,7 @@ class SchedulerService:
     def _seen(self) -> None:
         """After each event of a watch: whoever writes about it may look."""
         self._status.wake()
-        self._narrator.wake()
+        self._recorder.wake()
 
     def _now(self) -> str:
         return datetime.fromtimestamp(self._clock() / 1e9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -239,8 +239,8 @@ class SchedulerService:
                 if self._observe:
                     await self._feeds.leave_out_unknown()
                 else:
-                    tasks.create_task(self._recorder.run())
-                tasks.create_task(self.journal.run())
+                    tasks.create_task(self._event_recorder.run())
+                tasks.create_task(self.sql_writer.run())
                 if self.clocks is not None:
                     self.clocks.begin()
                     tasks.create_task(self.clocks.run())
@@ -260,10 +260,10 @@ class SchedulerService:
                 await recall_losses(self.state, self._store.history)
                 tasks.create_task(self._database.follow(revision))
                 tasks.create_task(self._feeds.read_late())
-                tasks.create_task(self.leadership.keep(self._address, self.journal))
-                tasks.create_task(self._narrator.accept_running())
+                tasks.create_task(self.leadership.keep(self._address, self.sql_writer))
+                tasks.create_task(self._recorder.accept_running())
                 tasks.create_task(self._status.run())
-                tasks.create_task(self._narrator.run())
+                tasks.create_task(self._recorder.run())
                 tasks.create_task(self._jobs.run())
                 tasks.create_task(self.loop.run())
                 self._housekeeping.start()

@@ -245,7 +245,7 @@ class Bench:
                 while any(record.assumed for record in service.state.pods.values()):  # noqa: ASYNC110
                     await asyncio.sleep(0.05)
                 await asyncio.sleep(SETTLE_SECONDS)
-                await service.journal.flushed()
+                await service.sql_writer.flushed()
                 found = figures(stats.bound, seconds, time.process_time() - cpu)
                 cycles = service.loop.stats.cycles
         reading = round(1e6 * (cpu - before) / len(waiting), 1)

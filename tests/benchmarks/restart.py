@@ -130,7 +130,7 @@ async def settled(service: SchedulerService, watch: LoopWatch) -> None:
     jobs = service.state.feed.jobs.follow()
     while quiet < 3:
         await asyncio.sleep(1)
-        quiet = 0 if service.journal.backlog or jobs.take() else quiet + 1
+        quiet = 0 if service.sql_writer.backlog or jobs.take() else quiet + 1
 
 
 async def idle(service: SchedulerService, seconds: float) -> dict[str, Any]:

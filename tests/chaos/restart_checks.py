@@ -46,7 +46,7 @@ class Heirs:
         life = LIFE.get()
         if life is None or life not in self._services:
             return
-        if self._services[life].journal.behind is not None:
+        if self._services[life].sql_writer.behind is not None:
             self._written(view)
         if self._planned is not life:
             if self._planned is not None and not self._world.elected:  # a former leader's memory may be old

@@ -67,7 +67,7 @@ class Cycles(Seldom):
 
     def decide(self) -> list[Assignment]:
         """What a plan would start now."""
-        running = self.tenants.running(self.now)
+        running = self.evictable.running(self.now)
         self.views.before(self.now)
         view = self.state.view(self.now, running)
         self.views.after(view, self.now)

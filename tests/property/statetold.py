@@ -7,7 +7,7 @@ it is told; what is told in vain costs only time.
 from collections import Counter
 from typing import Any
 
-from t9ksched.scheduler.act.preemption import Tenants
+from t9ksched.scheduler.act.preemption import EvictableGangs
 from t9ksched.scheduler.report.groupstatus import group_status
 from t9ksched.scheduler.report.job_view import identity, job_view, submitter
 from t9ksched.scheduler.state.limits import limit_asked
@@ -43,7 +43,7 @@ class Told:
         self._departures: dict[str, int] = {}
 
     def check(self) -> None:
-        self.tenants()
+        self.evictable()
         self.groups()
         self.queues()
         self.jobs()
@@ -56,9 +56,9 @@ class Told:
     def tenants(self) -> None:
         """Who may be evicted is told as it is."""
         state, now = self.state, self.world.now
-        fresh = Tenants(state, ())
+        fresh = EvictableGangs(state, ())
         fresh._evicted["nobody"].append(("", 0))
-        told, expected = self.world.tenants.running(now), fresh.running(now)
+        told, expected = self.world.evictable.running(now), fresh.running(now)
         assert list(told) == list(expected), "who may be evicted is told as it was"
 
     def groups(self) -> None:

@@ -254,7 +254,7 @@ class Histories(Cluster):
             if (app := self.pods[uid]["metadata"]["labels"]["app"]) in spoken
         )
         told: Counter[tuple[str, str]] = Counter()
-        for group in self.state.neighbourhood.present():
+        for group in self.state.affinity_index.present():
             for place, count in group.nodes:
                 told[dict(group.labels)["app"], place] += count
         assert {key: count for key, count in told.items() if key[0] in spoken} == dict(expected)

@@ -321,11 +321,11 @@ class Views:
         assert Counter((hold.owner, hold.node) for hold in view.reservations if hold.kind == "victims") == promised
         others = [hold for hold in view.reservations if hold.kind != "victims"]
         assert others == [*state.reservations.refused.values(), *state.refills.reservations]
-        assert bool(view.neighbours) <= bool(state.neighbourhood)
-        if state.neighbourhood:
-            assert view.neighbours == state.neighbourhood.present()
+        assert bool(view.neighbours) <= bool(state.affinity_index)
+        if state.affinity_index:
+            assert view.neighbours == state.affinity_index.present()
             assert view.namespaces == state.namespaces.labels
         for gang in view.gangs:
             for one in gang.waiting:
-                labels = tuple(sorted(state.pods[one.uid].labels.items())) if state.neighbourhood else ()
+                labels = tuple(sorted(state.pods[one.uid].labels.items())) if state.affinity_index else ()
                 assert one.labels == labels

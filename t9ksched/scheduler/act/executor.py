@@ -55,7 +55,7 @@ class Executor:
         self,
         client: ClusterPort,
         state: ClusterState,
-        narrator: HistoryRecorder,
+        recorder: HistoryRecorder,
         clock: Callable[[], int],
         wake: Callable[[], None],
         volumes: protocol.Protocol | None = None,
@@ -63,7 +63,7 @@ class Executor:
     ) -> None:
         self._client = client
         self._state = state
-        self._narrator = narrator
+        self._recorder = recorder
         self._clock = clock
         self._wake = wake
         self._volumes = volumes or VolumeBinding()
@@ -246,7 +246,7 @@ class Executor:
                     if record.gang is not None:
                         asked = record.pod_class.card_counts if record.pod_class else {}
                         resource = record.pod_class.cards[0].resource if record.pod_class and asked else None
-                        self._narrator.bound(
+                        self._recorder.bound(
                             record.gang, binding.name, binding.node, binding.cards, now, resource, asked
                         )
                 return
@@ -274,5 +274,5 @@ class Executor:
         self._state.refuse(binding.uid, reason, now, keep_place=keep)
         record = self._state.pods.get(binding.uid)
         if record is not None and record.gang is not None and isinstance(outcome, Refused):
-            self._narrator.waits(record.gang.uid, (reason,), None, now)  # until it is tried again, that is why
+            self._recorder.waits(record.gang.uid, (reason,), None, now)  # until it is tried again, that is why
         self._wake()

@@ -39,7 +39,7 @@ class GangTimeouts:
         client: ClusterPort,
         state: ClusterState,
         executor: Executor,
-        narrator: HistoryRecorder,
+        recorder: HistoryRecorder,
         clock: Callable[[], int],
         *,
         timeout: int = GANG_BIND_TIMEOUT_SECONDS,
@@ -49,7 +49,7 @@ class GangTimeouts:
         self._client = client
         self._state = state
         self._executor = executor
-        self._narrator = narrator
+        self._recorder = recorder
         self._clock = clock
         self._timeout = timeout * _SECOND
         self._recovery = state.refills.recovery = recovery * _SECOND
@@ -100,7 +100,7 @@ class GangTimeouts:
         log.warning("gang taken back", gang=gang.key, bound=len(bound), minimum=least, ran=ran)
         reason = "GangRecoveryTimeout" if ran else "GangBindTimeout"
         self._state.start_again(gang, reason, message)
-        self._narrator.taken_back(gang, message, self._clock())
+        self._recorder.taken_back(gang, message, self._clock())
         done = await asyncio.gather(*(self._evict(pod, reason, message) for pod in bound))
         if not all(done):
             self._state.progress.starting_since(gang, self._clock() - self._timeout)  # looked at in the next sweep

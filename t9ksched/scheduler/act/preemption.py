@@ -1,8 +1,8 @@
 """Carries out what the engine decided about victims: their room is promised to whom they go for, then they go.
 
-`Tenants` tells the engine who runs; `Evictor` has the promise written, sends the evictions and keeps at it until the
-API server has answered. A victim that may not be evicted gives the promised room free again: nobody waits for what does
-not come. Nobody is evicted on a promise that is not written, or that does not stand any more when it is.
+`EvictableGangs` tells the engine who runs; `Evictor` has the promise written, sends the evictions and keeps at it until
+the API server has answered. A victim that may not be evicted gives the promised room free again: nobody waits for what
+does not come. Nobody is evicted on a promise that is not written, or that does not stand any more when it is.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ _SLACK_SECONDS: Final = 60
 """How much longer than their grace period victims may take before their room is promised to nobody any more."""
 
 
-class Tenants:
+class EvictableGangs:
     """Groups that hold places, as the engine sees them when it looks for victims."""
 
     def __init__(self, state: ClusterState, leaving: Container[str], asked: Container[str] = ()) -> None:
@@ -172,7 +172,7 @@ class Evictor:
         self,
         client: ClusterPort,
         state: ClusterState,
-        narrator: HistoryRecorder,
+        recorder: HistoryRecorder,
         clock: Callable[[], int],
         keeper: PromiseKeeper,
     ) -> None:
@@ -181,10 +181,10 @@ class Evictor:
         self._asked: set[str] = set()
         """Those of them that the API server has evicted."""
         self._tasks: set[asyncio.Task[None]] = set()
-        self.tenants = Tenants(state, self._going, self._asked)
+        self.evictable = EvictableGangs(state, self._going, self._asked)
         self._client = client
         self._state = state
-        self._narrator = narrator
+        self._recorder = recorder
         self._clock = clock
         self._keeper = keeper
         self._places = asyncio.Semaphore(_IN_FLIGHT)
@@ -307,8 +307,8 @@ class Evictor:
                         self._state.progress.victims_changed(gang)
                         if not any(one.holds and one.uid not in self._asked for one in gang.members.values()):
                             self._state.start_again(gang, EVENT_PREEMPTED, eviction.why)
-                        self.tenants.note(identity(gang)[0], eviction.by, now)
-                        self._narrator.preempted(gang, pod.name, eviction.by, eviction.why, now)
+                        self.evictable.note(identity(gang)[0], eviction.by, now)
+                        self._recorder.preempted(gang, pod.name, eviction.by, eviction.why, now)
                         return
                     case AlreadyGone():
                         return

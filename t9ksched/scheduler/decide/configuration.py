@@ -16,7 +16,7 @@ from t9ksched.engine.policy import Policy
 from t9ksched.engine.scheduler_conf import parse_conf
 from t9ksched.model.errors import FieldError, Invalid
 from t9ksched.model.names import SYSTEM_NAMESPACE
-from t9ksched.scheduler.report.event_writer import Notices
+from t9ksched.scheduler.report.event_writer import EventWriter
 
 log = structlog.get_logger(__name__)
 
@@ -39,14 +39,14 @@ class Configuration:
     def __init__(
         self,
         start: Policy,
-        notices: Notices,
+        events: EventWriter,
         apply: Callable[[Policy], None],
         plugins: Mapping[str, Factory] | None = None,
     ) -> None:
         self.policy = start
         self.refused = ""
         self._start = start
-        self._notices = notices
+        self._events = events
         self._apply = apply
         self._plugins = plugins
         self._version = ""
@@ -93,7 +93,7 @@ class Configuration:
         if not same:
             actions = ", ".join(policy.actions)
             where = f"{source}: " if source else ""
-            self._notices.event(self._about, EVENT_APPLIED, f"{where}the configuration is in force: actions {actions}")
+            self._events.event(self._about, EVENT_APPLIED, f"{where}the configuration is in force: actions {actions}")
 
     def begin(self, policy: Policy) -> None:
         """The policy of the start was read from a file."""
@@ -108,7 +108,7 @@ class Configuration:
         self.refused = why
         kept = "the last good one stays in force" if self._good else "the defaults are in force"
         log.error(f"configuration refused, {kept}", error=why)
-        self._notices.event(self._about, EVENT_REFUSED, f"refused, {kept}: {why}", warning=True)
+        self._events.event(self._about, EVENT_REFUSED, f"refused, {kept}: {why}", warning=True)
 
     def _put(self, policy: Policy) -> None:
         self.refused, self._good = "", True

@@ -72,7 +72,7 @@ class Loop:
         self,
         state: ClusterState,
         executor: Executor,
-        narrator: HistoryRecorder,
+        recorder: HistoryRecorder,
         policy: Policy,
         clock: Callable[[], int],
         *,
@@ -83,7 +83,7 @@ class Loop:
         self._observe = observe
         self._state = state
         self._executor = executor
-        self._narrator = narrator
+        self._recorder = recorder
         self._clock = clock
         self._memory = Memory()
         self._said = state.feed.said.follow()
@@ -151,7 +151,7 @@ class Loop:
         """Nothing is planned now; what comes is accepted or refused all the same, and what waits is told why."""
         now = self._clock()
         view = await self._view(now)
-        await tell_stopped(view, self._state.stops, self._narrator, now)
+        await tell_stopped(view, self._state.stops, self._recorder, now)
 
     async def _view(self, now: int) -> View:
         """A view of now, looked at in steps: many jobs may have come at once, and each is judged once."""
@@ -167,24 +167,24 @@ class Loop:
 
     def _told(self, now: int) -> None:
         """Write down what a view let in, and say what it did not."""
-        self._narrator.accepted()
+        self._recorder.accepted()
         for gang in self._said.take():
-            self._narrator.waits(gang.uid, gang.reasons, None, now)
+            self._recorder.waits(gang.uid, gang.reasons, None, now)
 
     async def cycle(self) -> Plan:
         """Plan on a frozen view, charge what still holds, hand it to the executor."""
         now = self._clock()
         for refused in self._state.turned_away(now):
-            self._narrator.turned_away(refused, now)
+            self._recorder.turned_away(refused, now)
         self._state.follow_losses(now)
         may_evict = self.may_evict and not self._state.outage.away  # nobody goes for a promise that cannot be kept
         evictor = self._evictor if may_evict and "preempt" in self.policy.actions else None
         if evictor is not None:
-            await evictor.tenants.take_in(now)
+            await evictor.evictable.take_in(now)
         view = await self._view(now)
         now = self._clock()
         if evictor is not None:
-            view = replace(view, running=evictor.tenants.running(now))
+            view = replace(view, running=evictor.evictable.running(now))
         await asyncio.sleep(0)
         policy = self.policy if evictor else replace(self.policy, actions=("allocate",))
         planner = Planner(view, policy, now, self._memory)
@@ -218,7 +218,7 @@ class Loop:
         slice_ends = time() + SLICE_SECONDS
         for uid, decided in by_gang.items():
             if self._observe:
-                self._narrator.waits(uid, (self._would_start(decided),), None, now)
+                self._recorder.waits(uid, (self._would_start(decided),), None, now)
                 continue
             if uid in handed.gangs and not self._stands(uid):
                 continue  # members above a minimum that is no longer there
@@ -227,7 +227,7 @@ class Loop:
             if not accepted:
                 self.stats.dropped += 1
                 continue
-            self._narrator.placed(uid, now)
+            self._recorder.placed(uid, now)
             self._executor.submit(accepted)
             if time() > slice_ends:
                 await asyncio.sleep(0)
@@ -247,10 +247,10 @@ class Loop:
         if plan.evictions and self._evictor is not None and not self._observe:
             self._evictor.submit(plan, self.policy.preemption.max_grace_seconds)
         for count, waiting in enumerate((*plan.waiting, *plan.surplus), start=1):
-            self._narrator.waits(waiting.gang, waiting.reasons, waiting.position or None, now)
+            self._recorder.waits(waiting.gang, waiting.reasons, waiting.position or None, now)
             if count % _TOLD_A_SLICE == 0:
                 await asyncio.sleep(0)
-        self._narrator.wake()
+        self._recorder.wake()
 
     def _would_start(self, decided: list[Assignment]) -> Reason:
         """What the plan would do with a gang, as the reason of an observer who does not do it."""

@@ -15,7 +15,7 @@ import structlog
 from t9ksched.engine.plan import PluginFault
 from t9ksched.engine.plugins import HOOKS, Factory
 from t9ksched.engine.scheduler_conf import PLUGINS
-from t9ksched.scheduler.report.event_writer import Notices
+from t9ksched.scheduler.report.event_writer import EventWriter
 
 log = structlog.get_logger(__name__)
 
@@ -87,8 +87,8 @@ class PluginWatch:
     `about` says which object the event is about.
     """
 
-    def __init__(self, notices: Notices, about: Callable[[], dict[str, Any]], slow: Slow | None = None) -> None:
-        self._notices = notices
+    def __init__(self, events: EventWriter, about: Callable[[], dict[str, Any]], slow: Slow | None = None) -> None:
+        self._events = events
         self._about = about
         self.slow = slow or Slow()
         self._told_slow: set[str] = set()
@@ -109,7 +109,7 @@ class PluginWatch:
                 self._told[fault.plugin] = fault
                 says = f"plugin {fault.plugin!r} is off while its {fault.hook} fails: {fault.message}"
                 log.error("plugin failed", plugin=fault.plugin, hook=fault.hook, error=fault.message)
-                self._notices.event(self._about(), EVENT_FAILED, says, warning=True)
+                self._events.event(self._about(), EVENT_FAILED, says, warning=True)
 
     def _tell_slow(self) -> None:
         for name in [name for name, count in self.slow.answers.items() if count >= _TOLD_AFTER]:
@@ -119,4 +119,4 @@ class PluginWatch:
             seconds, hook = self.slow.worst[name]
             says = f"plugin {name!r} is slow: its {hook} took {seconds * 1000:.0f} ms, and nothing is decided meanwhile"
             log.warning("plugin is slow", plugin=name, hook=hook, seconds=round(seconds, 3))
-            self._notices.event(self._about(), EVENT_SLOW, says, warning=True)
+            self._events.event(self._about(), EVENT_SLOW, says, warning=True)

@@ -17,7 +17,7 @@ from t9ksched.scheduler.act.promises import PromiseKeeper
 from t9ksched.scheduler.keep.overrides import Overrides
 from t9ksched.scheduler.keep.queue_sync import QueueSync
 from t9ksched.scheduler.report.history_recorder import HistoryRecorder
-from t9ksched.scheduler.report.sql_writer import Journal
+from t9ksched.scheduler.report.sql_writer import SqlWriter
 from t9ksched.scheduler.report.status import StatusWriter
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.errors import StoreError
@@ -41,7 +41,7 @@ class Restored:
     cards: CardKeeper
     evictor: Evictor
     status: StatusWriter
-    journal: Journal
+    sql_writer: SqlWriter
 
 
 class DatabaseSync:
@@ -84,7 +84,7 @@ class DatabaseSync:
             await parts.cards.restore()
             async for piece in self._store.runs.pieces():
                 state.clocks.restore(piece)
-            await parts.evictor.tenants.restore(self._store.history, self._clock())
+            await parts.evictor.evictable.restore(self._store.history, self._clock())
         except LeadershipLost:
             raise
         except StoreError as error:
@@ -142,4 +142,4 @@ class DatabaseSync:
 
     def _away(self, error: StoreError) -> None:
         log.warning("database is away: scheduling goes on with the queues known last", error=str(error))
-        self._parts.journal.lost()
+        self._parts.sql_writer.lost()

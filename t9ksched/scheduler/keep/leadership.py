@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import structlog
 
-from t9ksched.scheduler.report.sql_writer import Journal
+from t9ksched.scheduler.report.sql_writer import SqlWriter
 from t9ksched.store.errors import StoreError
 from t9ksched.store.instance import Instances, LeadershipLost
 
@@ -36,7 +36,7 @@ class Leadership:
             if not self.epoch:
                 self.epoch = await self._instances.lead(address, socket.gethostname())
 
-    async def keep(self, address: Callable[[], str], journal: Journal) -> None:
+    async def keep(self, address: Callable[[], str], sql_writer: SqlWriter) -> None:
         """Say in SQL where the leader is and that it is alive, until cancelled.
 
         Raises:
@@ -51,5 +51,5 @@ class Leadership:
                 raise
             except StoreError as error:
                 log.warning("heartbeat waits for the database", error=str(error))
-                journal.lost()
+                sql_writer.lost()
             await asyncio.sleep(HEARTBEAT_SECONDS)

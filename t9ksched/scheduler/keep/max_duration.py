@@ -17,7 +17,7 @@ from t9ksched.model.names import EVENT_MAX_DURATION_EXCEEDED
 from t9ksched.model.queue import QueueSpec
 from t9ksched.model.reasons import Code
 from t9ksched.scheduler.act.stopping import Stopper
-from t9ksched.scheduler.report.event_writer import Notices
+from t9ksched.scheduler.report.event_writer import EventWriter
 from t9ksched.scheduler.report.history_recorder import HistoryRecorder
 from t9ksched.scheduler.state.objects import timestamp
 from t9ksched.scheduler.state.records import GangRecord, PodRecord
@@ -46,14 +46,14 @@ class MaxDurationKeeper:
         self,
         state: ClusterState,
         stopper: Stopper,
-        notices: Notices,
-        narrator: HistoryRecorder,
+        events: EventWriter,
+        recorder: HistoryRecorder,
         clock: Callable[[], int],
     ) -> None:
         self._stopper = stopper
         self._state = state
-        self._notices = notices
-        self._narrator = narrator
+        self._events = events
+        self._recorder = recorder
         self._clock = clock
         self._next = 0
 
@@ -101,7 +101,7 @@ class MaxDurationKeeper:
             except ApiError as error:
                 log.warning("pod over its time not ended, trying again", pod=pod.key, error=str(error))
                 continue
-            self._notices.event(target, EVENT_MAX_DURATION_EXCEEDED, message, warning=True)
+            self._events.event(target, EVENT_MAX_DURATION_EXCEEDED, message, warning=True)
             log.info("over maxDuration", pod=pod.key, limit=spec.max_duration, stopped=target["kind"])
             self._remember(pod, message)
         return len(told)
@@ -115,7 +115,7 @@ class MaxDurationKeeper:
         if before is not None and before.run.ended_code == Code.MAX_DURATION_EXCEEDED:
             return  # told with the first of its pods
         self._state.note_end(gang, Code.MAX_DURATION_EXCEEDED, message, self._clock())
-        self._narrator.ended(gang, MAX_DURATION_EXCEEDED, message, self._clock())
+        self._recorder.ended(gang, MAX_DURATION_EXCEEDED, message, self._clock())
 
 
 def _why(pod: PodRecord, spec: QueueSpec) -> str:

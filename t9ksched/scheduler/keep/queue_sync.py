@@ -22,7 +22,7 @@ from t9ksched.model import names
 from t9ksched.model.errors import Invalid
 from t9ksched.model.queue import Queue, QueueSpec, parse_queue_spec, validate_queue_name
 from t9ksched.model.whole import whole_number
-from t9ksched.scheduler.report.event_writer import Notices
+from t9ksched.scheduler.report.event_writer import EventWriter
 from t9ksched.scheduler.report.queuestatus import QueueStatuses
 from t9ksched.scheduler.report.vocabulary import Names
 from t9ksched.scheduler.state.state import ClusterState
@@ -59,7 +59,7 @@ class QueueSync:
         client: ClusterPort,
         store: Store,
         state: ClusterState,
-        notices: Notices,
+        events: EventWriter,
         statuses: QueueStatuses,
         vocabulary: Names,
         *,
@@ -70,7 +70,7 @@ class QueueSync:
         self._client = client
         self._store = store
         self._state = state
-        self._notices = notices
+        self._events = events
         self._statuses = statuses
         self._vocabulary = vocabulary
         self._records: dict[str, QueueRecord] = {}
@@ -247,7 +247,7 @@ class QueueSync:
             pass  # somebody has decided about it meanwhile
         else:
             message = "the database is new: nobody may use this queue until an administrator names its members"
-            self._notices.event(item, names.EVENT_QUEUE_EDITED_OUTSIDE, message, warning=True)
+            self._events.event(item, names.EVENT_QUEUE_EDITED_OUTSIDE, message, warning=True)
         await self.load()
 
     async def _take_in(self, name: str, item: dict[str, Any]) -> None:
@@ -275,9 +275,9 @@ class QueueSync:
         await self.load()
         if refused:
             message = f"the edit was refused, the queue stays as it was: {refused}"
-            self._notices.event(item, names.EVENT_QUEUE_EDITED_OUTSIDE, message, warning=True)
+            self._events.event(item, names.EVENT_QUEUE_EDITED_OUTSIDE, message, warning=True)
         else:
-            self._notices.event(
+            self._events.event(
                 item, names.EVENT_QUEUE_EDITED_OUTSIDE, f"the edit was taken over{odd}", warning=bool(odd)
             )
 

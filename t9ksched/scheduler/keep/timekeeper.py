@@ -21,7 +21,7 @@ from t9ksched.model import names
 from t9ksched.model.reasons import Code
 from t9ksched.model.timelimit import limit_seconds, written
 from t9ksched.scheduler.act.stopping import Stopper
-from t9ksched.scheduler.report.event_writer import Notices
+from t9ksched.scheduler.report.event_writer import EventWriter
 from t9ksched.scheduler.report.history_recorder import HistoryRecorder
 from t9ksched.scheduler.state.clocks import (
     FIRST_PAUSE_SECONDS,
@@ -71,8 +71,8 @@ class TimeKeeper:
         client: ClusterPort,
         state: ClusterState,
         stopper: Stopper,
-        narrator: HistoryRecorder,
-        notices: Notices,
+        recorder: HistoryRecorder,
+        events: EventWriter,
         runs: Runs,
         clock: Callable[[], int],
         timeouts: Timeouts,
@@ -80,8 +80,8 @@ class TimeKeeper:
         self._client = client
         self._state = state
         self._stopper = stopper
-        self._narrator = narrator
-        self._notices = notices
+        self._recorder = recorder
+        self._events = events
         self._runs = runs
         self._clock = clock
         self._start_timeout = timeouts.start
@@ -233,13 +233,13 @@ class TimeKeeper:
             self._state.note_end(gangs[0], Code.TIME_LIMIT_EXCEEDED, message, now, limit)
             clock.stop_at = now + _STOP_AGAIN_NS
             notice = names.EVENT_TIME_LIMIT_EXCEEDED
-            self._narrator.ended(gangs[0], history.TIME_LIMIT_EXCEEDED, message, now, notice=notice)
+            self._recorder.ended(gangs[0], history.TIME_LIMIT_EXCEEDED, message, now, notice=notice)
             log.info("time limit reached", job=gangs[0].key, seconds=limit)
             return [self._stop(gangs[0], holds, message)]
         if limit > NEAR_SECONDS and not run.near and now >= end - NEAR_SECONDS * SECOND:
             clock.set(near=True)
             text = f"it reaches its time limit of {written(limit)} at {timestamp(end)} and is ended then"
-            self._notices.gang(gangs[0], names.EVENT_TIME_LIMIT_NEAR, text)
+            self._events.gang(gangs[0], names.EVENT_TIME_LIMIT_NEAR, text)
         return []
 
     async def _ask_for_signal(self, clock: Clock, gang: GangRecord, pod: PodRecord, limit: int) -> None:
@@ -255,13 +255,13 @@ class TimeKeeper:
         except ValueError as error:
             seconds = 0
             fault = f"the annotation {names.SIGNAL_BEFORE_ANNOTATION} is ignored: {error}"
-            self._notices.gang(gang, names.EVENT_TIME_LIMIT_IGNORED, fault, warning=True)
+            self._events.gang(gang, names.EVENT_TIME_LIMIT_IGNORED, fault, warning=True)
         if seconds >= limit:
             fault = (
                 f"the annotation {names.SIGNAL_BEFORE_ANNOTATION} is ignored: {written(seconds)} is not shorter than"
                 f" the time limit, {written(limit)}"
             )
-            self._notices.gang(gang, names.EVENT_TIME_LIMIT_IGNORED, fault, warning=True)
+            self._events.gang(gang, names.EVENT_TIME_LIMIT_IGNORED, fault, warning=True)
             seconds = 0
         clock.signal = seconds
 
@@ -295,7 +295,7 @@ class TimeKeeper:
         clock.set(missed=missed, missed_at=now, retry_at=now + pause, why=why)
         for gang in gangs:
             self._state.start_again(gang, Code.START_TIMED_OUT, message)
-        self._narrator.ended(gangs[0], history.START_TIMED_OUT, message, now, notice=names.EVENT_START_TIMED_OUT)
+        self._recorder.ended(gangs[0], history.START_TIMED_OUT, message, now, notice=names.EVENT_START_TIMED_OUT)
         log.warning("start timed out", job=gangs[0].key, missed=missed, why=why)
         await asyncio.gather(*(self._evict(pod, message) for pod in pods))
 
@@ -329,7 +329,7 @@ class TimeKeeper:
         text = limit_warning(self._state, gang)
         if text and self._told.get(job_of(gang)) != text:
             self._told[job_of(gang)] = text
-            self._notices.gang(gang, names.EVENT_TIME_LIMIT_IGNORED, text, warning=True)
+            self._events.gang(gang, names.EVENT_TIME_LIMIT_IGNORED, text, warning=True)
 
     def _forget(self, uid: str) -> None:
         self._told.pop(uid, None)

@@ -7,7 +7,7 @@ from t9ksched.model.names import SCHEDULER_API
 from t9ksched.scheduler.state.records import GangRecord
 
 
-class Notices:
+class EventWriter:
     """Says what happened to whom."""
 
     def __init__(self, recorder: EventRecorder) -> None:

@@ -12,12 +12,12 @@ from typing import Final
 
 from t9ksched.model import names
 from t9ksched.model.reasons import Code, Reason
-from t9ksched.scheduler.report.event_writer import Notices, reference
+from t9ksched.scheduler.report.event_writer import EventWriter, reference
 from t9ksched.scheduler.report.job_recorder import SLICE, JobRecorder, moment
 from t9ksched.scheduler.report.job_shape import Json
 from t9ksched.scheduler.report.job_view import identity
 from t9ksched.scheduler.report.node_shape import card_model
-from t9ksched.scheduler.report.sql_writer import Journal
+from t9ksched.scheduler.report.sql_writer import SqlWriter
 from t9ksched.scheduler.state import objects
 from t9ksched.scheduler.state.node_backoff import TurnedAway
 from t9ksched.scheduler.state.records import GangRecord, PodRecord
@@ -33,14 +33,16 @@ _REFUSALS: Final = frozenset({str(Code.NOT_PERMITTED), str(Code.SUBMITTER_UNKNOW
 
 
 class HistoryRecorder:
-    """Writes to the journal and to events. `clock` gives nanoseconds since the epoch."""
+    """Writes to SQL and to events. `clock` gives nanoseconds since the epoch."""
 
-    def __init__(self, state: ClusterState, journal: Journal, notices: Notices, clock: Callable[[], int]) -> None:
+    def __init__(
+        self, state: ClusterState, sql_writer: SqlWriter, events: EventWriter, clock: Callable[[], int]
+    ) -> None:
         self._state = state
-        self._journal = journal
-        self._notices = notices
+        self._sql_writer = sql_writer
+        self._events = events
         self._clock = clock
-        self.jobs = JobRecorder(state, journal, notices, clock)
+        self.jobs = JobRecorder(state, sql_writer, events, clock)
         self._accepted = state.feed.acceptances.follow()
         self._owners = state.feed.owners.follow()
         self._ended = state.feed.ended.follow()
@@ -68,14 +70,14 @@ class HistoryRecorder:
             refused = codes <= _REFUSALS or any(reason.refused for reason in reasons)
             event = history.REFUSED if refused else history.WAITING
             self._note(event, gang, now, {"codes": sorted(codes), "message": message})
-            self._notices.gang(gang, names.EVENT_REFUSED if refused else names.EVENT_WAITING, message, warning=refused)
+            self._events.gang(gang, names.EVENT_REFUSED if refused else names.EVENT_WAITING, message, warning=refused)
 
     def accepted(self) -> None:
         """Groups came in: what was agreed with them, and with their owners, outlives this process."""
         acceptances = self._accepted.take()
         known = self._state.acceptances
         if written := [*acceptances, *(known[uid] for uid in self._owners.take() if uid in known)]:
-            self._journal.accepted(written)
+            self._sql_writer.accepted(written)
         for acceptance in acceptances:
             gang = self._state.gangs_by_uid.get(acceptance.uid)
             if gang is not None:
@@ -99,7 +101,7 @@ class HistoryRecorder:
             waited = max(0, now - gang.created) // 1_000_000_000
             self._note(history.ADMITTED, gang, now, {"nodes": nodes, "waitedSeconds": waited})
             pods = "1 pod" if len(gang.members) == 1 else f"{sum(nodes.values())} pods"
-            self._notices.gang(gang, names.EVENT_SCHEDULED, f"{pods} placed on {places}")
+            self._events.gang(gang, names.EVENT_SCHEDULED, f"{pods} placed on {places}")
 
     def bound(
         self,
@@ -145,12 +147,12 @@ class HistoryRecorder:
         detail = {"pod": pod, "by": _job(winner) if winner else "", "byUid": by, "byQueue": queue, "why": why}
         record = self._state.pod_named(gang.namespace, pod)
         self._note(history.PREEMPTED, gang, now, detail, record.placed_in if record else "")
-        self._notices.gang(gang, names.EVENT_PREEMPTED, why, warning=True)
+        self._events.gang(gang, names.EVENT_PREEMPTED, why, warning=True)
 
     def taken_back(self, gang: GangRecord, message: str, now: int) -> None:
         """A half-bound gang was taken back."""
         self._note(history.TAKEN_BACK, gang, now, {"message": message})
-        self._notices.gang(gang, names.EVENT_GANG_TAKEN_BACK, message, warning=True)
+        self._events.gang(gang, names.EVENT_GANG_TAKEN_BACK, message, warning=True)
 
     def ended(self, gang: GangRecord, event: str, message: str, now: int, *, notice: str = "") -> None:
         """The job of a group was ended by a limit, or did not start in time: `event` is for history, `notice`, if any,
@@ -158,7 +160,7 @@ class HistoryRecorder:
         """
         self._note(event, gang, now, {"message": message})
         if notice:
-            self._notices.gang(gang, notice, message, warning=True)
+            self._events.gang(gang, notice, message, warning=True)
         self.jobs.tell(identity(gang)[0], due=True)  # a single pod is gone in a moment, and its end would not be told
 
     def turned_away(self, refused: TurnedAway, now: int) -> None:
@@ -166,14 +168,14 @@ class HistoryRecorder:
         detail = {"pod": refused.pod, "node": refused.node, "message": refused.why}
         self._note(history.TURNED_AWAY, refused.gang, now, detail)
         message = f"node {refused.node} did not admit pod {refused.pod} ({refused.why}): it is avoided for a while"
-        self._notices.gang(refused.gang, names.EVENT_REFUSED, message, warning=True)
+        self._events.gang(refused.gang, names.EVENT_REFUSED, message, warning=True)
 
     def _note(self, event: str, gang: GangRecord, now: int, detail: Json, job: str = "") -> None:
         """Write an event of the group's job; of the job of this UID if one of its pods was placed in an earlier one."""
         uid, kind, _, name = identity(gang)
         if job and job != uid:
             uid, kind, name = job, "PodGroup", gang.name
-        self._journal.event(
+        self._sql_writer.event(
             Event(
                 event=event,
                 at=moment(now),
@@ -219,7 +221,7 @@ class HistoryRecorder:
                 f"its creator put it on node {node}: {names.SCHEDULER_NAME} was not asked, counts it to no queue and to"
                 " no group; leave spec.nodeName out"
             )
-            self._notices.event(
+            self._events.event(
                 reference("v1", "Pod", namespace, name, uid), names.EVENT_BYPASSED, message, warning=True
             )
             if count % SLICE == 0:
@@ -230,7 +232,7 @@ class HistoryRecorder:
         for count, (record, what) in enumerate(self._drifting.take(), start=1):
             about = reference("v1", "Pod", record.namespace, record.name, record.uid)
             message = f"{what}: no card that it may hold is given to another pod"
-            self._notices.event(about, names.EVENT_CARD_DRIFT, message, warning=True)
+            self._events.event(about, names.EVENT_CARD_DRIFT, message, warning=True)
             if count % SLICE == 0:
                 await asyncio.sleep(0)
 

@@ -14,11 +14,11 @@ from typing import Final, NamedTuple
 import msgspec
 
 from t9ksched.model import names
-from t9ksched.scheduler.report.event_writer import Notices
+from t9ksched.scheduler.report.event_writer import EventWriter
 from t9ksched.scheduler.report.job_phase import on_its_way, phase_now
 from t9ksched.scheduler.report.job_shape import Json, job_shape
 from t9ksched.scheduler.report.job_view import JobView, job_view
-from t9ksched.scheduler.report.sql_writer import Journal
+from t9ksched.scheduler.report.sql_writer import SqlWriter
 from t9ksched.scheduler.state.edits import ignored
 from t9ksched.scheduler.state.records import FINISHED
 from t9ksched.scheduler.state.state import ClusterState
@@ -54,12 +54,14 @@ class _Written(NamedTuple):
 
 
 class JobRecorder:
-    """Writes to the journal what changed of jobs. `clock` gives nanoseconds since the epoch."""
+    """Writes to SQL what changed of jobs. `clock` gives nanoseconds since the epoch."""
 
-    def __init__(self, state: ClusterState, journal: Journal, notices: Notices, clock: Callable[[], int]) -> None:
+    def __init__(
+        self, state: ClusterState, sql_writer: SqlWriter, events: EventWriter, clock: Callable[[], int]
+    ) -> None:
         self._state = state
-        self._journal = journal
-        self._notices = notices
+        self._sql_writer = sql_writer
+        self._events = events
         self._clock = clock
         self._changed = state.feed.jobs.follow()
         self._edits: dict[str, frozenset[str]] = {}
@@ -96,8 +98,8 @@ class JobRecorder:
             self.tell(uid, due=uid in due)
             if count % SLICE == SLICE - 1:
                 await asyncio.sleep(0)
-                if self._journal.backlog > _MOST_WAITING:  # a UID waits here at less cost than a row does there
-                    await self._journal.flushed()
+                if self._sql_writer.backlog > _MOST_WAITING:  # a UID waits here at less cost than a row does there
+                    await self._sql_writer.flushed()
         if len(self._edits) > 1000:
             self._edits = {uid: texts for uid, texts in self._edits.items() if uid in self._state.gangs_by_uid}
 
@@ -114,7 +116,7 @@ class JobRecorder:
                 del self._written[uid]
                 if uid not in self._state.pods:  # else it joined the group that it names, and is part of that job now
                     self._gone(uid, before, at)
-            self._journal.gone(uid, at)  # REST may have written down what came and went before it was told here
+            self._sql_writer.gone(uid, at)  # REST may have written down what came and went before it was told here
             return
         self._later.pop(uid, None)
         self._tell_edits(view)
@@ -134,7 +136,7 @@ class JobRecorder:
             self._job_event(event, uid, written, at, shape["reason"] if current == "Failed" else None)
         self._written[uid] = written
         self._wrote[uid] = asyncio.get_running_loop().time()
-        self._journal.job(_stored(view, shape, at))
+        self._sql_writer.job(_stored(view, shape, at))
 
     def _gone(self, uid: str, before: _Written, at: datetime) -> None:
         """A job is gone. Pods that were placed in it and are still there hold their cards until each has ended."""
@@ -150,7 +152,7 @@ class JobRecorder:
         for gang in view.gangs:
             found = ignored(gang)
             if fresh := [text for text in found if text not in self._edits.get(gang.uid, ())]:
-                self._notices.gang(gang, names.EVENT_EDIT_IGNORED, "; ".join(fresh), warning=True)
+                self._events.gang(gang, names.EVENT_EDIT_IGNORED, "; ".join(fresh), warning=True)
             if found or gang.uid in self._edits:
                 self._edits[gang.uid] = frozenset(found)
 
@@ -169,7 +171,7 @@ class JobRecorder:
         return True
 
     def _job_event(self, event: str, uid: str, job: _Written, at: datetime, why: Json | None = None) -> None:
-        self._journal.event(
+        self._sql_writer.event(
             Event(
                 event=event,
                 at=at,

@@ -35,7 +35,7 @@ _PAUSE = 0.5
 """Seconds between two writes: what happens within them goes into one transaction."""
 
 
-class Journal:
+class SqlWriter:
     """Collects rows and writes them in the order they came."""
 
     def __init__(self, store: Store, outage: Outage | None = None, clocks: ClockWatch | None = None) -> None:

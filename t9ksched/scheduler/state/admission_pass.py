@@ -53,8 +53,8 @@ class AdmissionPass:
         A verdict that was made in an earlier step counts, as it does while a plan is being made.
         """
         self._state.gate.begin()
-        self._state.avoided.forget(now)
-        self._state.patience.forget(now)
+        self._state.node_backoff.forget(now)
+        self._state.preemption_backoff.forget(now)
         self._state.settle()
         self.ends = self._state.membership.show(now)
         self._state.accept_running(now)
@@ -139,10 +139,10 @@ class AdmissionPass:
         unrecorded = self._state.outage.unread or (self._state.outage.away and not record.in_part())
         if unrecorded != record.unrecorded:
             record.unrecorded, record.stale = unrecorded, True
-        avoid = self._state.avoided.by(record, now)
+        avoid = self._state.node_backoff.by(record, now)
         if avoid != record.avoid:
             record.avoid, record.stale = avoid, True
-        evicts_from = self._state.patience.until(record, now)
+        evicts_from = self._state.preemption_backoff.until(record, now)
         if evicts_from != record.evicts_from:
             record.evicts_from, record.stale = evicts_from, True
         if evicts_from:

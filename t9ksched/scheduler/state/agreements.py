@@ -36,7 +36,7 @@ class Agreements:
         self._state.acceptances[uid] = acceptance
         if acceptance.by_itself:
             self._state.group_events.free(uid)
-        self._state._payers.changed()
+        self._state._queue_attribution.changed()
         self._state.feed.jobs.note(uid)
         gang, pod = self._state.gangs_by_uid.get(uid), self._state.pods.get(uid)
         if gang is not None and (gang.acceptance is None or gang.acceptance.submitter is None):
@@ -77,7 +77,7 @@ class Agreements:
 
     def accepted_anew(self, acceptance: Acceptance) -> None:
         """A group was accepted: that is to be written."""
-        self._state._payers.changed()
+        self._state._queue_attribution.changed()
         self._state.feed.acceptances.add(acceptance)
         self._state.outage.accepted(acceptance.uid)
 

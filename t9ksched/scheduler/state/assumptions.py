@@ -54,7 +54,7 @@ class Assumptions:
             gang.displaced = False
         gang.first_bound = gang.first_bound or now
         self._state.changes.gang_changed(gang)
-        if self._state.neighbourhood or self._state.waiting_jobs:
+        if self._state.affinity_index or self._state.waiting_jobs:
             self._state.wake()  # where these pods stand may be what somebody waits for, or that they wait no more
         return decided
 
@@ -86,7 +86,7 @@ class Assumptions:
         if gang is None:
             return
         gang.reasons = (reason,)
-        self._state.patience.refused(gang, now)
+        self._state.preemption_backoff.refused(gang, now)
         if keep_place and charge is not None and gang.placed_count():
             self._state.reservations.keep_place(record, gang, charge, now)
         if not gang.placed_count():
@@ -113,7 +113,7 @@ class Assumptions:
 
     def turned_away(self, now: int) -> list[TurnedAway]:
         """Bound pods that their nodes did not admit since the last call."""
-        found = self._state.avoided.take(now)
+        found = self._state.node_backoff.take(now)
         for each in found:
-            self._state.patience.refused(each.gang, now)
+            self._state.preemption_backoff.refused(each.gang, now)
         return found

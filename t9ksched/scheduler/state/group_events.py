@@ -118,7 +118,7 @@ class GroupEvents:
 
     def recall_queue(self, gang: GangRecord, place: Place | None) -> None:
         """A member holds a place, and the PodGroup is gone or not seen yet."""
-        queue = place.queue if place is not None else self._state._payers.of(gang)
+        queue = place.queue if place is not None else self._state._queue_attribution.of(gang)
         if queue is not None and queue != gang.kept:
             gang.kept = queue
             self.settle_bill(gang)

@@ -50,7 +50,7 @@ class NodeEvents:
 
     def namespace_changed(self, name: str) -> None:
         """Labels or annotations of a namespace changed, which queues and rules about pods select by."""
-        self._state.neighbourhood.namespace_changed(name)
+        self._state.affinity_index.namespace_changed(name)
         self._state.permissions.changed()
         self._state.wake()
 

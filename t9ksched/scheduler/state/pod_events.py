@@ -74,7 +74,7 @@ class PodEvents:
             ending = pod.status.ending
             record.ending = ending.how + ending.last_words
         if record.phase == "Failed" and was[0] != "Failed" and known is not None and record.ours:
-            self._state.avoided.note(record, pod.status.reason, pod.status.message)
+            self._state.node_backoff.note(record, pod.status.reason, pod.status.message)
         if was[1] and was[0] not in FINISHED and not was[2] and not record.holds and record.phase != "Succeeded":
             self._state.refills.lost(record)
         if record.evicted and record.deleting and record.gang is not None:
@@ -85,7 +85,7 @@ class PodEvents:
         freed = self._recharge(record, pod.metadata.annotations or NOTHING)
         if record.claims and (known is None or was != (record.phase, record.node, record.deleting)):
             self._state.node_events.look_again(self._state.storage.claimants.sharing(record))
-        self._state.neighbourhood.seen(record)
+        self._state.affinity_index.seen(record)
         self._state.counts.pod(record)
         if known is None or was != (record.phase, record.node, record.deleting) or opened != record.gates:
             self._state.changes.gang_changed(record.gang)
@@ -95,7 +95,7 @@ class PodEvents:
             self._state.changes.job_changed(record.gang)  # what was edited may not count, and that is told
         # That a decision came true, or that a pod runs, lets nothing start: the loop sleeps on.
         # That one is leaving may: it does not count any more where pods are spread evenly. So may another label.
-        moves = (relabelled or (record.deleting and not was[2])) and bool(self._state.neighbourhood)
+        moves = (relabelled or (record.deleting and not was[2])) and bool(self._state.affinity_index)
         if freed or moves or opened != record.gates or (record.node and not was[1] and not expected):
             self._state.wake()
 
@@ -130,7 +130,7 @@ class PodEvents:
             return
         if self._state._pods_by_name.get((record.namespace, record.name)) == uid:
             del self._state._pods_by_name[record.namespace, record.name]
-        self._state.neighbourhood.gone(uid)
+        self._state.affinity_index.gone(uid)
         self._state.counts.pod_gone(record)
         if record.holds:
             self._state.refills.lost(record)

@@ -23,10 +23,10 @@ def snapshot(state: "ClusterState", gangs: Iterable[Gang], running: tuple[Runnin
         for name, queue in state.queues.items()
     }
     nodes, reserved = state.nodes.freeze(), state.reservations.in_force()
-    if not state.neighbourhood:
+    if not state.affinity_index:
         return View(nodes, queues, tuple(gangs), reserved, running)
     labelled = tuple(_labelled(state, gang) for gang in gangs)
-    return View(nodes, queues, labelled, reserved, running, state.neighbourhood.present(), state.namespaces.labels)
+    return View(nodes, queues, labelled, reserved, running, state.affinity_index.present(), state.namespaces.labels)
 
 
 def _labelled(state: "ClusterState", gang: Gang) -> Gang:

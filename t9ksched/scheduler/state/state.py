@@ -73,12 +73,12 @@ class ClusterState:
         self.nodes = NodeTable()
         self.node_objects: dict[str, tuple[Node, NodeFacts]] = {}
         self.charges = Charges(self.nodes)
-        self.avoided = NodeBackoff()
+        self.node_backoff = NodeBackoff()
         self.budgets = Budgets()
         self.storage = Storage(self.node_events.look_again, self.node_events.limits_changed)
         self.pods: dict[str, PodRecord] = {}
         self.namespaces = Namespaces(self.node_events.namespace_changed)
-        self.neighbourhood = PodAffinityIndex(self.pods, self.namespaces)
+        self.affinity_index = PodAffinityIndex(self.pods, self.namespaces)
         self.gangs: dict[tuple[str, str], GangRecord] = {}
         """By namespace and name; of a single pod by nothing and its UID."""
         self.gangs_by_uid: dict[str, GangRecord] = {}
@@ -119,10 +119,10 @@ class ClusterState:
         self._sharing = Sharing()
         self.cards = CardBook(self.pods, self.node_objects, self.charges, self._sharing.cards, self.node_events.upsert)
         self.places = Places(self)
-        self._payers = QueueAttribution(self.acceptances)
+        self._queue_attribution = QueueAttribution(self.acceptances)
         self.wake = on_change
         """Is called when something changed that could let something start."""
-        self.patience = PreemptionBackoff()
+        self.preemption_backoff = PreemptionBackoff()
         self.outage = Outage(on_change)
         self.membership.unread = lambda: self.outage.unread
         self.stops: tuple[Stop, ...] = ()
@@ -243,7 +243,7 @@ class ClusterState:
     def next_retry(self) -> int | None:
         """When the next refused pod, or a node that refused one, may be tried again; None when none waits for that."""
         times = [pod.retry_at for pod in self._resting if pod.waiting]
-        if (end := self.avoided.next_end()) is not None:
+        if (end := self.node_backoff.next_end()) is not None:
             times.append(end)
         times.extend(self.admission_pass.ends)
         if (end := self.reservations.next_end()) is not None:

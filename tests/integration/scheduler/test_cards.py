@@ -240,7 +240,7 @@ async def test_without_the_database_cards_by_index_wait_and_others_go_on(
                 return any(reason.code == Code.DATABASE_AWAY for reason in reasons(service, "cards"))
 
             await until(known)
-            await service.journal.flushed()
+            await service.sql_writer.flushed()
             database.away = True
             await until(away)
             for name in pods:
@@ -294,7 +294,7 @@ async def test_a_member_whose_cards_cannot_be_written_down_yet_is_told_so(
             await world.gang("g", 2, 1, queue)
             await world.running("g-0", "g-1")
             await world.condition("g", "GroupScheduled", "True")
-            await service.journal.flushed()
+            await service.sql_writer.flushed()
             database.answers.clear()
             await world.client.delete(PODS, "g-1", world.namespace, grace=0)
             await world.create(world.pod("g-2", 1, group="g"))

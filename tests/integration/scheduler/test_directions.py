@@ -121,7 +121,7 @@ async def test_history_tells_when_cards_were_held(world: World, start: Start, qu
         async with asyncio.timeout(PATIENCE):
             while "released" not in (told := await happened()):
                 await asyncio.sleep(0.05)
-                await service.journal.flushed()
+                await service.sql_writer.flushed()
     assert sorted(told["bound"]["cards"]["main"]) == [0, 1]
     assert (told["bound"]["model"], told["bound"]["resource"]) == ("NVIDIA-A100-PCIE-80GB", "nvidia.com/gpu")
     assert told["released"] == {"pod": "a"}

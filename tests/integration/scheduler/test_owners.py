@@ -109,7 +109,7 @@ async def test_a_replacement_goes_on_in_a_queue_that_was_shut(
         running = await replaced(world, running)
         await world.create(world.pod("late", 1, queue=queue))
         await until(lambda: any(gang.reasons for gang in service.state.pending))
-        await service.journal.flushed()
+        await service.sql_writer.flushed()
     async with start() as service:
         await replaced(world, running)
         (late,) = service.state.pending
@@ -156,7 +156,7 @@ async def test_accepted_at_the_door_while_scheduling_is_stopped(
         await world.create(deployment(world, "by-kubectl", queue))
         await until(lambda: len(service.state.pending) == 4)
         await until(lambda: len([one for one in service.state.acceptances.values() if one.replicas]) >= 2)
-        await service.journal.flushed()
+        await service.sql_writer.flushed()
         await shut(store, queue, "closed")
         await until(lambda: service.state.queues[queue].spec.closed)
     async with start():

@@ -23,7 +23,7 @@ async def test_nobodys_pod_waits_until_the_queue_is_opened_to_everyone(
         event = await world.event(names.EVENT_REFUSED, "a")
         assert "its submitter is unknown" in event["message"]
         assert await world.bound() == {}
-        await service.journal.flushed()
+        await service.sql_writer.flushed()
         (refused,) = await store.history.list(event="refused")
         assert (refused.name, refused.detail["codes"]) == ("a", ["SubmitterUnknown"])
         await store.queues.set_members(queue, {"everyone": True})
@@ -82,7 +82,7 @@ async def test_an_empty_database_on_a_used_cluster(world: World, start: Start, q
         kept = await empty.queues.get(queue)
         assert kept is not None, "the queue's object was the last word about it"
         assert (kept.spec["nodeSelector"], kept.members) == (world.queue_spec["nodeSelector"], {})
-        await service.journal.flushed()
+        await service.sql_writer.flushed()
         await empty.queues.delete(queue)
         await world.until(QUEUES, "default", lambda _: queue not in service.state.queues, names.SYSTEM_NAMESPACE)
         await until(lambda: queue not in service._projection.objects)

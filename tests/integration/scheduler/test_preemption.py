@@ -122,7 +122,7 @@ async def test_a_disruption_budget_is_preferred_and_not_absolute(world: World, s
         await world.create(world.group("important", 1, f"{world.run}-low", priority=50))
         await world.create(world.pod("important", 1, group="important"))
         await world.running("important")
-        await until(lambda: any(one.guarded for one in service._evictor.tenants.running(0)))
+        await until(lambda: any(one.guarded for one in service._evictor.evictable.running(0)))
         await world.create(world.pod("first", 1, queue=f"{world.run}-high"))
         await world.running("first")
         assert set(await world.bound()) == {"guarded", "first"}, "the more important one goes, it breaks no budget"
@@ -144,7 +144,7 @@ async def test_a_job_that_was_evicted_often_today_is_spared_after_a_restart_too(
         await world.create(world.pod("high-0", 1, queue=f"{world.run}-high"))
         await world.running("high-0")
         assert "low-0" not in await world.bound()
-        await service.journal.flushed()
+        await service.sql_writer.flushed()
     await world.client.delete(PODS, "high-0", world.namespace, grace=0)
     async with start(policy=policy) as service:
         await world.create(world.pod("low-1", 1, group="low"))

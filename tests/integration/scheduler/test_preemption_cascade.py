@@ -72,7 +72,7 @@ async def test_victims_that_come_again_start_no_cascade(world: World, start: Sta
                 await world.until(PODS, f"{name}-{at}", lambda pod: pod["status"].get("phase") == "Succeeded")
             for kind in ("low", "mid"):
                 await all_run(world, kind, CARDS // 2)
-        await service.journal.flushed()
+        await service.sql_writer.flushed()
         asked = {gang.uid: 2 * len(gang.members) for gang in service.state.gangs.values() if gang.name[:4] == "high"}
     rows = await store.history.list(event=PREEMPTED, limit=10_000)
     by = defaultdict(set)

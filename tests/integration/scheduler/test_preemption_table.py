@@ -135,7 +135,7 @@ async def test_rows_7_and_8_what_comes_again_waits_and_then_shares_decide(exampl
         await example.ends("b1")
         await example.world.running("b2")
         await example.holds("a1", "a2", "b2", "c1", "d1", "d2")
-        await service.journal.flushed()
+        await service.sql_writer.flushed()
         waits = {event.name for event in await example.store.history.list(event=WAITING)}
         assert {"a3", "b2"} <= waits
 

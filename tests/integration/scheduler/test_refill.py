@@ -294,7 +294,7 @@ async def test_a_member_lost_while_no_scheduler_runs_has_its_place_back(
         await world.gang("old", 4, 2, f"{world.run}-q")
         await world.running(*(f"old-{index}" for index in range(4)))
         await world.condition("old", "GroupScheduled", "True")
-        await service.journal.flushed()
+        await service.sql_writer.flushed()
     await world.client.delete(PODS, "old-3", world.namespace)
     await world.gone(PODS, "old-3")
     await world.gang("new", 1, 2, f"{world.run}-other")

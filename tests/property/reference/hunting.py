@@ -273,7 +273,7 @@ class Hunting(Reference):
         ]
         return Ground(
             *(nodes, kinds, self._free(), match, closed, self.parts, contest, must),
-            self._payers(gang, contest),
+            self._queue_attribution(gang, contest),
             self._frees,
         )
 
@@ -301,7 +301,7 @@ class Hunting(Reference):
             if pod.node in match and any(self._frees(pod)[resource] > 0 for resource in wanted)
         }
 
-    def _payers(self, gang: Gang, contest: Iterable[Part]) -> dict[str, Payer]:
+    def _queue_attribution(self, gang: Gang, contest: Iterable[Part]) -> dict[str, Payer]:
         found = {}
         for name in {part.group.queue for part in contest}:
             spec = self.view.queues[name].spec

@@ -34,11 +34,11 @@ def test_a_node_that_turned_a_member_away_is_avoided_by_its_gang_for_a_while() -
     assert [assignment.node for assignment in decide(state)] == ["n2"]
     assert not state.view(NOW).gangs
     assert state.next_retry() == NOW + AVOID_NS
-    assert not state.avoided.by(refused.gang, NOW + AVOID_NS)
+    assert not state.node_backoff.by(refused.gang, NOW + AVOID_NS)
 
 
 def test_a_pod_that_failed_by_itself_is_not_the_nodes_fault() -> None:
-    assert not turned_away("Error").avoided.take(NOW)
+    assert not turned_away("Error").node_backoff.take(NOW)
 
 
 def test_promised_room_is_given_up_when_nobody_has_been_leaving_it_for_a_while() -> None:

@@ -63,15 +63,15 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> list[Outcome]:
 
 async def carry_out(script: list[Outcome], outcomes: list[Outcome]) -> tuple[State, HistoryRecorder, Executor]:
     script.extend(outcomes)
-    state, narrator = State(), HistoryRecorder()
+    state, recorder = State(), HistoryRecorder()
     gang = GangRecord("ns", "g", "g")
     state.pods["p"] = PodRecord("p", "ns", "p", True, None, assumed="n1", gang=gang)
     woken: list[None] = []
-    executor = Executor(None, state, narrator, lambda: 1, lambda: woken.append(None))  # type: ignore[arg-type]
+    executor = Executor(None, state, recorder, lambda: 1, lambda: woken.append(None))  # type: ignore[arg-type]
     executor.submit([Assignment("g", "p", "n1", 1, (("main", "nvidia.com/gpu", (0, 3)),))])
     await asyncio.gather(*executor._tasks)
     assert bool(woken) == bool(state.refused), "a refusal wakes the loop"
-    return state, narrator, executor
+    return state, recorder, executor
 
 
 @pytest.mark.parametrize(
@@ -92,23 +92,23 @@ async def carry_out(script: list[Outcome], outcomes: list[Outcome]) -> tuple[Sta
     ],
 )
 async def test_reactions(answers: list[Outcome], outcomes: list[Outcome], refused: list[tuple[str, bool]]) -> None:
-    state, narrator, executor = await carry_out(answers, outcomes)
+    state, recorder, executor = await carry_out(answers, outcomes)
     assert state.refused == refused
     why = "g waits: BindRefused: binding pod p was refused: "
     said = [why + f"{last.refusal.reason}: m"] if isinstance(last := outcomes[-1], Refused) else []
-    assert narrator.told == (said if refused else ["p on n1 {'main': (0, 3)}"])
+    assert recorder.told == (said if refused else ["p on n1 {'main': (0, 3)}"])
     assert executor.stats.bound == (0 if refused else 1)
 
 
 async def test_a_volume_that_cannot_be_bound_is_told_to_whoever_waits_for_it(answers: list[Outcome]) -> None:
     refusal = Refusal(0, "VolumeNotBound", "the volume claim 'data' got no volume for node n1")
-    _, narrator, _ = await carry_out(answers, [Refused(refusal)])
-    assert narrator.told == [f"g waits: VolumeNotBound: {refusal.message}"]
+    _, recorder, _ = await carry_out(answers, [Refused(refusal)])
+    assert recorder.told == [f"g waits: VolumeNotBound: {refusal.message}"]
 
 
 async def test_an_unknown_result_that_did_not_happen_is_sent_again(answers: list[Any]) -> None:
-    _, narrator, executor = await carry_out(answers, [Unknown("m"), None, Bound()])  # type: ignore[list-item]
-    assert narrator.told
+    _, recorder, executor = await carry_out(answers, [Unknown("m"), None, Bound()])  # type: ignore[list-item]
+    assert recorder.told
     assert executor.stats.unknown == 1
 
 

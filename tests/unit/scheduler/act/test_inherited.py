@@ -78,7 +78,7 @@ async def test_a_limit_ends_only_what_came_with_the_group_that_has_it(restarted:
     assert {call.args[1]["metadata"]["uid"] for call in stopper.stop.await_args_list} == {"pod-own"}
 
 
-class Journal:
+class SqlWriter:
     """Remembers events."""
 
     def __init__(self) -> None:
@@ -97,10 +97,10 @@ class Journal:
 
 @pytest.mark.parametrize("again", [False, True])
 async def test_cards_are_charged_to_the_group_that_its_pods_were_placed_in(again: bool) -> None:
-    state, journal = state_with(node("n1")), Journal()
-    narrator = HistoryRecorder(state, journal, Mock(), lambda: NOW)  # type: ignore[arg-type]
+    state, sql_writer = state_with(node("n1")), SqlWriter()
+    recorder = HistoryRecorder(state, sql_writer, Mock(), lambda: NOW)  # type: ignore[arg-type]
     state.upsert_group(group("g", 2))
-    narrator.jobs.tell("group-g", due=True)
+    recorder.jobs.tell("group-g", due=True)
     for name in ("a", "b"):
         state.upsert_pod(pod(name, group="g"))
     decide(state)
@@ -110,14 +110,14 @@ async def test_cards_are_charged_to_the_group_that_its_pods_were_placed_in(again
         state.upsert_group(group("g", 2, uid=ANEW))
     gang = state.gangs["ns", "g"]
     for name in ("a", "b"):
-        narrator.bound(gang, name, "n1", {"main": [0]}, NOW)
+        recorder.bound(gang, name, "n1", {"main": [0]}, NOW)
         state.upsert_pod(pod(name, group="g", node="n1", phase="Running"))
-    narrator.jobs.tell("group-g", due=True)
+    recorder.jobs.tell("group-g", due=True)
     for name in ("a", "b"):
         state.remove_pod(f"pod-{name}")
     for released in taken(state, "ended"):
-        narrator._released(*released)
-    told = [(event, uid) for event, uid, _ in journal.told if event in ("bound", "started", "deleted", "released")]
+        recorder._released(*released)
+    told = [(event, uid) for event, uid, _ in sql_writer.told if event in ("bound", "started", "deleted", "released")]
     assert told == [
         ("bound", "group-g"),
         ("bound", "group-g"),
@@ -126,4 +126,4 @@ async def test_cards_are_charged_to_the_group_that_its_pods_were_placed_in(again
         ("released", "group-g"),
         ("released", "group-g"),
     ]
-    assert [detail["podsLeft"] for event, _, detail in journal.told if event == "deleted"] == [2]
+    assert [detail["podsLeft"] for event, _, detail in sql_writer.told if event == "deleted"] == [2]

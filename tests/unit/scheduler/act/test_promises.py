@@ -149,8 +149,8 @@ class Preempting:
         self.lost: list[str] = []
         self.book = Book(self.calls)
         keeper = PromiseKeeper(self.book, self.state, lambda: self.lost.append("lost"))  # type: ignore[arg-type]
-        narrator: Any = SimpleNamespace(preempted=lambda *_: None)
-        self.evictor = Evictor(Port(self.calls), self.state, narrator, lambda: NOW, keeper)  # type: ignore[arg-type]
+        recorder: Any = SimpleNamespace(preempted=lambda *_: None)
+        self.evictor = Evictor(Port(self.calls), self.state, recorder, lambda: NOW, keeper)  # type: ignore[arg-type]
         eviction = Eviction("group-low", "pod-victim", "pod-waits", "because")
         self.plan: Any = SimpleNamespace(reservations=(hold,), evictions=(eviction,))
 
@@ -166,7 +166,7 @@ class Preempting:
     def told(self) -> list[tuple[bool, bool]]:
         """What the engine is told of the victim: whether it leaves, and whether that is certain."""
         self.state.accept_running(NOW)
-        running = self.evictor.tenants.running(NOW)
+        running = self.evictor.evictable.running(NOW)
         return [(pod.leaving, pod.asked) for group in running for pod in group.pods if pod.uid == "pod-victim"]
 
 

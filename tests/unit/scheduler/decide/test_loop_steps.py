@@ -15,7 +15,7 @@ from t9ksched.engine.view import View
 from t9ksched.model.gang import Gang
 from t9ksched.scheduler.act import cardkeeper
 from t9ksched.scheduler.act.cardkeeper import CardKeeper
-from t9ksched.scheduler.act.preemption import Tenants
+from t9ksched.scheduler.act.preemption import EvictableGangs
 from t9ksched.scheduler.decide.loop import Loop
 from t9ksched.scheduler.keep import housekeeping
 from t9ksched.scheduler.keep.housekeeping import Housekeeping
@@ -63,8 +63,8 @@ def looks(monkeypatch: pytest.MonkeyPatch, of: type, *names: str) -> list[str]:
     return calls
 
 
-def loop_over(state: ClusterState, narrator: Any, evictor: Any = None) -> Loop:
-    return Loop(state, Mock(), narrator, Policy(actions=("allocate", "preempt")), lambda: NOW, evictor=evictor)
+def loop_over(state: ClusterState, recorder: Any, evictor: Any = None) -> Loop:
+    return Loop(state, Mock(), recorder, Policy(actions=("allocate", "preempt")), lambda: NOW, evictor=evictor)
 
 
 def crowd(count: int = MANY) -> ClusterState:
@@ -85,30 +85,30 @@ def finished(state: ClusterState, steps: Generator[None, None, tuple[Gang, ...]]
 
 @pytest.mark.parametrize("stopped", [False, True])
 async def test_jobs_that_come_at_once_are_judged_in_steps(monkeypatch: pytest.MonkeyPatch, stopped: bool) -> None:
-    state, narrator = crowd(), Mock()
+    state, recorder = crowd(), Mock()
     calls = looks(monkeypatch, LastGate, "_look")
-    loop = loop_over(state, narrator)
+    loop = loop_over(state, recorder)
     most = await most_between_turns(lambda: len(calls), loop._stand_still() if stopped else loop.cycle())
     assert len(calls) == MANY
     assert most <= LOOKS_A_STEP
-    assert narrator.accepted.called
+    assert recorder.accepted.called
     assert len(taken(state, "acceptances")) == MANY, "and each is written down once"
 
 
 async def test_what_waits_is_told_so_in_steps() -> None:
-    narrator = Mock()
-    loop = loop_over(crowd(), narrator)
+    recorder = Mock()
+    loop = loop_over(crowd(), recorder)
     await loop.cycle()
-    narrator.waits.reset_mock()
-    most = await most_between_turns(lambda: int(narrator.waits.call_count), loop.cycle())
-    assert narrator.waits.call_count == MANY - 8
+    recorder.waits.reset_mock()
+    most = await most_between_turns(lambda: int(recorder.waits.call_count), loop.cycle())
+    assert recorder.waits.call_count == MANY - 8
     assert most <= 200
 
 
 async def test_a_stop_holds_from_its_moment_on() -> None:
     """Also for what a cycle decides that is under way, which may take seconds."""
-    state, narrator = crowd(), Mock()
-    loop = loop_over(state, narrator)
+    state, recorder = crowd(), Mock()
+    loop = loop_over(state, recorder)
     cycle = asyncio.create_task(loop.cycle())
     await asyncio.sleep(0)
     await asyncio.sleep(0)
@@ -126,9 +126,9 @@ async def test_what_runs_is_looked_at_in_steps(monkeypatch: pytest.MonkeyPatch) 
         state.upsert_pod(pod(f"p{number}", queue="q", node=f"n{number // 8}", phase="Running"))
     while state.accept_running(NOW):
         pass
-    calls = looks(monkeypatch, Tenants, "_running")
-    tenants = Tenants(state, ())
-    loop = loop_over(state, Mock(), Mock(tenants=tenants, busy=False))
+    calls = looks(monkeypatch, EvictableGangs, "_running")
+    evictable = EvictableGangs(state, ())
+    loop = loop_over(state, Mock(), Mock(evictable=evictable, busy=False))
     most = await most_between_turns(lambda: len(calls), loop.cycle())
     assert len(calls) == MANY
     assert most <= 110

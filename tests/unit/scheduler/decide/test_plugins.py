@@ -84,11 +84,11 @@ def test_our_own_names_cannot_be_taken(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_failure_is_told_once_until_it_is_over() -> None:
     told: list[tuple[str, str]] = []
 
-    class Notices:
+    class EventWriter:
         def event(self, item: Any, reason: str, message: str, *, warning: bool = False) -> None:
             told.append((reason, message))
 
-    watch = PluginWatch(Notices(), dict)  # type: ignore[arg-type]
+    watch = PluginWatch(EventWriter(), dict)  # type: ignore[arg-type]
     fault = PluginFault("mine", "score", "RuntimeError: no")
     for faults in ((fault,), (fault,), (), (fault,)):
         watch.cycle(faults)
@@ -99,7 +99,7 @@ def test_a_failure_is_told_once_until_it_is_over() -> None:
 def test_a_plugin_that_is_slow_again_and_again_is_told_of_once() -> None:
     told: list[tuple[str, str]] = []
 
-    class Notices:
+    class EventWriter:
         def event(self, item: Any, reason: str, message: str, *, warning: bool = False) -> None:
             told.append((reason, message))
 
@@ -113,7 +113,7 @@ def test_a_plugin_that_is_slow_again_and_again_is_told_of_once() -> None:
 
     times = [0.0]
     slow = Slow(lambda: times[-1])
-    watch = PluginWatch(Notices(), dict, slow)  # type: ignore[arg-type]
+    watch = PluginWatch(EventWriter(), dict, slow)  # type: ignore[arg-type]
     plugin: Any = slow.watched("mine", Mine())
     assert isinstance(plugin, NodeScore)
     assert isinstance(plugin, NodeFilter)

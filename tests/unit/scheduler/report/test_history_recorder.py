@@ -23,7 +23,7 @@ from tests.feeds import taken
 WHY = Reason(Code.VOLUME_NOT_BOUND, "its claim finds no free volume")
 
 
-class Journal:
+class SqlWriter:
     """Remembers what it is told."""
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ async def until(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-class Notices:
+class EventWriter:
     """Remembers the events that are written, by reason."""
 
     def __init__(self) -> None:
@@ -76,18 +76,18 @@ class Notices:
 
 
 class Telling:
-    """A narrator at work, and what it was told of."""
+    """A recorder at work, and what it wrote."""
 
     def __init__(self) -> None:
-        self.state, self.journal = ClusterState(), Journal()
-        self.narrator = HistoryRecorder(self.state, self.journal, Silent(), lambda: 1)  # type: ignore[arg-type]
+        self.state, self.sql_writer = ClusterState(), SqlWriter()
+        self.recorder = HistoryRecorder(self.state, self.sql_writer, Silent(), lambda: 1)  # type: ignore[arg-type]
 
     def see(self, *, node: str = "", phase: str = "Pending", queue: str = "") -> None:
         see(self.state, node=node, phase=phase, queue=queue)
-        self.narrator.wake()
+        self.recorder.wake()
 
     async def told(self, jobs: int) -> None:
-        await until(lambda: len(self.journal.jobs) == jobs)
+        await until(lambda: len(self.sql_writer.jobs) == jobs)
 
 
 @asynccontextmanager
@@ -97,7 +97,7 @@ async def telling(monkeypatch: pytest.MonkeyPatch, *, first: float, counts: floa
     for name, seconds in {"FIRST_PERIOD": first, "COUNTS_PERIOD": counts}.items():
         monkeypatch.setattr(job_recorder, name, seconds)
     found = Telling()
-    task = asyncio.create_task(found.narrator.run())
+    task = asyncio.create_task(found.recorder.run())
     found.see()
     yield found
     task.cancel()
@@ -107,13 +107,13 @@ async def test_a_phase_is_written_soon_and_counts_later(monkeypatch: pytest.Monk
     async with telling(monkeypatch, first=0.05, counts=1e9) as one:
         await one.told(1)
         one.see(node="n1")
-        await until(lambda: bool(one.narrator.jobs._later))
-        assert len(one.journal.jobs) == 1, "bound is a count, not a phase"
+        await until(lambda: bool(one.recorder.jobs._later))
+        assert len(one.sql_writer.jobs) == 1, "bound is a count, not a phase"
         one.see(node="n1", phase="Running")
         await one.told(2)
-        assert one.journal.jobs[-1].shape["members"]["bound"] == 1
-        assert one.journal.events == ["started"]
-        assert not one.narrator.jobs._later
+        assert one.sql_writer.jobs[-1].shape["members"]["bound"] == 1
+        assert one.sql_writer.events == ["started"]
+        assert not one.recorder.jobs._later
 
 
 async def test_what_was_put_off_is_written_in_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,7 +121,7 @@ async def test_what_was_put_off_is_written_in_its_time(monkeypatch: pytest.Monke
         await one.told(1)
         one.see(node="n1")
         await one.told(2)
-        assert one.journal.jobs[-1].shape["members"]["bound"] == 1
+        assert one.sql_writer.jobs[-1].shape["members"]["bound"] == 1
 
 
 async def test_an_attempt_to_bind_that_fails_is_not_written_as_waiting_without_a_reason(
@@ -130,65 +130,65 @@ async def test_an_attempt_to_bind_that_fails_is_not_written_as_waiting_without_a
     async with telling(monkeypatch, first=0.05, counts=0) as one:
         (pod,) = one.state.pods.values()
         assert pod.gang is not None
-        one.narrator.waits("u", (WHY,), None, 1)
+        one.recorder.waits("u", (WHY,), None, 1)
         await one.told(1)
-        assert one.journal.jobs[-1].shape["reason"] == {"code": str(WHY.code), "message": WHY.message}
+        assert one.sql_writer.jobs[-1].shape["reason"] == {"code": str(WHY.code), "message": WHY.message}
         monkeypatch.setattr(job_recorder, "FIRST_PERIOD", 1e9)  # what is put off now waits for its refusal
         pod.assumed = "n1"
-        one.narrator.placed("u", 2)
+        one.recorder.placed("u", 2)
         one.state.feed.jobs.note("u")
-        one.narrator.wake()
-        await until(lambda: bool(one.narrator.jobs._later))
+        one.recorder.wake()
+        await until(lambda: bool(one.recorder.jobs._later))
         one.state.refuse("u", WHY, 3, keep_place=False)
         one.state.feed.jobs.note("u")
-        one.narrator.jobs._later["u"] = 0.0
-        one.narrator.wake()
-        await until(lambda: not one.narrator.jobs._later)
-        assert [job.shape["reason"] is None for job in one.journal.jobs] == [False]
+        one.recorder.jobs._later["u"] = 0.0
+        one.recorder.wake()
+        await until(lambda: not one.recorder.jobs._later)
+        assert [job.shape["reason"] is None for job in one.sql_writer.jobs] == [False]
 
 
 async def test_what_was_written_before_a_restart_is_not_written_again() -> None:
-    state, journal = ClusterState(), Journal()
+    state, sql_writer = ClusterState(), SqlWriter()
     see(state)
     see(state, node="n1", phase="Running")
-    first = HistoryRecorder(state, journal, None, lambda: 1)  # type: ignore[arg-type]
+    first = HistoryRecorder(state, sql_writer, None, lambda: 1)  # type: ignore[arg-type]
     first.jobs.tell("u")
-    (job,) = journal.jobs
+    (job,) = sql_writer.jobs
     shape = msgspec.json.encode(job.shape).decode()
     written = Written(job.uid, job.kind, job.namespace, job.name, job.queue, job.phase, job.finished_at, shape)
     gone = written._replace(uid="another")
 
-    second = HistoryRecorder(state, journal, None, lambda: 2)  # type: ignore[arg-type]
+    second = HistoryRecorder(state, sql_writer, None, lambda: 2)  # type: ignore[arg-type]
     taken(state, "jobs")
     second.jobs.restore([written, gone])
     changed = taken(state, "jobs")
     assert changed == ["u", "another"], "both are looked at"
     for uid in changed:
         second.jobs.tell(uid)
-    assert len(journal.jobs) == 1
-    assert journal.events == ["started", "deleted"]
-    assert journal.removed == ["another"]
+    assert len(sql_writer.jobs) == 1
+    assert sql_writer.events == ["started", "deleted"]
+    assert sql_writer.removed == ["another"]
     see(state, node="n1", phase="Failed")
     second.jobs.tell("u")
-    assert journal.events[2:] == ["finished"]
-    assert journal.jobs[-1].phase == "Failed"
+    assert sql_writer.events[2:] == ["finished"]
+    assert sql_writer.jobs[-1].phase == "Failed"
 
 
 async def test_a_new_job_that_has_its_place_soon_is_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
     async with telling(monkeypatch, first=0.3, counts=1e9) as one:
-        await until(lambda: bool(one.narrator.jobs._later))
+        await until(lambda: bool(one.recorder.jobs._later))
         one.see(node="n1")
-        await until(lambda: bool(one.journal.jobs))
-        assert [job.shape["members"]["bound"] for job in one.journal.jobs] == [1]
+        await until(lambda: bool(one.sql_writer.jobs))
+        assert [job.shape["members"]["bound"] for job in one.sql_writer.jobs] == [1]
 
 
 async def test_a_job_that_went_before_it_was_told_is_noted_as_gone() -> None:
-    state, journal = ClusterState(), Journal()
-    narrator = HistoryRecorder(state, journal, None, lambda: 1)  # type: ignore[arg-type]
+    state, sql_writer = ClusterState(), SqlWriter()
+    recorder = HistoryRecorder(state, sql_writer, None, lambda: 1)  # type: ignore[arg-type]
     see(state)
     state.remove_pod("u")
-    narrator.jobs.tell("u")
-    assert (journal.jobs, journal.removed) == ([], ["u"])
+    recorder.jobs.tell("u")
+    assert (sql_writer.jobs, sql_writer.removed) == ([], ["u"])
 
 
 async def test_a_podgroup_made_by_hand_that_goes_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,34 +196,34 @@ async def test_a_podgroup_made_by_hand_that_goes_is_told_so(monkeypatch: pytest.
         metadata = {"name": "g", "namespace": "ns", "uid": "g1", "creationTimestamp": "2026-01-01T00:00:00Z"}
         group = decoder(PodGroupObject)({"metadata": metadata, "spec": {"minMember": 2}})
         one.state.upsert_group(group)
-        one.narrator.wake()
+        one.recorder.wake()
         await one.told(2)
-        assert one.journal.jobs[-1].kind == "PodGroup"
+        assert one.sql_writer.jobs[-1].kind == "PodGroup"
         one.state.remove_group(group)
-        one.narrator.wake()
-        await until(lambda: one.journal.removed == ["g1"])
-        assert one.journal.events == ["deleted"]
+        one.recorder.wake()
+        await until(lambda: one.sql_writer.removed == ["g1"])
+        assert one.sql_writer.events == ["deleted"]
 
 
 async def test_an_edit_that_does_not_count_is_told_once_however_often_the_job_changes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with telling(monkeypatch, first=0.01, counts=0.01) as now:
-        notices = Notices()
-        now.narrator.jobs._notices = notices  # type: ignore[assignment]
+        events = EventWriter()
+        now.recorder.jobs._events = events  # type: ignore[assignment]
         now.state.set_queues([Queue(name, QueueSpec()) for name in ("default", "other")])
         now.state.permit(dict.fromkeys(("default", "other"), Members(everyone=True)))
         now.state.view(1)
         assert now.state.gangs_by_uid["u"].acceptance is not None
 
         def told() -> list[str]:
-            return [message for reason, message in notices.written if reason == names.EVENT_EDIT_IGNORED]
+            return [message for reason, message in events.written if reason == names.EVENT_EDIT_IGNORED]
 
         now.see(queue="other")
         await until(lambda: len(told()) == 1)
         for phase in ("Running", "Succeeded"):
             now.see(node="n", phase=phase, queue="other")
-            await until(lambda wanted=phase: now.journal.jobs[-1].shape["phase"] == wanted)  # type: ignore[misc]
+            await until(lambda wanted=phase: now.sql_writer.jobs[-1].shape["phase"] == wanted)  # type: ignore[misc]
         now.see(node="n", phase="Succeeded", queue="third")
         await until(lambda: "'third'" in told()[-1])
         assert ["'other'" in text for text in told()] == [True, False]

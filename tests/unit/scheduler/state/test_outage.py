@@ -10,7 +10,7 @@ import pytest
 from t9ksched.model.reasons import Code
 from t9ksched.scheduler.act.gang_timeouts import GangTimeouts
 from t9ksched.scheduler.report.metrics import exposition
-from t9ksched.scheduler.report.sql_writer import Journal
+from t9ksched.scheduler.report.sql_writer import SqlWriter
 from t9ksched.scheduler.state.outage import Outage
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store import Store
@@ -142,21 +142,21 @@ async def test_the_journal_notices_and_tells_when_all_is_written(
     outage = Outage(changed.set)
     async with await Store.open(f"sqlite:///{tmp_path}/store.db") as store:
         flaky: Any = Flaky(store)
-        journal = Journal(flaky, outage)
-        running = asyncio.create_task(journal.run())
+        sql_writer = SqlWriter(flaky, outage)
+        running = asyncio.create_task(sql_writer.run())
         if noticed == "by silence":
             flaky.hang = asyncio.Event()
         else:
             flaky.away = True
         if noticed == "elsewhere":
-            journal.lost()
+            sql_writer.lost()
         else:
-            journal.accepted([new("pod-b")])
+            sql_writer.accepted([new("pod-b")])
         await changed.wait()
         assert outage.away
         changed.clear()
         assert "pod-b" in outage._unwritten or noticed == "elsewhere"
-        journal.accepted([new("pod-c")])
+        sql_writer.accepted([new("pod-c")])
         flaky.away = False
         if flaky.hang is not None:
             flaky.hang.set()
@@ -164,6 +164,6 @@ async def test_the_journal_notices_and_tells_when_all_is_written(
         await changed.wait()
         assert not outage.away
         assert "pod-c" in {one.uid for one in await store.acceptances.all()}
-        assert journal.behind is None
+        assert sql_writer.behind is None
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)

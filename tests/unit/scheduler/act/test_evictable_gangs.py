@@ -1,13 +1,13 @@
 """Who may have to yield, as the engine is told: looked at anew only where something changed."""
 
-from t9ksched.scheduler.act.preemption import Tenants
+from t9ksched.scheduler.act.preemption import EvictableGangs
 from t9ksched.scheduler.state.state import ClusterState
 from tests.unit.scheduler.state.test_state import NOW, group, node, pod, state_with
 
 DAY = 86_400 * 1_000_000_000
 
 
-def busy() -> tuple[ClusterState, set[str], Tenants]:
+def busy() -> tuple[ClusterState, set[str], EvictableGangs]:
     """Two gangs run on one node."""
     state = state_with(node(gpus=8))
     for name in ("g", "h"):
@@ -16,7 +16,7 @@ def busy() -> tuple[ClusterState, set[str], Tenants]:
             state.upsert_pod(pod(f"{name}{at}", group=name, node="n1", phase="Running"))
     state.view(NOW)
     leaving: set[str] = set()
-    return state, leaving, Tenants(state, leaving)
+    return state, leaving, EvictableGangs(state, leaving)
 
 
 def test_the_same_tuple_while_nothing_changed() -> None:
@@ -48,7 +48,7 @@ def test_only_the_group_that_changed_is_new() -> None:
 def test_a_victim_is_certain_to_go_once_the_server_was_asked() -> None:
     state, leaving, _ = busy()
     asked: set[str] = set()
-    tenants = Tenants(state, leaving, asked)
+    tenants = EvictableGangs(state, leaving, asked)
     gang = state.gangs_by_uid["group-g"]
     seen = []
     for container in (leaving, asked):
