@@ -45,7 +45,7 @@ def _members(rng: random.Random) -> dict[str, Any]:
 
 @given(st.randoms(use_true_random=True))
 @MANY
-def test_who_may_use_a_queue_and_up_to_which_priority(rng: random.Random) -> None:
+def test_access_to_a_queue_and_up_to_which_priority(rng: random.Random) -> None:
     said = _members(rng)
     selector = rng.choice((None, {}, {"matchLabels": {"team": "x"}}))
     queue = Queue("q", parse_queue_spec({} if selector is None else {"namespaceSelector": selector}))

@@ -172,7 +172,7 @@ def play(seed: int) -> None:
             raise AssertionError(f"history {seed}, step {step}") from error
 
 
-def test_who_may_use_a_queue_and_who_came_with_whom() -> None:
+def test_access_to_queues_and_membership_of_groups() -> None:
     for seed in range(HISTORIES):
         play(seed)
 

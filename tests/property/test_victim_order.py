@@ -229,7 +229,7 @@ def test_each_fault_in_the_order_of_victims_is_found(fault: str) -> None:
 
 @given(cases(), st.booleans())
 @settings(RELAXED, max_examples=80)
-def test_a_search_that_does_not_look_at_every_set_takes_nobody_of_a_higher_level(one: Case, rivals: bool) -> None:
+def test_a_search_that_does_not_look_at_every_set_takes_no_victim_of_a_higher_level(one: Case, rivals: bool) -> None:
     """What many candidates get: the best protected victim is on the lowest level that suffices, and nobody is spare."""
     if not rivals:
         one = _one_queue_a_priority(one)

@@ -106,7 +106,7 @@ async def test_a_job_starts_at_its_minimum_and_takes_room_as_it_comes(world: Wor
 @pytest.mark.parametrize(
     ("ordering", "passes"), [("BestEffort", True), ("Strict", False), ("Backfill", True)], ids=lambda one: str(one)
 )
-async def test_who_may_pass_a_blocked_gang(
+async def test_which_gangs_may_pass_a_blocked_one(
     world: World, start: Start, store: Store, ordering: str, passes: bool
 ) -> None:
     """`Backfill` plans no starts yet and acts as `BestEffort`."""

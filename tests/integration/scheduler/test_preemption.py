@@ -41,7 +41,7 @@ async def test_a_higher_queue_takes_the_room_of_exactly_one_lower_gang(
         assert set(await world.bound()) == {"urgent-0", "younger-0", "younger-1"}
 
 
-async def test_nobody_goes_when_the_preemptor_would_not_fit_or_may_not(
+async def test_nothing_is_evicted_when_the_preemptor_would_not_fit_or_may_not(
     world: World, start: Start, store: Store
 ) -> None:
     await queues(world, store, low={"priority": 1}, safe={"priority": 1, "preemptible": False}, high={"priority": 9})

@@ -75,7 +75,7 @@ def test_each_rule(given: Access, rule: str) -> None:
         assert (given.code, bool(given.message), bool(given.remedy)) == ("QueueNotPermitted", True, True)
 
 
-def test_nobody_knows_who() -> None:
+def test_an_unknown_submitter() -> None:
     refused = ask({"users": ["ann"], "groups": ["ml"]}, who=None, groups=("ml",))
     assert (refused.allowed, refused.code) == (False, "SubmitterUnknown")
 
@@ -136,7 +136,7 @@ def test_members_survive_being_stored(members: Members) -> None:
 
 
 @given(MEMBERS, st.sampled_from(["a", "b", "x", None]), NAMES, st.sampled_from(["a", "x", None]), NAMES, st.booleans())
-def test_allowed_exactly_when_somebody_granted(
+def test_allowed_exactly_when_a_rule_grants_it(
     members: Members,
     who: str | None,
     groups: frozenset[str],

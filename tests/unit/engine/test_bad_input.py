@@ -92,7 +92,7 @@ CASES: dict[str, tuple[Gang, str, str]] = {
 
 @pytest.mark.parametrize("preempts", [False, True], ids=["allocate", "preempt"])
 @pytest.mark.parametrize(("bad", "code", "says"), CASES.values(), ids=CASES)
-def test_each_has_a_clear_reason_and_stops_nobody(bad: Gang, code: str, says: str, preempts: bool) -> None:
+def test_each_has_a_clear_reason_and_stops_no_other_gang(bad: Gang, code: str, says: str, preempts: bool) -> None:
     policy = Policy(actions=("allocate", "preempt") if preempts else ("allocate",))
     asked = [structs.replace(bad, priority=9, created=1), gang("fine", gpu=1, created=2)]
     given = view(

@@ -56,7 +56,7 @@ def test_nothing_is_tried_twice_while_nothing_changes(full: NodeTable) -> None:
     assert cycle(full, [*gangs, gang("new", cpu=3, memory="3Gi")], memory) == (1, 20)
 
 
-def test_only_those_who_wait_for_the_changed_nodes_are_tried(full: NodeTable) -> None:
+def test_only_gangs_that_wait_for_the_changed_nodes_are_tried(full: NodeTable) -> None:
     memory, gangs = Memory(), waiting()
     cycle(full, gangs, memory)
     full.discharge(full.row("a1"), pod_class(cpu=8), {})
@@ -78,7 +78,7 @@ def test_room_that_is_held_is_remembered_with_its_owner(full: NodeTable) -> None
     assert cycle(full, gangs, memory) == (10, 10)
 
 
-def test_who_gives_up_held_room_wakes_those_who_wait_for_it(full: NodeTable) -> None:
+def test_a_gang_that_gives_up_held_room_wakes_gangs_that_wait_for_it(full: NodeTable) -> None:
     """The owner goes to a better node; what it held is room for others in the same cycle."""
     memory = Memory()
     full.discharge(full.row("a1"), pod_class(cpu=8), {})

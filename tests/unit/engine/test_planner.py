@@ -63,7 +63,7 @@ def test_order_of_gangs_in_a_queue(case: dict[str, dict[str, object]], first: st
         ("Strict", ["cpu"], {"big": ["InsufficientResources"], "small": ["Behind"]}),
     ],
 )
-def test_who_may_pass_a_blocked_gang(ordering: str, started: list[str], stays: dict[str, list[str]]) -> None:
+def test_which_gangs_may_pass_a_blocked_one(ordering: str, started: list[str], stays: dict[str, list[str]]) -> None:
     nodes = [node("cards", gpu=8, labels={"kind": "gpu"}), node("plain", labels={"kind": "cpu"})]
     live = table(nodes)
     live.charge(live.row("cards"), pod_class(gpu=4), {GPU: 0b1111})
@@ -84,7 +84,7 @@ def test_a_strict_queue_blocked_by_quota_lets_pass_what_does_not_use_it() -> Non
     assert codes(found) == {"first": ["QuotaExceeded"], "second": ["Behind"]}
 
 
-def test_in_a_strict_queue_nobody_grows_into_what_a_blocked_gang_waits_for() -> None:
+def test_in_a_strict_queue_no_gang_grows_into_what_a_blocked_one_waits_for() -> None:
     nodes = [node("n0", cpu=8), node("n1", cpu=2, labels={"kind": "small"})]
     elastic = gang("elastic", pods=3, min_member=1, cpu=2)
     blocked = gang("blocked", pods=2, cpu=8)
@@ -254,7 +254,7 @@ def test_held_room_is_its_owners(hold: dict[str, object], started: list[str]) ->
         assert found.waiting[0].reasons[0].message == "it would fit, but room is held for 1 other job (refill)"
 
 
-def test_strict_order_does_not_stop_who_has_its_own_room() -> None:
+def test_strict_order_does_not_stop_a_gang_with_its_own_room() -> None:
     held = Reservation("promised", "n", pod_class(gpu=4), kind=ReservationKind.VICTIMS)
     gangs = [gang("ahead", gpu=8, priority=9), gang("promised", gpu=4), gang("behind", gpu=4)]
     found = decide(view([node("n", gpu=8)], gangs, {"q": queue(ordering="Strict")}, [held]))
@@ -364,7 +364,7 @@ def test_quota_and_what_can_never_be_are_told_together() -> None:
     ids=["asks for nothing", "1e30", "16Ei", "unknown resource", "no pods", "roles above members", "huge"],
 )
 @pytest.mark.parametrize("nodes", [[], FOUR], ids=["no nodes", "four nodes"])
-def test_odd_gangs_get_a_reason_and_stop_nobody(asked: Gang, nodes: list[NodeFacts]) -> None:
+def test_odd_gangs_get_a_reason_and_stop_no_other_gang(asked: Gang, nodes: list[NodeFacts]) -> None:
     found = decide(view(nodes, [asked, gang("fine", queue="other", gpu=1)]))
     assert ("fine" in starts(found)) == bool(nodes)
     assert all(entry.reasons for entry in found.waiting)

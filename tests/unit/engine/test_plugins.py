@@ -184,7 +184,7 @@ def test_what_was_refused_in_a_cycle_with_a_fault_is_not_remembered() -> None:
     assert found.to_bytes() == plan(given, policy, 0).to_bytes()
 
 
-def test_nobody_is_evicted_from_nodes_that_a_plugin_drops() -> None:
+def test_nothing_is_evicted_from_nodes_that_a_plugin_drops() -> None:
     nodes = [node(f"n{at}", cpu=4) for at in range(2)]
     lows = [running(f"l{at}", "low", [f"n{at}"], cpu=4, created=at) for at in range(2)]
     queues = {"low": queue(), "high": queue(priority=1)}

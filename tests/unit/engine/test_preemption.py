@@ -239,7 +239,7 @@ def test_a_gang_goes_whole_or_loses_only_what_it_can_spare() -> None:
     assert gone(decide(view(nodes, [first_only], LOW_HIGH, running=[elastic]))) == ["rigid-1", "rigid-2"]
 
 
-def test_nobody_goes_when_the_preemptor_would_not_fit() -> None:
+def test_nothing_is_evicted_when_the_preemptor_would_not_fit() -> None:
     """Room on six nodes of 50 is no room for one pod of 100."""
     nodes = [node(f"n{at}", cpu=100) for at in range(6)]
     stays = [running(f"s{at}", "top", [f"n{at}"], cpu=50) for at in range(6)]
@@ -249,7 +249,7 @@ def test_nobody_goes_when_the_preemptor_would_not_fit() -> None:
     assert found.stats.searched == 1
 
 
-def test_a_gang_that_fits_but_for_one_member_evicts_nobody() -> None:
+def test_a_gang_that_fits_but_for_one_member_evicts_nothing() -> None:
     nodes = [node(f"n{at}", cpu=8) for at in range(3)]
     lows = [running(f"l{at}", "low", [f"n{at}"], cpu=8) for at in range(2)]
     stays = running("s", "top", ["n2"], cpu=8)
@@ -302,7 +302,7 @@ def test_room_is_held_until_the_victims_are_gone() -> None:
     assert codes(last) == {"third": "InsufficientResources"}
 
 
-def test_nobody_is_evicted_for_a_gang_that_was_refused_a_moment_ago() -> None:
+def test_nothing_is_evicted_for_a_gang_that_was_refused_a_moment_ago() -> None:
     """It may take what is free, and one like it that was not refused may evict."""
     low = running("low", "low", ["n0"], gpu=8, cards=[255])
     rests = structs.replace(gang("rests", "top", gpu=8, created=1), evicts_from=NOW + SECOND)
@@ -322,7 +322,7 @@ def test_nobody_is_evicted_for_a_gang_that_was_refused_a_moment_ago() -> None:
     assert load(dump(given)).gangs == given.gangs
 
 
-def test_who_was_promised_room_starts_in_what_came_free_although_others_still_leave() -> None:
+def test_a_gang_with_promised_room_starts_in_what_came_free_although_others_still_leave() -> None:
     """The room of `a` is free, that of `b` is not; the second preemptor's promise does not stop the first."""
     nodes = [node("n0", gpu=2)]
     stays = running("b", "low", ["n0"], gpu=1, cards=[2], leaving=[0])
@@ -333,7 +333,7 @@ def test_who_was_promised_room_starts_in_what_came_free_although_others_still_le
     assert (gone(found), codes(found)) == ([], {"q": "WaitingForVictims", "third": "InsufficientResources"})
 
 
-def test_nobody_starts_in_what_came_free_for_another_while_his_own_victim_may_still_stay() -> None:
+def test_no_gang_starts_in_what_came_free_for_another_while_its_own_victim_may_still_stay() -> None:
     """`q` would have its place, `b` would be spared, and `p`, for whom `a` went, would wait for nobody."""
     nodes = [node("n0", gpu=2)]
     low = running("b", "low", ["n0"], gpu=1, cards=[2], leaving=[0])
@@ -360,7 +360,7 @@ SHORT = {
 
 
 @pytest.mark.parametrize(("cards", "on", "leaving", "started"), SHORT.values(), ids=SHORT)
-def test_of_what_cannot_all_be_kept_who_comes_first_has_what_he_was_promised(
+def test_of_what_cannot_all_be_kept_the_gang_served_first_has_what_it_was_promised(
     cards: int, on: list[str], leaving: list[int], started: list[str]
 ) -> None:
     """A stranger took one card of `n0` before all victims there had ended: three are free, and more are promised."""
@@ -405,7 +405,7 @@ def test_room_that_comes_back_by_itself_is_waited_for() -> None:
 @pytest.mark.parametrize(
     ("waits_first", "victims"), [(0, ["b-0"]), (1, ["a-0", "b-0"]), (2, []), (3, [])], ids=lambda value: str(value)
 )
-def test_room_that_comes_back_for_one_is_promised_to_nobody_behind_it(waits_first: int, victims: list[str]) -> None:
+def test_room_that_comes_back_for_one_is_promised_to_no_gang_behind_it(waits_first: int, victims: list[str]) -> None:
     """Each gang of the first queue needs 2 of the 4 cpu that leave; one of the second needs 6 and may evict 4 more.
 
     The quota of the first queue ends at two gangs: a third one evicts nobody.
@@ -512,7 +512,7 @@ def test_rules_about_pods_decide_about_victims_too() -> None:
 
 
 @pytest.mark.parametrize("ordering", ["Strict", "BestEffort"])
-def test_whoever_was_promised_room_starts_although_one_like_it_lacks_the_quota(ordering: str) -> None:
+def test_a_gang_with_promised_room_starts_although_one_like_it_lacks_the_quota(ordering: str) -> None:
     """The queue pays for the promise: what one ahead of it was told about the quota is not true of it."""
     shape = pod_class(gpu=4)
     ahead, promised = gang("ahead", "high", of=shape, priority=9), gang("promised", "high", of=shape)
@@ -533,7 +533,7 @@ def test_room_that_is_promised_counts_in_a_queues_share_at_once() -> None:
     assert list(dict.fromkeys(one.by for one in found.evictions)) == ["x0", "y0", "x1", "y1"]
 
 
-def test_who_holds_a_part_finds_victims_for_the_rest_although_one_like_it_finds_none() -> None:
+def test_a_gang_that_holds_a_part_finds_victims_for_the_rest_although_one_like_it_finds_none() -> None:
     """A node of the promise was lost: one victim is enough for it, two would be needed for the other."""
     shape = pod_class(gpu=4)
     queues = {"low": queue(), "mid": queue(priority=1)}
@@ -545,7 +545,7 @@ def test_who_holds_a_part_finds_victims_for_the_rest_although_one_like_it_finds_
     assert sorted(hold.node for hold in found.reservations) == ["n0", "n1"]
 
 
-def test_a_gang_with_rules_finds_victims_who_also_stand_where_it_may_not_run() -> None:
+def test_a_gang_with_rules_finds_victims_that_are_also_where_it_may_not_run() -> None:
     peers = Peers(LabelSelector.parse({"matchLabels": {"app": "other"}}), ("test",))
     rules = PodRules(prefer_pods=((1, PodTerm((peers,), "kubernetes.io/hostname")),))
     of = replace(pod_class(gpu=2), node_selector=(("zone", "b"),), rules=rules)

@@ -92,7 +92,7 @@ def test_a_member_above_the_minimum_is_one_of_those_that_run(short: str, workers
     assert sorted(one.pod for one in found.evictions) == going
 
 
-def test_room_that_a_gang_took_up_is_nobodys_to_evict() -> None:
+def test_room_that_a_gang_took_up_is_not_evicted() -> None:
     policy = Policy(actions=("allocate", "preempt"), preemption=Preemption(inside_queue=True))
     old = gang("old", of=MEMBER, refilling=True, min_member=1)
     lost = running("old", on=["n"], of=MEMBER)

@@ -97,7 +97,7 @@ def test_apart_by_host_and_by_rack() -> None:
     assert found.assignments == ()
 
 
-def test_apart_from_those_who_are_there_and_from_those_who_want_it() -> None:
+def test_apart_from_pods_that_are_there_and_from_pods_that_want_it() -> None:
     lonely = there("lonely", {"n0": 1, "n1": 1, "n2": 1, "n3": 1}, away({"app": "web"}))
     assert where(decide([asks("web", {}, 2)], [lonely])) in ({"n4": 2}, {"n4": 1, "n5": 1})
     by_rack = there("lonely", {"n0": 1, "n2": 1}, away({"app": "web"}, RACK))
@@ -126,7 +126,7 @@ def test_near_others_and_near_oneself() -> None:
     assert why(decide([asks("a", near({"app": "a"}, RACK), 17)])) == {"a": ["TopologyNotSatisfied"]}
 
 
-def test_those_who_are_there_prefer_who_comes() -> None:
+def test_preferences_of_placed_pods_about_a_new_pod_count() -> None:
     """Preferred affinity ranks nodes in both directions, as kube-scheduler has it."""
     assert where(decide([asks("web", {})], [there("db", {"n3": 1}, fond({"app": "web"}))])) == {"n3": 1}
     keeps_off = there("db", {"n0": 1}, fond({"app": "web"}, RACK, -10))
@@ -148,7 +148,7 @@ def test_within_a_cycle_newcomers_prefer_each_other() -> None:
     assert len(where(decide([asks("a", fond({"app": "a"}, weight=-10), 6)]))) == 6
 
 
-def test_who_is_leaving_does_not_count_where_pods_are_spread() -> None:
+def test_a_leaving_pod_does_not_count_for_spread() -> None:
     crowded = {"n0": 1, "n1": 1, "n2": 1}
     spread = even({"app": "a"}, RACK)
     assert where(decide([asks("a", even({"app": "a"}, RACK))], [there("a", crowded)]), RACK) == {"r2": 1}
@@ -159,7 +159,7 @@ def test_who_is_leaving_does_not_count_where_pods_are_spread() -> None:
     assert where(decide([near_them], [there("a", {"n5": 1}, leaving=True)])) == {"n5": 1}, "affinity counts them"
 
 
-def test_what_somebody_waits_for_may_come_in_the_same_cycle() -> None:
+def test_what_a_gang_waits_for_may_come_in_the_same_cycle() -> None:
     server = asks("server", {}, created=2)
     client = asks("client", near({"app": "server"}), created=1)
     same = asks("same", near({"app": "server"}), created=3)
@@ -298,7 +298,7 @@ def test_malformed_rules_are_named(affinity: dict[str, Any], path: str | None) -
     assert error.value.errors[0].path.startswith(path)
 
 
-def test_contradictions_stop_nobody() -> None:
+def test_contradictions_stop_no_other_gang() -> None:
     both = {**near({"app": "x"}), **away({"app": "x"})}
     found = decide([asks("a", both), gang("plain")], [there("x", {"n0": 1})])
     assert (why(found), {one.gang for one in found.assignments}) == ({"a": ["TopologyNotSatisfied"]}, {"plain"})

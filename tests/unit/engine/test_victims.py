@@ -79,7 +79,7 @@ def test_of_two_sets_the_cheaper_goes(goes: list[Victim], stays: list[Victim]) -
     assert price(reversed(goes), contenders) == price(goes, contenders)
 
 
-def test_a_queue_that_has_nobody_left_is_not_looked_at_for_the_largest_share() -> None:
+def test_a_queue_without_victims_left_does_not_count_for_the_largest_share() -> None:
     both = {
         "a": Contender(0, 1, {"cpu": 90}, {"cpu": 100}, True),
         "b": Contender(0, 2, {"cpu": 40}, {"cpu": 100}, True),
@@ -132,7 +132,7 @@ def test_queues_of_one_priority_give_in_turn_as_their_shares_fall() -> None:
     assert [sum(name.startswith(of) for name in gone(found)) for of in "lo"] == [3, 1]
 
 
-def test_those_who_went_for_another_in_the_same_cycle_count_no_more() -> None:
+def test_victims_of_another_gang_in_the_same_cycle_count_no_more() -> None:
     """Shares are 40 and 30 % of 100 cpu; after the first preemptor took 20 of `low`, the second takes from `other`."""
     queues = {**LOW_TOP, "low": queue(quota={"cpu": 100}), "other": queue(quota={"cpu": 100})}
     groups = [on("l0", "low", "n0", cpu=20, created=1), on("l1", "low", "n1", cpu=20, created=9)]
@@ -143,7 +143,7 @@ def test_those_who_went_for_another_in_the_same_cycle_count_no_more() -> None:
     assert {one.by: one.gang for one in found.evictions} == {"p": "l1", "q": "o0"}
 
 
-def test_nobody_goes_for_a_quota_that_those_who_leave_give_back_whatever_is_remembered() -> None:
+def test_nothing_is_evicted_for_a_quota_that_leaving_pods_give_back_whatever_is_remembered() -> None:
     """`low` uses its 4 cards, 2 of them leave: the first search of a cycle, too, knows that they come back."""
     rules = replace(PREEMPT, preemption=Preemption(inside_queue=True))
     queues = {"low": queue(quota={"nvidia.com/gpu": 4}), "top": queue(priority=9, quota={"nvidia.com/gpu": 2})}

@@ -112,7 +112,7 @@ def test_shares_of_single_cards(resource: str, share: bool) -> None:
     assert is_share(resource) is share
 
 
-def test_who_asks_for_accelerators() -> None:
+def test_which_pods_ask_for_accelerators() -> None:
     assert PodClass((("cpu", 1), ("nvidia.com/mig-1g.10gb", 1))).accelerated
     assert PodClass((("amd.com/gpu", 1),)).accelerated
     assert not PodClass((("cpu", 1), ("rdma/hca", 1))).accelerated

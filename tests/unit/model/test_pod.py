@@ -145,7 +145,7 @@ def bound(managed: list[Any], *conditions: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("form", [msgspec.json.encode, lambda found: found])
-def test_who_named_the_node(form: Any) -> None:
+def test_the_creator_or_the_binding_named_the_node(form: Any) -> None:
     """A binding sets a condition with the node; a creator's own word stands among the fields that he owns."""
     creator = [{"manager": "c", "fieldsV1": {"f:spec": {"f:containers": {}, "f:nodeName": {}}}}]
     other = [{"manager": "c", "fieldsV1": {"f:spec": {"f:containers": {}}}}]

@@ -33,7 +33,7 @@ class TestMembers:
         assert (event.event, event.actor, event.queue) == ("queue-members-changed", "root", "q")
         assert (event.detail["before"]["members"], event.detail["after"]["members"]) == ({}, {"users": ["ann"]})
 
-    async def test_an_upgrade_takes_access_from_nobody(self, address: str) -> None:
+    async def test_an_upgrade_takes_access_from_no_user(self, address: str) -> None:
         schema.upgrade(address, "0001")
         engine = create_engine(urls.for_sync(urls.parse(address)))
         row = "INSERT INTO queue VALUES ('old', 'u', '{}', '{}', 1, '2030-01-01', '2030-01-01')"
@@ -135,7 +135,7 @@ class TestStops:
 
 
 class TestHistory:
-    async def test_nobody_rewrites_it(self, store: Store) -> None:
+    async def test_it_cannot_be_rewritten(self, store: Store) -> None:
         await store.history.append(Event(event="bound"))
         with pytest.raises(StoreError, match="append-only"):
             async with store.database.write() as connection:

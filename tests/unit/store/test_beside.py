@@ -45,7 +45,7 @@ async def test_a_cancelled_transaction_is_over_when_its_caller_goes_on(tmp_path:
     assert not (tmp_path / "store.db-wal").exists(), "nobody has the file open any more"
 
 
-async def test_a_closed_store_is_one_file_whoever_else_has_it_open(tmp_path: Path) -> None:
+async def test_a_closed_store_is_one_file_also_if_another_process_has_it_open(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     store = await Store.open(f"sqlite:///{path}")
     with closing(sqlite3.connect(path)) as forgotten:

@@ -23,7 +23,7 @@ async def test_a_former_leader_writes_nothing(store: Store) -> None:
     assert len(await store.history.list(event=ADMITTED)) == 2
 
 
-async def test_nobody_writes_before_he_leads(store: Store) -> None:
+async def test_no_process_writes_before_it_leads(store: Store) -> None:
     with pytest.raises(StoreError, match="has not told the database yet"):
         await store.fenced(lambda: 0).history.append_many([EVENT])
     await store.history.append_many([EVENT])  # other services do not lead, and need not

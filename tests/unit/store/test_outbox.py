@@ -45,7 +45,7 @@ async def test_what_is_read_is_what_was_written(store: Store) -> None:
     assert (taken.state, taken.at, taken.latest, taken.until) == (CHECKING, NOW, NOW + LEASE * 2, NOW + LEASE * 3)
 
 
-async def test_whoever_lost_the_claim_records_and_renews_nothing(store: Store) -> None:
+async def test_a_replica_that_lost_the_claim_records_and_renews_nothing(store: Store) -> None:
     entry = await begin(store)
     (taken,) = await store.outbox.lost(NOW + LEASE)
     assert not await store.outbox.renew(entry, NOW + LEASE * 9, [None, None])

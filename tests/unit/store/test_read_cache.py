@@ -107,7 +107,7 @@ async def test_more_changes_than_are_taken_one_by_one(store: Store, elsewhere: S
     assert await store.mirror.now() == await truth(store)
 
 
-async def test_many_who_ask_at_once_share_reads_and_see_what_was_committed(store: Store, elsewhere: Store) -> None:
+async def test_many_questions_at_once_share_reads_and_see_what_was_committed(store: Store, elsewhere: Store) -> None:
     async def one(number: int) -> None:
         await elsewhere.queues.create(f"q{number}", {}, {})
         assert f"q{number}" in (await store.mirror.now()).queues

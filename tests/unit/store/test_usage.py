@@ -130,7 +130,7 @@ def test_windows() -> None:
     assert hours(spans, 10, 20) == (0, 0)
 
 
-def test_who_submitted() -> None:
+def test_the_submitter_of_a_job() -> None:
     spans = happened((0, "submitted", {"actor": "ann"}), (0, "bound", bound()), (1, "finished", {}))
     assert list(table(spans, ["user"], since=None, until=at(9))) == [("ann",)]
     late = happened((0, "bound", bound()), (1, "submitted", {"actor": "ann"}), (2, "finished", {}))
@@ -264,7 +264,7 @@ async def test_a_job_counts_once_a_month_and_is_forgotten_when_it_is_gone(store:
         assert (await connection.execute(select(func.count()).select_from(usage_job))).scalar_one() == 0
 
 
-async def test_everybody_sees_his_own(store: Store) -> None:
+async def test_every_user_sees_their_own(store: Store) -> None:
     events = history(5)
     await store.history.append_many(events)
     for by in ("user", "job"):
