@@ -25,11 +25,11 @@ from t9ksched.model.volumes import FREE_PREFIX
 
 
 class Cycle:
-    """One plan in the making.
+    """One cycle in progress.
 
     Attributes:
         assignments, evictions, holds, short, stats: what is decided so far, as in `Plan`.
-        keys: what gangs ask for, and `failures` what those were told that got nothing.
+        keys: what gangs ask for; `failures` has the answers of those that got nothing.
         scopes: the domain in which a gang's minimum was placed, by uid.
         promised: what gangs were promised when victims were evicted for them, by uid; their queues pay for it.
         refills: room kept for members that gangs lost.

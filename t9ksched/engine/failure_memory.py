@@ -1,4 +1,4 @@
-"""What has failed before, asked and told by scheduling key: the one memory of failures that a cycle uses.
+"""What has failed before, by scheduling key: the one memory of failures that a cycle uses.
 
 Within a cycle an answer lasts until room comes free. Across cycles it lasts while the nodes of the key, and the pods
 that its rules speak of, are as they were when it was given; it is kept for later cycles only if they are, too, as they
@@ -25,7 +25,7 @@ Reasons = tuple[Reason, ...]
 
 
 class Answer:
-    """What a key was told in this cycle; empty while it was told nothing.
+    """The answer to a key in this cycle; empty before its first attempt.
 
     Attributes:
         over_quota: why its queue cannot pay.
@@ -110,7 +110,7 @@ class FailureMemory:
         return mine.behind
 
     def _compete(self, key: SchedulingKey, ahead: SchedulingKey) -> bool:
-        """Whether a key would take what one ahead of it waits for: quota it lacks, or room on its nodes."""
+        """Whether a key would take what a gang ahead of it waits for: quota it lacks, or room on its nodes."""
         over_quota = self.answer(ahead).over_quota
         if over_quota:
             return any(key.demand.get(resource) for resource in over_quota[0].needs)
@@ -119,7 +119,7 @@ class FailureMemory:
     # ---- across cycles
 
     def known(self, gang: Gang, key: SchedulingKey) -> Reasons | None:
-        """What the key was told in an earlier cycle, if nothing has changed since for it."""
+        """The answer to the key in an earlier cycle, if nothing it depends on has changed since."""
         lasting = _lasting(gang, key)
         if not self.past.asked(lasting):
             return None

@@ -6,7 +6,8 @@ from t9ksched.model.gang import Gang, Member
 
 
 def chosen(gang: Gang) -> tuple[Sequence[Member], list[Member], bool]:
-    """The waiting members that make up what is missing of the minimum, those above it, and whether they suffice.
+    """The waiting members that complete the minimum, the members above it, and whether the minimum is complete with
+    them.
 
     Members of a role that is below its minimum come first, then the others in their order.
     """

@@ -1,4 +1,4 @@
-"""What a planner keeps from one cycle for the next; a fresh memory gives the same plans, only later."""
+"""What a planner keeps between cycles; a fresh memory gives the same plans, only later."""
 
 from t9ksched.engine.past_failures import PastFailures
 from t9ksched.engine.placement.feasibility import FeasibilityCache
@@ -13,7 +13,7 @@ class Memory:
 
     Attributes:
         feasibility: which nodes are allowed by constraint, and what else depends on the nodes' facts alone.
-        failures: what was tried in vain, and is not tried again until something has changed for it.
+        failures: what failed, and is not tried again until something it depends on has changed.
     """
 
     def __init__(self) -> None:

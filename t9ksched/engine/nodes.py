@@ -1,9 +1,8 @@
 """The nodes of the cluster as columns of whole numbers.
 
-`NodeTable` is live: the shell keeps it event by event, one row a node, rows stay where they are. `freeze()` gives
-`FrozenNodes`, the picture one cycle plans on: an independent copy of the numbers, in order of node names, so that the
-same cluster gives the same plan whatever order its events came in. What placing pods does not change (`Static`) is
-shared between pictures until a node itself changes.
+`NodeTable` is live: the scheduler updates it event by event; a node keeps its row. `freeze()` gives `FrozenNodes`, on
+which one cycle plans: an independent copy of the numbers, in order of node names, so that the order of events cannot
+change a plan. What placing pods does not change (`Static`) is shared between copies until a node itself changes.
 """
 
 from collections.abc import Mapping
@@ -54,7 +53,7 @@ class FrozenNodes:
     """The nodes at one moment; never written to.
 
     Attributes:
-        static: shared with other moments while no node changed.
+        static: shared with other copies while no node changed.
         used: shape (resources, nodes), as `static.allocatable`.
         cards_used: shape (card resources, nodes), as `static.usable`.
         ports: taken host ports by node name, nodes without any left out.
@@ -98,7 +97,7 @@ class FrozenNodes:
 
 
 class NodeTable:
-    """The live nodes: facts as they were last seen, and the room that pods take on them."""
+    """The live nodes: their facts as last seen, and the room that pods take on them."""
 
     def __init__(self) -> None:
         self.generation: list[int] = []

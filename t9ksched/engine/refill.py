@@ -28,7 +28,7 @@ from t9ksched.model.reservation import Reservation
 
 
 class Refills:
-    """What is kept for refills, and what it costs their queues.
+    """Room kept for refills, and its charges.
 
     Attributes:
         found: room found in this cycle for members without a place of their own.
@@ -66,13 +66,15 @@ class Refills:
         return gang.uid in self._open
 
     def open(self, gang: Gang) -> None:
-        """It is the gang's turn: its queue no longer pays for what it kept, but for what it gets."""
+        """The gang's turn begins: its queue is no longer charged for what the gang kept, but for what it gets."""
         if gang.uid in self._paid:
             self._ledger.uncharge(*self._paid[gang.uid])
             self._open.add(gang.uid)
 
     def close(self, gang: Gang) -> tuple[Reason, ...]:
-        """The gang got nothing: its queue pays again, and missing places are looked for. What it is told about that."""
+        """The gang got nothing: its queue is charged again, and missing places are searched. Returns the reasons about
+        that.
+        """
         uid = gang.uid
         of, missing = self._reservations.of, self._reservations.missing
         if uid in self._open and (uid in of or uid in missing):

@@ -1,4 +1,4 @@
-"""What an action is: one way of giving a gang its minimum, tried when the gang has its turn."""
+"""The protocol of actions: one way to give a gang its minimum, tried when the gang has its turn."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class Turn:
 
     Attributes:
         members: those that make up what is missing of its minimum; `key` is what they ask for.
-        behind: why its strict queue lets it pass nothing; it may then use only the room that is held for it.
+        behind: why its strict queue lets it pass no gang; it may then use only the room that is reserved for it.
         reasons: why it has no place; empty when it has one.
     """
 

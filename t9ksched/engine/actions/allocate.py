@@ -1,4 +1,4 @@
-"""Placing a gang's minimum whole: on free room, within one domain where it must be together, or why not."""
+"""Allocation of a gang's minimum, whole: on free room, within one domain if it must be together, or the reasons."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -95,7 +95,7 @@ class Allocate:
         return ()
 
     def _fit(self, gang: Gang, key: SchedulingKey, nodes: Mask | None = None) -> Work[Attempt]:
-        """Place the ask whole, within one domain where the gang wants that; or leave the trial as it was.
+        """Place the members whole, within one domain if the gang asks for that; or leave the trial as it was.
 
         With `nodes`, on these alone.
         """

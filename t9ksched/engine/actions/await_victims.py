@@ -1,4 +1,4 @@
-"""Waiting for the room that evicted pods are leaving: a gang that was promised it asks for no other victims."""
+"""A gang with promised room waits until its victims have left, and gets no other victims meanwhile."""
 
 from collections.abc import Mapping
 from typing import ClassVar

@@ -109,7 +109,7 @@ def behind(position: int, queue: str) -> Reason:
 
 
 def held_for_other(kinds: Iterable[str], owners: int) -> Reason:
-    """It would fit, were some room not promised to others."""
+    """It would fit without the room that is reserved for others."""
     causes = ", ".join(sorted(set(kinds)))
     return Reason(
         Code.HELD_FOR_OTHER,
@@ -146,7 +146,7 @@ def evicted_for(gang: Gang, spec: QueueSpec, groups: Iterable[Group], victim: Ru
 
 
 def waiting_for_victims(pods: int, jobs: int) -> Reason:
-    """Its room is held and comes free when these have ended."""
+    """Its room is reserved and comes free when these pods have ended."""
     return Reason(
         Code.WAITING_FOR_VICTIMS,
         f"{counted(pods, 'pod')} of {counted(jobs, 'job')} must leave to make room for it"

@@ -70,7 +70,7 @@ def _gave_up(pods: int, match: int) -> Reason:
 
 
 def lacking(groups: Iterable[Group]) -> Work[tuple[Reason, ...]]:
-    """What room each kind of pods lacks for itself, said next to other reasons; empty when none does."""
+    """Reasons for each class of pods that lacks room for itself; empty when none does."""
     found = []
     for column, pods in groups:
         if (reason := _no_room(column, pods)) is not None:

@@ -80,7 +80,7 @@ class ClassFit:
         return self.mask & self.sight().reachable(company) if self.ruled else self.mask
 
     def rescope(self) -> None:
-        """The nodes that are looked at have changed."""
+        """The scope of the trial has changed."""
         self._key = None
         self._seen = -1
 

@@ -113,7 +113,7 @@ class Reachable:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Nodes whose accelerators are ready: of interest to pods that ask for some."""
+    """Nodes whose accelerators are ready; applies to pods that ask for accelerators."""
 
     label: str = "accelerators not ready"
 
@@ -169,7 +169,7 @@ def constraints(selector: LabelSelector | None, pod_class: PodClass) -> tuple[Co
         found.append(Reachable(pod_class.volume_affinity))
     if pod_class.accelerated:
         found.append(Prepared())
-    # A node that is not ready, or cordoned, has a taint that says so, too: the plainer word comes first.
+    # A node that is not ready, or cordoned, has a taint that says so, too: the plainer reason comes first.
     tolerated = untolerated((CORDONED,), pod_class.tolerations) is None
     found += [Usable(), Schedulable(tolerated), Tolerated(pod_class.tolerations)]
     if pod_class.cards:

@@ -63,7 +63,7 @@ class FeasibilityCache:
             if source is not None:
                 moved = column[source] if len(column) else np.zeros(len(source), np.bool_)
             elif stale:
-                # Masks already handed out belong to an older picture and stay as they were.
+                # Masks already handed out belong to older frozen nodes and stay as they were.
                 moved = column.copy()
             for row in stale:
                 moved[row] = constraint.allows(new.facts[row])

@@ -2,7 +2,7 @@
 
 Pods of one class are placed together: the best node first (ties to the first by name), filled as far as its room and
 the strategy go. The kinds of pods in a gang are placed hardest first; when that fails, in other orders, then by
-search. `pack` places what it can; `place_together` places all or nothing. Both can be put down and taken up again.
+search. `pack` places what it can; `place_together` places all or nothing. Both can be interrupted and resumed.
 """
 
 from collections.abc import Sequence

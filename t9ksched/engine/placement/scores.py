@@ -23,7 +23,7 @@ _OVERCOMMIT: Final = 4
 
 
 class Scores:
-    """Scores on the nodes of one picture; `policy` None gives every node the same."""
+    """Scores on the frozen nodes of one cycle; `policy` None gives every node the same."""
 
     def __init__(self, static: Static, policy: Binpack | None) -> None:
         self._static = static

@@ -1,4 +1,4 @@
-"""The search for places for unlike pods, where placing kind after kind failed in every order that was tried.
+"""Search for places of unlike pods, used when placing class after class failed in every order that was tried.
 
 Pod after pod gets a place, hardest class first, on the node that it prefers or else that has least to spare; a wrong
 place is taken back. The search is bounded by steps, not by time, so that it ends at the same place on every machine.

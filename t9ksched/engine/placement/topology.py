@@ -1,4 +1,4 @@
-"""Domains of nodes: which part of the cluster a gang is tried in when it wants to be together.
+"""Topology domains: the parts of the cluster in which a gang is tried that must or should be together.
 
 A level is a node label; nodes with the same value are one domain. Levels are tried from narrow to wide, and within a
 level the domain first that has the least room to leave.

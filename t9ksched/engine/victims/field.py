@@ -60,7 +60,7 @@ class Field:
     """Some nodes with the candidates on them.
 
     Attributes:
-        rows: the nodes, by row of the picture; all else counts nodes by their position in it.
+        rows: the nodes, by row of the frozen nodes; all else counts nodes by their position in it.
         wanted: what has to fit.
         free: room there, shape (resources, nodes).
         pods: candidates' pods there, by position among the table; `unit` and `row` of each.

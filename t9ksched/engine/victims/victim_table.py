@@ -62,7 +62,7 @@ def surplus(group: Running) -> list[int]:
 
 
 class VictimTable:
-    """Running groups on the nodes of one picture.
+    """Running groups on the frozen nodes of one cycle.
 
     Attributes:
         groups: in order of uids.
