@@ -22,7 +22,7 @@ router = guarded("/apis/v1/admin/audit", "audit")
 @router.get(
     "",
     summary="List administrative changes, newest first",
-    description="A manager sees those of his queues. `next` of an answer is `after` of the next page.",
+    description="A manager sees those of the queues managed. `next` of an answer is `after` of the next page.",
     responses=documented({200: AuditPage}, 403, 422),
 )
 async def list_changes(

@@ -71,7 +71,7 @@ async def list_mine(
 @admin.post(
     "",
     status_code=201,
-    summary="Create a queue; without members nobody but administrators may use it",
+    summary="Create a queue; without members only administrators may use it",
     responses=documented({201: Queue}, 400, 403, 409, *BODY, 422),
     openapi_extra=body_of(QueueBody),
 )

@@ -19,7 +19,7 @@ router = guarded("/apis/v1/access-reviews", "queues")
 
 @router.post(
     "",
-    summary="May you (or, for its managers, somebody else) use a queue?",
+    summary="May you (or, for its managers, another user) use a queue?",
     responses=documented({200: AccessAnswer}, 400, 403, 404, *BODY, 422),
     openapi_extra=body_of(AccessQuestion),
 )

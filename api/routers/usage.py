@@ -33,7 +33,7 @@ _OK: dict[int | str, dict[str, Any]] = {
 @router.get(
     "",
     summary="GPU-hours",
-    description="Of your own jobs; a manager also of his queues, an administrator of all. `heldHours` passed while"
+    description="Of your own jobs; a manager also of the queues managed, an administrator of all. `heldHours` passed while"
     " cards were held before the job ran; they are part of `gpuHours`. A job counts once in each month that it held"
     " cards in. Hours by queue, user, namespace, model, resource and month are kept for good; by job, node and card,"
     " and for parts of a day, as long as history is.",

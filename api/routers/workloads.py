@@ -226,7 +226,7 @@ async def events(
 @router.delete(
     "/{namespace}/{kind}/{name}",
     summary="Cancel a job",
-    description="Each object is deleted as the user: what he submitted, what the cluster lets him delete himself, and"
+    description="Each object is deleted as the user: what the user submitted or may delete in the cluster, and"
     " with a role over the queue the job with its members. `warnings` say which pods stay, and whom to ask.",
     responses=documented({200: Cancelled}, 403, 404, 409, 503),
 )

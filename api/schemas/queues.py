@@ -51,7 +51,7 @@ class QueueChange(BaseModel):
 
 
 class MembersShape(Shape):
-    """Who may use a queue. To whoever does not manage it, only he himself is named."""
+    """Who may use a queue. Users who do not manage it see only themselves named."""
 
     everyone: bool
     users: list[str]
@@ -112,7 +112,7 @@ class Queues(Shape):
 class AccessQuestion(BaseModel):
     """May `user` (you, if absent) use `queue` for a workload in `namespace`, with that priority?
 
-    `groups` are his; absent, those that his tokens name.
+    `groups` are the user's; absent, those that the user's tokens name.
     """
 
     queue: str

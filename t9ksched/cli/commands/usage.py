@@ -27,7 +27,7 @@ def usage(
     as_csv: Annotated[bool, typer.Option("--csv", help="Write CSV, for spreadsheets and billing.")] = False,
     output: OutputOption = Output.table,
 ) -> None:
-    """Show GPU-hours of your jobs; a manager sees those of his queues too, an administrator all."""
+    """Show GPU-hours of your jobs; a manager sees those of the queues managed too, an administrator all."""
     groups = [name for text in by or ["queue"] for name in text.split(",")]
     client = service()
     report = client.call(
