@@ -68,7 +68,7 @@ def coloured(console: Console) -> bool:
 def owner_of(holder: Mapping[str, Any]) -> str:
     """Whose card it is: the job of the holder's pod where the service tells it, else the pod."""
     if holder.get("namespace") is None:
-        return "somebody else's"
+        return "another user's"
     return f"{holder.get('namespace')}/{holder.get('job') or 'Pod/' + str(holder.get('pod'))}"
 
 

@@ -41,7 +41,7 @@ def judge_policy(config: dict[str, Any] | None, plugins: "Mapping[str, Factory]"
     """Of a ConfigMap as the server has it, None when there is none."""
     where = f"{SYSTEM_NAMESPACE}/{CONFIG_MAP}"
     if config is None:
-        return [Finding(_CHECK, Level.OK, where, "does not exist: the defaults are in force, nobody is evicted")]
+        return [Finding(_CHECK, Level.OK, where, "does not exist: the defaults are in force, without preemption")]
     text = (config.get("data") or {}).get(KEY)
     if text is None:
         message = f"the key {KEY!r} is missing: the defaults are in force"

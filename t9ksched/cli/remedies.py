@@ -25,7 +25,7 @@ _REMEDIES: Final[dict[tuple[str, str], str]] = {
     ("AlreadyExists", "tokens"): "Choose another name, or end that one: t9ksched token revoke NAME",
     ("AlreadyExists", "workloads"): "Choose another name, or cancel the other first: t9ksched cancel KIND/NAME",
     ("Conflict", "queues"): "Drain it and wait until it is empty, or say what becomes of its jobs: --jobs cancel|keep",
-    ("PreconditionFailed", ANY): "Somebody changed it meanwhile; look again and repeat.",
+    ("PreconditionFailed", ANY): "It was changed meanwhile; look again and repeat.",
     ("Unavailable", ANY): "Wait a moment and repeat; `t9ksched up` (or the scheduler's pod) must be running.",
 }
 

@@ -114,8 +114,8 @@ async def _lead(plan: Plan, client: ClusterPort, stack: AsyncExitStack) -> Clust
     except TimeoutError:
         lease = await client.get(LEASES, SCHEDULER_LEASE, SYSTEM_NAMESPACE)
         raise Failure(
-            f"Another scheduler leads this cluster: {lease['spec'].get('holderIdentity') or 'somebody'} holds the lease"
-            f" {SYSTEM_NAMESPACE}/{SCHEDULER_LEASE}.",
+            f"Another scheduler leads this cluster: {lease['spec'].get('holderIdentity') or 'another process'} holds"
+            f" the lease {SYSTEM_NAMESPACE}/{SCHEDULER_LEASE}.",
             remedy="Stop that one first; or add --observe, which plans and explains without leading.",
         ) from None
 

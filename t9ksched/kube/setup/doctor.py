@@ -277,4 +277,4 @@ def judge_pods(pods: Iterable[Object]) -> list[Finding]:
                 f"let those pods name {SCHEDULER_NAME}, or give each scheduler nodes of its own (taints, nodeSelector)",
             )
         )
-    return found or [Finding("schedulers", Level.OK, "cluster", "nobody else places pods with cards")]
+    return found or [Finding("schedulers", Level.OK, "cluster", "no other scheduler places pods with cards")]

@@ -137,7 +137,7 @@ ROLES: Final[dict[str, tuple[Rule, ...]]] = {
         *_of_kinds(
             lambda row: row.controlled or row.submitted, ("get", "create", "delete"), "submits, shows and cancels them"
         ),
-        Rule("authorization.k8s.io", ("subjectaccessreviews",), ("create",), "asks what a user may do himself"),
+        Rule("authorization.k8s.io", ("subjectaccessreviews",), ("create",), "asks what a user may do in the cluster"),
     ),
 }
 """By service account."""

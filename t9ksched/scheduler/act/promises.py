@@ -64,7 +64,7 @@ class PromiseKeeper:
             async with asyncio.timeout(_ANSWER_SECONDS), self._order:
                 await self._promises.put(reservations)
         except (StoreError, TimeoutError) as error:
-            log.warning("nobody is evicted: the promise of their room is not written", error=str(error) or "no answer")
+            log.warning("nothing is evicted: the promise of the room is not written", error=str(error) or "no answer")
             self._on_loss()
             return False
         return True

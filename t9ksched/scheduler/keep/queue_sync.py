@@ -246,7 +246,7 @@ class QueueSync:
         except (RevisionChanged, RowMissing):
             pass  # somebody has decided about it meanwhile
         else:
-            message = "the database is new: nobody may use this queue until an administrator names its members"
+            message = "the database is new: this queue admits no user until an administrator names its members"
             self._events.event(item, names.EVENT_QUEUE_EDITED_OUTSIDE, message, warning=True)
         await self.load()
 

@@ -21,7 +21,7 @@ def gates(pod: Pod) -> tuple[Reason, ...]:
             Reason(
                 Code.SCHEDULING_GATED,
                 f"pod {pod.metadata.name} has closed scheduling gates: {closed}",
-                unblocks=(f"whoever set the gates ({closed}) removes them",),
+                unblocks=(f"the controller that set the gates ({closed}) removes them",),
             )
         )
     if spec.resource_claims:

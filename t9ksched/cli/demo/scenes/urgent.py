@@ -35,11 +35,11 @@ async def play(stage: Stage) -> None:
     async with stage.step(f"{KIND} {LOWER} takes the last {CARDS} A40 cards"):
         await stage.submit(jobs.pytorch(LOWER, "a40", 1, CARDS))
         await stage.running(KIND, LOWER, 1)
-    async with stage.step(f"{KIND} {URGENT} in queue urgent: {CARDS} cards; it starts, and {LOWER} had to go") as step:
+    async with stage.step(f"{KIND} {URGENT} in queue urgent: {CARDS} cards; it starts, and {LOWER} is evicted") as step:
         await stage.submit(jobs.pytorch(URGENT, "urgent", 1, CARDS))
         await stage.running(KIND, URGENT, 1)
         step.note = f"{LOWER}'s owner reads: {await _why(stage)}"
-    async with stage.step("nobody else was touched"):
+    async with stage.step("no other job was touched"):
         kind, name, members = UNTOUCHED
         job = await stage.job(kind, name)
         if job["members"]["running"] != members:

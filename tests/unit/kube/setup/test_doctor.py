@@ -61,11 +61,11 @@ def pod(scheduler: str, gpus: int, at: str = "n", phase: str = "Running") -> Any
 @pytest.mark.parametrize(
     ("pods", "level", "words"),
     [
-        ([pod("t9k-scheduler", 8), pod("default-scheduler", 0)], "ok", "nobody else"),
+        ([pod("t9k-scheduler", 8), pod("default-scheduler", 0)], "ok", "no other scheduler"),
         ([pod("volcano", 4), pod("volcano", 2, at="m")], "warning", "2 pods with 6 cards on 2 of the nodes"),
         ([pod("default-scheduler", 1, at="")], "warning", "1 pod with 1 cards that wait"),
-        ([pod("volcano", 4, phase="Succeeded")], "ok", "nobody else"),
-        ([{"metadata": {}, "spec": 7}], "ok", "nobody else"),
+        ([pod("volcano", 4, phase="Succeeded")], "ok", "no other scheduler"),
+        ([{"metadata": {}, "spec": 7}], "ok", "no other scheduler"),
     ],
 )
 def test_who_else_places_cards(pods: list[Any], level: str, words: str) -> None:
