@@ -116,7 +116,9 @@ def recorded(history: list[tuple[str, str]], folder: Path) -> tuple[bytes, list[
     return data, states
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=50)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], deadline=None, max_examples=50
+)
 @given(writes, st.data())
 def test_a_journal_cut_at_any_byte_gives_the_state_of_its_whole_lines(
     tmp_path_factory: pytest.TempPathFactory, history: list[tuple[str, str]], data: st.DataObject
