@@ -1,10 +1,11 @@
-"""A job's JSON from its Kubernetes object: for the answer to a submission, and where the leader cannot be asked."""
+"""A job from its Kubernetes object: for the answer to a submission, and where the leader cannot be asked."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from api.http.responses import Json, at
+from t9ksched.model.job import FINISHED, TERMINATING, JobMembers, JobReason, JobView
 from t9ksched.model.names import SCHEDULER_NAME, TIME_LIMIT_ANNOTATION
 from t9ksched.model.podgroup import PodGroupSpec
 from t9ksched.model.reasons import Code
@@ -16,10 +17,6 @@ from t9ksched.workloads import taken
 from t9ksched.workloads.phase import ending
 from t9ksched.workloads.registry import KINDS
 from t9ksched.workloads.shape import Workload
-
-FINISHED = ("Succeeded", "Failed")
-TERMINATING = "Terminating"
-"""The phase of a job whose object is being deleted or gone, until its last pod has ended."""
 
 
 def from_object(
@@ -35,43 +32,42 @@ def from_object(
     minimum = sum(template.min_replicas for part in parts for template in part.templates)
     if workload.kind == "PodGroup" and workload.scheduler:
         minimum = PodGroupSpec.parse(obj.get("spec")).min_member
-    aggregate = status.get("aggregate") or {}
     phase = _phase(workload.kind, status)
     if meta.get("deletionTimestamp") and phase not in FINISHED:
         phase = TERMINATING
-    is_pod = workload.kind == "Pod"
-    return {
-        "apiVersion": workload.api_version,
-        "namespace": meta.get("namespace"),
-        "kind": workload.kind,
-        "name": meta["name"],
-        "uid": meta.get("uid", ""),
-        "group": workload.group or (meta["name"] if workload.kind == "PodGroup" else None),
-        "queue": (acceptance.queue if acceptance else None) or workload.queue or None,
-        "priority": acceptance.priority if acceptance else workload.priority,
-        "submitter": acceptance.submitter if acceptance else None,
-        "phase": phase,
-        "members": {
-            "min": minimum,
-            "total": total,
-            "bound": int(bool((obj.get("spec") or {}).get("nodeName")) and phase not in FINISHED) if is_pod else 0,
-            "running": int(phase == "Running")
-            if is_pod
-            else int(aggregate.get("running") or status.get("active") or 0),
-            "succeeded": int(phase == "Succeeded")
-            if is_pod
-            else int(aggregate.get("succeeded") or status.get("succeeded") or 0),
-            "failed": int(phase == "Failed") if is_pod else int(aggregate.get("failed") or status.get("failed") or 0),
-        },
-        "gpus": sum(amount for part in parts for name, amount in part.totals.items() if is_card_resource(name)),
-        "submittedAt": meta.get("creationTimestamp"),
-        "startedAt": status.get("startTime"),
-        "finishedAt": status.get("completionTime"),
-        "position": None,
-        "reason": _why_failed(workload.kind, status) if phase == "Failed" else _why_waiting(status, phase),
-        "expectedStart": None,
-        "timeLimit": _time_limit(obj, workload, acceptance).to_json(),
-    }
+    return JobView(
+        api_version=workload.api_version,
+        namespace=meta.get("namespace"),
+        kind=workload.kind,
+        name=meta["name"],
+        uid=meta.get("uid", ""),
+        group=workload.group or (meta["name"] if workload.kind == "PodGroup" else None),
+        queue=(acceptance.queue if acceptance else None) or workload.queue or None,
+        priority=acceptance.priority if acceptance else workload.priority,
+        submitter=acceptance.submitter if acceptance else None,
+        phase=phase,
+        members=_members(obj, workload, phase, minimum, total),
+        gpus=sum(amount for part in parts for name, amount in part.totals.items() if is_card_resource(name)),
+        submitted_at=meta.get("creationTimestamp"),
+        started_at=status.get("startTime"),
+        finished_at=status.get("completionTime"),
+        reason=_why_failed(workload.kind, status) if phase == "Failed" else _why_waiting(status, phase),
+        time_limit=_time_limit(obj, workload, acceptance),
+    ).to_json()
+
+
+def _members(obj: Mapping[str, Any], workload: Workload, phase: str, minimum: int, total: int) -> JobMembers:
+    """How many members there are and where, as far as the object says."""
+    if workload.kind == "Pod":
+        bound = bool((obj.get("spec") or {}).get("nodeName")) and phase not in FINISHED
+        return JobMembers(minimum, total, int(bound), *(int(phase == one) for one in ("Running", *FINISHED)))
+    status = obj.get("status") or {}
+    told = status.get("aggregate") or {}
+    running, succeeded, failed = (
+        int(told.get(mine) or status.get(theirs) or 0)
+        for mine, theirs in (("running", "active"), ("succeeded", "succeeded"), ("failed", "failed"))
+    )
+    return JobMembers(minimum, total, 0, running, succeeded, failed)
 
 
 def _time_limit(obj: Mapping[str, Any], workload: Workload, acceptance: Acceptance | None) -> TimeLimit:
@@ -91,20 +87,20 @@ def from_event(event: Event) -> Json:
     return {name: getattr(event, name) for name in Event.__struct_fields__} | {"at": at(event.at)}
 
 
-def _why_failed(kind: str, status: Mapping[str, Any]) -> Json | None:
+def _why_failed(kind: str, status: Mapping[str, Any]) -> JobReason | None:
     """Why a failed job failed, as far as its own object says."""
     if kind == "Pod":
         ended = ending({"status": status})
-        return {"code": "PodFailed", "message": ended.how + ended.last_words}
+        return JobReason("PodFailed", ended.how + ended.last_words)
     conditions = [each for each in status.get("conditions") or () if each.get("type") == "Failed"]
     said = next((each for each in conditions if each.get("status") == "True"), None)
-    return {"code": said.get("reason") or "PodFailed", "message": said.get("message") or ""} if said else None
+    return JobReason(said.get("reason") or "PodFailed", said.get("message") or "") if said else None
 
 
-def _why_waiting(status: Mapping[str, Any], phase: str) -> Json | None:
+def _why_waiting(status: Mapping[str, Any], phase: str) -> JobReason | None:
     """Why a job waits, as far as its own object says: a name that it needs is taken."""
     message = taken.message_of(status) if phase == "Pending" else ""
-    return {"code": str(Code.NAME_TAKEN), "message": message} if message else None
+    return JobReason(str(Code.NAME_TAKEN), message) if message else None
 
 
 def _phase(kind: str, status: Mapping[str, Any]) -> str:

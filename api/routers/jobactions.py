@@ -20,10 +20,10 @@ from api.leader import LeaderAway
 from api.routers.workloads import from_cluster, is_held, not_found
 from api.schemas import ControlShape, PriorityBody, UpdateBody
 from api.services import Given, Services
-from api.shapes import FINISHED
 from api.submission.kinds import addressed
 from t9ksched.model.api_resource import Resource
 from t9ksched.model.errors import FieldError
+from t9ksched.model.job import FINISHED
 from t9ksched.model.queue import MAX_PRIORITY
 from t9ksched.model.reasons import Code
 from t9ksched.model.timelimit import limit_seconds

@@ -24,7 +24,7 @@ from api.queueshapes import stops_now
 from api.redaction import Others, name_others
 from api.schemas import PHASES, Cancelled, Explanation, HistoryPage, Job, Jobs, Shape, Submitted
 from api.services import Given, Services
-from api.shapes import FINISHED, TERMINATING, from_event, from_object
+from api.shapes import from_event, from_object
 from api.slices import answer_items
 from api.submission.advice import about_jobs
 from api.submission.cancelling import delete_job, delete_own_members, not_cancelled, until_noticed
@@ -38,6 +38,7 @@ from t9ksched.kube.errors import ApiError, NotFound
 from t9ksched.kube.resources import PODGROUPS
 from t9ksched.model.api_resource import Resource
 from t9ksched.model.errors import FieldError, Invalid
+from t9ksched.model.job import FINISHED, TERMINATING
 from t9ksched.model.names import SCHEDULER_NAME
 from t9ksched.store import history
 from t9ksched.store.history import Event

@@ -13,11 +13,12 @@ from api.http.problems import Problem, from_kube
 from api.http.responses import at
 from api.leader import LeaderAway
 from api.services import Services
-from api.shapes import FINISHED, TERMINATING, from_object
+from api.shapes import from_object
 from api.submission.ownership import Kept, check_job, members_of, name_of, uid_of
 from t9ksched.kube.errors import ApiError, Conflict, NotFound
 from t9ksched.kube.resources import PODGROUPS, PODS
 from t9ksched.model.api_resource import Resource
+from t9ksched.model.job import FINISHED, TERMINATING
 from t9ksched.model.names import GROUP_LABEL, SCHEDULER_API
 from t9ksched.store import history
 from t9ksched.store.history import Event

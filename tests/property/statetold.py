@@ -9,7 +9,7 @@ from typing import Any
 
 from t9ksched.scheduler.act.preemption import EvictableGangs
 from t9ksched.scheduler.report.groupstatus import group_status
-from t9ksched.scheduler.report.job_view import identity, job_view, submitter
+from t9ksched.scheduler.report.observed_job import identity, observed_job, submitter
 from t9ksched.scheduler.state.limits import limit_asked
 from t9ksched.scheduler.state.records import GangRecord
 from tests.property.stateobjects import ENDED
@@ -115,7 +115,7 @@ class Told:
         state = self.state
         found: dict[str, Any] = {}
         for uid in {identity(gang)[0] for gang in state.gangs.values()} | state.jobs.keys():
-            view = job_view(state, uid)
+            view = observed_job(state, uid)
             assert view is not None
             found[uid] = view.namespace, view.kind, view.name, view.queue, submitter(view, state)
         changed = {uid for uid in found.keys() | self._indexed.keys() if found.get(uid) != self._indexed.get(uid)}

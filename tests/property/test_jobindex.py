@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 from t9ksched.scheduler.observe.informers import decoder
-from t9ksched.scheduler.report.job_view import identity
+from t9ksched.scheduler.report.observed_job import identity
 from t9ksched.scheduler.serve.jobindex import JobIndex
 from t9ksched.scheduler.state.job_record import JobRecord
 from t9ksched.scheduler.state.objects import PodGroupObject

@@ -25,7 +25,7 @@ from t9ksched.model.pod import decode_pod
 from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.scheduler.decide.standstill import stopped
 from t9ksched.scheduler.observe.informers import decoder
-from t9ksched.scheduler.report.job_view import job_view
+from t9ksched.scheduler.report.observed_job import observed_job
 from t9ksched.scheduler.serve.explaining import explanation
 from t9ksched.scheduler.state.objects import PodGroupObject
 from t9ksched.scheduler.state.records import GangRecord
@@ -220,7 +220,7 @@ class Waiting(RuleBasedStateMachine):
         return [name for name in self.sizes if any(not pod["spec"].get("nodeName") for pod in self._of(name))]
 
     def _explained(self, gang: str) -> Json:
-        view = job_view(self.state, f"u-{gang}")
+        view = observed_job(self.state, f"u-{gang}")
         assert view is not None
         return asyncio.run(explanation(view, self.state))
 

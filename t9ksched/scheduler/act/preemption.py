@@ -21,7 +21,7 @@ from t9ksched.model.names import EVENT_PREEMPTED
 from t9ksched.model.reservation import Reservation
 from t9ksched.scheduler.act.promises import PromiseKeeper
 from t9ksched.scheduler.report.history_recorder import HistoryRecorder
-from t9ksched.scheduler.report.job_view import identity
+from t9ksched.scheduler.report.observed_job import identity
 from t9ksched.scheduler.state.objects import natural
 from t9ksched.scheduler.state.records import GangRecord
 from t9ksched.scheduler.state.state import ClusterState

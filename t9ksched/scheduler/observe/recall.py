@@ -14,7 +14,7 @@ from typing import Any, Final
 import structlog
 
 from t9ksched.model.podclass import PodClass
-from t9ksched.scheduler.report.job_view import identity
+from t9ksched.scheduler.report.observed_job import identity
 from t9ksched.scheduler.state.records import GangRecord, PodRecord
 from t9ksched.scheduler.state.refill import Loss
 from t9ksched.scheduler.state.state import ClusterState

@@ -15,8 +15,8 @@ from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.report.event_writer import EventWriter, reference
 from t9ksched.scheduler.report.job_recorder import SLICE, JobRecorder, moment
 from t9ksched.scheduler.report.job_shape import Json
-from t9ksched.scheduler.report.job_view import identity
 from t9ksched.scheduler.report.node_shape import card_model
+from t9ksched.scheduler.report.observed_job import identity
 from t9ksched.scheduler.report.sql_writer import SqlWriter
 from t9ksched.scheduler.state import objects
 from t9ksched.scheduler.state.node_backoff import TurnedAway

@@ -3,10 +3,11 @@
 from collections import Counter
 from collections.abc import Iterable
 
+from t9ksched.model.job import TERMINATING
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.model.timelimit import written
-from t9ksched.scheduler.report.job_view import JobView, ended_owner, groups_of
-from t9ksched.scheduler.state.job_record import TERMINATING, JobRecord
+from t9ksched.scheduler.report.observed_job import ObservedJob, ended_owner, groups_of
+from t9ksched.scheduler.state.job_record import JobRecord
 from t9ksched.scheduler.state.records import FINISHED, GangRecord
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.workloads.registry import STOPS
@@ -24,7 +25,7 @@ def on_its_way(state: ClusterState, uid: str) -> bool:
     return any(pod.assumed for gang in groups_of(state, uid) for pod in gang.members.values())
 
 
-def phase(view: JobView, state: ClusterState) -> str:
+def phase(view: ObservedJob, state: ClusterState) -> str:
     """The job's own phase where its controller keeps one, else what its pods say."""
     return _phase(state, view.uid, view.record, view.gangs)
 
@@ -92,7 +93,7 @@ def _is_up(gang: GangRecord) -> bool:
     return counts["Running"] > 0 and counts["Running"] + counts["Succeeded"] >= wanted
 
 
-def goes_on(view: JobView, now: str) -> bool:
+def goes_on(view: ObservedJob, now: str) -> bool:
     """Whether a job without a controller, whose phase is `now`, runs as it is: what failed of it is not made anew, and
     nothing of it waits.
     """

@@ -1,21 +1,20 @@
 """The reason that a job shows: why it waits, why a limit ended it, or why it failed."""
 
-from typing import Any, Final
+from typing import Final
 
+from t9ksched.model.job import JobReason
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.report.ended import failure
-from t9ksched.scheduler.report.job_view import JobView
+from t9ksched.scheduler.report.observed_job import ObservedJob
 from t9ksched.scheduler.report.restarts import restarting
 from t9ksched.scheduler.state.records import FINISHED, GangRecord
 from t9ksched.scheduler.state.state import ClusterState
-
-Json = dict[str, Any]
 
 POD_FAILED: Final = "PodFailed"
 """The code of a failed job whose pods are all that tells why."""
 
 
-def taken(view: JobView) -> Reason | None:
+def taken(view: ObservedJob) -> Reason | None:
     """That a name the job needs is taken, or that the API server refuses what it needs; None where its controller says
     nothing of that.
     """
@@ -28,24 +27,24 @@ def taken(view: JobView) -> Reason | None:
 
 
 def shown_reason(
-    view: JobView, now: str, waiting: GangRecord | None, limited: Reason | None, state: ClusterState
-) -> Json | None:
+    view: ObservedJob, now: str, waiting: GangRecord | None, limited: Reason | None, state: ClusterState
+) -> JobReason | None:
     """Why it waits, why a limit ended it, or why it failed."""
     if now == "Failed" and limited is None:
         return why_failed(view)
     if now == "Pending" and (name_taken := taken(view)) is not None:
-        return {"code": str(name_taken.code), "message": name_taken.message}
+        return JobReason(str(name_taken.code), name_taken.message)
     reason = waiting.reasons[0] if waiting is not None and now not in FINISHED else limited
     if now == "Pending" and (reason is None or reason.code == Code.GANG_INCOMPLETE):
         reason = restarting(view.record, view.gangs, state) or reason
-    return {"code": str(reason.code), "message": reason.message} if reason is not None else None
+    return JobReason(str(reason.code), reason.message) if reason is not None else None
 
 
-def why_failed(view: JobView) -> Json:
+def why_failed(view: ObservedJob) -> JobReason:
     """Why a failed job failed: what its controller says, else how its pods ended."""
     record, told = view.record, failure(view.pods)
     if record is not None and record.message:
         # The controllers of others say that it failed, ours say how.
         message = f"{record.message}: {told}" if told and record.kind == "Job" else record.message
-        return {"code": record.code or POD_FAILED, "message": message}
-    return {"code": POD_FAILED, "message": told or "a pod of it failed and is gone"}
+        return JobReason(record.code or POD_FAILED, message)
+    return JobReason(POD_FAILED, told or "a pod of it failed and is gone")

@@ -17,7 +17,7 @@ from t9ksched.model import names
 from t9ksched.scheduler.report.event_writer import EventWriter
 from t9ksched.scheduler.report.job_phase import on_its_way, phase_now
 from t9ksched.scheduler.report.job_shape import Json, job_shape
-from t9ksched.scheduler.report.job_view import JobView, job_view
+from t9ksched.scheduler.report.observed_job import ObservedJob, observed_job
 from t9ksched.scheduler.report.sql_writer import SqlWriter
 from t9ksched.scheduler.state.edits import ignored
 from t9ksched.scheduler.state.records import FINISHED
@@ -109,7 +109,7 @@ class JobRecorder:
         if not due and self._put_off(uid, before):
             return
         at = moment(self._clock())
-        view = job_view(self._state, uid)
+        view = observed_job(self._state, uid)
         if view is None:
             self._later.pop(uid, None)
             if before is not None:
@@ -147,7 +147,7 @@ class JobRecorder:
             self._job_event(history.STARTED, uid, before, at)
         self._job_event(history.DELETED, uid, before, at, {"podsLeft": len(left)} if left else None)
 
-    def _tell_edits(self, view: JobView) -> None:
+    def _tell_edits(self, view: ObservedJob) -> None:
         """Say once what was edited and does not count."""
         for gang in view.gangs:
             found = ignored(gang)
@@ -200,7 +200,7 @@ def _digest(shape: Json) -> int:
     return hash(_encode(shape))
 
 
-def _stored(view: JobView, shape: Json, at: datetime) -> StoredJob:
+def _stored(view: ObservedJob, shape: Json, at: datetime) -> StoredJob:
     finished = shape["finishedAt"]
     return StoredJob(
         uid=view.uid,

@@ -1,11 +1,12 @@
-"""The JSON of a job, as REST, the CLI and history show it."""
+"""A job as REST, the CLI and history show it, from what the scheduler sees of it."""
 
 from functools import lru_cache
 from typing import Any
 
+from t9ksched.model.job import JobMembers, JobView
 from t9ksched.scheduler.report.job_phase import goes_on, phase, why_ended
 from t9ksched.scheduler.report.job_reason import shown_reason
-from t9ksched.scheduler.report.job_view import JobView, former_submitters, is_past, submitter
+from t9ksched.scheduler.report.observed_job import ObservedJob, former_submitters, is_past, submitter
 from t9ksched.scheduler.state import objects
 from t9ksched.scheduler.state.limits import limit_of
 from t9ksched.scheduler.state.owners import Root
@@ -16,8 +17,13 @@ Json = dict[str, Any]
 timestamp = lru_cache(maxsize=4096)(objects.timestamp)
 
 
-def job_shape(view: JobView, state: ClusterState) -> Json:
-    """A job as REST and CLI show it."""
+def job_shape(view: ObservedJob, state: ClusterState) -> Json:
+    """The JSON of a job."""
+    return job_view(view, state).to_json()
+
+
+def job_view(view: ObservedJob, state: ClusterState) -> JobView:
+    """The job as users see it."""
     gangs, pods = view.gangs, view.pods
     first = gangs[0] if gangs else None
     record, now = view.record, phase(view, state)
@@ -28,7 +34,6 @@ def job_shape(view: JobView, state: ClusterState) -> Json:
         ended = max((pod.ended for pod in pods), default=0)
     bound, cards, lost = 0, 0, 0
     counts = dict.fromkeys(("Running", *FINISHED), 0)
-    former = former_submitters(view, state)
     root = state.owners.root(first) if first and first.owner else _root_of(state, view)
     least = total = 0
     for gang in gangs:
@@ -53,39 +58,33 @@ def job_shape(view: JobView, state: ClusterState) -> Json:
             least, total, cards = had.minimum, had.total, had.gpus
             counts["Succeeded"] = max(counts["Succeeded"], had.succeeded)
             counts["Failed"] = max(counts["Failed"], had.failed)
-    return {
-        "apiVersion": view.api_version,
-        "namespace": view.namespace,
-        "kind": view.kind,
-        "name": view.name,
-        "uid": view.uid,
-        "group": next((gang.name for gang in gangs if not gang.virtual), None),
-        "queue": view.queue,
-        "priority": first.priority if first else (record.priority if record else 0),
-        "submitter": submitter(view, state),
-        "phase": now,
-        "members": {
-            "min": least,
-            "total": total,
-            "bound": bound,
-            "running": counts["Running"],
-            "succeeded": counts["Succeeded"],
-            "failed": counts["Failed"],
-        },
-        "gpus": cards,
-        "submittedAt": timestamp(view.created),
-        "startedAt": timestamp(started),
-        "finishedAt": timestamp(record.finished if record else ended if now in FINISHED else 0),
-        "position": waiting.position if waiting else None,
-        "reason": shown_reason(view, now, waiting, limited, state),
-        "expectedStart": None,
-        "timeLimit": limit_of(state, gangs, view.uid).to_json(),
-        **({"formerSubmitters": list(former)} if former else {}),
-        **({"root": root.title, "rootUid": root.uid} if root and root.uid != view.uid else {}),
-    }
+    above = root if root is not None and root.uid != view.uid else None
+    return JobView(
+        api_version=view.api_version,
+        namespace=view.namespace,
+        kind=view.kind,
+        name=view.name,
+        uid=view.uid,
+        group=next((gang.name for gang in gangs if not gang.virtual), None),
+        queue=view.queue,
+        priority=first.priority if first else (record.priority if record else 0),
+        submitter=submitter(view, state),
+        phase=now,
+        members=JobMembers(least, total, bound, counts["Running"], counts["Succeeded"], counts["Failed"]),
+        gpus=cards,
+        submitted_at=timestamp(view.created),
+        started_at=timestamp(started),
+        finished_at=timestamp(record.finished if record else ended if now in FINISHED else 0),
+        position=waiting.position if waiting else None,
+        reason=shown_reason(view, now, waiting, limited, state),
+        time_limit=limit_of(state, gangs, view.uid),
+        former_submitters=former_submitters(view, state),
+        root=above.title if above else "",
+        root_uid=above.uid if above else "",
+    )
 
 
-def _root_of(state: ClusterState, view: JobView) -> Root | None:
+def _root_of(state: ClusterState, view: ObservedJob) -> Root | None:
     """The root owner of a job without groups; None where it is known to be its own."""
     owner = state.owners.titled(view.uid) if view.record is None else None
     if owner is None or owner.above is None:
@@ -94,7 +93,7 @@ def _root_of(state: ClusterState, view: JobView) -> Root | None:
     return Root(above.uid, above.api_version, above.kind, view.namespace, above.name, state.owners.titled(above.uid))
 
 
-def _first_start(view: JobView, root: Root | None, state: ClusterState, *, ended: bool) -> int:
+def _first_start(view: ObservedJob, root: Root | None, state: ClusterState, *, ended: bool) -> int:
     """When the job, or the root owner that it belongs to, first had a place; 0 if it never had.
 
     Its pods say when those started that are there now; what was recorded at the first start outlives them. A batch

@@ -8,7 +8,7 @@ from t9ksched.engine.nodes import LARGEST
 from t9ksched.model.quantity import from_units
 from t9ksched.model.volumes import FREE_PREFIX
 from t9ksched.model.whole import whole_number
-from t9ksched.scheduler.report.job_view import identity
+from t9ksched.scheduler.report.observed_job import identity
 from t9ksched.scheduler.state.charges import Charge, indices
 from t9ksched.scheduler.state.records import PodRecord
 from t9ksched.scheduler.state.state import ClusterState

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from t9ksched.model.errors import child
+from t9ksched.model.job import TERMINATING, JobReason
 from t9ksched.model.names import TIME_LIMIT_ANNOTATION
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass
@@ -21,12 +22,11 @@ from t9ksched.scheduler.report.ended import failure
 from t9ksched.scheduler.report.job_phase import goes_on, phase, why_ended
 from t9ksched.scheduler.report.job_reason import POD_FAILED, taken, why_failed
 from t9ksched.scheduler.report.job_shape import Json, job_shape
-from t9ksched.scheduler.report.job_view import JobView, identity, is_past
 from t9ksched.scheduler.report.node_shape import quantities
+from t9ksched.scheduler.report.observed_job import ObservedJob, identity, is_past
 from t9ksched.scheduler.report.restarts import restarting
 from t9ksched.scheduler.state.charges import Charge
 from t9ksched.scheduler.state.edits import ignored
-from t9ksched.scheduler.state.job_record import TERMINATING
 from t9ksched.scheduler.state.limits import limit_warning, own_limit
 from t9ksched.scheduler.state.objects import timestamp
 from t9ksched.scheduler.state.records import FINISHED, GangRecord, PodRecord
@@ -50,7 +50,7 @@ _FOR_ROOM: Final = frozenset(
 _NODES_A_SLICE: Final = 100
 
 
-async def explanation(view: JobView, state: ClusterState, pod: PodRecord | None = None) -> Json:
+async def explanation(view: ObservedJob, state: ClusterState, pod: PodRecord | None = None) -> Json:
     """Why a job waits, or that it does not, or why it failed, with the numbers and with who holds what it needs.
 
     With `pod`, one of its members: the verdict is that of the pod, the reasons are those of its gang, without which it
@@ -127,7 +127,7 @@ def _of_all(gangs: Iterable[GangRecord]) -> list[Reason]:
     return found
 
 
-def _addressed(view: JobView, state: ClusterState, reasons: Iterable[Reason]) -> list[str]:
+def _addressed(view: ObservedJob, state: ClusterState, reasons: Iterable[Reason]) -> list[str]:
     """What would help, each once, with the job's name in the commands."""
     root = state.owners.root(view.gangs[0]) if view.gangs else None
     title = root.title if root is not None else f"{view.kind}/{view.name}"
@@ -135,7 +135,7 @@ def _addressed(view: JobView, state: ClusterState, reasons: Iterable[Reason]) ->
     return list(dict.fromkeys(text.replace("KIND/NAME", name) for reason in reasons for text in reason.unblocks))
 
 
-def _warnings(view: JobView, state: ClusterState) -> list[Json]:
+def _warnings(view: ObservedJob, state: ClusterState) -> list[Json]:
     """What was asked for or edited and does not count, and members that failed while the job goes on."""
     limit = child("metadata.annotations", TIME_LIMIT_ANNOTATION)
     found = [(limit, limit_warning(state, gang)) for gang in view.gangs]
@@ -150,7 +150,7 @@ def _warnings(view: JobView, state: ClusterState) -> list[Json]:
     return [{"path": path, "message": text, "nearest": None} for path, text in dict.fromkeys(found) if text]
 
 
-def _elsewhere(view: JobView, state: ClusterState) -> Reason | None:
+def _elsewhere(view: ObservedJob, state: ClusterState) -> Reason | None:
     """That the job's pods are not placed here, because it does not ask for that or they name their nodes themselves;
     None where they are.
     """
@@ -167,7 +167,7 @@ def _elsewhere(view: JobView, state: ClusterState) -> Reason | None:
     return Reason(Code.GANG_INCOMPLETE, message, unblocks=("the scheduler that it names places its pods",))
 
 
-def _stopped(view: JobView, state: ClusterState, now: str) -> list[Reason]:
+def _stopped(view: ObservedJob, state: ClusterState, now: str) -> list[Reason]:
     """Why a job that was paused, or ended by a limit, does not run."""
     if (ended := why_ended(state, view.uid)) is not None:
         return [ended]
@@ -185,10 +185,10 @@ def _unwritten(pods: Iterable[PodRecord], state: ClusterState) -> list[Reason]:
     return [Reason(Code.DATABASE_AWAY, message, unblocks=("the database answers",))]
 
 
-def _failure(view: JobView, pod: PodRecord | None) -> Json:
+def _failure(view: ObservedJob, pod: PodRecord | None) -> Json:
     """Why the job failed, or how one pod of it ended."""
-    why = why_failed(view) if pod is None else {"code": POD_FAILED, "message": failure([pod])}
-    return why | {"needs": {}, "has": {}, "nodes": {}}
+    why = why_failed(view) if pod is None else JobReason(POD_FAILED, failure([pod]))
+    return {"code": why.code, "message": why.message, "needs": {}, "has": {}, "nodes": {}}
 
 
 def _not_judged(gangs: list[GangRecord]) -> Reason:
@@ -222,7 +222,7 @@ class _Usable:
     classes: frozenset[PodClass]
 
     @classmethod
-    def of(cls, view: JobView, queue: Queue) -> "_Usable":
+    def of(cls, view: ObservedJob, queue: Queue) -> "_Usable":
         """By the classes of its pods that wait."""
         return cls(queue, frozenset(pod.pod_class for pod in view.pods if pod.waiting and pod.pod_class is not None))
 
@@ -242,7 +242,7 @@ class _Usable:
         return named and (affinity is None or affinity.matches(facts.labels, facts.name))
 
 
-async def _holders(view: JobView, state: ClusterState, reasons: list[Reason]) -> list[Json]:
+async def _holders(view: ObservedJob, state: ClusterState, reasons: list[Reason]) -> list[Json]:
     """Who holds what this job asks for; the largest first.
 
     While the quota of its queue is short these are jobs of that queue, wherever they run; else all on the nodes that
@@ -280,7 +280,7 @@ async def _holders(view: JobView, state: ClusterState, reasons: list[Reason]) ->
     ]
 
 
-def _wanted(view: JobView, reasons: Iterable[Reason]) -> frozenset[str]:
+def _wanted(view: ObservedJob, reasons: Iterable[Reason]) -> frozenset[str]:
     """What the job is short of: its cards if it asks for any, else what its reasons name, else its cpu and memory."""
     classes = [pod.pod_class for pod in view.pods if pod.pod_class]
     asked = {resource for pod_class in classes for resource, _ in pod_class.requests} - {"pods"}
@@ -305,7 +305,7 @@ def _add_kept(
     held: dict[tuple[str | None, str], _Held],
     state: ClusterState,
     reservation: Reservation,
-    view: JobView,
+    view: ObservedJob,
     queue: Queue,
     wanted: frozenset[str],
     usable: "_Usable | None",

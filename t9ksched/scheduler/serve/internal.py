@@ -17,9 +17,9 @@ from t9ksched.scheduler.decide.configuration import Configuration
 from t9ksched.scheduler.decide.plugins import PluginWatch
 from t9ksched.scheduler.report.families import OPENMETRICS, TEXT, negotiated
 from t9ksched.scheduler.report.job_shape import Json, job_shape
-from t9ksched.scheduler.report.job_view import JobView, identity, job_view
 from t9ksched.scheduler.report.metrics import exposition
 from t9ksched.scheduler.report.node_shape import node_shape
+from t9ksched.scheduler.report.observed_job import ObservedJob, identity, observed_job
 from t9ksched.scheduler.report.queuestatus import QueueStatuses
 from t9ksched.scheduler.report.vocabulary import Names
 from t9ksched.scheduler.serve.explaining import explanation
@@ -117,7 +117,7 @@ class InternalServer:
             uids = await self._index.of(users, queues, spaces)
         else:
             uids = await self._index.all()
-        views = (job_view(state, uid) for uid in uids)
+        views = (observed_job(state, uid) for uid in uids)
         return await _list("jobs", (job_shape(view, state) for view in views if view is not None))
 
     async def _job(self, request: web.Request) -> web.Response:
@@ -130,31 +130,31 @@ class InternalServer:
             view, pod = self._member(request)
         return _missing("job") if view is None else _json(await explanation(view, self._state, pod))
 
-    def _member(self, request: web.Request) -> tuple[JobView | None, PodRecord | None]:
+    def _member(self, request: web.Request) -> tuple[ObservedJob | None, PodRecord | None]:
         """A pod that is no job of its own but a member of one, and that job."""
         pod = self._state.pod_named(request.match_info["namespace"], request.match_info["name"])
         if pod is None or pod.gang is None:
             return None, None
-        return job_view(self._state, identity(pod.gang)[0]), pod
+        return observed_job(self._state, identity(pod.gang)[0]), pod
 
-    async def _named(self, request: web.Request) -> JobView | None:
+    async def _named(self, request: web.Request) -> ObservedJob | None:
         """The job of that name; for a PodGroup that a job owns, that job; for a Deployment its newest ReplicaSet's."""
         path = request.match_info
         found = await self._index.find(path["namespace"], path["kind"], path["name"])
         if found is None and path["kind"].lower() == "podgroup":
             gang = self._state.gangs.get((path["namespace"], path["name"]))
             if gang is not None and not gang.virtual:
-                return job_view(self._state, identity(gang)[0])
+                return observed_job(self._state, identity(gang)[0])
         if found is None and path["kind"].lower() == "deployment":
             return self._newest(path["namespace"], path["name"])
         return found
 
-    def _newest(self, namespace: str, name: str) -> JobView | None:
+    def _newest(self, namespace: str, name: str) -> ObservedJob | None:
         """The newest job of a Deployment: that of the ReplicaSet it made last."""
         owners = self._state.owners
         deployment = owners.named(namespace, "Deployment", name)
         below = owners.controllers(deployment.uid) if deployment is not None else ()
-        views = [view for uid in below if (view := job_view(self._state, uid)) is not None]
+        views = [view for uid in below if (view := observed_job(self._state, uid)) is not None]
         return max(views, key=lambda view: view.created, default=None)
 
     async def _nodes(self, _: web.Request) -> web.Response:

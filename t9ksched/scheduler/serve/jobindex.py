@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 from itertools import islice
 from typing import Final, NamedTuple, TypeVar
 
-from t9ksched.scheduler.report.job_view import JobView, former_submitters, job_view, submitter
+from t9ksched.scheduler.report.observed_job import ObservedJob, former_submitters, observed_job, submitter
 from t9ksched.scheduler.state.state import ClusterState
 
 _PERIOD_SECONDS: Final = 5.0
@@ -69,12 +69,12 @@ class JobIndex:
                 return
             await asyncio.sleep(0)
 
-    async def find(self, namespace: str, kind: str, name: str) -> JobView | None:
+    async def find(self, namespace: str, kind: str, name: str) -> ObservedJob | None:
         """The job of that name, the kind in any case; of two the one whose object is still there."""
         await self.refresh()
         found = self._named.get((namespace, kind.lower(), name), ())
         uid = next((uid for uid in found if uid in self._state.jobs), None) or next(iter(found), None)
-        return None if uid is None else job_view(self._state, uid)
+        return None if uid is None else observed_job(self._state, uid)
 
     async def all(self) -> list[str]:
         """UIDs of every job the scheduler has to do with."""
@@ -95,7 +95,7 @@ class JobIndex:
         return found
 
     def _look(self, uid: str) -> None:
-        view = job_view(self._state, uid)
+        view = observed_job(self._state, uid)
         before = self._entries.get(uid)
         if view is None:
             if before is not None:

@@ -2,10 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple
-
-TERMINATING: Final = "Terminating"
-"""The phase of a job whose object is being deleted or gone, until its last pod has ended."""
+from typing import NamedTuple
 
 
 class Had(NamedTuple):

@@ -17,9 +17,9 @@ from t9ksched.kube.resources import PODS
 from t9ksched.kube.setup.rbac import SCHEDULER
 from t9ksched.model import names
 from t9ksched.model.reasons import Code, Reason
-from t9ksched.scheduler.report.job_view import job_view
 from t9ksched.scheduler.report.metrics import exposition
 from t9ksched.scheduler.report.node_shape import node_shape
+from t9ksched.scheduler.report.observed_job import observed_job
 from t9ksched.scheduler.serve.explaining import explanation
 from t9ksched.scheduler.service import SchedulerService, running
 from t9ksched.store.database import Database
@@ -304,7 +304,7 @@ async def test_a_member_whose_cards_cannot_be_written_down_yet_is_told_so(
                 pod = state.pod_named(world.namespace, "g-2")
                 if pod is None or not pod.assumed or pod.gang is None:
                     return False
-                view = job_view(state, pod.gang.uid)
+                view = observed_job(state, pod.gang.uid)
                 assert view is not None
                 for one in (None, pod):
                     found = await explanation(view, state, one)

@@ -12,7 +12,7 @@ from t9ksched.engine.policy import Policy
 from t9ksched.kube.resources import NODES, PODGROUPS, PODS, REPLICASETS
 from t9ksched.kube.setup.rbac import CONTROLLER
 from t9ksched.model import names
-from t9ksched.scheduler.report.job_view import job_view
+from t9ksched.scheduler.report.observed_job import observed_job
 from t9ksched.scheduler.serve.explaining import explanation
 from t9ksched.scheduler.service import SchedulerService
 from t9ksched.store.store import Store
@@ -128,7 +128,7 @@ async def test_what_waits_is_told_for_whom_room_is_kept_and_the_gang_that_it_is(
 
 async def explained(service: SchedulerService, name: str) -> dict[str, Any]:
     (gang,) = (gang for gang in service.state.gangs.values() if gang.name == name)
-    view = job_view(service.state, gang.uid)
+    view = observed_job(service.state, gang.uid)
     assert view is not None
     return await explanation(view, service.state)
 
@@ -321,7 +321,7 @@ async def test_nothing_is_kept_for_a_member_that_failed_and_is_not_made_anew(
         await world.event(names.EVENT_WAITING, "new")
         await fails(world, "net-w-0")
         await world.running("new-0")
-        view = job_view(service.state, next(iter(service.state.jobs)))
+        view = observed_job(service.state, next(iter(service.state.jobs)))
         assert view is not None
         told = await explanation(view, service.state)
         assert (told["verdict"], told["reasons"], told["position"]) == ("Placed", [], None)

@@ -11,7 +11,7 @@ from t9ksched.kube.resources import JOBS
 from t9ksched.model.pod import OwnerReference
 from t9ksched.scheduler.observe.informers import decoder, job_record
 from t9ksched.scheduler.report.job_shape import job_shape
-from t9ksched.scheduler.report.job_view import job_view
+from t9ksched.scheduler.report.observed_job import observed_job
 from t9ksched.scheduler.serve.explaining import explanation
 from t9ksched.scheduler.serve.jobindex import JobIndex
 from t9ksched.scheduler.state.objects import JobObject, nanoseconds
@@ -44,13 +44,13 @@ def settle(state: ClusterState, now: int = NOW) -> dict[str, tuple[str, ...]]:
 
 
 def shown(state: ClusterState, uid: str) -> dict[str, Any]:
-    view = job_view(state, uid)
+    view = observed_job(state, uid)
     assert view is not None
     return job_shape(view, state)
 
 
 def verdict(state: ClusterState, uid: str) -> tuple[str, list[str]]:
-    view = job_view(state, uid)
+    view = observed_job(state, uid)
     assert view is not None
     told = asyncio.run(explanation(view, state))
     return told["verdict"], [one["code"] for one in told["reasons"]]

@@ -13,7 +13,7 @@ from t9ksched.model.pod import Metadata, OwnerReference
 from t9ksched.model.reasons import Code
 from t9ksched.scheduler.report.groupstatus import group_status
 from t9ksched.scheduler.report.job_shape import job_shape
-from t9ksched.scheduler.report.job_view import job_view
+from t9ksched.scheduler.report.observed_job import observed_job
 from t9ksched.scheduler.state.limits import limit_asked
 from t9ksched.scheduler.state.objects import JobObject
 from t9ksched.scheduler.state.state import ClusterState
@@ -30,7 +30,7 @@ def by(uid: str, submitter: str | None) -> Acceptance:
 
 
 def told(state: ClusterState, uid: str) -> dict[str, Any]:
-    view = job_view(state, uid)
+    view = observed_job(state, uid)
     assert view is not None
     return job_shape(view, state)
 
@@ -178,7 +178,7 @@ def test_strangers_and_groups_come_and_go() -> None:
     assert told(state, "pod-p")["reason"]["code"] == "SubmitterUnknown"
     state.remove_group(group)
     assert members(state) == {"p"}
-    assert job_view(state, "pod-p") is None
+    assert observed_job(state, "pod-p") is None
     state.view(LATER)
     assert [reason.code for reason in state.gangs["ns", "g"].reasons] == [Code.GANG_INCOMPLETE]
     state.upsert_group(group)
@@ -186,7 +186,7 @@ def test_strangers_and_groups_come_and_go() -> None:
     state.remove_pod("pod-p")
     state.settle()
     assert not state.membership.strangers(state.gangs["ns", "g"])
-    assert job_view(state, "pod-p") is None
+    assert observed_job(state, "pod-p") is None
     assert not state.counts.pods["q"]["Pending"]
 
 
@@ -245,9 +245,9 @@ def test_the_order_in_which_things_are_seen_decides_nothing(order: list[str]) ->
         EVENTS[name](state)
     assert members(state) == {"mine", "too"}
     viewed(state)
-    assert job_view(state, "pod-stranger") is not None
-    assert job_view(state, "elsewhere") is not None, "the job of the other one"
-    assert job_view(state, "pod-too") is None
+    assert observed_job(state, "pod-stranger") is not None
+    assert observed_job(state, "elsewhere") is not None, "the job of the other one"
+    assert observed_job(state, "pod-too") is None
     assert told(state, "job")["members"]["total"] == 2
     assert state.counts.pods["q"]["Pending"] == 3, "with the other one, who was submitted to that queue"
     assert status(state)["conditions"][0]["status"] == "True"

@@ -9,7 +9,7 @@ from t9ksched.kube.resources import JOBS
 from t9ksched.model.pod import ContainerStatus, OwnerReference
 from t9ksched.scheduler.observe.informers import decoder, job_record
 from t9ksched.scheduler.report.job_shape import job_shape
-from t9ksched.scheduler.report.job_view import job_view
+from t9ksched.scheduler.report.observed_job import observed_job
 from t9ksched.scheduler.serve.explaining import explanation
 from t9ksched.scheduler.state.objects import JobObject
 from t9ksched.scheduler.state.state import ClusterState
@@ -56,7 +56,7 @@ def type_of_status(state: dict[str, Any]) -> Any:
 
 async def told(state: ClusterState) -> str:
     """What list and explanation say, which is the same."""
-    view = job_view(state, "job")
+    view = observed_job(state, "job")
     assert view is not None
     explained = await explanation(view, state)
     assert explained["verdict"] == "Waiting"
@@ -142,7 +142,7 @@ async def test_a_batch_job() -> None:
     state.upsert_pod(member("j-1", batch=True, node="n1", code=1))
     state.upsert_job(job({"failed": 1}, batch=True, backoffLimit=4))
     text = await told(state)
-    view = job_view(state, "job")
+    view = observed_job(state, "job")
     assert view is not None
     assert job_shape(view, state)["phase"] == "Pending", "its controller has not given up"
     assert "1 restart used of 4" in text
@@ -157,7 +157,7 @@ async def test_a_batch_job_that_runs_again_does_not_wait(ready: dict[str, Any]) 
     running.status.phase = "Running"
     state.upsert_pod(running)
     state.upsert_job(job({"failed": 1} | ready, batch=True, backoffLimit=5))
-    view = job_view(state, "job")
+    view = observed_job(state, "job")
     assert view is not None
     explained = await explanation(view, state)
     assert (explained["verdict"], explained["reasons"]) == ("Placed", [])
@@ -168,6 +168,6 @@ async def test_a_batch_job_that_runs_again_does_not_wait(ready: dict[str, Any]) 
 async def test_a_job_that_never_lost_a_member_says_nothing_of_it(status: dict[str, Any]) -> None:
     state = cluster()
     state.upsert_job(job(status))
-    view = job_view(state, "job")
+    view = observed_job(state, "job")
     assert view is not None
     assert "anew" not in str(await explanation(view, state))

@@ -9,7 +9,7 @@ from t9ksched.model import names
 from t9ksched.model.pod import OwnerReference
 from t9ksched.scheduler.act.gang_timeouts import GangTimeouts
 from t9ksched.scheduler.report.groupstatus import group_status
-from t9ksched.scheduler.report.job_view import job_view
+from t9ksched.scheduler.report.observed_job import observed_job
 from t9ksched.scheduler.serve.explaining import explanation
 from t9ksched.scheduler.state.edits import ignored
 from tests.feeds import taken
@@ -41,7 +41,7 @@ async def test_labels_of_a_pod(change: Any, told: str) -> None:
     assert told in text
     assert "pod-p" in taken(state, "jobs"), "or no event would be written"
     assert gang.queue == "q"
-    view = job_view(state, "pod-p")
+    view = observed_job(state, "pod-p")
     assert view is not None
     assert [one["message"] for one in (await explanation(view, state))["warnings"]] == [text]
 
@@ -116,7 +116,7 @@ def test_what_came_without_a_controller_stays_a_job_of_its_own(made: Any, upsert
     gang = state.gangs_by_uid[uid]
     assert gang.owner is None
     assert not state.gangs_of_owner("group-g")
-    assert job_view(state, uid) is not None
+    assert observed_job(state, uid) is not None
     assert uid in taken(state, "jobs")
     (text,) = ignored(gang)
     assert "names PodGroup/g as its controller" in text
@@ -154,7 +154,7 @@ async def test_a_minimum_raised_while_a_group_runs(edit: dict[str, Any]) -> None
     (text,) = ignored(gang)
     assert "it runs since it had 2" in text
     assert "7" in text
-    view = job_view(state, "group-g")
+    view = observed_job(state, "group-g")
     assert view is not None
     explained = await explanation(view, state)
     assert explained["job"]["phase"] == "Running"

@@ -15,7 +15,7 @@ from t9ksched.store.acceptances import Acceptance
 
 
 @dataclass(slots=True)
-class JobView:
+class ObservedJob:
     """A job with the groups and pods that belong to it."""
 
     uid: str
@@ -51,7 +51,7 @@ def identity(gang: GangRecord) -> tuple[str, str, str, str]:
     return gang.uid or f"{gang.namespace}/{gang.name}", "PodGroup", names.SCHEDULER_API, gang.name
 
 
-def job_view(state: ClusterState, uid: str) -> JobView | None:
+def observed_job(state: ClusterState, uid: str) -> ObservedJob | None:
     """The job of that UID with its groups; None when neither its object nor any group of it is there.
 
     A PodGroup that only its members name has no UID, but stands for a job by its `namespace/name`.
@@ -59,24 +59,24 @@ def job_view(state: ClusterState, uid: str) -> JobView | None:
     record, gangs = state.jobs.get(uid), groups_of(state, uid)
     if record is not None:
         head = (record.kind, record.api_version, record.namespace, record.name, record.created)
-        return JobView(uid, *head, record, gangs)
+        return ObservedJob(uid, *head, record, gangs)
     if not gangs:
         return _stopped(state, uid)
     first = gangs[0]
     _, kind, api_version, name = identity(first)
     owner = state.owners.titled(uid)
     created = (owner.created if owner else 0) or min(gang.created for gang in gangs)
-    return JobView(uid, kind, api_version, first.namespace, name, created, None, gangs)
+    return ObservedJob(uid, kind, api_version, first.namespace, name, created, None, gangs)
 
 
-def _stopped(state: ClusterState, uid: str) -> JobView | None:
+def _stopped(state: ClusterState, uid: str) -> ObservedJob | None:
     """The job of a Deployment or StatefulSet that a limit scaled to 0: no pod of it is left."""
     owner = ended_owner(state, uid)
     if owner is None:
         return None
     agreed = state.acceptances.get(owner.above.uid if owner.above else uid) or state.acceptances.get(uid)
     head = (owner.kind, owner.api_version, owner.namespace, owner.name, owner.created)
-    return JobView(uid, *head, agreed=agreed)
+    return ObservedJob(uid, *head, agreed=agreed)
 
 
 def ended_owner(state: ClusterState, uid: str) -> Owner | None:
@@ -101,7 +101,7 @@ def _nameless(state: ClusterState, key: str) -> GangRecord | None:
     return gang if gang is not None and name and not gang.uid else None
 
 
-def submitter(view: JobView, state: ClusterState) -> str | None:
+def submitter(view: ObservedJob, state: ClusterState) -> str | None:
     """Who submitted the job, if anybody knows; where its PodGroup is gone, the one who submitted all of its pods."""
     acceptance = state.acceptances.get(view.uid) or (view.gangs[0].acceptance if view.gangs else view.agreed)
     if acceptance is None and view.gangs and not view.gangs[0].uid:
@@ -110,7 +110,7 @@ def submitter(view: JobView, state: ClusterState) -> str | None:
     return acceptance.submitter if acceptance else None
 
 
-def former_submitters(view: JobView, state: ClusterState) -> tuple[str, ...]:
+def former_submitters(view: ObservedJob, state: ClusterState) -> tuple[str, ...]:
     """Who else submitted pods of the job that got their places in an earlier PodGroup of its name, or whose PodGroup is
     gone: they run on, so the job is theirs to see too. In order of their names.
     """

@@ -1,0 +1,74 @@
+"""A job as REST, the CLI, events and SQL show it: one value, from which its JSON is made in one place."""
+
+from typing import Any, Final
+
+import msgspec
+
+from t9ksched.model.timelimit import TimeLimit
+
+FINISHED: Final = ("Succeeded", "Failed")
+"""Phases of a job that has ended."""
+TERMINATING: Final = "Terminating"
+"""The phase of a job whose object is being deleted or gone, until its last pod has ended."""
+
+
+class JobMembers(msgspec.Struct, frozen=True):
+    """Members of a job: how many must run together, how many there are, and how many are where.
+
+    `bound` counts those that have a node and have not ended.
+    """
+
+    min: int
+    total: int
+    bound: int = 0
+    running: int = 0
+    succeeded: int = 0
+    failed: int = 0
+
+
+class JobReason(msgspec.Struct, frozen=True):
+    """Why a job waits, or why it failed: a stable code and a sentence."""
+
+    code: str
+    message: str
+
+
+class JobView(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """A job of any kind, also a plain pod or a PodGroup made by hand. Times are RFC 3339 in UTC.
+
+    `root` is the object above it that a user made, as `Kind/name`; `former_submitters` are users whose pods run on in a
+    PodGroup that was deleted, and perhaps made anew by another user.
+    """
+
+    api_version: str
+    namespace: str
+    kind: str
+    name: str
+    uid: str
+    group: str | None
+    queue: str | None
+    priority: int
+    submitter: str | None
+    phase: str
+    members: JobMembers
+    gpus: int
+    submitted_at: str | None
+    started_at: str | None
+    finished_at: str | None
+    position: int | None = None
+    reason: JobReason | None = None
+    expected_start: dict[str, Any] | None = None
+    time_limit: TimeLimit
+    former_submitters: tuple[str, ...] = ()
+    root: str = ""
+    root_uid: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """As REST shows it; the last three only where there is something to say."""
+        found: dict[str, Any] = msgspec.to_builtins(self)
+        found["timeLimit"] = self.time_limit.to_json()
+        found["formerSubmitters"] = list(self.former_submitters)
+        for name in ("formerSubmitters", "root", "rootUid"):
+            if not found[name]:
+                del found[name]
+        return found
