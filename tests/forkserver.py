@@ -35,6 +35,7 @@ _MODULES: Final = ("t9ksched.cli.runtime", "t9ksched.cli.roles", "t9ksched.cli.d
 _LENGTH: Final = 8
 _STREAMS: Final = 3
 _STOPPED: Final = "stopped"
+_STARTING: Final = threading.Lock()
 
 
 class Process:
@@ -153,9 +154,14 @@ def address() -> str:
     return _server()
 
 
-@cache
 def _server() -> str:
-    """Start the server once; where it listens."""
+    """Where the server listens, which is started once, whichever threads ask."""
+    with _STARTING:
+        return _start_server()
+
+
+@cache
+def _start_server() -> str:
     folder = tempfile.TemporaryDirectory(prefix="t9ksched-fork-")
     atexit.register(folder.cleanup)
     where = f"{folder.name}/socket"

@@ -117,7 +117,7 @@ async def test_each_answer_has_its_outcome(
 ) -> None:
     api.script = list(script)
     if silent in script:
-        either._write_timeout = 0.5
+        either.requester._write_timeout = 1.0
     outcome = await run(either, BINDING)
     if expected == "unknown":
         assert isinstance(outcome, Unknown)
