@@ -5,6 +5,7 @@ taken away on purpose. Whatever the state keeps up to date must be what a look a
 """
 
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from typing import Any
 
 from t9ksched.kube.write.eviction import OTHERS
@@ -414,6 +415,8 @@ class Model:
                 expected = row.masks if row is not None and row.node == charge.node else {}
                 assert dict(charge.cards) == dict(expected), uid
                 assert not expected or charge.sure == row.honoured
+                if expected and charge.sure and record.node:
+                    self._card_notes(record, charge.cards)
                 given.update((charge.node, card) for card in range(4) if charge.cards.get(GPU, 0) >> card & 1)
         assert set(given.values()) <= {1}, "a card is given twice"
         assert state.nodes.names == sorted(world.nodes) or set(state.nodes.names) == set(world.nodes)
@@ -421,6 +424,13 @@ class Model:
             assert state.nodes.used(name) == dict(amounts), name
         told = {queue: +Counter(amounts) for queue, amounts in state.charges.queue_used.items()}
         assert {queue: amounts for queue, amounts in told.items() if amounts} == paid
+
+    def _card_notes(self, record: PodRecord, cards: Mapping[str, int]) -> None:
+        """A bound pod whose annotations say other cards than are on record is told of, and no other."""
+        notes = annotations(self.world.pods[record.uid])
+        held = [str(card) for card in range(64) if sum(cards.values()) >> card & 1]
+        said = [text for key, text in notes.items() if key.startswith(names.GPU_INDEX_PREFIX)]
+        assert (record.uid in self._state.cards.drifting) == (said != [",".join(held)]), (record.uid, said, held)
 
     def lists(self) -> None:
         """What is kept beside: holds, pods that were put on nodes by their creators, objects being deleted."""

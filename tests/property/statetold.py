@@ -53,7 +53,7 @@ class Told:
         self.losses()
         self.departures()
 
-    def tenants(self) -> None:
+    def evictable(self) -> None:
         """Who may be evicted is told as it is."""
         state, now = self.state, self.world.now
         fresh = EvictableGangs(state, ())
