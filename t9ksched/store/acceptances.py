@@ -75,7 +75,8 @@ class Acceptances:
     The first acceptance of a UID stands. A later one may add a submitter where none was known: the scheduler can see an
     object before the service that created it has recorded its submitter. One with `replicas` replaces the amounts:
     the object was scaled, and that was accepted. So does one with `began_with` for what a group began with. The
-    queue changes only for kinds that may move to another queue.
+    queue changes only for kinds that may move to another queue, and of a PodGroup that was made anew: the scheduler
+    accepts it in the queue that pays for the members it found.
     """
 
     def __init__(self, database: Database) -> None:
@@ -140,11 +141,12 @@ def _first(speaker: Speaker) -> Any:
     old, new = acceptance.c, statement.excluded
     unnamed = old.submitter.is_(None) & new.submitter.is_not(None)
     counted = new.replicas.is_not(None)
-    movable: list[Any] = [literal_column(f"'{kind}'") for kind in ENDLESS_KINDS]
+    movable: list[Any] = [literal_column(f"'{kind}'") for kind in (*ENDLESS_KINDS, "PodGroup")]
     began = new.began_with.is_not(None)
     moved = counted & new.queue.is_not(None) & (old.queue != new.queue) & old.kind.in_(movable)
     rules = (
-        (unnamed, ("submitter", "groups", "permitted_by")),
+        (unnamed, ("submitter", "groups")),
+        ((unnamed & (old.queue.is_(None) | (old.queue == new.queue))) | moved, ("permitted_by",)),
         (moved, ("queue", "priority")),
         (counted, ("cards", "requests", "replicas")),
         (began, ("began_with", "began_roles")),

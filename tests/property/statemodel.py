@@ -17,6 +17,7 @@ from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.state.objects import nanoseconds, natural
 from t9ksched.scheduler.state.records import GangRecord, PodRecord
 from t9ksched.scheduler.state.sharing import Sharing
+from t9ksched.store.acceptances import Acceptance
 from tests.property.accessrules import Asks, Word
 from tests.property.statecycle import is_ours
 from tests.property.stateobjects import ENDED, GPU, KINDS
@@ -236,11 +237,22 @@ class Model:
         assert gang.spec_faults or gang.spec == PodGroupSpec.parse(raw["spec"])
         assert gang.status == raw["status"]
         agreed = self._state.acceptances.get(gang.uid)
+        if agreed is not None and self._pays_elsewhere(gang, agreed):
+            assert (gang.acceptance, gang.agreed, gang.queue) == (None, "", gang.kept)
+            return
         assert (gang.acceptance is None) == (agreed is None)
         if agreed is not None and agreed.queue:
             assert gang.acceptance is not None
             assert gang.acceptance.queue == agreed.queue == gang.queue
         assert ("deletionTimestamp" not in meta) or gang.uid in self._state.deleted
+
+    @staticmethod
+    def _pays_elsewhere(gang: GangRecord, agreed: Acceptance) -> bool:
+        """Whether a member got its place in an earlier group of the name, in another queue than the recorded one."""
+        those = [pod for pod in gang.members.values() if (pod.node or pod.assumed) and pod.phase not in ENDED]
+        here = {"", gang.uid}
+        earlier = gang.owner is None and any(pod.placed_in not in here for pod in those)
+        return earlier and bool(gang.kept and agreed.queue) and agreed.queue != gang.kept
 
     def _counts(self, gang: GangRecord) -> None:
         """What a group says of itself, counted anew."""

@@ -30,6 +30,8 @@ class Agreements:
         known = self._state.acceptances.get(uid)
         if known is not None and known.replicas is not None:  # what is recorded since is the newer word about amounts
             kept = {name: getattr(known, name) for name in ("queue", "priority", "replicas", "requests", "cards")}
+            if known.queue != acceptance.queue:
+                kept["permitted_by"] = known.permitted_by  # a role over one queue is none over another
             acceptance = structs.replace(acceptance, **kept, started_at=known.started_at or acceptance.started_at)
         if known is not None and known.began_with is not None:
             acceptance = structs.replace(acceptance, began_with=known.began_with, began_roles=known.began_roles)
@@ -46,6 +48,8 @@ class Agreements:
                 gang.began_with = began
             elif gang.began_with is not None:
                 self._state.begun.add(gang)
+        if gang is not None:
+            self._state.group_events.settle_agreement(gang)
         self._state.membership.doubt_strangers()
         owned = (one for below in self._state.owners.controllers(uid) for one in self._state.gangs_of_owner(below))
         for concerned in dict.fromkeys((gang, pod.gang if pod else None, *owned)):

@@ -56,6 +56,10 @@ class Changes:
             if gang.virtual:
                 self._settle_single(gang)
                 continue
+            if gang.kept and self._state.group_events.settle_agreement(gang):
+                self._state.group_events.settle_bill(gang)
+                self._state.membership.doubt(gang)
+                self._state.wake()
             if not gang.ran and gang.uid and gang.complete(bound=True) and not self._state.clocks.leaving(gang):
                 gang.ran = gang.scheduled = True
                 least = max(gang.spec.min_member, sum(least for _, least in gang.spec.roles))

@@ -1,5 +1,6 @@
 """PodGroups as the watches show them, and which queue pays for their members."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from t9ksched.model import names
@@ -8,7 +9,7 @@ from t9ksched.model.pod import Metadata, OwnerReference
 from t9ksched.model.podgroup import PodGroupSpec
 from t9ksched.scheduler.state.objects import PodGroupObject, is_true, levels, nanoseconds, true_condition
 from t9ksched.scheduler.state.places import Place
-from t9ksched.scheduler.state.records import GangRecord, Minimum, job_of
+from t9ksched.scheduler.state.records import GangRecord, Minimum, PodRecord, job_of
 
 if TYPE_CHECKING:
     from t9ksched.scheduler.state.state import ClusterState
@@ -69,6 +70,7 @@ class GroupEvents:
         except Invalid as error:
             gang.spec_faults = str(error)
         if gang.terms() != before:  # else it is our own word about it, which lets nothing start
+            self.settle_agreement(gang)
             self._state.membership.doubt(gang)
             self._state.changes.gang_changed(gang)
             self.settle_bill(gang)
@@ -103,12 +105,32 @@ class GroupEvents:
         """The queue that pays for what members hold; empty if they hold nothing."""
         return next((charge.queue for uid in gang.members if (charge := self._state.charges.get(uid))), "")
 
-    def keep_queue(self, gang: GangRecord, queue: str) -> None:
-        """The row of a placed member names the queue that pays, and nothing was agreed with the PodGroup itself."""
-        if gang.uid and gang.acceptance is None and gang.kept != queue:
+    def keep_queue(self, gang: GangRecord, pod: PodRecord, queue: str) -> None:
+        """The row of a placed member names the queue that pays: nothing was agreed with the PodGroup itself, or the
+        member got its place in an earlier one.
+        """
+        if gang.uid and gang.kept != queue and (gang.acceptance is None or gang.inherited(pod)):
             gang.kept = queue
+            self.settle_agreement(gang, pod)
             self._state.changes.gang_changed(gang)
             self.settle_bill(gang)
+
+    def settle_agreement(self, gang: GangRecord, bound: PodRecord | None = None) -> bool:
+        """What is on record by the UID of a PodGroup counts, unless it names another queue than the one that pays for
+        members placed before the PodGroup was made: then the PodGroup is accepted anew, in the queue that pays, or is
+        without an acceptance until none of these members has its place. `bound` is a member whose place its record does
+        not tell yet. Whether that changed anything.
+        """
+        recorded = self._state.acceptances.get(gang.uid)
+        if not gang.kept or gang.virtual or gang.owner is not None or recorded is None:
+            return False
+        counts = gang.acceptance or recorded
+        if counts.queue and counts.queue != gang.kept and any(map(gang.inherited, _placed(gang, bound))):
+            changed, gang.acceptance = gang.acceptance is not None or bool(gang.agreed), None
+            gang.agreed = ""
+        else:
+            changed, gang.acceptance = gang.acceptance is None, counts
+        return changed
 
     def give_up_kept_queue(self, gang: GangRecord) -> None:
         """A PodGroup without members that were placed before it was made is in its own queue."""
@@ -182,3 +204,8 @@ def _note_places(gang: GangRecord) -> None:
     for pod in gang.members.values():
         if (pod.node or pod.assumed) and not pod.placed_in:
             pod.placed_in = job_of(gang)
+
+
+def _placed(gang: GangRecord, bound: PodRecord | None) -> Iterator[PodRecord]:
+    """Members that hold places, those that are about to leave included, and the one that is bound."""
+    return (pod for pod in gang.members.values() if (pod.node or pod.assumed or pod is bound) and not pod.finished)

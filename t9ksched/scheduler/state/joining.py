@@ -34,7 +34,7 @@ class Joining:
                 gang = self._state.gangs[key] = GangRecord(record.namespace, group)
             self._state.membership.join(record, gang, placed=bool(node))
             if place is not None:
-                self._state.group_events.keep_queue(gang, place.queue)
+                self._state.group_events.keep_queue(gang, record, place.queue)
         else:
             self.join_none(record, place.queue if place is not None else "")
         self._state.wake()
@@ -47,7 +47,7 @@ class Joining:
         at_home = gang.virtual and not (place.group or (gang.acceptance is None and gang.queue != place.queue))
         if (at_home if gang.virtual else gang.name == place.group) and record.role == place.role:
             if not gang.virtual and gang.uid:
-                self._state.group_events.keep_queue(gang, place.queue)
+                self._state.group_events.keep_queue(gang, record, place.queue)
             elif not gang.virtual:
                 self._state.group_events.recall_queue(gang, place)
             return

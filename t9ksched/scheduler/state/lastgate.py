@@ -64,7 +64,9 @@ class LastGate:
             self._state.membership.sort(gang)
 
     def agreed(self, gang: GangRecord) -> Acceptance | None:
-        """What was agreed with the group's root owner."""
+        """What was agreed with the group's root owner; of a PodGroup by itself, what counts of that."""
+        if gang.owner is None and gang.acceptance is None:
+            return None
         record = self._state.acceptances.get(self._state.owners.root(gang).uid)
         if record is None or not record.queue or record.namespace != gang.namespace:
             return None
@@ -260,6 +262,7 @@ class LastGate:
             group_uid=None if gang.virtual else gang.uid,
             group_name=None if gang.virtual else gang.name,
             accepted_at=moment(now),
+            started_at=source.started_at if source is not None and gang.owner is None else None,
             **began(gang),
         )
         for pod in gang.members.values():

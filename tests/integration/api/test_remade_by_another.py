@@ -54,3 +54,31 @@ async def test_whose_pods_run_on_sees_the_job(
     if again:
         async with start():
             await look()
+
+
+async def test_its_queue_pays_for_what_runs_over_a_restart(
+    world: World, start: Start, queue: str, store: Store, rest: Client
+) -> None:
+    await world.play(1, 8)
+    small = f"{world.run}-small"
+    spec = world.queue_spec | {"quota": {"requests": {"nvidia.com/gpu": "1"}}}
+    await store.queues.create(small, {}, spec, {"everyone": True})
+    address = f"{JOBS}/{world.namespace}/PodGroup/net"
+    group, *pods = of("PodGroup", world, queue)
+    async with start():
+        for obj in (group, *pods):
+            assert (await rest("POST", JOBS, obj)).status == 201
+        told = await shown(rest, address, lambda job: job["members"]["running"] == 2)
+        before = told["uid"]
+        await world.client.delete(PODGROUPS, "net", world.namespace)
+        await world.gone(PODGROUPS, "net")
+        assert (await rest("POST", JOBS, world.group("net", 2, small))).status == 201
+        told = await shown(rest, address, lambda job: job["uid"] != before and job["members"]["running"] == 2)
+        assert told["queue"] == queue
+    async with start():
+        assert (await rest("POST", JOBS, world.pod("net-2", 1, group="net"))).status == 201
+        told = await shown(rest, address, lambda job: job["members"]["running"] == 3)
+        assert told["queue"] == queue, "the smaller one has no room for that"
+    kept = await store.acceptances.get(told["uid"])
+    assert kept is not None
+    assert kept.queue == queue

@@ -54,7 +54,9 @@ class TestAcceptances:
         assert kept.priority == 1
         assert await store.acceptances.get("v") is not None
 
-    @pytest.mark.parametrize(("kind", "queue", "priority"), [("MPIJob", "q", 1), ("Deployment", "other", 7)])
+    @pytest.mark.parametrize(
+        ("kind", "queue", "priority"), [("MPIJob", "q", 1), ("Deployment", "other", 7), ("PodGroup", "other", 7)]
+    )
     async def test_a_count_replaces_the_amounts(self, store: Store, kind: str, queue: str, priority: int) -> None:
         first = acceptance(
             "u", kind=kind, queue="q", priority=1, submitter="ann", started_at=NOW, time_limit=timedelta(1)
@@ -68,6 +70,18 @@ class TestAcceptances:
         kept = await store.acceptances.get("u")
         assert kept == msgspec.structs.replace(first, queue=queue, priority=priority, **more)
         assert kept.amounts == {"cpu": 9, "nvidia.com/gpu": 3}
+
+    @pytest.mark.parametrize("late", [False, True], ids=["submitted first", "accepted first"])
+    async def test_a_role_over_the_queue_that_was_asked_for_is_none_over_another(
+        self, store: Store, late: bool
+    ) -> None:
+        submitted = acceptance("u", kind="PodGroup", queue="asked", submitter="ann", permitted_by="manager")
+        accepted = acceptance("u", kind="PodGroup", queue="pays", permitted_by="everyone", replicas=2)
+        for one in (accepted, submitted) if late else (submitted, accepted):
+            await store.acceptances.put_many([one])
+        kept = await store.acceptances.get("u")
+        assert kept is not None
+        assert (kept.queue, kept.submitter, kept.permitted_by) == ("pays", "ann", "everyone")
 
     async def test_it_starts_once(self, store: Store) -> None:
         await store.acceptances.put_many([acceptance("u"), acceptance("u", started_at=NOW)])

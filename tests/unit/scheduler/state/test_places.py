@@ -1,15 +1,20 @@
 """To which group a bound pod belongs, in which role, and which queue pays: what is on record wins over labels."""
 
+from collections import Counter
 from datetime import UTC, datetime
+from itertools import permutations
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from t9ksched.admission.access import Members
 from t9ksched.model import names
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.state.state import ClusterState
+from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.bindings import CardBinding
+from tests.feeds import taken
 from tests.unit.scheduler.state.test_state import GPU, NOW, decide, group, node, pod, state_with
 
 QUEUES: dict[str, Any] = {"q": {}, "other": {}}
@@ -135,6 +140,91 @@ def test_a_start_finds_a_group_made_anew_in_the_queue_that_pays(first: str) -> N
     decide(state)
     assert place(state, "p") == ("g", "", "q")
     assert not state.charges.queue_used.get("other")
+
+
+ANEW = "group-anew"
+
+
+def submitted() -> Acceptance:
+    """What the service writes down when a user submits the PodGroup that is made anew."""
+    return Acceptance(
+        uid=ANEW,
+        kind="PodGroup",
+        namespace="ns",
+        name="g",
+        group_uid=ANEW,
+        group_name="g",
+        submitter="bob",
+        queue="other",
+    )
+
+
+@pytest.mark.parametrize("started", [False, True], ids=["as submitted", "as started"])
+@pytest.mark.parametrize("order", list(permutations(["rows", "acceptance", "group", "pod"])), ids="-".join)
+def test_a_group_submitted_anew_is_in_the_queue_that_pays_in_whatever_order_it_is_known(
+    order: tuple[str, ...], started: bool
+) -> None:
+    """Its submission names another queue, which would be charged with what runs, whatever its quota is."""
+    recorded = structs.replace(submitted(), replicas=1, began_with=1) if started else submitted()
+    state = state_with(node("n1"), queues=QUEUES)
+    steps: dict[str, Any] = {
+        "rows": lambda: state.places.restore({"pod-p": row("pod-p", "g", job="group-g")}),
+        "acceptance": lambda: state.accept(recorded),
+        "group": lambda: state.upsert_group(group("g", 1, uid=ANEW, queue="other")),
+        "pod": lambda: state.upsert_pod(pod("p", group="g", node="n1")),
+    }
+    for step in order:
+        steps[step]()
+    assert place(state, "p") == ("g", "", "q")
+    decide(state)
+    assert place(state, "p") == ("g", "", "q")
+    assert not +Counter(state.charges.queue_used["other"])
+    agreed = state.gangs["ns", "g"].acceptance
+    assert agreed is not None
+    assert agreed == state.acceptances[ANEW]
+    assert (agreed.queue, agreed.submitter) == ("q", "bob")
+    written = {(one.uid, one.queue, one.submitter, one.replicas) for one in taken(state, "acceptances")}
+    assert written == {(ANEW, "q", "bob", 1)}, "the next process reads the same"
+
+
+@pytest.mark.parametrize("first", ["group", "acceptance"])
+def test_a_group_submitted_anew_is_in_the_queue_that_pays_while_the_scheduler_runs(first: str) -> None:
+    state = state_with(node("n1"), queues=QUEUES)
+    state.upsert_group(group("g", 1))
+    state.upsert_pod(pod("p", group="g"))
+    (decided,) = decide(state)
+    state.upsert_pod(pod("p", group="g", node=decided.node))
+    state.remove_group(group("g", 1))
+    if first == "acceptance":
+        state.accept(submitted())
+    state.upsert_group(group("g", 1, uid=ANEW, queue="other"))
+    state.accept(submitted())
+    assert place(state, "p") == ("g", "", "q")
+    decide(state)
+    state.accept(submitted())  # told again
+    assert place(state, "p") == ("g", "", "q")
+    assert state.acceptances[ANEW].queue == "q"
+
+
+@pytest.mark.parametrize("ends", ["gone", "succeeds"])
+def test_a_group_submitted_anew_that_may_not_use_the_queue_that_pays_is_in_its_own_after_that(ends: str) -> None:
+    state = state_with(node("n1"), queues=QUEUES)
+    state.permit({"other": Members(everyone=True)})
+    state.places.restore({"pod-p": row("pod-p", "g", job="group-g")})
+    state.accept(submitted())
+    state.upsert_group(group("g", 1, uid=ANEW, queue="other"))
+    state.upsert_pod(pod("p", group="g", node="n1"))
+    state.upsert_pod(pod("new", group="g"))
+    assert decide(state) == []
+    gang = state.gangs["ns", "g"]
+    assert (gang.queue, gang.acceptance) == ("q", None)
+    if ends == "gone":
+        state.remove_pod("pod-p")
+    else:
+        state.upsert_pod(pod("p", group="g", node="n1", phase="Succeeded"))
+    assert [assignment.pod for assignment in decide(state)] == ["pod-new"]
+    assert place(state, "new") == ("g", "", "other")
+    assert gang.acceptance == state.acceptances[ANEW]
 
 
 def test_without_placed_members_a_group_made_anew_is_in_its_own_queue() -> None:
