@@ -2,6 +2,8 @@
 
 import json
 import socket
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -54,6 +56,7 @@ def test_after_a_kill_a_group_keeps_the_minimum_that_it_began_with(tmp_path: Pat
         assert until(lambda: _shown(first)["members"]["running"] == 3, "3 that run")
         assert until(lambda: _raise(first, f"{groups}/g"), "an update that nobody else's comes before")
         assert until(lambda: _warned(first) == _RAISED, "the warning")
+        assert until(lambda: _on_record(tmp_path / "data") == 1, "the record of the minimum that it began with")
     finally:
         first.kill()
 
@@ -77,6 +80,13 @@ def _member(group: str, index: int) -> dict[str, object]:
     container = {"name": "main", "image": "busybox", "resources": {"requests": amounts, "limits": amounts}}
     meta = {"name": f"{group}-{index}", "labels": {"scheduler.tensorstack.dev/group-name": group}}
     return {"metadata": meta, "spec": {"schedulerName": "t9k-scheduler", "containers": [container]}}
+
+
+def _on_record(data: Path) -> int | None:
+    """The minimum that the group began with, as the database has it; it is written a moment after the start."""
+    with closing(sqlite3.connect(data / "t9ksched.db")) as database:
+        found = database.execute("SELECT began_with FROM acceptance WHERE name = 'g'").fetchone()
+    return found[0] if found else None
 
 
 def _raise(up: Up, group: str) -> bool:

@@ -15,6 +15,7 @@ from typing import Final
 import structlog
 
 from t9ksched.model.reasons import Code, Reason
+from t9ksched.scheduler.state.assumptions import RETRY_AFTER_REFUSAL_NS
 from t9ksched.scheduler.state.cardbook import row_of
 from t9ksched.scheduler.state.charges import Charge
 from t9ksched.scheduler.state.records import PodRecord
@@ -170,8 +171,10 @@ class CardKeeper:
         """The pod is bound as it was decided: nothing else will be decided about it."""
         self._sent.pop(pod, None)
 
-    def withdraw(self, pods: list[str]) -> None:
-        """What was decided about these pods, of one gang, could not be written: it is not carried out."""
+    def withdraw(self, pods: list[str], now: int) -> None:
+        """What was decided about these pods, of one gang, could not be written: it is not carried out, and tried again
+        in a moment. `now` in nanoseconds since the epoch.
+        """
         for uid in pods:
             self._waiting.pop(uid, None)
         self._state.cards.unwritten.difference_update(pods)
@@ -179,7 +182,8 @@ class CardKeeper:
             "the database is away: which cards of a node a pod gets is written there before it is bound, so that no"
             " restart gives them away"
         )
-        self._state.withdraw(pods, Reason(Code.DATABASE_AWAY, message, unblocks=("the database answers again",)))
+        reason = Reason(Code.DATABASE_AWAY, message, unblocks=("the database answers again",))
+        self._state.withdraw(pods, reason, now + RETRY_AFTER_REFUSAL_NS)
 
     def forget(self, pod: str) -> None:
         """Another bound this pod, to cards that are not known: what was decided about it here must not be on record."""

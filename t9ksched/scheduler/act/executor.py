@@ -142,7 +142,7 @@ class Executor:
                     if written or (self._finishes(bindings) and not self._cards.contradicted(pods)):
                         self._begin(bindings)
                     else:
-                        self._cards.withdraw(pods)
+                        self._cards.withdraw(pods, self._clock())
         finally:
             self._recording = False
 

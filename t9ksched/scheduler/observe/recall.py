@@ -2,8 +2,9 @@
 
 Losses are not written down: what a start needs stands in history and in the cluster. A gang that ran, still holds
 places and is below its minimum lost the rest. Where each of its pods was bound last, and on which cards, says history;
-what such a pod takes say the pod that replaces it, or a member of the same role. Time counts from the start. A gang
-that holds no place at all waits like any other: nothing says whether it was lost, evicted or paused.
+what such a pod takes say the pod that replaces it, or a member of the same role; where no member of its role is left,
+the one that has as many cards. Time counts from the start. A gang that holds no place at all waits like any other:
+nothing says whether it was lost, evicted or paused.
 """
 
 import re
@@ -51,23 +52,48 @@ def lost_before(gang: GangRecord, bound: Iterable[Event]) -> list[Loss]:
     """
     holding = {pod.name for pod in gang.members.values() if pod.placed and not pod.deleting}
     found: list[Loss] = []
+    events: dict[str, Event] = {}
+    """The last binding of each pod that is not there, by its name."""
     seen = set(holding)
     for event in bound:
         name = str(event.detail.get("pod", ""))
-        like = None if name in seen else _like(gang, name)
+        if name in seen:
+            continue
         seen.add(name)
+        events[name] = event
+        like = _like(gang, name)
         if like is not None and like.pod_class is not None:
             cards = _masks(like.pod_class, event.detail.get("cards") or {})
             found.append(_loss(gang, like, name, str(event.detail.get("node", "")), cards))
     chosen = list(_short(gang, found))
+    kept = {loss.name for loss in chosen}
+    others = [event for name, event in events.items() if f"{gang.namespace}/{name}" not in kept]
     agreed = gang.acceptance.replicas if gang.acceptance is not None else None
     most = agreed or _PAGE
     for role, count in _missing(gang, chosen).items():
-        like = next((pod for pod in gang.members.values() if pod.role == role), None)
+        like = next((pod for pod in gang.members.values() if pod.role == role and pod.pod_class), None)
+        count = min(count, most - len(holding) - len(chosen))
         if like is not None:
-            count = min(count, most - len(holding) - len(chosen))
             chosen += [_loss(gang, like, f"{role or 'member'}-{at}") for at in range(count)]
+            continue
+        chosen += [_of_another_role(gang, role, event) for event in others[: max(0, count)]]
+        del others[: max(0, count)]
     return chosen
+
+
+def _of_another_role(gang: GangRecord, role: str, event: Event) -> Loss:
+    """The loss of a pod of whose role no member is left: it is taken for like the member that has as many cards."""
+    given = event.detail.get("cards") or {}
+    count = sum(len(cards) for cards in given.values())
+    members = [pod for pod in gang.members.values() if pod.placed]  # what has a place can be read
+    like = min(members, key=lambda pod: (abs(_card_count(pod) - count), pod.name))
+    loss = _loss(gang, like, str(event.detail.get("pod", "")), str(event.detail.get("node", "")))
+    loss.role, loss.cards = role, _masks(loss.pod_class, given)
+    return loss
+
+
+def _card_count(pod: PodRecord) -> int:
+    return sum(pod.pod_class.card_counts.values()) if pod.pod_class is not None else 0
 
 
 def _missing(gang: GangRecord, losses: Iterable[Loss]) -> Counter[str]:

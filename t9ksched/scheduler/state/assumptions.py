@@ -92,14 +92,19 @@ class Assumptions:
         if not gang.placed_count():
             gang.first_bound = 0
 
-    def withdraw(self, pod_uids: Iterable[str], reason: Reason) -> None:
-        """Decisions about members of one gang are not carried out: they wait again, as if nothing had been decided."""
+    def withdraw(self, pod_uids: Iterable[str], reason: Reason, retry_at: int = 0) -> None:
+        """Decisions about members of one gang are not carried out: they wait again, as if nothing had been decided, and
+        nothing is decided about their gang before `retry_at`.
+        """
         gang = None
         for uid in pod_uids:
             record = self._state.pods.get(uid)
             if record is not None and record.assumed:
                 gang = record.gang
                 self._unassume(record)
+                if retry_at:
+                    record.retry_at = retry_at
+                    self._state._resting.add(record)
         if gang is not None:
             self._state.refused(gang, reason)
             if not gang.placed_count():

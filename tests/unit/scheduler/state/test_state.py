@@ -431,3 +431,15 @@ def agreed(uid: str, queue: str, hour: int = 0) -> Acceptance:
         queue=queue,
         accepted_at=datetime(2026, 1, 1, hour, tzinfo=UTC),
     )
+
+
+def test_what_is_withdrawn_may_rest_before_it_is_decided_about_again() -> None:
+    """Else the loop would decide the same at once, and again, while the database is away."""
+    state = state_with()
+    state.upsert_pod(pod("p", queue="q"))
+    assert len(decide(state)) == 1
+    later = NOW + 1_000_000_000
+    state.withdraw(["pod-p"], Reason(Code.DATABASE_AWAY, "no"), later)
+    assert not state.view(NOW).gangs
+    assert state.next_retry() == later
+    assert [gang.uid for gang in state.view(later).gangs] == ["pod-p"]
