@@ -60,15 +60,7 @@ class Changes:
                 self._state.group_events.settle_bill(gang)
                 self._state.membership.doubt(gang)
                 self._state.wake()
-            if not gang.ran and gang.uid and gang.complete(bound=True) and not self._state.clocks.leaving(gang):
-                gang.ran = gang.scheduled = True
-                least = max(gang.spec.min_member, sum(least for _, least in gang.spec.roles))
-                gang.began_with = Minimum(least, gang.spec.roles)
-                self._state.begun.add(gang)
-                gang.evicted = None
-            elif not gang.ran and gang.uid and (running := _inherited_running(gang)):
-                gang.ran, gang.began_with = True, running
-                self._state.begun.add(gang)
+            self.note_run(gang)
             if gang.uid and gang.unnoted and gang.placed_count():
                 self._state._unaccepted.add(gang)
             whole = gang.complete()
@@ -81,6 +73,20 @@ class Changes:
             if not gang.placed_count():
                 gang.first_bound = 0  # what it gets next is another start
             self._settle_waiting(gang, waits=any(pod.waiting for pod in gang.members.values()))
+
+    def note_run(self, gang: GangRecord) -> None:
+        """See whether the PodGroup has begun to run; the minimum that its spec has now is then the one it began with."""
+        if gang.ran or not gang.uid:
+            return
+        if gang.complete(bound=True) and not self._state.clocks.leaving(gang):
+            gang.ran = gang.scheduled = True
+            least = max(gang.spec.min_member, sum(least for _, least in gang.spec.roles))
+            gang.began_with = Minimum(least, gang.spec.roles)
+            self._state.begun.add(gang)
+            gang.evicted = None
+        elif running := _inherited_running(gang):
+            gang.ran, gang.began_with = True, running
+            self._state.begun.add(gang)
 
     def _settle_single(self, gang: GangRecord) -> None:
         pod = next(iter(gang.members.values()), None)

@@ -28,6 +28,8 @@ class GroupEvents:
         gang = self._state.gangs.get(key)
         if gang is None:
             gang = self._state.gangs[key] = GangRecord(meta.namespace, meta.name)
+        elif gang.uid == meta.uid:
+            self._state.changes.note_run(gang)  # with the spec that it has had until now
         before = gang.terms()
         if gang.uid != meta.uid:
             self._state.changes.job_changed(gang)  # the job it was before: of another object, or of none yet

@@ -443,3 +443,16 @@ def test_what_is_withdrawn_may_rest_before_it_is_decided_about_again() -> None:
     assert not state.view(NOW).gangs
     assert state.next_retry() == later
     assert [gang.uid for gang in state.view(later).gangs] == ["pod-p"]
+
+
+def test_a_minimum_raised_right_after_the_start_is_not_the_one_it_began_with() -> None:
+    """Nothing has looked at the group between its start and the edit."""
+    state = state_with()
+    state.upsert_group(group("g", 1))
+    for name in ("a", "b"):
+        state.upsert_pod(pod(name, group="g", node="n1", phase="Running"))
+    state.upsert_group(group("g", 2))
+    state.settle()
+    gang = state.gangs["ns", "g"]
+    assert gang.began_with is not None
+    assert gang.began_with.members == 1
