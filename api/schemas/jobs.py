@@ -35,8 +35,8 @@ class Job(Shape):
     """A job of any kind, also a plain pod or a PodGroup made by hand.
 
     `root` is the object above it that a user made, `Kind/name`, where there is one: the Deployment of a ReplicaSet.
-    What managers decide about the job is decided about that. `formerSubmitters` are users whose pods run on in a
-    PodGroup that was deleted, and perhaps made anew by another user: they see the job too.
+    What managers decide about the job is decided about that. `formerSubmitters` are other users whose pods are in
+    the PodGroup: it was deleted, and perhaps made anew by another user. They see the job too.
     """
 
     apiVersion: str

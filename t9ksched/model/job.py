@@ -36,8 +36,8 @@ class JobReason(msgspec.Struct, frozen=True):
 class JobView(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """A job of any kind, also a plain pod or a PodGroup made by hand. Times are RFC 3339 in UTC.
 
-    `root` is the object above it that a user made, as `Kind/name`; `former_submitters` are users whose pods run on in a
-    PodGroup that was deleted, and perhaps made anew by another user.
+    `root` is the object above it that a user made, as `Kind/name`; `former_submitters` are other users whose pods
+    are in the PodGroup: it was deleted, and perhaps made anew by another user.
     """
 
     api_version: str

@@ -300,7 +300,9 @@ class Model:
             assert not gang.noted or placed or not gang.uid, "another group of that name had started"
             conditions = {one["type"]: one["status"] for one in gang.status.get("conditions", ())}
             if gang.uid:  # of one that is gone nothing else is known than before
-                ran = conditions.get("GroupScheduled") == "True" and conditions.get("Evicted") != "True"
+                row = self._state.acceptances.get(gang.uid)
+                known = conditions.get("GroupScheduled") == "True" or (row is not None and bool(row.began_with))
+                ran = known and conditions.get("Evicted") != "True"
         leaving = self._state.clocks.leaving(gang)
         if not ran:
             spec = gang.spec

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import structlog
+from msgspec import structs
 
 from t9ksched.model.podclass import PodClass
 from t9ksched.scheduler.report.observed_job import identity
@@ -87,9 +88,10 @@ def _of_another_role(gang: GangRecord, role: str, event: Event) -> Loss:
     count = sum(len(cards) for cards in given.values())
     members = [pod for pod in gang.members.values() if pod.placed]  # what has a place can be read
     like = min(members, key=lambda pod: (abs(_card_count(pod) - count), pod.name))
-    loss = _loss(gang, like, str(event.detail.get("pod", "")), str(event.detail.get("node", "")))
-    loss.role, loss.cards = role, _masks(loss.pod_class, given)
-    return loss
+    assert like.pod_class is not None
+    cards = _masks(like.pod_class, given)
+    loss = _loss(gang, like, str(event.detail.get("pod", "")), str(event.detail.get("node", "")), cards)
+    return structs.replace(loss, role=role)
 
 
 def _card_count(pod: PodRecord) -> int:

@@ -111,10 +111,10 @@ def submitter(view: ObservedJob, state: ClusterState) -> str | None:
 
 
 def former_submitters(view: ObservedJob, state: ClusterState) -> tuple[str, ...]:
-    """Who else submitted pods of the job that got their places in an earlier PodGroup of its name, or whose PodGroup is
-    gone: they run on, so the job is theirs to see too. In order of their names.
+    """Who else submitted pods of the job, in order of their names: the job is theirs to see too. Only a PodGroup that
+    no job owns has members of several users: they joined it, or it was deleted and perhaps made again by another.
     """
-    pods = [pod for gang in view.gangs for pod in gang.members.values() if gang.inherited(pod) or not gang.uid]
+    pods = (pod for gang in view.gangs if gang.owner is None and not gang.virtual for pod in gang.members.values())
     whose = {name for pod in pods if (name := state.permissions.whose(pod)) is not None}
     return tuple(sorted(whose - {submitter(view, state)})) if whose else ()
 

@@ -44,12 +44,14 @@ class Agreements:
         if gang is not None and (gang.acceptance is None or gang.acceptance.submitter is None):
             gang.acceptance = acceptance
             began = Minimum.on_record(acceptance)
-            if gang.ran and began is not None and (known is None or gang not in self._state.begun):
-                gang.began_with = began
+            fresh = gang not in self._state.begun  # no start and no eviction of it waits to be recorded
+            if began is not None and gang.evicted is None and (fresh or (gang.ran and known is None)):
+                gang.ran, gang.began_with = True, began
             elif gang.began_with is not None:
                 self._state.begun.add(gang)
         if gang is not None:
             self._state.group_events.settle_agreement(gang)
+        self._state.membership.submitted(uid)
         self._state.membership.doubt_strangers()
         owned = (one for below in self._state.owners.controllers(uid) for one in self._state.gangs_of_owner(below))
         for concerned in dict.fromkeys((gang, pod.gang if pod else None, *owned)):

@@ -75,7 +75,7 @@ class Changes:
             self._settle_waiting(gang, waits=any(pod.waiting for pod in gang.members.values()))
 
     def note_run(self, gang: GangRecord) -> None:
-        """See whether the PodGroup has begun to run; the minimum that its spec has now is then the one it began with."""
+        """See whether the PodGroup has begun to run; the minimum that its spec has now is the one it began with."""
         if gang.ran or not gang.uid:
             return
         if gang.complete(bound=True) and not self._state.clocks.leaving(gang):

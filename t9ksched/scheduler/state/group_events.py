@@ -44,9 +44,9 @@ class GroupEvents:
             gang.scheduled = is_true(group.status, "GroupScheduled")
             evicted = true_condition(group.status, "Evicted")
             gang.evicted = (str(evicted.get("reason")), str(evicted.get("message"))) if evicted else None
-            gang.ran = gang.scheduled and evicted is None
+            gang.began_with = Minimum.on_record(gang.acceptance) if evicted is None else None
+            gang.ran = gang.began_with is not None or (gang.scheduled and evicted is None)
             gang.first_bound = gang.admitted = gang.fell = gang.nameless = 0
-            gang.began_with = Minimum.on_record(gang.acceptance) if gang.ran else None
             gang.displaced = gang.noted = False
             gang.agreed, gang.judged, gang.turned_away, gang.unpermitted = "", (0, 0), None, None
             self._state.gangs_by_uid[meta.uid] = gang

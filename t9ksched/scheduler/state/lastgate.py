@@ -326,8 +326,11 @@ class LastGate:
 
     def _keep(self, record: Acceptance) -> Acceptance:
         state = self._state
-        if state.acceptances.get(record.uid) != record:
+        known = state.acceptances.get(record.uid)
+        if known != record:
             state.acceptances[record.uid] = record
+            if known is None:
+                state.membership.submitted(record.uid)
             state.feed.owners.note(record.uid)
             state.feed.jobs.note(record.uid)
             gang = state.gangs_by_uid.get(record.uid)

@@ -7,6 +7,7 @@ own with a reason that says so, until it may join. A pod that has a place stays 
 again.
 """
 
+from collections import defaultdict
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,8 @@ class Membership:
         """Pods that name a group and may not join it, by UID; groups without any are left out."""
         self._guests: OrderedSet[GangRecord] = OrderedSet()
         """Groups that pods may have joined because they may use the queue, or before it was known whose they are."""
+        self._owned: defaultdict[str, dict[str, PodRecord]] = defaultdict(dict)
+        """Pods that name a group and have a controller, which may not be the group's, by its UID and theirs."""
         self._as_of = (0, False)
         self._nameless: dict[str, int] = {}
         """Since when it has not been known who submitted a stranger, by UID, while that is not said yet."""
@@ -37,6 +40,8 @@ class Membership:
 
     def join(self, pod: PodRecord, gang: GangRecord, *, placed: bool) -> None:
         """A pod that names the group is seen for the first time; `placed` if it is on a node."""
+        if pod.owner is not None:
+            self._owned[pod.owner.uid][pod.uid] = pod
         reason = None if placed else self._refusal(pod, gang)
         if reason is None:
             self._take_in(pod, gang)
@@ -45,6 +50,13 @@ class Membership:
 
     def left(self, pod: PodRecord) -> None:
         """A pod is gone."""
+        self._no_stranger(pod)
+        if pod.owner is not None:
+            self._owned[pod.owner.uid].pop(pod.uid, None)
+            if not self._owned[pod.owner.uid]:
+                del self._owned[pod.owner.uid]
+
+    def _no_stranger(self, pod: PodRecord) -> None:
         gang, pod.outside = pod.outside, None
         self._nameless.pop(pod.uid, None)
         if gang is not None:
@@ -59,6 +71,13 @@ class Membership:
     def doubt(self, gang: GangRecord) -> None:
         """Something changed that decides who may join the group."""
         self._doubtful.add(gang)
+
+    def submitted(self, owner: str) -> None:
+        """The owner has a record now: whose the pods are that it has in groups of others may be known otherwise."""
+        for uid in self._state.owners.controllers(owner):
+            for pod in self._owned.get(uid, {}).values():
+                if pod.gang is not None and (pod.gang.owner is None or pod.gang.owner.uid != uid):
+                    self._state.changes.job_changed(pod.gang)
 
     def doubt_strangers(self) -> None:
         """Something changed that may let a stranger join."""
@@ -123,7 +142,7 @@ class Membership:
     def _take_in(self, pod: PodRecord, gang: GangRecord) -> None:
         if pod.gang is not None:
             self._state.leave_none(pod)
-        self.left(pod)
+        self._no_stranger(pod)
         pod.gang, pod.unpermitted = gang, ()
         gang.members[pod.uid] = pod
         self._state.member_changed(pod, gang)

@@ -13,17 +13,22 @@ __all__ = ["rest"]
 pytestmark = pytest.mark.cluster
 
 
+async def _may_create(world: World, *users: str) -> None:
+    """Let the users make pods and PodGroups in the namespace."""
+    rules = [{"apiGroups": ["", PODGROUPS.group], "resources": ["pods", "podgroups"], "verbs": ["create"]}]
+    await world.client.create(ROLES, {"metadata": {"name": "users"}, "rules": rules}, world.namespace)
+    subjects = [{"apiGroup": ROLES.group, "kind": "User", "name": name} for name in users]
+    reference = {"apiGroup": ROLES.group, "kind": "Role", "name": "users"}
+    binding = {"metadata": {"name": "users"}, "roleRef": reference, "subjects": subjects}
+    await world.client.create(ROLEBINDINGS, binding, world.namespace)
+
+
 @pytest.mark.parametrize("again", [False, True], ids=["while it leads", "after a restart"])
 async def test_whose_pods_run_on_sees_the_job(
     world: World, start: Start, queue: str, store: Store, rest: Client, again: bool
 ) -> None:
     await world.play(1, 8)
-    rules = [{"apiGroups": ["", PODGROUPS.group], "resources": ["pods", "podgroups"], "verbs": ["create"]}]
-    await world.client.create(ROLES, {"metadata": {"name": "users"}, "rules": rules}, world.namespace)
-    subjects = [{"apiGroup": ROLES.group, "kind": "User", "name": name} for name in ("ann", "bob")]
-    reference = {"apiGroup": ROLES.group, "kind": "Role", "name": "users"}
-    binding = {"metadata": {"name": "users"}, "roleRef": reference, "subjects": subjects}
-    await world.client.create(ROLEBINDINGS, binding, world.namespace)
+    await _may_create(world, "ann", "bob")
     tokens = [await store.tokens.create(name, "user") for name in ("ann", "bob", "eve")]
     ann, bob, eve = (Client(rest.url, rest.session, token) for token in tokens)
     address = f"{JOBS}/{world.namespace}/PodGroup/net"
@@ -54,6 +59,27 @@ async def test_whose_pods_run_on_sees_the_job(
     if again:
         async with start():
             await look()
+
+
+async def test_whose_pods_wait_sees_the_job(world: World, start: Start, queue: str, store: Store, rest: Client) -> None:
+    await world.play(1, 1)
+    tokens = [await store.tokens.create(name, "user") for name in ("ann", "bob")]
+    ann, bob = (Client(rest.url, rest.session, token) for token in tokens)
+    await _may_create(world, "ann", "bob")
+    group, *pods = of("PodGroup", world, queue)
+    async with start():
+        for obj in (group, *pods):
+            assert (await ann("POST", JOBS, obj)).status == 201
+        address = f"{JOBS}/{world.namespace}/PodGroup/net"
+        await shown(rest, address, lambda job: job["phase"] == "Pending" and job["submitter"] == "ann")
+        await world.client.delete(PODGROUPS, "net", world.namespace)
+        await world.gone(PODGROUPS, "net")
+        assert (await bob("POST", JOBS, group)).status == 201
+        told = await shown(rest, address, lambda job: job["submitter"] == "bob" and job["members"]["total"] == 2)
+        assert told["formerSubmitters"] == ["ann"]
+        for one in (ann, bob):
+            listed = (await one("GET", JOBS)).body["items"]
+            assert told["uid"] in [job["uid"] for job in listed]
 
 
 async def test_its_queue_pays_for_what_runs_over_a_restart(
