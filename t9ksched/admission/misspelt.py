@@ -2,7 +2,7 @@
 
 A field is judged by the schema of its kind, as its CustomResourceDefinition gives it. Where the schema closes an
 object, every unknown field is reported; where it leaves one open, only fields that resemble a known one, because others
-may be meant for another program. Labels and annotations are judged within our own domains.
+may be meant for another program. Labels and annotations are judged within our own domain, and those of `also_read`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -39,12 +39,18 @@ _ANNOTATIONS: Final = (
     names.TOPOLOGY_KEY_ANNOTATION,
     names.SUBMITTED_BY_ANNOTATION,
     names.SUBMISSION_ANNOTATION,
-    names.RUN_SECONDS_ANNOTATION,
-    names.EXIT_CODE_ANNOTATION,
-    names.STOP_SECONDS_ANNOTATION,
 )
-_PREFIXES: Final = (names.GPU_INDEX_PREFIX, names.CARDS_GIVEN_PREFIX)
-_DOMAINS: Final = (f"{names.SCHEDULER_GROUP}/", f"{names.RUN_SECONDS_ANNOTATION.partition('/')[0]}/")
+_PREFIXES: Final = (names.GPU_INDEX_PREFIX,)
+_DOMAINS: Final = (f"{names.SCHEDULER_GROUP}/",)
+_others: set[str] = set()
+"""Annotations that the cluster of this process reads; with a hyphen at the end they are prefixes."""
+
+
+def also_read(*annotations: str) -> None:
+    """Judge the domains of these annotations too: the cluster that this process runs reads them. Called at start; one
+    that ends with a hyphen stands for all that begin with it.
+    """
+    _others.update(annotations)
 
 
 def misspelt_fields(value: Any, schema: Schema, path: str = "") -> Iterator[FieldWarning]:
@@ -79,16 +85,19 @@ def misspelt_metadata(metadata: Any, path: str) -> Iterator[FieldWarning]:
         if name not in _METADATA:
             text = f"the field {name!r} is unknown and is ignored"
             yield _warning(child(path, str(name)), text, nearest(str(name), _METADATA))
-    yield from _keys(metadata, "labels", "label", _LABELS, _ANNOTATIONS, path)
-    yield from _keys(metadata, "annotations", "annotation", _ANNOTATIONS, _LABELS, path)
+    annotations = (*_ANNOTATIONS, *sorted(_others))
+    yield from _keys(metadata, "labels", "label", _LABELS, annotations, path)
+    yield from _keys(metadata, "annotations", "annotation", annotations, _LABELS, path)
 
 
 def _keys(
     metadata: Mapping[str, Any], part: str, word: str, known: Iterable[str], elsewhere: Iterable[str], path: str
 ) -> Iterator[FieldWarning]:
     given = metadata.get(part)
+    prefixes = (*_PREFIXES, *(one for one in _others if one.endswith("-")))
+    domains = (*_DOMAINS, *{f"{one.partition('/')[0]}/" for one in _others})
     for key in given if isinstance(given, Mapping) else ():
-        if not str(key).startswith(_DOMAINS) or str(key).startswith(_PREFIXES) or key in known:
+        if not str(key).startswith(domains) or str(key).startswith(prefixes) or key in known:
             continue
         where = child(f"{path}.{part}", str(key))
         if key in elsewhere:

@@ -18,6 +18,7 @@ from api.app import create_app
 from api.http.server import Server, listen
 from api.leader import HttpLeader
 from api.submission.recovery import recovering
+from t9ksched.admission.misspelt import also_read
 from t9ksched.cli.assembly import limits_of, scheduler_of, services_of
 from t9ksched.cli.datadir import ClientFile, database_url, lock
 from t9ksched.cli.failure import BAD_USAGE, Failure
@@ -27,6 +28,7 @@ from t9ksched.cli.leading import SCHEDULER_LEASE, leading
 from t9ksched.controller.service import Controllers
 from t9ksched.devcluster.agents import Agents
 from t9ksched.devcluster.cluster import DevCluster
+from t9ksched.devcluster.names import ANNOTATIONS
 from t9ksched.devcluster.nodes.presets import load_nodes
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.resources import LEASES
@@ -137,6 +139,7 @@ async def _start(plan: Plan, stack: AsyncExitStack) -> Running:
     kubeconfig, dev = plan.kubeconfig, None
     if kubeconfig is None:
         kubeconfig = plan.data_dir / "kubeconfig"
+        also_read(*ANNOTATIONS)
         dev = DevCluster(plan.data_dir / "cluster", nodes, open_to_users=True, limits=limits_of(settings))
         await dev.start()
         stack.push_async_callback(dev.stop)

@@ -21,7 +21,8 @@ GROUP_LABEL: Final = f"{SCHEDULER_GROUP}/group-name"
 ROLE_LABEL: Final = f"{SCHEDULER_GROUP}/role"
 
 GPU_INDEX_PREFIX: Final = f"{SCHEDULER_GROUP}/gpu-index-container-"
-"""Annotation of a bound pod, one a container with cards: the indices, `"0,3"`."""
+"""Annotation of a bound pod, one a container with cards: the indices, `"0,3"`. The binding writes it; on a pod that
+another scheduler placed, its node may, to say which cards it gave."""
 SIGNAL_BEFORE_ANNOTATION: Final = f"{SCHEDULER_GROUP}/signal-before"
 """How long before its time limit a job is told to stop, so that its pods get SIGTERM in time."""
 TIME_LIMIT_ANNOTATION: Final = f"{SCHEDULER_GROUP}/time-limit"
@@ -30,9 +31,6 @@ SUBMITTED_BY_ANNOTATION: Final = f"{SCHEDULER_GROUP}/submitted-by"
 """Shown to people, never trusted."""
 SUBMISSION_ANNOTATION: Final = f"{SCHEDULER_GROUP}/submission"
 """The request that created the object; used only to find the result of a request whose response was lost."""
-
-CARDS_GIVEN_PREFIX: Final = "devcluster.tensorstack.dev/cards-container-"
-"""Annotation of a running pod, one a container: the indices that its node chose where this scheduler named none."""
 
 CARD_MODE_ANNOTATION: Final = f"{SCHEDULER_GROUP}/card-mode"
 """Annotation of a node: does it give a container the cards that our annotation names?"""
@@ -60,11 +58,6 @@ EVENT_REFUSED: Final = "Refused"
 EVENT_BYPASSED: Final = "SchedulerBypassed"
 EVENT_CARD_DRIFT: Final = "CardDrift"
 EVENT_EDIT_IGNORED: Final = "EditIgnored"
-
-RUN_SECONDS_ANNOTATION: Final = "devcluster.tensorstack.dev/run-seconds"
-EXIT_CODE_ANNOTATION: Final = "devcluster.tensorstack.dev/exit-code"
-STOP_SECONDS_ANNOTATION: Final = "devcluster.tensorstack.dev/stop-seconds"
-"""How long a deleted pod takes to stop; never longer than its grace period."""
 
 
 def is_system_namespace(namespace: str) -> bool:

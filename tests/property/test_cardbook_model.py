@@ -343,7 +343,7 @@ class History:
         return ""
 
     def foreign(self) -> None:
-        """A node tells which cards it gave another scheduler's pod."""
+        """A node tells which cards it gave another scheduler's pod; what the dev cluster notes is not read."""
         rng = self.rng
         record = PodRecord("f", "ns", "f", False, class_of((2,), 0), node=rng.choice(NODES))
         record.phase = rng.choice(("Pending", "Running"))
@@ -353,11 +353,11 @@ class History:
             self.charges.charge("f", "elsewhere", record.pod_class, "", {GPU: had} if had else {})
         says = rng.choice((0, 0b11, 0b1100))
         text = ",".join(str(card) for card in range(4) if says >> card & 1)
-        notes = {names.CARDS_GIVEN_PREFIX + "a": text, names.GPU_INDEX_PREFIX + "a": "2,3"}
+        notes = {"devcluster.tensorstack.dev/cards-container-a": "2,3", names.GPU_INDEX_PREFIX + "a": text}
         news = not (had and record.phase == "Running") and says != (had or 0)
-        assert dict(self.book.told(record, notes)) == ({GPU: says} if news and says else {})
+        assert dict(self.book.announced(record, notes)) == ({GPU: says} if news and says else {})
         record.pod_class = None
-        assert not self.book.told(record, notes)
+        assert not self.book.announced(record, notes)
         self.charges.release("f")
 
     # What must be

@@ -76,3 +76,10 @@ def test_no_constructor_takes_too_much(classes: dict[str, list[tuple[str, ast.Cl
                     if len(given) > MOST_PARAMETERS:
                         found[f"{path}:{name}"] = len(given)
     assert found == {}, "pass a value with named fields"
+
+
+def test_only_the_dev_cluster_reads_its_own_annotations() -> None:
+    inside = {path for path, _ in files() if path.startswith("t9ksched/devcluster/")}
+    named = {path for path, text in files() if "devcluster.tensorstack.dev" in text}
+    assert named <= inside, "a real cluster has none of them, so no other room may trust one"
+    assert "t9ksched/devcluster/names.py" in named

@@ -2,11 +2,11 @@
 
 from typing import Any
 
+from t9ksched.devcluster.names import RUN_SECONDS_ANNOTATION
 from t9ksched.model.names import (
     BATCH_API,
     GROUP_LABEL,
     PLATFORM_API,
-    RUN_SECONDS_ANNOTATION,
     SCHEDULER_API,
     SCHEDULER_NAME,
     TOPOLOGY_KEY_ANNOTATION,

@@ -5,13 +5,15 @@ exactly the cards it names; containers without it (foreign pods) get free cards 
 that a pod bound here has been promised. On a `plugin-chooses` node the plugin takes the lowest free cards whatever
 annotations say, as the stock device plugin does. Indices count from 0 for each resource. What was given is
 recorded on the pod as `devcluster.tensorstack.dev/cards-container-<name>`, unless it is just what our annotation asked
-of a node that honours it.
+of a node that honours it. On a pod that another scheduler placed, the index annotation is written too: so a node tells
+this scheduler which cards are taken.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from t9ksched.model.names import CARDS_GIVEN_PREFIX, GPU_INDEX_PREFIX
+from t9ksched.devcluster.names import CARDS_GIVEN_PREFIX
+from t9ksched.model.names import GPU_INDEX_PREFIX
 from t9ksched.model.podclass import ContainerCards
 from t9ksched.model.whole import whole_number
 
@@ -100,13 +102,19 @@ def recorded(annotations: Mapping[str, str], wanted: Iterable[ContainerCards]) -
     return found
 
 
-def annotations_for(given: Given, request: Given) -> dict[str, str]:
+def annotations_for(given: Given, request: Given, prefix: str = CARDS_GIVEN_PREFIX) -> dict[str, str]:
     """What to record on the pod: the cards of each container that differ from what was requested."""
     return {
-        CARDS_GIVEN_PREFIX + container: ",".join(str(index) for indices in cards.values() for index in indices)
+        prefix + container: ",".join(str(index) for indices in cards.values() for index in indices)
         for container, cards in given.items()
         if request.get(container) != cards
     }
+
+
+def announced(given: Given, annotations: Mapping[str, str]) -> dict[str, str]:
+    """What a node tells this scheduler of a pod that another one placed: its cards, where no annotation names some."""
+    told = annotations_for(given, {}, GPU_INDEX_PREFIX)
+    return {key: text for key, text in told.items() if key not in annotations}
 
 
 def give(

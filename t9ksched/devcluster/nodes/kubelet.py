@@ -14,13 +14,13 @@ from typing import Any, Final, NamedTuple
 
 from t9ksched.devcluster.controllers.follow import Follower, Reconciler, split_key
 from t9ksched.devcluster.controllers.timers import Timers
+from t9ksched.devcluster.names import EXIT_CODE_ANNOTATION, RUN_SECONDS_ANNOTATION, STOP_SECONDS_ANNOTATION
 from t9ksched.devcluster.nodes import podstatus
 from t9ksched.devcluster.nodes.noderoom import NodeRoom, PodRefused
 from t9ksched.devcluster.nodes.podstatus import Run
 from t9ksched.kube.errors import NotFound, Unprocessable
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.resources import NODES, PODS
-from t9ksched.model.names import EXIT_CODE_ANNOTATION, RUN_SECONDS_ANNOTATION, STOP_SECONDS_ANNOTATION
 from t9ksched.model.ordered import OrderedSet
 from t9ksched.model.whole import whole_number
 

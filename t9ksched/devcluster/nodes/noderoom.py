@@ -14,7 +14,7 @@ import msgspec
 from t9ksched.devcluster.nodes import deviceplugin
 from t9ksched.devcluster.nodes.deviceplugin import CardsRefused, Rack
 from t9ksched.model.errors import Invalid
-from t9ksched.model.names import HONOURS_INDEX
+from t9ksched.model.names import HONOURS_INDEX, SCHEDULER_NAME
 from t9ksched.model.node import NodeFacts, decode_node, node_facts
 from t9ksched.model.pod import decode_pod, pod_class
 from t9ksched.model.podclass import HostPort, PodClass
@@ -98,7 +98,7 @@ class NodeRoom:
 
         Returns:
             the annotations that record the cards given; none for a container that got what a node that honours
-            requests was asked for.
+            requests was asked for, unless another scheduler placed the pod.
 
         Raises:
             PodRefused: the node cannot take it; nothing is occupied then.
@@ -114,7 +114,10 @@ class NodeRoom:
         self._occupy(uid, wanted)
         for rack in self.racks.values():
             rack.promised = {index: owner for index, owner in rack.promised.items() if owner != uid}
-        return deviceplugin.annotations_for(given, request)
+        record = deviceplugin.annotations_for(given, request)
+        if given and _foreign(pod):
+            record |= deviceplugin.announced(given, _annotations(pod))
+        return record
 
     def release(self, uid: str) -> None:
         """A pod is gone, or has ended: its room is free."""
@@ -156,6 +159,11 @@ class NodeRoom:
 
 def _annotations(pod: Object) -> Mapping[str, str]:
     return pod["metadata"].get("annotations") or {}
+
+
+def _foreign(pod: Object) -> bool:
+    """Whether another than this scheduler placed the pod."""
+    return pod["spec"].get("schedulerName") != SCHEDULER_NAME or decode_pod(pod).put_there
 
 
 def _read(pod: Object) -> PodClass:

@@ -14,7 +14,7 @@ from typing import Final
 
 from t9ksched.engine.cards import grants
 from t9ksched.model.cardmode import is_accelerator
-from t9ksched.model.names import CARDS_GIVEN_PREFIX, GPU_INDEX_PREFIX
+from t9ksched.model.names import GPU_INDEX_PREFIX
 from t9ksched.model.node import Node, NodeFacts
 from t9ksched.model.podclass import ContainerCards, PodClass
 from t9ksched.scheduler.state.change_feed import Log
@@ -102,15 +102,15 @@ class CardBook:
         others = [charge for charge in self._charges.on_node(record.node) if charge.uid != record.uid]
         return not any(other.cards.get(resource, 0) & mask for other in others for resource, mask in claimed.items())
 
-    def told(self, record: PodRecord, annotations: Mapping[str, str]) -> Masks:
-        """The cards that its node says it gave a foreign pod, as far as that is news; what was said before the pod runs
-        stands.
+    def announced(self, record: PodRecord, annotations: Mapping[str, str]) -> Masks:
+        """The cards that the annotations of a foreign pod name, as far as that is news: its node may write there which
+        it gave. What was said before the pod runs stands.
         """
         known, pod_class = self._charges.get(record.uid), record.pod_class
         had = known.cards if known is not None else UNKNOWN
         if pod_class is None or (had and record.phase != "Pending"):
             return UNKNOWN
-        cards = self._read(pod_class, annotations, CARDS_GIVEN_PREFIX)
+        cards = self._read(pod_class, annotations, GPU_INDEX_PREFIX)
         return UNKNOWN if cards == had else cards
 
     def honours(self, node: str) -> bool:

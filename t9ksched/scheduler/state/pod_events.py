@@ -218,7 +218,7 @@ class PodEvents:
         if record.node:
             known, queue = self._state.charges.get(record.uid), record.gang.queue if record.gang else ""
             if not record.ours:
-                cards = self._state.cards.told(record, annotations)
+                cards = self._state.cards.announced(record, annotations)
                 if known is not None and known.node == record.node and not cards:
                     return False
                 self._state.charges.charge(record.uid, record.node, record.pod_class, queue, cards)

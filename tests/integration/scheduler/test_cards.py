@@ -109,7 +109,7 @@ async def test_rows_go_with_their_pods(world: World, start: Start, queue: str, s
     have none.
     """
     await world.play(1, 4, cardMode=names.HONOURS_INDEX)
-    short = {"annotations": {names.RUN_SECONDS_ANNOTATION: "0.1"}}
+    short = {"annotations": {"devcluster.tensorstack.dev/run-seconds": "0.1"}}
     async with start():
         await world.create(*(world.pod(name, 1, queue=queue) for name in ("seen", "unseen", "stays")))
         await world.create(world.pod("none", 0, queue=queue))

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 import yaml
 
-from t9ksched.admission.misspelt import misspelt_fields, misspelt_metadata
+from t9ksched.admission import misspelt
+from t9ksched.admission.misspelt import also_read, misspelt_fields, misspelt_metadata
 
 OPEN = {"x-kubernetes-preserve-unknown-fields": True}
 SCHEMA = {
@@ -57,10 +58,6 @@ def test_fields(spec: Any, told: list[tuple[str, str | None]]) -> None:
         ({"annotations": {"example.com/time-limt": "x"}}, []),
         ({"label": {}}, [("m.label", "labels")]),
         (
-            {"annotations": {"devcluster.tensorstack.dev/run-second": "1"}},
-            [("m.annotations[devcluster.tensorstack.dev/run-second]", "devcluster.tensorstack.dev/run-seconds")],
-        ),
-        (
             {"labels": {"scheduler.tensorstack.dev/time-limit": "1h"}},
             [("m.labels[scheduler.tensorstack.dev/time-limit]", None)],
         ),
@@ -72,6 +69,21 @@ def test_fields(spec: Any, told: list[tuple[str, str | None]]) -> None:
 )
 def test_metadata(metadata: Any, told: list[tuple[str, str | None]]) -> None:
     assert [(one.path, one.nearest) for one in misspelt_metadata(metadata, "m")] == told
+
+
+def test_annotations_that_the_cluster_of_this_process_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(misspelt, "_others", set())
+    metadata = {
+        "annotations": {
+            "cluster.example/run-seconds": "1",
+            "cluster.example/run-second": "1",
+            "cluster.example/cards-main": "0",
+        }
+    }
+    assert list(misspelt_metadata(metadata, "m")) == []
+    also_read("cluster.example/run-seconds", "cluster.example/cards-")
+    (one,) = misspelt_metadata(metadata, "m")
+    assert (one.path, one.nearest) == ("m.annotations[cluster.example/run-second]", "cluster.example/run-seconds")
 
 
 def test_what_is_in_the_wrong_place_is_told_where_it_belongs() -> None:

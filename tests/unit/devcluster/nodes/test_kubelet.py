@@ -183,8 +183,9 @@ async def test_the_number_of_pods_is_limited() -> None:
 async def test_foreign_pods_get_cards_from_the_top_and_they_are_recorded() -> None:
     async with world() as w:
         await w.run(pod("ours", gpu=1), "gpu-a", main="3")
-        await w.run(pod("foreign", gpu=2), "gpu-a")
-        assert (await w.get("foreign"))["metadata"]["annotations"][GIVEN + "main"] == "1,2"
+        await w.run(pod("foreign", gpu=2, scheduler="default-scheduler"), "gpu-a")
+        annotations = (await w.get("foreign"))["metadata"]["annotations"]
+        assert (annotations[GIVEN + "main"], annotations[ASKED + "main"]) == ("1,2", "1,2")
         assert w.agents.audit().ok
 
 

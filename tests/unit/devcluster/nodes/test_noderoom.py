@@ -106,11 +106,11 @@ def test_a_promise_keeps_cards_from_foreign_pods_until_it_is_gone() -> None:
     room = NodeRoom(node())
     promised = bound(0, 2, 1, [2, 3], 0)
     room.promise(promised)
-    assert list(room.admit(bound(1, 2, 1, None, 0)).values()) == ["0,1"]
+    assert set(room.admit(bound(1, 2, 1, None, 0)).values()) == {"0,1"}
     with pytest.raises(PodRefused, match="0 of 4"):
         room.admit(bound(2, 1, 1, None, 0))
     room.release("uid-0")
-    assert list(room.admit(bound(3, 1, 1, None, 0)).values()) == ["3"]
+    assert set(room.admit(bound(3, 1, 1, None, 0)).values()) == {"3"}
 
 
 def test_an_unreadable_amount_is_refused() -> None:
@@ -129,4 +129,4 @@ def test_a_smaller_node_keeps_its_pods_and_takes_no_more() -> None:
     with pytest.raises(PodRefused, match=r"OutOfnvidia\.com/gpu"):
         room.admit(bound(1, 1, 1, None, 0))
     room.release("uid-0")
-    assert list(room.admit(bound(2, 1, 1, None, 0)).values()) == ["1"]
+    assert set(room.admit(bound(2, 1, 1, None, 0)).values()) == {"1"}

@@ -175,7 +175,7 @@ def test_cards_that_a_node_gave_to_a_foreign_pod_are_not_given_again() -> None:
     state = state_with()
     foreign = pod("x", 4, node="n1", ours=False)
     state.upsert_pod(foreign)
-    foreign.metadata.annotations[f"{names.CARDS_GIVEN_PREFIX}main"] = "0,1,2,3"  # told a moment after it was bound
+    foreign.metadata.annotations[f"{names.GPU_INDEX_PREFIX}main"] = "0,1,2,3"  # told a moment after it was bound
     state.upsert_pod(foreign)
     assert used_cards(state) == 4
     state.upsert_pod(pod("a", 4, queue="q"))
