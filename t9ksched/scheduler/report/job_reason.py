@@ -1,5 +1,6 @@
 """The reason that a job shows: why it waits, why a limit ended it, or why it failed."""
 
+from collections.abc import Iterable
 from typing import Final
 
 from t9ksched.model.job import JobReason
@@ -37,7 +38,22 @@ def shown_reason(
     reason = waiting.reasons[0] if waiting is not None and now not in FINISHED else limited
     if now == "Pending" and (reason is None or reason.code == Code.GANG_INCOMPLETE):
         reason = restarting(view.record, view.gangs, state) or reason
+    if now == "Pending" and reason is None and view.gangs:
+        reason = unjudged(view.gangs)
     return JobReason(str(reason.code), reason.message) if reason is not None else None
+
+
+def unjudged(gangs: Iterable[GangRecord]) -> Reason | None:
+    """Why a job waits that no cycle judges, because no pod of it exists or waits; None where a cycle will judge it."""
+    if not any(gang.members for gang in gangs):
+        message = "no pod of it exists: none was made yet, or all are gone"
+        return Reason(Code.GANG_INCOMPLETE, message, unblocks=("its controller makes its pods",))
+    short = next((gang for gang in gangs if gang.ran and not any(pod.waiting for pod in gang.members.values())), None)
+    if short is None or short.complete():
+        return None
+    placed, least = short.placed_count(), short.minimum.members
+    message = f"{placed} of {least} members have a place, and no pod of it waits for one: what runs goes on"
+    return Reason(Code.GANG_INCOMPLETE, message, unblocks=("its other pods are created again",))
 
 
 def why_failed(view: ObservedJob) -> JobReason:

@@ -20,7 +20,7 @@ from t9ksched.model.taints import untolerated
 from t9ksched.scheduler.keep.max_duration import deadline
 from t9ksched.scheduler.report.ended import failure
 from t9ksched.scheduler.report.job_phase import goes_on, phase, why_ended
-from t9ksched.scheduler.report.job_reason import POD_FAILED, taken, why_failed
+from t9ksched.scheduler.report.job_reason import POD_FAILED, taken, unjudged, why_failed
 from t9ksched.scheduler.report.job_shape import Json, job_shape
 from t9ksched.scheduler.report.node_shape import quantities
 from t9ksched.scheduler.report.observed_job import ObservedJob, identity, is_past
@@ -33,6 +33,11 @@ from t9ksched.scheduler.state.records import FINISHED, GangRecord, PodRecord
 from t9ksched.scheduler.state.state import ClusterState
 
 _MOST_HOLDERS: Final = 20
+_JUST_COME: Final = Reason(
+    Code.GANG_INCOMPLETE,
+    "it has only just come: it is judged in the next cycle",
+    unblocks=("the scheduler judges it, a moment from now",),
+)
 _MOST_WARNED: Final = 20
 _FEW: Final = 3
 """Nodes that a sentence names."""
@@ -93,7 +98,7 @@ async def explanation(view: ObservedJob, state: ClusterState, pod: PodRecord | N
         back = restarting(view.record, gangs, state)
         reasons = [back, *reasons] if back is not None else reasons
     if verdict == "Waiting" and not reasons:
-        reasons = [_not_judged(gangs)]
+        reasons = [unjudged(gangs) or _JUST_COME]
     failed = [_failure(view, pod)] if now == "Failed" and not reasons else []
     return {
         "job": job_shape(view, state),
@@ -189,20 +194,6 @@ def _failure(view: ObservedJob, pod: PodRecord | None) -> Json:
     """Why the job failed, or how one pod of it ended."""
     why = why_failed(view) if pod is None else JobReason(POD_FAILED, failure([pod]))
     return {"code": why.code, "message": why.message, "needs": {}, "has": {}, "nodes": {}}
-
-
-def _not_judged(gangs: list[GangRecord]) -> Reason:
-    """Why there are no reasons: no cycle judged the job, for it has no pods, none that waits, or has only just come."""
-    if not any(gang.members for gang in gangs):
-        message = "no pod of it exists yet: its controller has not made any"
-        return Reason(Code.GANG_INCOMPLETE, message, unblocks=("its controller makes its pods",))
-    short = next((gang for gang in gangs if gang.ran and not any(pod.waiting for pod in gang.members.values())), None)
-    if short is not None:
-        placed, least = short.placed_count(), short.minimum.members
-        message = f"{placed} of {least} members have a place, and no pod of it waits for one: what runs goes on"
-        return Reason(Code.GANG_INCOMPLETE, message, unblocks=("its other pods are created again",))
-    message = "it has only just come: it is judged in the next cycle"
-    return Reason(Code.GANG_INCOMPLETE, message, unblocks=("the scheduler judges it, a moment from now",))
 
 
 @dataclass(slots=True)

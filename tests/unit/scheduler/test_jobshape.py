@@ -11,7 +11,7 @@ from t9ksched.kube.resources import JOBS
 from t9ksched.model.pod import OwnerReference
 from t9ksched.scheduler.observe.informers import decoder, job_record
 from t9ksched.scheduler.report.job_shape import job_shape
-from t9ksched.scheduler.report.observed_job import observed_job
+from t9ksched.scheduler.report.observed_job import ObservedJob, observed_job
 from t9ksched.scheduler.serve.explaining import explanation
 from t9ksched.scheduler.serve.jobindex import JobIndex
 from t9ksched.scheduler.state.objects import JobObject, nanoseconds
@@ -43,16 +43,18 @@ def settle(state: ClusterState, now: int = NOW) -> dict[str, tuple[str, ...]]:
     return {entry.gang: tuple(str(one.code) for one in entry.reasons) for entry in found.waiting}
 
 
-def shown(state: ClusterState, uid: str) -> dict[str, Any]:
+def observed(state: ClusterState, uid: str) -> ObservedJob:
     view = observed_job(state, uid)
     assert view is not None
-    return job_shape(view, state)
+    return view
+
+
+def shown(state: ClusterState, uid: str) -> dict[str, Any]:
+    return job_shape(observed(state, uid), state)
 
 
 def verdict(state: ClusterState, uid: str) -> tuple[str, list[str]]:
-    view = observed_job(state, uid)
-    assert view is not None
-    told = asyncio.run(explanation(view, state))
+    told = asyncio.run(explanation(observed(state, uid), state))
     return told["verdict"], [one["code"] for one in told["reasons"]]
 
 
@@ -166,3 +168,21 @@ async def test_who_submitted_all_pods_of_a_group_that_is_gone_sees_them(others: 
     state.remove_group(group("g", 2))
     assert shown(state, "ns/g")["submitter"] == seen
     assert await JobIndex(state).of(submitters=["ann"]), "whose pods run on sees them, whoever submitted the others"
+
+
+def test_what_no_cycle_judges_says_why_it_waits() -> None:
+    """A group that lost members and has none that waits, and one of which all pods are gone."""
+    state = state_with()
+    state.upsert_group(group("g", 2))
+    for name in ("a", "b"):
+        state.upsert_pod(pod(name, group="g", node="n1", phase="Running"))
+    state.settle()
+    state.accept_running(NOW)
+    assert shown(state, "group-g")["reason"] is None
+    for left, said in ((1, "1 of 2 members have a place"), (0, "no pod of it exists")):
+        state.remove_pod("pod-a" if left else "pod-b")
+        state.settle()
+        told, explained = shown(state, "group-g"), asyncio.run(explanation(observed(state, "group-g"), state))
+        assert (told["phase"], told["reason"]["code"]) == ("Pending", "GangIncomplete")
+        assert said in told["reason"]["message"]
+        assert told["reason"]["message"] == explained["reasons"][0]["message"]
