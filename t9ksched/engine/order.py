@@ -62,7 +62,7 @@ Comparator = Callable[[str], int]
 """What a queue, given by name, is compared by; smaller first."""
 
 
-class QueueOrder:
+class QueuesByRank:
     """The queues that still have gangs to judge, best first. `plugins` are comparators by name.
 
     Only the queue that was just served changes its share, so it alone is entered again. `faults` is asked for how many

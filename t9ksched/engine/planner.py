@@ -14,7 +14,7 @@ from t9ksched.engine.actions.grow import grow
 from t9ksched.engine.actions.minima import Minima
 from t9ksched.engine.cycle import Cycle
 from t9ksched.engine.memory import Memory
-from t9ksched.engine.order import Line, QueueOrder, sort_gangs
+from t9ksched.engine.order import Line, QueuesByRank, sort_gangs
 from t9ksched.engine.plan import Assignment, Eviction, Plan, Stats, Waiting
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import View
@@ -76,7 +76,7 @@ class Planner:
                 break
         return self._done
 
-    def _phases(self, order: QueueOrder) -> Work[None]:
+    def _phases(self, order: QueuesByRank) -> Work[None]:
         """Judge every minimum, then let the gangs that have theirs grow."""
         minima = self._minima
         yield from self._serve(order, self._lines, minima.judge)
@@ -85,7 +85,7 @@ class Planner:
         yield from self._serve(self._ordered(minima.above), minima.above, self._grow)
 
     def _serve(
-        self, order: QueueOrder, waiting: Mapping[str, _Waiting[T_co]], serve: Callable[[T_co], Work[bool]]
+        self, order: QueuesByRank, waiting: Mapping[str, _Waiting[T_co]], serve: Callable[[T_co], Work[bool]]
     ) -> Work[None]:
         """Serve what waits, the best queue's next one first, until nothing does; `serve` says whether a share grew."""
         while (name := order.best()) is not None:
@@ -129,7 +129,7 @@ class Planner:
             tuple(cycle.trial.plugins.faults),
         )
 
-    def _ordered(self, names: Iterable[str]) -> QueueOrder:
+    def _ordered(self, names: Iterable[str]) -> QueuesByRank:
         cycle = self._cycle
         specs = {name: state.spec for name, state in cycle.view.queues.items()}
         plugins, used = cycle.trial.plugins, cycle.ledger.used
@@ -139,4 +139,4 @@ class Planner:
             if use.name in cycle.policy.queue_order
         }
         share = cycle.ledger.share
-        return QueueOrder(list(names), specs, share, cycle.policy, ranks, lambda: len(plugins.faults))
+        return QueuesByRank(list(names), specs, share, cycle.policy, ranks, lambda: len(plugins.faults))

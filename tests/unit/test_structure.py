@@ -83,3 +83,13 @@ def test_only_the_dev_cluster_reads_its_own_annotations() -> None:
     named = {path for path, text in files() if "devcluster.tensorstack.dev" in text}
     assert named <= inside, "a real cluster has none of them, so no other room may trust one"
     assert "t9ksched/devcluster/names.py" in named
+
+
+def test_no_class_name_stands_twice_in_a_package() -> None:
+    found: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+    for path, text in files():
+        package = "/".join(path.split("/")[: 1 if path.startswith("api/") else 2])
+        for node in ast.parse(text).body:
+            if isinstance(node, ast.ClassDef):
+                found[package, node.name].add(path)
+    assert {key: paths for key, paths in found.items() if len(paths) > 1} == {}, "each name means one thing"

@@ -178,7 +178,7 @@ class _Pod:
 
 
 @dataclass
-class _Node:
+class _AuditedNode:
     """What is known of one node: its object, if it was seen, and its pods by uid."""
 
     allocatable: dict[str, Fraction] | None = None
@@ -233,14 +233,14 @@ class Books:
 
     def __init__(self) -> None:
         self.findings: dict[Finding, None] = {}
-        self._nodes: dict[str, _Node] = {}
+        self._nodes: dict[str, _AuditedNode] = {}
         self._unseen: dict[str, dict[str, Object]] = {}
         self._where: dict[str, str] = {}
 
     def node(self, obj: Object) -> None:
         """A node is new or has changed; pods that came before it are checked now."""
         name = obj["metadata"]["name"]
-        node = self._nodes.setdefault(name, _Node())
+        node = self._nodes.setdefault(name, _AuditedNode())
         allocatable = (obj.get("status") or {}).get("allocatable") or {}
         node.allocatable = {resource: amount(value) for resource, value in allocatable.items()}
         node.honours = (obj["metadata"].get("annotations") or {}).get(_CARD_MODE) == "honours-index"
@@ -280,7 +280,7 @@ class Books:
         if name is None:
             return
         self._unseen.get(name, {}).pop(uid, None)
-        node = self._nodes.get(name, _Node())
+        node = self._nodes.get(name, _AuditedNode())
         read = node.pods.pop(uid, None)
         if read is None:
             return
@@ -289,7 +289,7 @@ class Books:
         for card in read.cards:
             node.holders[card].discard(uid)
 
-    def _add(self, name: str, node: _Node, uid: str, read: _Pod, grown: bool) -> None:
+    def _add(self, name: str, node: _AuditedNode, uid: str, read: _Pod, grown: bool) -> None:
         allocatable = node.allocatable or {}
         node.pods[uid] = read
         for resource, value in read.occupied.items():
