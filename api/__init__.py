@@ -1,7 +1,7 @@
 """The REST service: queues, workloads, nodes and tokens over HTTP.
 
-`create_app(services)` builds it; one router a resource. It holds no state of its own: SQL remembers, Kubernetes runs,
-and what only the leading scheduler knows is asked of it.
+`create_app(services)` builds it; one router a resource. It holds no state of its own: the database keeps records,
+Kubernetes runs the jobs, and the service asks the leading scheduler for what only that knows.
 """
 
 from api.app import create_app

@@ -17,9 +17,9 @@ from t9ksched.model.errors import FieldError
 from t9ksched.store.jobs import Jobs
 
 _MOST_KEPT: Final = 10_000
-"""Users whose requests are counted; of more, those who asked for little lately are forgotten."""
+"""Users whose requests are counted; beyond that number the users with the fewest recent requests are forgotten."""
 _COUNTED_SECONDS: Final = 1.0
-"""How long a count of waiting jobs is believed."""
+"""How long a count of waiting jobs is used before the database is asked again."""
 _WAIT_SECONDS: Final = 60
 _ROUNDING: Final = 1e-6
 
@@ -70,7 +70,7 @@ class _Wanted:
         return f"of {self.name!r}" if self.what == "submitter" else f"in the queue {self.name!r}"
 
     def check(self) -> None:
-        """See that they could wait if nothing else did.
+        """Refuse a request that exceeds the limit even if no other job waits.
 
         Raises:
             Problem: InvalidField.
@@ -134,7 +134,7 @@ class Allowances:
             return
         wanted = [_Wanted("submitter", user, more, self._limits.waiting)]
         wanted += [_Wanted("queue", name, count, self._limits.queued) for name, count in queues.items()]
-        for one in wanted:  # what time does not mend is told first
+        for one in wanted:  # the refusal that waiting does not lift comes first
             one.check()
         for one in wanted:
             await self._room(one)

@@ -1,8 +1,8 @@
-"""Who is calling: bearer tokens, and what their roles may do. Nothing is allowed without a token but what says so.
+"""Authentication: bearer tokens, and what their roles may do. Every endpoint needs a token unless it says otherwise.
 
-An administrator may do everything. A manager rules the queues of his token: their members, their state, their jobs. A
-user submits, and sees what is his. A viewer sees what a user sees and changes nothing. Every endpoint names one of the
-rules at the end of this file.
+An administrator may do everything. A manager manages the queues that the token names: their members, their state, their
+jobs. A user submits jobs and sees the user's own. A viewer sees what a user sees and changes nothing. Every endpoint
+names one of the rules at the end of this file.
 """
 
 from dataclasses import dataclass, field
@@ -26,9 +26,9 @@ _MAX_TOKEN = 512
 
 @dataclass(frozen=True)
 class Caller:
-    """The user a request speaks for; `token` is the name of his token, for the record.
+    """The user on whose behalf a request is made; `token` is the name of the user's token, for the record.
 
-    `queues` are those a manager rules; for users and viewers the only ones the token is good for, all if empty.
+    `queues` are those a manager manages; for users and viewers the only ones the token is valid for, all if empty.
     `expires_at` is when the token's time is over, None for never. `decided` is what stood when the request came:
     tokens, queues, stops and decisions about jobs.
     """
@@ -43,25 +43,25 @@ class Caller:
 
     @property
     def is_admin(self) -> bool:
-        """Whether he may do everything."""
+        """Whether the caller may do everything."""
         return self.role == tokens.ADMIN
 
     def rules(self, queue: str | None) -> bool:
-        """Whether the queue, its members and its jobs are his to manage."""
+        """Whether the caller manages the queue, its members and its jobs."""
         return self.is_admin or (self.role == tokens.MANAGER and queue in self.queues)
 
     @property
     def ruled(self) -> frozenset[str]:
-        """The queues a manager rules."""
+        """The queues that the caller manages."""
         return self.queues if self.role == tokens.MANAGER else frozenset()
 
     @property
     def limits(self) -> frozenset[str]:
-        """The only queues that the token is good for; all if empty."""
+        """The only queues that the token is valid for; all if empty."""
         return self.queues if self.role in (tokens.USER, tokens.VIEWER) else frozenset()
 
     def in_scope(self, queue: str) -> bool:
-        """Whether the token is good for the queue at all."""
+        """Whether the token is valid for the queue at all."""
         return not self.limits or queue in self.limits
 
     @property
@@ -70,11 +70,11 @@ class Caller:
         return self.decided.stops_at(datetime.now(UTC))
 
     def groups_of(self, user: str) -> frozenset[str]:
-        """The groups of anybody, as his tokens say."""
+        """The groups of any user, as the user's tokens name them."""
         return self.decided.groups_of(user, datetime.now(UTC))
 
     def role_over(self, queue: str) -> str:
-        """The rule by which a role alone lets him use the queue, empty if none does."""
+        """The rule by which the role alone lets the caller use the queue, empty if none does."""
         if self.is_admin:
             return access.ADMINISTRATOR
         return access.MANAGER if self.rules(queue) else ""
@@ -83,7 +83,7 @@ class Caller:
 async def authenticate(
     services: Given, credentials: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)]
 ) -> Caller:
-    """Whose token came with the request.
+    """The caller whose token came with the request.
 
     Raises:
         Problem: none, or none that is known; or its owner asks too often.
@@ -106,7 +106,7 @@ async def administrator(caller: Annotated[Caller, Depends(authenticate)]) -> Cal
     """A caller who may change queues and tokens.
 
     Raises:
-        Problem: he may not.
+        Problem: the caller may not.
     """
     if not caller.is_admin:
         raise Problem(
@@ -118,10 +118,10 @@ async def administrator(caller: Annotated[Caller, Depends(authenticate)]) -> Cal
 
 
 async def manager(caller: Annotated[Caller, Depends(authenticate)]) -> Caller:
-    """A caller who manages at least some queue; the endpoint shows him those only.
+    """A caller who manages at least one queue; the endpoint shows only the queues that the caller manages.
 
     Raises:
-        Problem: he manages none.
+        Problem: the caller manages none.
     """
     if not caller.is_admin and not caller.ruled:
         raise Problem(
@@ -136,7 +136,7 @@ async def ruler(name: str, caller: Annotated[Caller, Depends(authenticate)]) -> 
     """A caller who manages the queue that the address names.
 
     Raises:
-        Problem: he does not.
+        Problem: the caller does not.
     """
     if not caller.rules(name):
         raise Problem(
@@ -148,10 +148,10 @@ async def ruler(name: str, caller: Annotated[Caller, Depends(authenticate)]) -> 
 
 
 async def actor(caller: Annotated[Caller, Depends(authenticate)]) -> Caller:
-    """A caller who may change things: anybody but a viewer.
+    """A caller who may change things: everyone but a viewer.
 
     Raises:
-        Problem: he only looks.
+        Problem: the caller's token is a viewer's.
     """
     if caller.role == tokens.VIEWER:
         raise Problem(
@@ -179,9 +179,9 @@ def _unauthenticated(detail: str, hint: str) -> Problem:
 
 
 User = Annotated[Caller, Depends(authenticate)]
-"""Anybody with a token; the endpoint shows him what is his."""
+"""Every caller with a token; the endpoint shows what the caller may see."""
 Actor = Annotated[Caller, Depends(actor)]
-"""Anybody but a viewer."""
+"""Every caller but a viewer."""
 Manager = Annotated[Caller, Depends(manager)]
 """A manager of some queue, or an administrator."""
 Ruler = Annotated[Caller, Depends(ruler)]

@@ -1,6 +1,6 @@
-"""Asking the access rules for a caller: may he use a queue, what may he see.
+"""The access rules applied to a caller: which queues the caller may use, and which jobs the caller may see.
 
-The rules themselves are pure (`t9ksched.admission.access`); here is gathered what they need to know.
+The rules themselves are pure (`t9ksched.admission.access`); this module gathers what they need to know.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -41,7 +41,7 @@ class Place:
 
     @classmethod
     async def of(cls, services: Services, caller: Caller, name: str | None) -> "Place":
-        """The place of that name; nowhere in particular without one."""
+        """The place of that namespace; without a name, no namespace in particular."""
         if not name:
             return cls(Namespace(""))
         namespace = await services.namespaces.get(name)
@@ -70,7 +70,9 @@ def usable(caller: Caller, places: Sequence[Place]) -> list[tuple[QueueRecord, A
 
 
 class _Grants:
-    """Which queues name whom: of thousands of queues, those that are worth asking about for one caller."""
+    """An index from users, groups and namespaces to the queues that name them, so that of thousands of queues only a
+    few are judged for one caller.
+    """
 
     def __init__(self, queues: Mapping[str, QueueRecord]) -> None:
         self.queues = queues
@@ -84,7 +86,7 @@ class _Grants:
                 self._to.setdefault(key, set()).add(name)
 
     def candidates(self, caller: Caller, places: Sequence[Place]) -> list[str]:
-        """The names of all queues that any rule could let him use, in order; perhaps more."""
+        """The names of all queues that any rule could let the caller use, in order; perhaps more."""
         if caller.is_admin:
             return list(self.queues)
         keys = {f"user:{caller.user}", *(f"group:{group}" for group in caller.groups)}
@@ -125,7 +127,7 @@ def may_somebody_use(
 
 @dataclass(frozen=True)
 class Eyes:
-    """What one caller may see of other people's jobs: nothing but what lies in queues and namespaces that are his."""
+    """Which jobs of other users a caller may see: those in the caller's queues and namespaces."""
 
     caller: Caller
     namespaces: frozenset[str]
@@ -138,11 +140,11 @@ class Eyes:
         return cls(caller, await services.namespaces.owned_by(caller.user))
 
     def see(self, job: Json) -> bool:
-        """Whether he may see that job by name."""
+        """Whether the caller may see that job by name."""
         return bool(self.those([job]))
 
     def those(self, jobs: Iterable[Json]) -> list[Json]:
-        """The jobs that he may see by name."""
+        """The jobs that the caller may see by name."""
         caller, spaces = self.caller, self.namespaces
         user, ruled, limits = caller.user, caller.ruled, caller.limits
         if caller.is_admin:
@@ -161,7 +163,7 @@ class Eyes:
 
     @property
     def sight(self) -> Sight | None:
-        """The same for histories in SQL, None for whoever sees all."""
+        """The same for histories in SQL, None for a caller who sees all."""
         if self.caller.is_admin:
             return None
         return Sight(self.caller.user, self.caller.ruled, self.namespaces, self.caller.limits)

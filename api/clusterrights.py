@@ -1,4 +1,4 @@
-"""What the cluster lets a user do himself: SubjectAccessReviews, asked with the service's own right to ask them."""
+"""What the cluster itself lets a user do: SubjectAccessReviews, asked with the service's own right to ask them."""
 
 from api.auth import Caller
 from api.services import Services
@@ -12,7 +12,7 @@ async def cluster_allows(
 ) -> bool:
     """Whether the cluster lets the caller do this to the object of that name; without a name, to any of the namespace.
 
-    A cluster without authorisation lets everybody do everything.
+    A cluster without authorisation lets every user do everything.
 
     Raises:
         ApiError: the cluster did not answer.

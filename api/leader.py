@@ -1,7 +1,7 @@
 """Asking the leading scheduler what only it knows, over `/internal/v1`.
 
-Its address stands in SQL, the secret is shared. Whoever asks either gets an answer or learns that there is none and how
-long ago the leader was last heard of.
+Its address is in the database, the secret is shared. A caller gets either an answer or the error that no leader
+answers, with the time since its last heartbeat.
 """
 
 import asyncio
@@ -22,13 +22,13 @@ from t9ksched.store.instance import Instance, Instances
 Json = dict[str, Any]
 Asked = Sequence[tuple[str, str]]
 _KEPT_SECONDS = 1.0
-"""How long it is believed that the leader is where it was; one that does not answer is looked for at once."""
+"""How long the leader's address is used before it is read again; after a failed request it is read at once."""
 _FRESH_SECONDS = 0.25
 _NAMES_SECONDS = 5.0
 
 
 class LeaderAway(Problem):
-    """No leader answers; `age` is the seconds since it last gave a sign of life, None if it never did."""
+    """No leader answers; `age` is the seconds since its last heartbeat, None if there was none."""
 
     def __init__(self, code: str, detail: str, last_heard: datetime | None) -> None:
         self.age = None if last_heard is None else max(0, round((datetime.now(UTC) - last_heard).total_seconds()))
@@ -81,7 +81,7 @@ class HttpLeader:
             self._session = None
 
     async def jobs(self, seen_by: Sight | None = None) -> list[Json]:
-        """The jobs that the leader knows; with `seen_by` hardly others than those that may be seen."""
+        """The jobs that the leader knows; with `seen_by` those that the caller may see, and perhaps a few more."""
         return await self._list("jobs", _question(seen_by))
 
     async def job(self, namespace: str, kind: str, name: str) -> Json | None:
@@ -101,7 +101,7 @@ class HttpLeader:
         return await self._find("nodes", name)
 
     async def queues(self) -> dict[str, Json]:
-        """What each queue holds, by name; as of the last quarter of a second. Who asks at once shares an answer."""
+        """What each queue holds, by name; as of the last quarter of a second. Simultaneous calls share one answer."""
         clock, reading = asyncio.get_running_loop().time, self._queues_read
         if reading is None or (reading.done() and clock() >= self._queues_until):
             self._queues_read = reading = asyncio.create_task(self._read_queues())
@@ -165,7 +165,7 @@ class HttpLeader:
             raise _unreadable(error) from error
 
     async def _read(self, path: str, accept: str = "application/json") -> tuple[bytes, str] | None:
-        """What the leader has at that path, and its media type; None where it knows nothing of it."""
+        """The leader's answer at that path, and its media type; None where it does not know the object."""
         instance, remembered = await self._instance()
         try:
             return await self._ask(instance, path, accept)
@@ -174,7 +174,7 @@ class HttpLeader:
             now, _ = await self._instance()
             if not remembered or now is None or instance is None or now.epoch == instance.epoch:
                 raise
-        # Another leads by now.
+        # Another process leads by now.
         return await self._ask(now, path, accept)
 
     async def _instance(self) -> tuple[Instance | None, bool]:
@@ -209,7 +209,7 @@ class HttpLeader:
 
 
 def _question(seen_by: Sight | None) -> Asked:
-    """Which jobs to tell, as a query; all of them without."""
+    """Which jobs to return, as a query string; empty for all jobs."""
     if seen_by is None:
         return ()
     queues = (("queue", name) for name in sorted(seen_by.queues))

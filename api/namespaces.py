@@ -1,7 +1,6 @@
-"""What the service knows of namespaces: their labels and whose they are. Asked of the cluster, remembered for seconds.
-
-Whoever's namespace it is, is what the annotation `tensorstack.dev/owner` says. A cluster that does not answer knows of
-no namespace: nobody gets a right by its silence.
+"""What the service knows of namespaces: their labels and their owners. Read from the cluster and cached for seconds.
+The annotation `tensorstack.dev/owner` names a namespace's owner. While the cluster does not answer, no namespace is
+known: no user gets a right because the answer is missing.
 """
 
 import time
@@ -31,7 +30,7 @@ class Namespace:
 
     @property
     def owner(self) -> str | None:
-        """The user it belongs to."""
+        """The user who owns it."""
         return self.annotations.get(OWNER_ANNOTATION)
 
 

@@ -8,7 +8,7 @@ from typing import Final
 from t9ksched.store import Store
 
 WRITE_SECONDS: Final = 5.0
-"""How long a write that succeeded counts. That the database answers at all is asked anew each time."""
+"""How long a successful write counts as proof. Whether the database answers at all is checked each time."""
 
 
 class Probe:
@@ -20,14 +20,14 @@ class Probe:
         self._one = asyncio.Lock()
         self._begun = 0
         self._good = 0
-        """The latest question that the database answered well."""
+        """The latest probe that succeeded."""
         self._written: float | None = None
 
     async def look(self) -> None:
         """See that the database answers and can be written.
 
-        Questions are numbered as they are put to the database. Who waits for another's question that was put after it
-        came needs none of its own.
+        Probes are numbered as they are sent to the database. A caller shares the result of a probe that was sent after
+        the call began, and sends none of its own.
 
         Raises:
             StoreError: it does not, or cannot.

@@ -53,9 +53,9 @@ _texts: dict[tuple[str, int], _Text] = {}
 
 
 def text(record: QueueRecord, held: Held, caller: Caller, access: Access | None = None) -> bytes:
-    """A queue as the caller may see it: who else is a member is told to its managers alone.
+    """A queue as the caller may see it: other members are shown to its managers alone.
 
-    `access` is by which rule he may use it, where that was asked.
+    `access` is the rule by which the caller may use it, where that was asked.
     """
     key = (record.uid, record.revision)
     kept = _texts.get(key)
@@ -111,7 +111,7 @@ def stops_now(caller: Caller) -> list[Json]:
 
 
 def _status(queue: Queue, held: Json | None) -> Json | None:
-    """The leader's word; beside it what is free of the quota, and by how much a lowered quota is exceeded."""
+    """The leader's figures, what is free of the quota, and by how much a lowered quota is exceeded."""
     if held is None:
         return None
     quota = queue.spec.quota

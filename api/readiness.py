@@ -1,7 +1,7 @@
 """Whether everything that the service needs answers: the database, the cluster and the scheduler.
 
-Anybody may ask, and each look takes a connection to the database and two requests: so it is done once for all who ask
-at the same time.
+The page needs no token, and each check takes a connection to the database and two requests: so simultaneous requests
+share one check.
 """
 
 import asyncio
@@ -24,14 +24,18 @@ PATIENCE_SECONDS = 3.0
 
 
 async def look(database: Probe, kube: ClusterPort, leader: Leader) -> Looked:
-    """What is wrong with each part, empty if nothing; and, when nothing is, what the scheduler does without."""
+    """What is wrong with each part, empty if nothing; and, when nothing is, the kinds that the scheduler may not
+    watch.
+    """
     parts = {"database": database.look(), "kubernetes": _ask(kube), "scheduler": leader.queues()}
     found = dict(zip(parts, await asyncio.gather(*map(_trouble, parts.values())), strict=True))
     return found, [] if any(found.values()) else await _lacking(leader)
 
 
 async def _lacking(leader: Leader) -> list[str]:
-    """What the scheduler does without for want of a right; it works on without it, so this is no reason for a 503."""
+    """The kinds that the scheduler may not watch because a right is missing; it works without them, so this is no
+    reason for a 503.
+    """
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
             return await leader.lacking()

@@ -1,6 +1,5 @@
-"""What is left of other people's jobs in answers that show them: how much they take, not what they are called.
-
-Whether a holder of cards is known to the caller is found by the job it belongs to, among the jobs that he may see.
+"""Hides other users' jobs in answers: how much they hold is shown, their names are not. The caller may see the name of
+a holder of cards if its job is among the jobs that the caller may see.
 """
 
 from api.authorization import Eyes
@@ -31,13 +30,13 @@ class Others:
         return cls(eyes, frozenset(seen))
 
     def holder(self, holder: Json) -> Json:
-        """A holder of cards; without names if it is somebody else's."""
+        """A holder of cards; without names if the caller may not see its job."""
         if self._known(holder):
             return holder
         return holder | {key: None for key in _HIDDEN if key in holder} | {"job": None}
 
     def preemptor(self, detail: Json) -> Json:
-        """Details that `name_others`, without the name of the job that got the room if it is somebody else's."""
+        """Details that `name_others`, without the name of the job that got the room if the caller may not see it."""
         if not name_others(detail) or self._known({"job": detail.get("by"), "queue": detail["byQueue"]}):
             return detail
         return detail | {"by": None}

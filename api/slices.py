@@ -1,4 +1,4 @@
-"""Long lists in slices: between two of them others get their turn, so that no list holds the event loop for long."""
+"""Long lists in slices: between two of them other tasks run, so that no list blocks the event loop for long."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence

@@ -1,5 +1,5 @@
-"""What all endpoints share of HTTP: bodies, parameters, answers, errors, what surrounds a request, overload.
+"""The HTTP code that all endpoints share: bodies, parameters, responses, errors, middleware, overload.
 
-`middleware.py` is around every request, `bodies.py` and `request_bodies.py` read what is sent, `responses.py` and
-`problems.py` write what is answered. Begin with `middleware.py`.
+`middleware.py` wraps every request, `bodies.py` and `request_bodies.py` read request bodies, `responses.py` and
+`problems.py` write responses. Begin with `middleware.py`.
 """

@@ -1,4 +1,4 @@
-"""Work on many objects that no request may hold the event loop for."""
+"""Work on many objects, done in pieces or in a thread, so that no request blocks the event loop."""
 
 from collections.abc import Callable
 from functools import partial

@@ -1,7 +1,7 @@
-"""The bodies of requests: read within a size and a time, and parsed where that holds up nobody else.
+"""The bodies of requests: read within a size and a time, and parsed without delaying other requests.
 
 A small body is parsed on the spot. A larger one goes to a thread, one at a time, and few of them at once for each user:
-what a user sends too much of waits with that user.
+a user who sends more is refused for now.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ class Bodies:
         self.limit = limit
         self._at_work: Counter[str] = Counter()
         self.worker = CapacityLimiter(1)
-        """Threads for what takes long and is no work of the event loop: one."""
+        """The one thread for work that would block the event loop."""
 
     async def documents(self, request: Request, user: str) -> tuple[bytes, list[tuple[str, Any]]]:
         """The body, and its documents, each with the prefix of its fields' paths.
@@ -126,7 +126,7 @@ async def read_body(request: Request, limit: int) -> bytes:
 
 
 def _is_json(request: Request) -> bool:
-    """Whether the body is JSON; without a word it is read as YAML, which JSON is too.
+    """Whether the body is JSON; a body without a content type is read as YAML, of which JSON is a part.
 
     Raises:
         Problem: it is neither.

@@ -32,7 +32,7 @@ GUARDS: Final = (
     (b"x-frame-options", b"DENY"),
     (b"referrer-policy", b"no-referrer"),
 )
-"""Headers of every answer: browsers take it for what it says it is, and show it in nobody's frame."""
+"""Headers of every answer: browsers do not guess its type, and show it in no frame."""
 NO_PAGE: Final = (_POLICY, b"default-src 'none'; frame-ancestors 'none'")
 _CLOSE: Final = (b"connection", b"close")
 _LONGEST_PATH: Final = 300
@@ -40,18 +40,18 @@ _MOST_THROWN_AWAY: Final = 16 * 1024 * 1024
 """Bytes; a client that sends more finds the connection reset."""
 _LONGEST_SECONDS: Final = 5.0
 _STALLED_SECONDS: Final = 0.5
-"""A client of which nothing comes for so long is not sending, and loses no answer."""
+"""A client that sends nothing for so long is not sending a body, so closing loses no answer."""
 MOST_AN_ADDRESS: Final = 2
 MOST_AT_ONCE: Final = 4
 """Bodies that are thrown away at the same time; others find the connection reset."""
 
 
 class _Body:
-    """The body of a request, as far as somebody read it."""
+    """The body of a request, and how far it was read."""
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         self._receive = receive
-        # Who waits for the word to go on has not begun to send.
+        # A client that waits for "100 Continue" has not begun to send.
         self._asks = dict(scope["headers"]).get(b"expect", b"").lower() == b"100-continue"
         self._left = has_body(scope)
 
@@ -80,7 +80,9 @@ class _Body:
 
 
 class _Bin:
-    """Throws away what is left of bodies, of few at a time, and of fewer from one address: strangers send them too."""
+    """Reads and discards the rest of bodies: of few at a time, and of fewer from one address, because unknown clients
+    send them too.
+    """
 
     def __init__(self) -> None:
         self._at_work: Counter[str] = Counter()
@@ -152,7 +154,7 @@ class Envelope:
             except Exception:
                 log.exception("request failed", method=method, path=path)
                 if status:
-                    raise  # the answer has begun; all that is left is to break the connection
+                    raise  # the answer has begun: the connection can only be broken
                 detail = f"the service made a mistake; its log tells more under {request_id}"
                 await Problem("Internal", detail, id=request_id).response()(scope, receive, watched)
             finally:

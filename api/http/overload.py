@@ -22,10 +22,11 @@ from t9ksched.store import tokens
 log = structlog.get_logger("api")
 
 REFUSED: Final = "t9ksched.refused"
-"""Set in the scope of a request that was refused, which gets no line of its own in the log."""
+"""Key in the scope of a refused request: such a request gets no line of its own in the log."""
 _STREAM: Final = b"text/event-stream"
 _PROMPT_SECONDS: Final = 0.1
-"""A body of which nothing comes for so long takes no place while it is awaited, nor an answer that is not taken."""
+"""A request whose body does not arrive, or whose answer the client does not take, for so long does not count as being
+in work while it waits."""
 
 
 class Overload:
@@ -70,10 +71,10 @@ class _Passage:
         self._blocked = 0.0
         self._over = False
         self._awaits_body = awaits_body
-        """Whether the caller has not sent all of the body yet, as far as somebody looked."""
+        """Whether the caller has not sent all of the body yet, as far as it was read."""
 
     def leave(self) -> None:
-        """The request needs its place no longer."""
+        """The request does not count as being in work any more."""
         if not self._over:
             self._over = True
             self._limiter.leave(self._ticket, time.monotonic(), self._blocked)
@@ -93,7 +94,7 @@ class _Passage:
         return message
 
     async def _next(self) -> Message:
-        if self._over or not self._awaits_body:  # what else may come is that the caller goes away
+        if self._over or not self._awaits_body:  # anything else says that the caller disconnected
             return await self._receive()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_PROMPT_SECONDS):
@@ -108,8 +109,8 @@ class _Passage:
     async def send(self, message: Message) -> None:
         """A part of the answer.
 
-        A stream of events goes on without a place, and so does the rest of a body that nobody read: it may take seconds
-        to come. So does an answer in parts of which the client does not take one at once, such as a file.
+        A stream of events does not count as being in work, nor does reading the unread rest of a body, which may take
+        seconds to arrive, nor an answer in parts of which the client does not take one at once, such as a file.
         """
         if message["type"] == "http.response.start" and (self._awaits_body or _streams(message)):
             self.leave()
@@ -122,7 +123,9 @@ class _Passage:
             self._blocked += time.monotonic() - began
 
     def _leave_untaken(self, began: float) -> None:
-        """The client does not take the answer: it goes on, and its time says nothing of the service."""
+        """The client does not take the answer: the request goes on, and its duration is not counted as the
+        service's.
+        """
         self._blocked += time.monotonic() - began
         self.leave()
 
@@ -132,7 +135,7 @@ def _streams(message: Message) -> bool:
 
 
 def _caller(scope: Scope) -> str:
-    """Whose share a request is of."""
+    """The caller whose share the request counts against."""
     secret = ""
     for name, value in scope["headers"]:
         if name == b"authorization":
@@ -142,9 +145,9 @@ def _caller(scope: Scope) -> str:
 
 
 def caller_of(services: Services, secret: str, client: tuple[str, int] | None) -> str:
-    """Whose share a request with this token is of, from this address.
+    """The caller whose share a request with this token, from this address, counts against.
 
-    Only tokens that are known have a share of their own: others are invented at will.
+    Only known tokens have a share of their own: a client could invent any number of others.
     """
     if secret and secret.isascii():
         owner = services.store.mirror.owner(tokens.digest(secret))
@@ -160,7 +163,7 @@ def tell(limiter: ConcurrencyLimiter) -> None:
 
 
 def problem(state: State) -> Problem:
-    """What a refused request is told."""
+    """The answer to a refused request."""
     if state is State.SHARE:
         return Problem(
             "RateLimited",

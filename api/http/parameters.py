@@ -1,7 +1,7 @@
 """Parameters of an address and its query, checked once for all endpoints.
 
-A parameter that a question does not know is refused, for a misspelt filter would answer with too much. Names go into
-addresses of the cluster's API and into the log: what cannot be a name gets no further than here.
+A parameter that an endpoint does not read is refused, because with a misspelt filter the answer would hold too much.
+Names go into addresses of the cluster's API and into the log: a text that cannot be a name is refused here.
 """
 
 import re
@@ -76,7 +76,7 @@ def _fault(name: str, known: list[str]) -> FieldError:
 
 
 def limit_text(text: str | None, path: str = "timeLimit") -> str | None:
-    """A time limit as somebody wrote it.
+    """Parse a time limit of a request.
 
     Raises:
         Problem: it cannot be read.

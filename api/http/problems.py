@@ -1,7 +1,7 @@
 """Errors as users see them: `application/problem+json` (RFC 9457) with a stable code, fields and a remedy.
 
-Nothing else leaves the service: errors of the store, of Kubernetes and of validation are translated here, and what
-nobody foresaw becomes a 500 with an id that stands in the log beside the traceback.
+No other errors leave the service: those of the store, of Kubernetes and of validation are translated here, and an
+unforeseen exception becomes a 500 with an id that the log shows beside the traceback.
 """
 
 from collections.abc import Iterable

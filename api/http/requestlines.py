@@ -1,7 +1,8 @@
-"""Which requests get a line of their own in the log: as many a minute as somebody may read; no flood fills a disk.
+"""Which requests get a line of their own in the log: a limited number a minute, so that a flood of requests fills no
+disk.
 
-Failures and slow answers have a share that other requests do not use up. What gets no line is counted, and told in one
-line when the minute is over; at the level `debug` each request has its line.
+Failures and slow answers have a share that other requests do not use up. Requests without a line are counted, and one
+line tells their number when the minute is over; at the level `debug` each request has its line.
 """
 
 from typing import Final
@@ -34,7 +35,9 @@ class RequestLines:
         return True
 
     def untold(self, now: float) -> int:
-        """How many got no line in the minute that is over; 0 while it is not, and when it was told."""
+        """How many requests got no line in the minute that is over; 0 while the minute lasts, and once the number was
+        returned.
+        """
         if not self._untold or now < self._until:
             return 0
         told, self._untold = self._untold, 0

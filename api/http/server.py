@@ -17,7 +17,7 @@ from t9ksched.serving import PortInUse as PortInUse
 from t9ksched.serving import listen as listen
 
 SWITCH_SECONDS: Final = 0.0005
-"""For so long a thread that parses may keep the event loop waiting each time: a tenth of Python's own 5 ms."""
+"""How long a parsing thread may delay the event loop each time: a tenth of Python's own 5 ms."""
 
 
 class _Uvicorn(uvicorn.Server):
@@ -70,9 +70,9 @@ class Server:
 
     async def __aenter__(self) -> "Server":
         sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_SECONDS))
-        # `_serve` leaves signals to whoever owns the process.
+        # `_serve` leaves signals to the owner of the process.
         self._task = asyncio.create_task(self._server._serve(sockets=[self._listener]), name="api-server")
-        # The socket listens already, so whoever connects now is served as soon as the task runs.
+        # The socket listens already, so a client that connects now is served as soon as the task runs.
         return self
 
     async def __aexit__(self, *_: object) -> None:

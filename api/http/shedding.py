@@ -1,7 +1,7 @@
 """Refuses what the limiter would refuse before HTTP's library has read it, so that a flood costs little.
 
-Only a request that is here whole, alone and written as plainly as clients write is looked at; any other goes its usual
-way, and is refused there if it must be. The decision and the answer are those of `api.http.overload`.
+Only a request that arrived whole, alone and in the plain form that clients send is examined; any other takes the usual
+path, and is refused there if necessary. The decision and the answer are those of `api.http.overload`.
 """
 
 import re
@@ -23,7 +23,7 @@ from t9ksched.serving.overload import State
 _IDLE: Final = h11_impl.h11.IDLE  # type: ignore[attr-defined]
 _MOST: Final = 64 * 1024
 _REQUEST: Final = re.compile(rb"(?:GET|POST|PUT|PATCH|DELETE) /apis/[!-$&-~]* HTTP/1\.1\r\n")
-"""Without `%`: what is escaped there is left to the library."""
+"""Without `%`: escaped addresses are left to the library."""
 _ODD: Final = re.compile(rb"\r\n[ \t]|\r\n(?:transfer-encoding|expect|upgrade|connection)[ \t]*:", re.IGNORECASE)
 _LENGTH: Final = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]{1,9})[ \t]*(?=\r\n)", re.IGNORECASE)
 _SECRET: Final = re.compile(rb"\r\nauthorization:[ \t]*[!-~]+[ \t]+([!-~]+)[ \t]*(?=\r\n)", re.IGNORECASE)
@@ -33,7 +33,7 @@ _ID: Final = b"{id}"
 
 
 def shedding(app: FastAPI) -> type[H11Protocol]:
-    """Uvicorn's protocol, with an eye on the limiter of the app's services."""
+    """Uvicorn's protocol, which asks the limiter of the app's services first."""
 
     class Shedding(H11Protocol):
         def data_received(self, data: bytes) -> None:

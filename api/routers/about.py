@@ -1,4 +1,4 @@
-"""`/apis/v1/whoami`: whom the token speaks for, and what it is good for. `/version`: which release answers."""
+"""`/apis/v1/whoami`: the token's user, and what the token is valid for. `/version`: which release answers."""
 
 from fastapi import APIRouter, Depends
 from starlette.responses import Response
@@ -13,7 +13,7 @@ router = guarded("/apis/v1/whoami", "about")
 public = APIRouter(tags=["about"], dependencies=[Depends(known_parameters)])
 
 
-@router.get("", summary="Whom does the token speak for?", responses=documented({200: WhoAmI}))
+@router.get("", summary="The token's user, and what the token allows", responses=documented({200: WhoAmI}))
 async def who_am_i(caller: User) -> Response:
     return answer(
         {

@@ -1,4 +1,6 @@
-"""`/apis/v1/admin/audit`: administrative changes, each with who, when, before and after. Append-only, newest first."""
+"""`/apis/v1/admin/audit`: administrative changes, each with its user, its time, and the values before and after.
+Append-only, newest first.
+"""
 
 from datetime import datetime
 from typing import Annotated

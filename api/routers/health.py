@@ -1,4 +1,4 @@
-"""`/healthz`: the process lives. `/readyz`: everything it needs answers; else 503, naming what does not.
+"""`/healthz`: the process runs. `/readyz`: everything it needs answers; else 503, naming what does not.
 
 What the scheduler may not watch, for want of a right in the cluster, is a warning of `/readyz`. A query is not read,
 here as on `/metrics` and `/docs`: kubelets, load balancers, Prometheus and browsers put into it what they like.
@@ -16,7 +16,7 @@ from t9ksched.model.errors import FieldError
 router = APIRouter(tags=["health"])
 
 
-@router.get("/healthz", summary="Does the process live?", responses={200: {"model": Health}})
+@router.get("/healthz", summary="Is the process running?", responses={200: {"model": Health}})
 async def healthz() -> Response:
     return answer({"status": "ok"})
 

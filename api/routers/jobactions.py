@@ -1,8 +1,8 @@
 """`/apis/v1/workloads/…/actions`: a manager holds, releases or re-prioritises a job that waits, or changes the time
 limit of one that may run already.
 
-What runs is not held: that would be an eviction, which no button here makes. A submitter may shorten the limit of a job
-of his own, and release one that did not start in time.
+A running job cannot be held: that would be an eviction, which no endpoint here makes. A submitter may shorten the limit
+of the submitter's own job, and release one that did not start in time.
 """
 
 from collections.abc import Mapping
@@ -114,10 +114,10 @@ def _comes_back(job: dict[str, Any]) -> bool:
 async def _seen(
     services: Services, caller: Caller, namespace: str, kind: str, name: str
 ) -> tuple[Resource, dict[str, Any]]:
-    """The job, if the caller may know of it.
+    """The job, if the caller may see it.
 
     Raises:
-        Problem: there is none, or it is not the caller's to see.
+        Problem: there is none, or the caller may not see it.
     """
     resource, job = await _found(services, namespace, kind, name)
     if not caller.rules(job.get("queue")) and not (await Eyes.of(services, caller)).see(job):

@@ -1,6 +1,5 @@
-"""`/apis/v1/nodes`: nodes with their cards and whose they are, as the leader accounts for them.
-
-Everybody sees how full a node is; the names of other people's jobs on it are shown to their managers alone.
+"""`/apis/v1/nodes`: nodes with their cards and the jobs that hold them, as the leader accounts for them. Every user
+sees how full a node is; the names of other users' jobs on it are shown to their managers alone.
 """
 
 from starlette.responses import Response

@@ -1,8 +1,8 @@
 """`/apis/v1/admin/queues` and `/apis/v1/queues`: queues by REST.
 
 The revision of a queue is its ETag. A change with `If-Match` is made only to that revision (else 412); one without is
-made to whatever is there. 409 means that the change itself is impossible now: the name is taken, the queue is in use.
-Nothing here evicts: closing, draining and lower quotas act on what has not started.
+made to the current revision. 409 means that the change itself is impossible now: the name is taken, the queue is in
+use. Nothing here evicts: closing, draining and lower quotas act on what has not started.
 """
 
 import re
@@ -161,14 +161,14 @@ async def delete(
     if jobs == "cancel" and (foreign := next((job for job in held if job["kind"] not in ACCEPTED), None)) is not None:
         raise not_cancelled(foreign)
     if jobs == "cancel" and held:
-        # Closed first, so that nothing comes in behind the sweep.
+        # Closed first, so that no job is submitted while the others are deleted.
         closed = await services.store.queues.edit(name, _closed, expected, by=caller.user)
         expected = closed.revision if expected is not None else None
         for job in held:
             try:
                 await delete_job(services, caller, ACCEPTED[job["kind"]], job)
             except Problem as problem:
-                if problem.code != "NotFound":  # gone already is as good
+                if problem.code != "NotFound":  # deleted already: the same result
                     raise
     try:
         await services.store.queues.delete(name, expected, by=caller.user)

@@ -1,4 +1,6 @@
-"""`/apis/v1/access-reviews`: may somebody use a queue, and by which rule. About others only its managers may ask."""
+"""`/apis/v1/access-reviews`: whether a user may use a queue, and by which rule. Only the queue's managers may ask about
+others.
+"""
 
 from fastapi import Request
 from starlette.responses import Response

@@ -1,7 +1,7 @@
-"""`/apis/v1/stops`: what the scheduler does not do for now. Anybody sees it, administrators decide it.
+"""`/apis/v1/stops`: what the scheduler does not do for now. Every user may see the stops; administrators set them.
 
-`scheduling` stopped: no new pod is bound. `preemption` stopped: nothing is evicted for something else. What runs goes
-on either way. A stop ends by itself after its time, a day if none is named, unless it says `never`.
+`scheduling` stopped: no new pod is bound. `preemption` stopped: nothing is evicted for something else. Running pods
+stay in either case. A stop ends by itself after its time, a day if none is named, unless it says `never`.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -24,7 +24,7 @@ users = guarded("/apis/v1/stops", "stops")
 admin = guarded("/apis/v1/admin/stops", "stops")
 
 LASTS: Final = timedelta(hours=24)
-"""How long a stop lasts that says nothing of it."""
+"""How long a stop lasts whose request names no duration."""
 What = Literal["scheduling", "preemption"]
 
 

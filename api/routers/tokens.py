@@ -19,7 +19,7 @@ from t9ksched.store.tokens import ADMIN, MANAGER, ROLES, USER, LastAdmin, TokenR
 router = guarded("/apis/v1/admin/tokens", "tokens")
 
 LASTS: Final = timedelta(days=90)
-"""How long a token lasts that says nothing of it."""
+"""How long a token lasts whose request names no duration."""
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
 _USER = re.compile(r"[\w.@:+-]{1,253}")
 

@@ -1,8 +1,9 @@
 """`/apis/v1/workloads`: submit, list, look at, explain and cancel jobs.
 
-A user sees his own jobs, and those in queues and namespaces that are his; others' are as good as not there. What lives
-is the leader's word; while it is away, lists come from what was last recorded, with their age. A single job
-that the leader does not know (yet, or because another scheduler places it) is shown from its own object.
+A user sees the user's own jobs, and those in queues and namespaces that the user manages or owns; for all other jobs
+the answer is 404. Which jobs exist is the leader's answer; while no leader answers, lists come from what was last
+recorded, with their age. A single job that the leader does not know (yet, or because another scheduler places it) is
+shown from its own object.
 """
 
 import hashlib
@@ -255,11 +256,11 @@ async def cancel(namespace: str, kind: str, name: str, services: Given, caller: 
 
 
 async def _see(services: Services, caller: Caller, job: Json, resource: Resource, name: str) -> Eyes:
-    """See that the caller may know of the job; else it is answered as one that does not exist."""
+    """Raise the problem of a job that does not exist unless the caller may see the job."""
     eyes = await Eyes.of(services, caller)
     seen = eyes.see(job)
     if not seen and job.get("uid") and job.get("submitter") is None:
-        # The leader knows an object before it hears whose it is.
+        # The leader knows an object before it knows its submitter.
         accepted = await services.store.acceptances.get(job["uid"])
         seen = accepted is not None and eyes.see(job | {"submitter": accepted.submitter})
     if not seen:
@@ -314,7 +315,7 @@ def _recorded(record: JobRecord) -> Json:
 
 
 def not_found(resource: Resource, namespace: str, name: str) -> Problem:
-    """A job that is not there, or that the caller may not know of."""
+    """The problem of a job that does not exist or that the caller may not see."""
     return Problem("NotFound", f"there is no {resource.kind}/{name} in the namespace {namespace!r}")
 
 
@@ -341,13 +342,13 @@ async def from_cluster(services: Services, resource: Resource, namespace: str, n
     try:
         workload = read(obj)
     except Invalid:
-        # Made past us, and faulty: its name is all that can be said.
+        # Not created by this service, and faulty: only its name can be shown.
         workload = Workload(resource.kind, resource.api_version, namespace, name, "", "", 0, ())
     uid = obj["metadata"]["uid"]
     acceptance = await services.store.acceptances.get(uid)
     job = from_object(obj, workload, acceptance)
     if acceptance is None:
-        # Another scheduler's: nothing was agreed, but who submitted it by us is on record.
+        # Another scheduler places it: nothing was accepted, but the submitter is on record if this service created it.
         submitted = await services.store.history.list(uid=uid, event=history.SUBMITTED, limit=1)
         job["submitter"] = submitted[0].actor if submitted else None
     return job, workload

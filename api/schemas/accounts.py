@@ -1,4 +1,4 @@
-"""Tokens, and who calls."""
+"""Tokens, and the caller."""
 
 from typing import Literal
 
@@ -8,10 +8,9 @@ from api.schemas.base import Shape
 
 
 class TokenBody(BaseModel):
-    """A token to be made: its name, whom it speaks for (default: the name) with which groups, what it may do.
-
-    `queues` are those a manager rules; for users and viewers the only ones it is good for. `duration`, such as `30d`,
-    is how long it lasts, `never` until it is revoked; absent: 90 days.
+    """A token to be made: its name, its user (default: the name) with the user's groups, and what it may do. `queues`
+    are those a manager manages; for users and viewers the only ones it is valid for. `duration`, such as `30d`, is how
+    long it lasts, `never` until it is revoked; absent: 90 days.
     """
 
     name: str
@@ -23,7 +22,7 @@ class TokenBody(BaseModel):
 
 
 class Token(Shape):
-    """A token without its secret. `queues` are those a manager rules, or the only ones it is good for."""
+    """A token without its secret. `queues` are those a manager manages, or the only ones it is valid for."""
 
     name: str
     user: str
@@ -48,10 +47,8 @@ class Tokens(Shape):
 
 
 class WhoAmI(Shape):
-    """Whom a token speaks for, and what it is good for.
-
-    `queues` are those a manager rules; of users and viewers the only ones the token is good for, all if empty.
-    `expiresAt` is null for a token that lasts until it is revoked.
+    """A token's user, and what the token is valid for. `queues` are those a manager manages; of users and viewers the
+    only ones the token is valid for, all if empty. `expiresAt` is null for a token that lasts until it is revoked.
     """
 
     user: str

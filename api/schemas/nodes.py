@@ -16,7 +16,7 @@ class CountedCards(Shape):
 
 
 class Node(Shape):
-    """A node with its cards and whose they are.
+    """A node with its cards and the jobs that hold them.
 
     `mode` is how it hands out its accelerators, null without any. `gpus` are whole cards by index; what is shared,
     sliced, or more than 64 of one resource is counted by number and stands in `counted`.

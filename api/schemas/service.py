@@ -12,7 +12,7 @@ class Release(Shape):
 
 
 class Health(Shape):
-    """A sign of life."""
+    """The process is running."""
 
     status: Literal["ok"]
 

@@ -1,6 +1,7 @@
 """Warnings about what is accepted: fields and names that are probably misspelt.
 
-Which names the cluster has the leader knows; without one only fields, labels and annotations are looked at.
+The leader knows which names exist in the cluster; while no leader answers, only fields, labels and annotations are
+checked.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
-"""Deleting the objects of a job, each as the user and by its UID, and recording who did.
-
-From the answer on nobody is told that the job runs: the leader has noticed by then, and what is on record says it too.
+"""Deletes the objects of a job, each with the user's rights and by its UID, and records the user. Once the request is
+answered, no other answer says that the job runs: the leader has seen the deletion by then, and the database has a
+record of it.
 """
 
 import asyncio
@@ -27,15 +27,15 @@ from t9ksched.workloads.shape import Workload
 
 _LOOKS: Final = 12
 _FIRST_PAUSE: Final = 0.005
-"""Seconds before the second look at the leader; each pause after it is half as long again: 1.3 s in all."""
+"""Seconds before the leader is asked a second time; each later pause is half as long again: 1.3 s in all."""
 
 
 async def delete_job(services: Services, caller: Caller, resource: Resource, job: Mapping[str, Any]) -> list[Kept]:
-    """Delete the job's object (its dependents follow) and, of a PodGroup made by hand, those members that are the
-    caller's to delete; the pods that name the group and stay.
+    """Delete the job's object (its dependents follow) and, of a PodGroup made by hand, those members that the caller
+    may delete. Returns the pods that name the group and stay.
 
     Raises:
-        Problem: the job is not the caller's to delete, or the cluster refused.
+        Problem: the caller may not delete the job, or the cluster refused.
     """
     namespace, name = job["namespace"], job["name"]
     members: list[dict[str, Any]] = []
@@ -67,10 +67,11 @@ async def delete_job(services: Services, caller: Caller, resource: Resource, job
 
 async def delete_own_members(services: Services, caller: Caller, namespace: str, name: str) -> dict[str, Any] | None:
     """Delete the pods that the caller submitted into a PodGroup that is not the caller's, or is gone: another user may
-    have deleted the caller's and made one anew under its name. Whose a pod is says the record of its UID alone.
+    have deleted the caller's PodGroup and made another under its name. The record of a pod's UID alone decides who
+    submitted the pod.
 
     Returns:
-        The job that they were, as far as it is left; None if the caller has no pod there.
+        The job of these pods, as far as it still exists; None if the caller has no pod there.
 
     Raises:
         Problem: the cluster refused.
@@ -102,7 +103,7 @@ async def delete_own_members(services: Services, caller: Caller, namespace: str,
             for pod in pods
         ]
     )
-    # What is told is the group as its members show it: its object is gone, or another's.
+    # The answer shows the group as its members describe it: its object is gone, or is another user's.
     first = min(mine.values(), key=lambda record: record.accepted_at)
     group = {"metadata": {"name": name, "namespace": namespace, "creationTimestamp": at(first.accepted_at)}}
     workload = Workload("PodGroup", SCHEDULER_API, namespace, name, "", first.queue or "", first.priority, ())
@@ -124,7 +125,7 @@ def not_cancelled(job: Mapping[str, Any]) -> Problem:
 
 
 async def until_noticed(services: Services, resource: Resource, job: Mapping[str, Any]) -> None:
-    """Wait a moment for the leader to see that the job's object is gone; it hears of it from the cluster."""
+    """Wait a moment until the leader, which watches the cluster, has seen that the job's object is gone."""
     pause = _FIRST_PAUSE
     for _ in range(_LOOKS):
         try:

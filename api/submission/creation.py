@@ -1,11 +1,11 @@
 """Creating the objects of a submission: all or none.
 
-Several objects are first tried on the API server without effect. Then the intent is written into the outbox, and the
+Several objects are first sent to the API server as a dry run. Then the intent is written into the outbox, and the
 objects are created one after the other; when one is refused, those created before are deleted again, each by its UID.
 A creation whose answer was lost is looked up: the mark of this submission on the object tells whether it happened.
 
 A process that is lost in between leaves the entry in the outbox behind. A repeat of the request with its
-`Idempotency-Key` goes on from there, else any replica settles it (`api/submission/recovery.py`).
+`Idempotency-Key` goes on from there, else any replica completes or removes it (`api/submission/recovery.py`).
 """
 
 import asyncio
@@ -76,11 +76,12 @@ class Creation:
         return list(self._made)
 
     async def resume(self) -> None:
-        """Find what an earlier attempt at this request created, and keep every other replica from settling it.
+        """Find what an earlier attempt at this request created, and keep every other replica from completing or
+        removing it.
 
         Raises:
-            Problem: the cluster does not answer, or another replica settles it just now.
-            StoreError: nothing is known of it.
+            Problem: the cluster does not answer, or another replica is completing or removing it.
+            StoreError: the database does not answer.
         """
         attempt = self._attempt
         if attempt is None or not attempt.resumed:
@@ -174,10 +175,10 @@ class Creation:
 
     async def _is_recorded(self) -> bool:
         """Whether the submission was recorded though the database did not say so; if not, it never will be by this
-        attempt, and its objects are this attempt's to remove.
+        attempt, and this attempt must remove its objects.
 
         Raises:
-            Problem: that is not known, or another replica settles it.
+            Problem: that is not known, or another replica completes or removes it.
         """
         store, entry = self._services.store.outbox, self._entry
         assert entry is not None
@@ -211,7 +212,7 @@ class Creation:
         return await self._removed(problem)
 
     async def _removed(self, problem: Problem) -> Problem:
-        """Remove what is there, and the entry with it; what cannot be removed now stays with any replica."""
+        """Remove the objects that exist, and then the entry; any replica later removes what cannot be removed now."""
         entry, store = self._entry, self._services.store.outbox
         assert entry is not None
         left = await remove(self._services, entry, self._made)
@@ -242,7 +243,7 @@ class Creation:
             raise from_kube(error, item.what, item.prefix) from error
 
     async def _earlier(self, item: Item, mark: str) -> Object | None:
-        """The object of that name if it carries that mark and nobody is deleting it."""
+        """The object of that name if it carries that mark and is not being deleted."""
         try:
             found = await self._services.kube.get(item.resource, item.workload.name, item.workload.namespace)
         except NotFound:
@@ -283,7 +284,7 @@ class Creation:
         self._until = asyncio.get_running_loop().time() + outbox.LEASE.total_seconds()
 
     def _see_that_it_is_mine(self) -> None:
-        """By this process's own clock: one that stood still is too late even before it asks."""
+        """By this process's own clock: a process that was paused is too late even before it asks the database."""
         if self._lost or asyncio.get_running_loop().time() > self._until:
             raise Problem("Unavailable", "the submission took too long and was given up", headers={"Retry-After": "5"})
 
@@ -319,10 +320,10 @@ def _in_other_hands(busy: Busy) -> Problem:
 
 
 async def may_create(services: Services, caller: Caller, resource: Resource, namespace: str) -> None:
-    """See that the user himself may create such objects in the namespace; administrators of the service may.
+    """Check that the cluster lets the user create such objects in the namespace; administrators of the service may.
 
     Raises:
-        Problem: the cluster says no.
+        Problem: the cluster does not.
     """
     if caller.is_admin:
         return

@@ -1,9 +1,9 @@
 """Finding and removing the objects of a submission in progress, in the cluster.
 
 The submission's entry in the outbox decides which objects there can be: of that kind, namespace and name. Of these one
-is the submission's if its UID was written down; else if it carries the text that nobody could know before it existed,
-was created while the submission was, and nobody else is on record as its submitter. Whoever writes that text on an
-object of another name, of another time or of somebody else gains nothing.
+is the submission's if its UID was written down; else if it carries the submission's secret text, was created during the
+submission, and no other user is on record as its submitter. A user who copies that text to an object of another name,
+time or submitter gains nothing.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from t9ksched.store.outbox import Entry
 log = structlog.get_logger(__name__)
 
 SKEW: Final = timedelta(minutes=1)
-"""How far the clocks of service and cluster may differ, and how long a request may be under way."""
+"""How far the clocks of service and cluster may differ, plus how long a request may be under way."""
 
 
 def carries(obj: Object, mark: str) -> bool:
@@ -52,7 +52,7 @@ async def find(services: Services, entry: Entry) -> list[Object | None]:
 
     Raises:
         ApiError: the cluster does not answer.
-        StoreError: it cannot be seen who submitted them.
+        StoreError: the record of their submitters cannot be read.
     """
     found: list[Object | None] = []
     for place, intent in enumerate(entry.objects):

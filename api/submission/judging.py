@@ -1,4 +1,4 @@
-"""The judgement of a submission: everything that speaks against it, before anything is created."""
+"""Checks a submission against all rules before anything is created."""
 
 from collections import Counter
 from dataclasses import replace
@@ -23,10 +23,10 @@ from t9ksched.store.queues import QueueRecord
 
 
 async def judge(services: Services, caller: Caller, items: list[Item]) -> None:
-    """See that nothing speaks against the submission.
+    """Check the submission against all rules.
 
     Raises:
-        Problem: something does.
+        Problem: a rule refuses it.
     """
     await services.allowances.waiting(
         caller.user, Counter(item.workload.queue for item in items if item.is_job and item.workload.queue)
@@ -54,7 +54,7 @@ async def judge(services: Services, caller: Caller, items: list[Item]) -> None:
 
 
 async def _permit(services: Services, caller: Caller, item: Item, record: QueueRecord) -> None:
-    """See that the caller may use the queue at that priority, and note by which rule."""
+    """Check that the caller may use the queue at that priority, and note by which rule."""
     access = may_caller_use(caller, record, await Place.of(services, caller, item.workload.namespace))
     verdict: Verdict = access
     if access.allowed:
@@ -67,11 +67,11 @@ async def _permit(services: Services, caller: Caller, item: Item, record: QueueR
 
 
 async def _join_existing_groups(services: Services, caller: Caller, items: list[Item]) -> None:
-    """A pod that joins a PodGroup of the cluster is paid by that group's queue. Into the group of a job no user
-    submits pods but the job's own, whom the last gate lets in.
+    """A pod that joins a PodGroup of the cluster is charged to that group's queue. Into the group of a job only the
+    job's own submitter may submit pods, and the last gate admits them.
 
     Raises:
-        Problem: the group is that of somebody else's job.
+        Problem: the group belongs to another user's job.
     """
     for item in items:
         if item.workload.group is None or item.group is not None or not item.ours:
@@ -105,6 +105,6 @@ async def _held(services: Services) -> dict[str, dict[str, int]] | None:
 
 
 async def usable_names(services: Services, caller: Caller) -> list[str]:
-    """The names of the queues that the caller may use wherever he is: what whoever misspells one is told."""
+    """The names of the queues that the caller may use in any namespace: suggestions for a misspelt name."""
     nowhere = await Place.of(services, caller, None)
     return [one.name for one, _ in usable(caller, [nowhere])]

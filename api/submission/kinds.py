@@ -1,4 +1,4 @@
-"""Which kinds can be submitted now, how people may write their names, and where each says its queue."""
+"""Which kinds can be submitted now, how users may write their names, and in which field each names its queue."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -16,7 +16,8 @@ ACCEPTED: Final[dict[str, Resource]] = {
 """Kinds our controllers turn into pods, and those Kubernetes and the scheduler handle by themselves."""
 
 _FOLLOWED: Final = {row.name: row.resource for row in OWNERS}
-"""Kinds of which the scheduler places the pods: their jobs are shown and decided about, not made or deleted here."""
+"""Kinds of which the scheduler places the pods: users may list and hold their jobs here, and neither create nor delete
+them."""
 _ADDRESSED: Final = ACCEPTED | _FOLLOWED
 
 _SPELLINGS: Final = {

@@ -1,9 +1,8 @@
-"""Whose an object is that shall be deleted: each one is looked at by itself, as the user.
-
-Deleted is what the caller submitted, as the record of its UID says, and what the cluster lets him delete himself.
-Besides, an administrator deletes any job, and a manager those of his queues, with their members. What is no member of
-a group stays whoever asks: pods of other schedulers, pods that were put on their nodes, pods that the scheduler lists
-as jobs of their own because they came without the group or may not join it.
+"""Which objects of a job the caller may delete: each one is checked by itself. A caller may delete what the caller
+submitted, as the record of its UID says, and what the cluster lets the caller delete. Besides, an administrator may
+delete any job, and a manager those of the manager's queues, with their members. Pods that are no members of a group
+always stay: pods of other schedulers, pods that were put on their nodes, pods that the scheduler lists as jobs of their
+own because they came without the group or may not join it.
 """
 
 import asyncio
@@ -40,11 +39,11 @@ class Kept(NamedTuple):
 
 
 async def check_job(services: Services, caller: Caller, resource: Resource, job: Mapping[str, Any]) -> None:
-    """See that the caller may have the job's own object deleted.
+    """Check that the caller may have the job's own object deleted.
 
     Raises:
-        Problem: he may not.
-        ApiError: the cluster does not say whether he may.
+        Problem: the caller may not.
+        ApiError: the cluster does not say whether the caller may.
     """
     whose = job.get("submitter")
     if caller.rules(job.get("queue")) or whose == caller.user:
@@ -67,7 +66,7 @@ async def members_of(services: Services, caller: Caller, job: Mapping[str, Any])
         ApiError: the cluster does not answer.
     """
     found = await services.kube.list(PODS, job["namespace"], label_selector=f"{GROUP_LABEL}={job['name']}")
-    # Those that name the group itself as an owner go with it by the garbage collector's hand.
+    # The garbage collector deletes those that name the group itself as an owner.
     named = [pod for pod in found.items if job["uid"] not in _owners(pod)]
     kept = [Kept(name_of(pod), why) for pod in named if (why := _no_member(pod))]
     pods = [pod for pod in named if not _no_member(pod)]
@@ -92,7 +91,9 @@ async def members_of(services: Services, caller: Caller, job: Mapping[str, Any])
 def _submitted_together(
     caller: Caller, job: Mapping[str, Any], pods: Sequence[Object], records: Mapping[str, Acceptance]
 ) -> tuple[list[Object], list[Kept]]:
-    """What can be told without a scheduler: the caller's pods, and for a role over the queue those of the submitter."""
+    """The pods that go with the group when no scheduler answers: the caller's, and for a role over the queue those of
+    the submitter.
+    """
     whose = {caller.user} | ({job["submitter"]} if job.get("submitter") and caller.rules(job.get("queue")) else set())
     members = [pod for pod in pods if _submitter(records, pod) in whose]
     why = "no scheduler can be asked now whether it is a member"
@@ -149,7 +150,7 @@ def _no_member(pod: Object) -> str:
 
 
 def _submitter(records: Mapping[str, Acceptance], pod: Object) -> str | None:
-    """Who submitted a pod, as the record of its UID says."""
+    """The submitter of a pod, as the record of its UID says."""
     known = records.get(uid_of(pod))
     return known.submitter if known is not None else None
 

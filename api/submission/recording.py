@@ -1,7 +1,6 @@
-"""What is recorded of a submission: whose it is, what was accepted, and what the user is told.
-
-The same for the service that created the objects and for one that finds them after that one was lost: both work from
-the submission's entry in the outbox, which was written before the first object.
+"""What is recorded of a submission: its submitter, what was accepted, and the answer to the user. The same code serves
+the process that created the objects and a process that finds them after the first was lost: both work from the
+submission's entry in the outbox, which was written before the first object.
 """
 
 from collections.abc import Sequence
@@ -44,7 +43,7 @@ def intents(items: Sequence[Item], caller: Caller, now: datetime) -> list[Intent
 
 
 def records(entry: Entry, made: Sequence[Object], workloads: Sequence[Workload]) -> Records:
-    """What stands in the tables once the objects of an entry are there."""
+    """The rows to write once the objects of an entry exist."""
     accepted, jobs, events = [], [], []
     members = _members(entry, workloads)
     for place, (intent, obj) in enumerate(zip(entry.objects, made, strict=True)):
@@ -71,7 +70,7 @@ def records(entry: Entry, made: Sequence[Object], workloads: Sequence[Workload])
 
 
 def answered(entry: Entry, made: Sequence[Object], workloads: Sequence[Workload], warnings: list[Json]) -> str:
-    """What the user is told of a submission."""
+    """The answer to the user about a submission."""
     members = _members(entry, workloads)
     jobs = [
         from_object(obj, workloads[place], None, members.get(place, ())) | {"submitter": entry.owner}

@@ -1,8 +1,8 @@
-"""Settling submissions whose process was lost: finished where every object is there, else removed.
+"""Completes or removes submissions whose process was lost: completed where every object exists, else removed.
 
-Every replica looks, when it starts and every few seconds, for entries of the outbox that nobody works on any more. If
+Every replica looks, when it starts and every few seconds, for entries of the outbox whose lease ended. If
 all objects of a submission were created they are recorded as its process would have done; if not, those that are there
-are deleted. So what a user asked for is there whole, and his, or not at all, whenever a process ends.
+are deleted. So whenever a process ends, a submission either exists whole and belongs to its user, or does not exist.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ PERIOD_SECONDS: Final = 5.0
 
 
 class Recovery:
-    """Settles what others left. `clock` tells the time by which leases are over."""
+    """Completes or removes what lost processes left. `clock` gives the time by which leases are judged."""
 
     def __init__(self, services: Services, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._services = services
@@ -41,7 +41,7 @@ class Recovery:
 
     async def run(self) -> None:
         """Look at the start and again and again, until cancelled."""
-        # An SQLite file has one process: whoever began an entry is gone when another process starts.
+        # An SQLite file has one process: the process that began an entry is gone when another starts.
         started = self._clock() if self._services.store.database.is_sqlite else None
         while True:
             try:
@@ -54,7 +54,8 @@ class Recovery:
             await asyncio.sleep(PERIOD_SECONDS)
 
     async def sweep(self, begun_before: datetime | None = None) -> int:
-        """Settle what is lost by now; how many submissions. For those that began earlier no lease is waited for.
+        """Complete or remove lost submissions and return how many. Those begun before `begun_before` need no expired
+        lease.
 
         Raises:
             StoreError, ApiError: database or cluster does not answer; what is left is looked at when its lease ends.
@@ -111,7 +112,7 @@ class Recovery:
 
 @asynccontextmanager
 async def recovering(services: Services) -> AsyncIterator[None]:
-    """Settle what others left while the block runs."""
+    """Complete or remove what lost processes left while the block runs."""
     task = asyncio.create_task(Recovery(services).run(), name="recovery")
     try:
         yield

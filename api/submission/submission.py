@@ -1,7 +1,7 @@
 """From a body to checked objects: what a submission asks for, before anything is created.
 
 Every document is read, given its namespace, queue and priority, and judged; pods of a PodGroup in the same request are
-judged together with it. Either all are fit to be created, or the faults of all are told.
+judged together with it. Either all can be created, or the error lists the faults of all.
 """
 
 from collections.abc import Mapping, Sequence
@@ -81,7 +81,7 @@ class Item:
 
     @property
     def needs(self) -> dict[str, int]:
-        """What it cannot do without; of a PodGroup the cheapest members that make up its minimum."""
+        """The least that it needs to start; of a PodGroup the cheapest members that make up its minimum."""
         if not self.members:
             return self.workload.min_totals
         minimum = PodGroupSpec.parse(self.obj.get("spec")).min_member
@@ -140,9 +140,8 @@ def check(
     allocated: Mapping[str, Mapping[str, int]] | None,
     suggested: Sequence[str] = (),
 ) -> None:
-    """Ask the rules about every gang. `allocated` is what queues hold now, in units; None if nobody knows.
-
-    `suggested` are the queues that may be named to whoever asked for one that is not there.
+    """Apply the rules to every gang. `allocated` is what queues hold now, in units; None if it is unknown. `suggested`
+    are the queues that the error may name to a user who asked for one that does not exist.
 
     Raises:
         Problem: the first refusal.
@@ -196,7 +195,7 @@ def _item(prefix: str, document: Any, wish: Wish) -> Item:
     if named := [template for template in workload.templates if template.spec.get("nodeName")]:
         text = "is set by the scheduler: leave it out, and name nodes by nodeSelector or affinity"
         raise Invalid([FieldError(f"{template.path}.nodeName", text) for template in named])
-    # Of our kinds the API server sees the pods alone, when the job is there already and waits for them.
+    # Of the kinds defined here the API server judges the pods only when the controller creates them, after the job.
     if wrong := [one for each in workload.templates for one in mistyped_fields(each.spec, POD_SPEC, each.path)]:
         raise Invalid(wrong)
     written = f"{prefix}{queue_path(kind_row)}"

@@ -1,4 +1,4 @@
-"""Everything that makes a simulated cluster live, started together on one port.
+"""The simulated parts of a cluster, started together on one port.
 
 `start` creates the nodes that are not there yet and then runs the kubelet of all nodes, the default scheduler, the
 small controllers and the auditor, all on the same watches. It works as well on a real API server over HTTP.
@@ -81,11 +81,11 @@ class Agents:
 
     @property
     def idle(self) -> bool:
-        """Whether no agent has anything to do at this moment."""
+        """Whether no agent has work left at this moment."""
         return all(reconciler.idle for reconciler in self._reconcilers)
 
     def audit(self) -> AuditReport:
-        """What the auditor found in the cluster's life so far."""
+        """What the auditor has found since the cluster was started."""
         return self.auditor.report()
 
     async def run(self) -> None:
@@ -93,7 +93,7 @@ class Agents:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._follower.run(), name="follow")
-                await self._follower.synced()  # whoever acts first knows everything
+                await self._follower.synced()  # so that every agent knows all objects before it acts
                 for reconciler in self._reconcilers:
                     group.create_task(reconciler.run(), name=type(reconciler).__name__)
                 if self._heartbeat is not None:
@@ -111,7 +111,7 @@ class Agents:
         await self._follower.synced()
 
     async def stop(self) -> None:
-        """End all work; what was asked of the server and not answered yet is left to the next start."""
+        """End all work; requests without an answer are left to the next start."""
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
@@ -122,7 +122,7 @@ class Agents:
 async def register(port: ClusterPort, node: Object) -> Object:
     """Make a node ready as its kubelet and the node controller do. Raises AlreadyExists.
 
-    An API server by its own default taints every new node until somebody hears from its kubelet.
+    An API server by its own default taints every new node until its kubelet reports.
     """
     created = await port.create(NODES, node)
     taints = (node.get("spec") or {}).get("taints")

@@ -51,7 +51,7 @@ class DevCluster:
         token: the administrator's bearer token; None makes one, and keeps it in the data directory.
         users: further users by their tokens, with the rights that stored roles give them.
         controllers: whether the garbage collector and the namespace controller run.
-        open_to_users: whether everybody who signs in may work in all namespaces but the system's.
+        open_to_users: whether every authenticated user may work in all namespaces but the system's.
         limits: of its connections.
     """
 
@@ -148,7 +148,7 @@ class DevCluster:
         await AcceptingSite(self._runner, listener, self._limits, "dev cluster").start()
 
     async def stop(self) -> None:
-        """Stop listening and let go of the data directory; safe to call twice."""
+        """Stop listening and release the data directory; safe to call twice."""
         for task in [*self._tasks, *(self._frontend.requests.watches if self._frontend else ())]:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -182,7 +182,7 @@ class DevCluster:
 
     @property
     def frontend(self) -> Frontend:
-        """The HTTP face; its `middleware` may be set to put faults between clients and cluster."""
+        """The HTTP front end; its `middleware` may be set to put faults between clients and cluster."""
         if self._frontend is None:
             raise RuntimeError("the cluster has not been started")
         return self._frontend

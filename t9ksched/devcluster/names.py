@@ -1,6 +1,6 @@
 """Annotations of the dev cluster: what its simulated kubelets and device plugins read and write, and nothing else does.
 
-A real cluster knows none of them, so no other room may read or trust one.
+A real cluster knows none of them, so no other package may read or trust one.
 """
 
 from typing import Final
@@ -10,7 +10,7 @@ DOMAIN: Final = "devcluster.tensorstack.dev"
 CARDS_GIVEN_PREFIX: Final = f"{DOMAIN}/cards-container-"
 """Annotation of a running pod, one a container: the indices that its node chose where this scheduler named none."""
 RUN_SECONDS_ANNOTATION: Final = f"{DOMAIN}/run-seconds"
-"""How long a pod's containers run; until they are deleted without it."""
+"""How many seconds a pod's containers run; without it they run until the pod is deleted."""
 EXIT_CODE_ANNOTATION: Final = f"{DOMAIN}/exit-code"
 STOP_SECONDS_ANNOTATION: Final = f"{DOMAIN}/stop-seconds"
 """How long a deleted pod takes to stop; never longer than its grace period."""

@@ -1,6 +1,6 @@
 """What a Kubernetes API can answer when it does not do what it was asked.
 
-Every request of this room ends either in its result or in one `ApiError`: the HTTP library's own exceptions never
+Every request of this package ends either in its result or in one `ApiError`: the HTTP library's own exceptions never
 leave it. An error keeps the server's own words (`reason`, `message`, `details` of the `Status` body) and says by
 `unknown` whether a write that failed this way may have happened all the same. `error_from_status` turns a status code
 and a body into the right class.

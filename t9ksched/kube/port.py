@@ -1,10 +1,10 @@
-"""The one way the rest of the house speaks to a cluster: a protocol that `kube.client.Client` and the dev cluster's
-own storage offer.
+"""How all other packages reach a cluster: a protocol that `kube.transport.client.Client` and the dev cluster's own
+storage implement.
 
 Objects are plain dicts as Kubernetes writes them. Every method raises only `kube.errors.ApiError` and its subclasses.
 A watch yields `WatchEvent`s in the server's order, bookmarks included; it ends quietly when its time is over, raises
-`Expired` when its version is too old, and another `ApiError` when the stream breaks. Whoever follows objects for long
-uses `kube.reflector` on top.
+`Expired` when its version is too old, and another `ApiError` when the stream breaks. To follow objects over a long
+time, use `kube.watch.reflector` on top.
 """
 
 from __future__ import annotations
@@ -152,8 +152,8 @@ class ClusterPort(Protocol):
 
 @runtime_checkable
 class PagedPort(Protocol):
-    """What a port may offer besides: a list handed out page by page without decoding it, so that 100,000 pods never
-    stand in memory twice.
+    """An optional ability of a port: a list returned page by page and undecoded, so that 100,000 pods are never in
+    memory twice.
     """
 
     def pages(
@@ -169,7 +169,7 @@ class PagedPort(Protocol):
 
 @runtime_checkable
 class InitialEventsPort(Protocol):
-    """What a port may offer besides: a watch that begins with every present object (a "watch-list")."""
+    """An optional ability of a port: a watch that begins with every present object (a "watch-list")."""
 
     def watch_list(
         self,

@@ -1,4 +1,5 @@
-"""Who is asking, and may they: bearer tokens, roles and their bindings, and the review objects that ask about both.
+"""Authentication and authorization: bearer tokens, roles and their bindings, and the review objects that ask about
+both.
 
 The group `system:masters` may do everything; everyone else what stored Roles, ClusterRoles and their bindings grant.
 Health, version and discovery are open as they are by default in a real cluster.
@@ -64,7 +65,7 @@ class Attributes:
 
 
 def unauthorized() -> StatusError:
-    """The answer to a token that nobody has."""
+    """The answer to a token that belongs to no user."""
     return StatusError(401, "Unauthorized", "Unauthorized")
 
 

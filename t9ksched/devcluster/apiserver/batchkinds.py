@@ -1,4 +1,4 @@
-"""The habits of kinds that make pods: jobs, deployments and their relatives, and disruption budgets."""
+"""Strategies of kinds that make pods (jobs, deployments and similar kinds) and of disruption budgets."""
 
 from typing import Any, Final
 
@@ -154,7 +154,7 @@ class JobStrategy(Strategy):
         if uid and not spec["manualSelector"] and "selector" not in spec:
             labels = template.setdefault("metadata", {}).setdefault("labels", {})
             if (obj["metadata"].get("labels") or {}) == labels:
-                obj["metadata"].pop("labels", None)  # were the template's, and follow them
+                obj["metadata"].pop("labels", None)  # they were copied from the template's labels, and change with them
             labels.update(dict.fromkeys(_JOB_LABELS, uid))
             labels.update(dict.fromkeys(_JOB_NAMES, name or ""))
             spec["selector"] = {"matchLabels": {_JOB_LABELS[0]: uid}}
@@ -163,7 +163,7 @@ class JobStrategy(Strategy):
 
     def prepare_create(self, obj: Object) -> None:
         super().prepare_create(obj)
-        self.default(obj)  # once more: the identity is known now
+        self.default(obj)  # repeated, because the UID is known now
 
     def validate(self, obj: Object) -> list[Cause]:
         spec = obj["spec"]

@@ -1,4 +1,4 @@
-"""Cells of tables: what `kubectl get` says of an object, each as a real server words it."""
+"""Cells of tables: the values that `kubectl get` shows of an object, each in a real server's words."""
 
 from datetime import UTC, datetime
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""The habits of nodes, namespaces, services, secrets, config maps, events, leases and priority classes."""
+"""Strategies of nodes, namespaces, services, secrets, config maps, events, leases and priority classes."""
 
 import base64
 import binascii

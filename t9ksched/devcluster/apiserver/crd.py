@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions: their own rules, and the kinds that they bring.
+"""CustomResourceDefinitions: their own rules, and the kinds that they add.
 
 A definition is established in the same moment it is stored, as a second write that a watch sees. Deleting one deletes
 its objects first. Versions of one definition share their objects; they differ in `apiVersion` only (no conversion).
@@ -83,7 +83,7 @@ class CustomStrategy(Strategy):
 
 
 class CustomKind(Kind):
-    """A kind that a definition brings; the schema decides what of an object is kept."""
+    """A kind that a definition adds; the schema decides which fields of an object are kept."""
 
     def decode(self, body: Object, unknown: list[str]) -> Object:
         """A client's object without what the schema does not know."""
@@ -202,7 +202,7 @@ class Definitions:
             if removed and kind.custom is not None:
                 definition = self._api.collection(DEFINITIONS).entries.get(kind.qualified)
                 if definition is not None and "deletionTimestamp" in definition.object["metadata"]:
-                    self._finish(definition)  # it may have been the last object that held its definition
+                    self._finish(definition)  # perhaps the last object that kept its definition
             return
         if removed:
             self._stop(entry.object)
@@ -227,7 +227,7 @@ class Definitions:
         self._api.registry.remove(crd["spec"]["group"], crd["spec"]["names"]["plural"])
 
     def _finish(self, entry: Entry) -> None:
-        """Delete the definition's objects, then let it go; finalizers may hold some of them until later."""
+        """Delete the definition's objects, then the definition; finalizers may keep some of the objects until later."""
         if CRD_FINALIZER not in (entry.object["metadata"].get("finalizers") or []):
             return
         if self._finishing:

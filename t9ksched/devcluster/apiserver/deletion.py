@@ -28,7 +28,7 @@ class Step:
 
 
 def is_over(kind: Kind, obj: Object) -> bool:
-    """Whether nothing holds an object any more that is being deleted."""
+    """Whether an object that is being deleted has no finalizers and no grace period left."""
     meta = obj["metadata"]
     if "deletionTimestamp" not in meta or meta.get("finalizers"):
         return False

@@ -93,7 +93,7 @@ def _count(budget: Object, name: str) -> None:
 
 
 def _explain(api: Api, pods: Kind, entry: Entry) -> Entry:
-    """Write down why the pod goes, in the same change that a delete would make alone."""
+    """Add the condition that says why the pod is evicted, in the same change that a delete would make alone."""
     conditions = [c for c in entry.object["status"].get("conditions") or [] if c.get("type") != "DisruptionTarget"]
     reason = {
         "type": "DisruptionTarget",

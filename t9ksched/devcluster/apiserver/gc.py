@@ -1,4 +1,4 @@
-"""Garbage collection: what happens to the objects that an owner leaves behind, and to namespaces on their way out.
+"""Garbage collection: what happens to the dependants of a deleted owner, and to terminating namespaces.
 
 Work is queued by the writes themselves and done in order by one task, so that a delete's answer never waits for it:
 Background removes dependants after their last owner, Foreground before it, Orphan strips the reference. A terminating
@@ -19,7 +19,7 @@ from t9ksched.devcluster.apiserver.storage import Entry
 
 Object = dict[str, Any]
 _BATCH: Final = 20
-"""Steps between which other tasks get their turn."""
+"""Steps after which other tasks run."""
 Place = tuple[str, str]
 """Collection and key: where an object stands."""
 
@@ -89,7 +89,7 @@ class GarbageCollector:
                 self._add("finish", place, entry.object)
 
     def _check_owners(self, name: str, entry: Entry) -> None:
-        """An object whose every owner is unknown was made too late: it goes the way of its owner."""
+        """An object of which no owner exists was made too late: it is deleted as its owner was."""
         owners = entry.object["metadata"].get("ownerReferences") or ()
         if owners and not any(owner["uid"] in self._uids for owner in owners):
             self._add("orphaned", (name, entry.key), entry.object)
@@ -110,7 +110,7 @@ class GarbageCollector:
         """Do what is queued, at most that many steps; whether something is left."""
         while self._work and most != 0:
             what, place, obj = self._work.popleft()
-            with contextlib.suppress(StatusError):  # gone or changed meanwhile: a later entry sees to it
+            with contextlib.suppress(StatusError):  # deleted or changed meanwhile: a later entry handles it
                 self._do(what, place, obj)
             most = None if most is None else most - 1
         return bool(self._work)
@@ -140,7 +140,9 @@ class GarbageCollector:
         return None
 
     def _drop_dependant(self, place: Place) -> None:
-        """Delete a dependant, unless another owner still lives; then only the dead owners' references go."""
+        """Delete a dependant, unless another owner still exists; then only the references to deleted owners are
+        removed.
+        """
         found = self._entry(place)
         if found is None:
             return

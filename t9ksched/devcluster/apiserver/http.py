@@ -1,7 +1,8 @@
-"""The HTTP face of the dev cluster: users, paths and verbs, discovery; `requests.py` answers what is about objects.
+"""The HTTP front end of the dev cluster: users, paths and verbs, discovery; `requests.py` answers requests about
+objects.
 
-One low-level aiohttp handler reads the path itself, which is quicker than a router and can tell a missing path from a
-missing resource as the API server does. `middleware` is where faults can be put between client and server.
+One low-level aiohttp handler reads the path itself, which is faster than a router and distinguishes a missing path from
+a missing resource as the API server does. `middleware` is where faults can be put between client and server.
 """
 
 import logging
@@ -124,7 +125,9 @@ class Frontend:
         return path, self._impersonated(self._authenticator.identify(header), request)
 
     def _impersonated(self, user: User, request: web.BaseRequest) -> User:
-        """Whom the user acts for, as `kubectl --as` asks; himself without that. 403 when he may not."""
+        """The user whom the authenticated user impersonates (`kubectl --as`), else the authenticated user; 403 without
+        the right.
+        """
         name, groups = request.headers.get("Impersonate-User"), request.headers.getall("Impersonate-Group", [])
         if not name:
             if groups:

@@ -1,4 +1,4 @@
-"""What a request of the dev cluster may use of the process: time for its body, and a connection of the reserve."""
+"""Limits of a request to the dev cluster: the time for its body, and who may use a reserved connection."""
 
 from typing import Final
 
@@ -27,10 +27,10 @@ async def body_of(request: web.BaseRequest) -> bytes:
 
 
 def check_reserve(request: web.BaseRequest, path: str, user: User) -> None:
-    """The reserve is for questions after health and for administrators, as all parts of our own are.
+    """Check that only health checks and administrators, such as all parts of t9ksched, use the reserve.
 
     Raises:
-        StatusError: somebody else's request came on a connection of the reserve.
+        StatusError: another user's request came on a reserved connection.
     """
     if request.get(RESERVED) and path not in EXEMPT_PATHS and MASTERS not in user.groups:
         text = "too many connections: the server has none left for this request"

@@ -1,4 +1,4 @@
-"""The dev cluster's memory on disk: one JSON line for each write, appended before the write is acknowledged.
+"""The dev cluster's objects on disk: one JSON line for each write, appended before the write is acknowledged.
 
 Each line reaches the operating system before `record` returns, so killing the process loses nothing that was
 acknowledged. At start the journal is read, a torn last line is dropped, and the file is rewritten with one line per
@@ -144,7 +144,7 @@ class Journal:
         self._size = end
 
     def close(self) -> None:
-        """Let go of the directory; safe to call twice."""
+        """Release the directory; safe to call twice."""
         for descriptor in (self._file, self._lock):
             if descriptor >= 0:
                 os.close(descriptor)

@@ -1,4 +1,4 @@
-"""The rules for names, label keys and label values; each function answers what is wrong, or an empty text."""
+"""The rules for names, label keys and label values; each function returns what is wrong, or an empty text."""
 
 import re
 from functools import lru_cache

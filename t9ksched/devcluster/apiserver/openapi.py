@@ -1,4 +1,4 @@
-"""OpenAPI documents, made from the table of kinds when somebody asks: enough for `kubectl explain` and `apply`.
+"""OpenAPI documents, made from the table of kinds at the first request: enough for `kubectl explain` and `apply`.
 
 Version 3 has one document for each API version with the schemas of its kinds and a few paths that tie them to their
 group, version and kind; version 2 has the schemas of all kinds in one document (`openapi2`), as JSON or as a Protocol

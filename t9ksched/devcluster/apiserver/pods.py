@@ -264,7 +264,7 @@ class PodStrategy(Strategy):
     def prepare_create(self, obj: Object) -> None:
         super().prepare_create(obj)
         if obj["spec"].get("nodeName"):
-            # Of what a real server notes about who wrote which field, this is what schedulers need to know.
+            # The part of a real server's managedFields that schedulers need.
             mine: Object = {"f:spec": {"f:nodeName": {}}}
             record = {"manager": "client", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1"}
             obj["metadata"].setdefault("managedFields", []).append({**record, "fieldsV1": mine})

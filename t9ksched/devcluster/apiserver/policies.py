@@ -1,6 +1,6 @@
 """ValidatingAdmissionPolicies: rules in CEL that a write of a user must keep.
 
-A policy counts once a binding names it with the action Deny. Writes of the cluster's own parts are not asked about.
+A policy counts once a binding names it with the action Deny. Writes of the cluster's own parts are not judged.
 Parameters and selectors are not known here: a policy with them is refused when it is made.
 """
 
@@ -62,7 +62,7 @@ class PolicyStrategy(Strategy):
 
 
 class Policies:
-    """What the stored policies say of a write."""
+    """Judges writes by the stored policies."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage

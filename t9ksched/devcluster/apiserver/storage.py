@@ -1,6 +1,6 @@
 """Versioned objects in memory, with the recent history of changes that watches and paged lists read.
 
-Objects are plain dicts that nobody changes once they are stored: a write stores a new dict. One counter gives every
+Objects are plain dicts that are never changed once they are stored: a write stores a new dict. One counter gives every
 write its resourceVersion. Costs do not depend on the number of objects, lists excepted (and a delete or create moves a
 sorted list of keys, a few microseconds at 100,000). With a journal, each write is on file before anyone sees it.
 """
@@ -155,7 +155,7 @@ class Collection:
             del self._snapshots[old]
 
     def append(self, change: Change) -> None:
-        """Add a change and wake whoever waits for it."""
+        """Add a change and wake the watches that wait for it."""
         self.history.append(change)
         if len(self.history) > HISTORY:
             self.cut(self.history[0].version)

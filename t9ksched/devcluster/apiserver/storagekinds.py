@@ -1,4 +1,4 @@
-"""The habits of claims, volumes, storage classes and what CSI drivers say of nodes."""
+"""Strategies of claims, volumes, storage classes and CSINodes."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ Object = dict[str, Any]
 
 
 class ClaimStrategy(Strategy):
-    """Persistent volume claims, whose spec is settled once they exist."""
+    """Persistent volume claims, whose spec is fixed once they exist."""
 
     has_status = True
     answers_object = True
@@ -64,7 +64,7 @@ class StorageClassStrategy(Strategy):
 
 
 class CsiNodeStrategy(Strategy):
-    """What CSI drivers said of a node; each driver has a name and knows the node by one."""
+    """CSINodes: what CSI drivers report of a node; each driver has a name, and a name for the node."""
 
     def validate(self, obj: Object) -> list[Cause]:
         causes: list[Cause] = []

@@ -1,6 +1,6 @@
 """What distinguishes one kind from another: defaults, rules at create and update, and how it is deleted.
 
-`Strategy` is the plain case; a kind with habits of its own overrides what differs. The methods get objects that are
+`Strategy` is the default; a kind with rules of its own overrides what differs. The methods get objects that are
 the caller's own and may change them in place; `old` is a stored object and must not be changed.
 """
 
@@ -15,7 +15,7 @@ Object = dict[str, Any]
 
 
 class Context:
-    """What a strategy may ask about the rest of the cluster while it admits an object."""
+    """What a strategy may look up in the rest of the cluster while it admits an object."""
 
     def priority_class(self, name: str) -> Object | None:
         """The PriorityClass of that name; with an empty name, the default one."""
@@ -31,7 +31,7 @@ class Context:
 
 
 class Strategy:
-    """A kind without habits of its own: everything outside metadata is stored as given."""
+    """A kind without rules of its own: everything outside metadata is stored as given."""
 
     has_status = False
     """Whether status is written through its own subresource."""
@@ -51,7 +51,7 @@ class Strategy:
         """Fill in what a client may leave out; runs after each decoding, so it must not undo a user's choice."""
 
     def admit(self, obj: Object, context: Context) -> StatusError | None:
-        """Decide what depends on other objects, at create; an error refuses."""
+        """Set or check what depends on other objects, at create; an error refuses the object."""
         return None
 
     def prepare_create(self, obj: Object) -> None:
@@ -82,7 +82,7 @@ class Strategy:
         return self.validate(new)
 
     def admit_update(self, new: Object, context: Context) -> StatusError | None:
-        """Decide what depends on other objects, at a main update without faults; an error refuses."""
+        """Set or check what depends on other objects, at a main update without faults; an error refuses the update."""
         return None
 
     def prepare_status(self, new: Object, old: Object) -> Object:

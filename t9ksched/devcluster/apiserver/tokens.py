@@ -1,7 +1,7 @@
-"""Tokens of service accounts: issued by the TokenRequest subresource, and known again by their own signature.
+"""Tokens of service accounts: issued by the TokenRequest subresource, and verified by their own signature.
 
 A token is a JSON Web Token (RFC 7519) signed with a key of this cluster (HMAC-SHA-256), so that nothing has to be kept.
-It counts until it expires, and only while the very account it was made for exists.
+It is valid until it expires, and only while the account of that UID exists.
 """
 
 import base64
@@ -31,7 +31,7 @@ _SHORTEST, _LONGEST = 600, 1 << 32
 
 
 class AccountTokens:
-    """Issues tokens of the service accounts in `storage`, and tells whose a token is. `clock` gives Unix seconds."""
+    """Issues tokens of the service accounts in `storage`, and finds the user of a token. `clock` gives Unix seconds."""
 
     def __init__(self, storage: Storage, secret: str, clock: Callable[[], float] = time.time) -> None:
         self._storage = storage

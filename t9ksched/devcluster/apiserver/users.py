@@ -1,4 +1,4 @@
-"""What everybody who signs in may do on a laptop's cluster: create and look at work, in no system namespace.
+"""What every authenticated user may do on a laptop's cluster: create and read workloads outside system namespaces.
 
 A real cluster has its own roles for this; the bare dev cluster, as any API server, grants nothing. RBAC has no grant of
 all namespaces but some, so each open namespace has a RoleBinding of its own, made in the same step as the namespace.
@@ -55,7 +55,7 @@ def open_to_users(api: Api) -> None:
 
 
 def _close(api: Api, name: str) -> None:
-    """Its binding was deleted: the namespace, if it is to stay, says so to later starts."""
+    """Its binding was deleted: note that on the namespace, unless it is being deleted too, for later starts."""
     namespaces = api.kind("", "v1", "namespaces")
     entry = api.collection(namespaces).entries.get(name)
     if entry is None or "deletionTimestamp" in entry.object["metadata"]:
@@ -80,7 +80,7 @@ def _open(api: Api, namespace: Object) -> None:
         "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": ROLE},
         "subjects": [{"apiGroup": _RBAC, "kind": "Group", "name": AUTHENTICATED}],
     }
-    acting = ACTING.set(None)  # the cluster itself writes it, whoever made the namespace
+    acting = ACTING.set(None)  # the cluster itself writes it, whichever user made the namespace
     try:
         api.create(kind, name, binding)
     finally:

@@ -1,4 +1,4 @@
-"""Watches: the changes of one kind, as one client wants to see them.
+"""Watches: the changes of one kind, as one client selects them.
 
 A `Watcher` keeps nothing but its place in the history, so a slow client costs nothing and is told 410 when it falls
 behind what is kept. A selector turns changes into transitions: an object that begins to match is ADDED, one that stops
@@ -33,7 +33,7 @@ class Event:
 
 
 class Watcher:
-    """One watch. Ask `initial` once, then `next` again and again until it answers None."""
+    """One watch. Call `initial` once, then `next` until it returns None."""
 
     def __init__(
         self, api: Api, kind: Kind, namespace: str | None, matches: Matches | None, options: WatchOptions, limit: float

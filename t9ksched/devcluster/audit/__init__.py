@@ -1,4 +1,3 @@
-"""Does what stands in the cluster's own objects add up? Shares no code with what it audits.
-
-`auditor.py` judges one picture of the cluster; `auditwatch.py` does so at every change. Begin with `auditor.py`.
+"""Checks that the cluster's own objects are consistent. Shares no code with what it audits. `auditor.py` checks one
+state of the cluster; `auditwatch.py` checks at every change. Begin with `auditor.py`.
 """

@@ -1,4 +1,4 @@
-"""The auditor: does what stands in the cluster's own objects add up?
+"""The auditor: checks that the cluster's own objects are consistent.
 
 It takes nodes and pods as Kubernetes has them and reports any card given twice, cards that are not there or not as many
 as asked for, nodes charged beyond what they have, pods on nodes that do not exist, and gangs of which only a part has a
@@ -36,7 +36,7 @@ _SCALE: Final = {
 
 @dataclass(frozen=True, order=True)
 class Finding:
-    """One thing that does not add up.
+    """One inconsistency.
 
     Attributes:
         kind: `CardGivenTwice`, `CardOutOfRange`, `CardCountMismatch`, `CardsUnreadable`, `OverAllocatable` or
@@ -54,7 +54,7 @@ class Finding:
 
 @dataclass(frozen=True, order=True)
 class PartialGang:
-    """A group that has places for some of its minimum only, and never had them all."""
+    """A group of which only a part of the minimum has places, and never had all of them."""
 
     group: str
     placed: int
@@ -75,12 +75,12 @@ class AuditReport:
 
     @property
     def cards_given_twice(self) -> int:
-        """How many cards were given to two pods at a time."""
+        """How many cards were given to two pods at the same time."""
         return sum(finding.kind == "CardGivenTwice" for finding in self.findings)
 
     @property
     def ok(self) -> bool:
-        """Whether everything adds up."""
+        """Whether no inconsistency was found."""
         return not self.findings and not self.partial_gangs
 
     def __str__(self) -> str:
@@ -144,7 +144,7 @@ def occupied(spec: Object) -> dict[str, Fraction]:
 def _accelerators(asks: Mapping[str, Fraction]) -> list[tuple[str, int]]:
     """Which resources of one container are cards, and how many of each, in order of their names.
 
-    Where no name tells, a single extended resource can only be what card indices speak of.
+    If no resource name is a known card's, a single extended resource is taken as the one that card indices refer to.
     """
     extended = [(name, int(asks[name])) for name in sorted(asks) if "/" in name and asks[name]]
     cards = [(name, count) for name, count in extended if _ACCELERATOR.fullmatch(name)]

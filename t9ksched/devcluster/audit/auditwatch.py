@@ -1,4 +1,4 @@
-"""The auditor at work on a living cluster: every change is audited as it comes, and nothing found is ever forgotten."""
+"""Runs the auditor on a running cluster: every change is audited as it comes, and all findings are kept."""
 
 from t9ksched.devcluster.audit.auditor import AuditReport, Books, Object, partial_gangs, placed
 from t9ksched.devcluster.controllers.follow import Follower
@@ -9,7 +9,7 @@ _GROUP = "scheduler.tensorstack.dev/group-name"
 
 
 class AuditWatcher:
-    """Audits what a follower sees. `report()` has the findings of the cluster's whole life.
+    """Audits what a follower sees. `report()` has all findings since the start.
 
     Gangs are judged as they stand when asked: in the middle of binding any gang is partial for a moment. A gang that
     was seen whole once may lose members later.
@@ -68,5 +68,5 @@ class AuditWatcher:
 
 
 def _matters(pod: Object) -> tuple[object, ...]:
-    """What of a pod can change the account of its node."""
+    """The fields of a pod that can change what its node holds."""
     return (pod.get("status") or {}).get("phase"), pod["metadata"].get("annotations"), pod["spec"]

@@ -1,5 +1,4 @@
-"""Trivial controllers, so that a simulated cluster lives: Jobs, Deployments, volumes, a default scheduler.
-
-`follow.py` is how each of them follows objects, `timers.py` how they wait, `podset.py` what makers of pods share. Begin
+"""Simple controllers of a simulated cluster: Jobs, Deployments, volumes, a default scheduler. `follow.py` follows
+objects for all of them, `timers.py` calls them at later times, `podset.py` has what controllers of pods share. Begin
 with `follow.py`.
 """

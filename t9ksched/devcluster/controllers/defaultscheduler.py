@@ -1,9 +1,9 @@
 """A trivial default scheduler, so that a simulated cluster has foreign pods too.
 
 It places pods whose schedulerName is `default-scheduler`, one at a time and on the node with most room left, by
-nodeSelector, required node affinity, taints, volumes, host ports and resources. All bound pods are charged, whoever
-bound them. A pod that fits nowhere stays Pending with `PodScheduled=False`, reason `Unschedulable`, and one of its kind
-is tried again when something changes.
+nodeSelector, required node affinity, taints, volumes, host ports and resources. All bound pods are charged, whichever
+scheduler bound them. A pod that fits nowhere stays Pending with `PodScheduled=False`, reason `Unschedulable`, and one
+pod of each class is tried again when something changes.
 """
 
 from collections.abc import Iterable
@@ -160,7 +160,7 @@ class DefaultScheduler(Reconciler):
             waiting.pop(key, None)
 
     def _retry(self) -> None:
-        """Room has appeared: one of each kind of waiting pods is tried."""
+        """Room has appeared: try one pod of each class of waiting pods."""
         for wanted in [wanted for wanted, keys in self._stuck.items() if not keys]:
             del self._stuck[wanted]
         for waiting in self._stuck.values():
@@ -177,7 +177,7 @@ class DefaultScheduler(Reconciler):
             self._forget(key)
             return
         if pod["spec"].get("schedulingGates"):
-            return  # the server says so itself
+            return  # the server itself sets the condition of a gated pod
         self._parked.discard(key)
         try:
             wanted, unbound = self._wants(pod)

@@ -1,8 +1,8 @@
 """How the agents of the dev cluster follow objects and act on them.
 
-`Cache` is what is known of one kind of object, kept by a reflector; whoever listens is called after each change.
-`Follower` keeps the caches of a set of kinds, one watch a kind however many listen. `Reconciler` is the habit of all
-small controllers: a key is marked, its `reconcile` runs soon after, never twice at a time, and again if it failed.
+`Cache` is what is known of one kind of object, kept by a reflector; its listeners are called after each change.
+`Follower` keeps the caches of a set of kinds, one watch a kind however many listen. `Reconciler` is the base of all
+controllers here: a key is marked, its `reconcile` runs soon after, never twice at a time, and again if it failed.
 """
 
 import asyncio
@@ -201,7 +201,7 @@ class Reconciler:
             if key in self._again:
                 self._again.discard(key)
                 self.mark(key)
-            await asyncio.sleep(0)  # a full queue on a port in this process must not keep everybody else waiting
+            await asyncio.sleep(0)  # a full queue on a port in this process must not delay other tasks
 
     def _later(self, key: str, error: Exception) -> None:
         failures = self._failures[key] = self._failures.get(key, 0) + 1

@@ -172,7 +172,7 @@ class JobController(Reconciler):
 
 
 class _Count:
-    """How many of a job's pods are where."""
+    """How many of a job's pods are in which state."""
 
     def __init__(self, job: Object, pods: list[Object]) -> None:
         self._job = job
@@ -193,7 +193,9 @@ class _Count:
 
     @property
     def complete(self) -> bool:
-        """Whether the job has succeeded. Without `completions` one success, and the rest at their end, is enough."""
+        """Whether the job has succeeded. Without `completions`: once one pod has succeeded and all others have
+        ended.
+        """
         if self.completions is None:
             return self.succeeded > 0 and not self.active
         return self.succeeded >= int(self.completions)
@@ -250,7 +252,7 @@ def _ended(pod: Object) -> float:
 
 
 def _index(pod: Object) -> int:
-    """Of an indexed Job; -1 for a pod that tells none, or one that somebody wrote over."""
+    """The completion index of an indexed Job's pod; -1 if the annotation is missing or was overwritten."""
     index = whole_number((pod["metadata"].get("annotations") or {}).get(INDEX, ""))
     return -1 if index is None else index
 

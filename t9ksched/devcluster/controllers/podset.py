@@ -1,4 +1,4 @@
-"""What all controllers of pods share: which pods are theirs, and how a pod is made from a template."""
+"""What all controllers of pods share: finding the pods of an owner, and making a pod from a template."""
 
 import copy
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""A trivial PersistentVolume controller: claims meet volumes.
+"""A simple PersistentVolume controller: binds claims to volumes.
 
 Both binding modes: an `Immediate` claim is bound at once, a `WaitForFirstConsumer` one when a scheduler has written the
 annotation `volume.kubernetes.io/selected-node`. The smallest volume that fits is taken; for a StorageClass with the

@@ -83,7 +83,7 @@ class _PodOwner(Reconciler):
 
 
 class ReplicaSetController(_PodOwner):
-    """As many pods as `replicas` says, all alike."""
+    """ReplicaSets: as many pods as `replicas` says, all alike."""
 
     res = REPLICASETS
 
@@ -197,7 +197,7 @@ def _replica_set(owner: Object, name: str, digest: str, replicas: int) -> Object
 
 
 def _ordinal(name: str) -> int:
-    """The number at the end of a pod's name; -1 for a pod that somebody else made a StatefulSet's."""
+    """The ordinal at the end of a pod's name; -1 for a pod that the StatefulSet owns and did not name."""
     number = whole_number(name.rpartition("-")[2])
     return -1 if number is None else number
 

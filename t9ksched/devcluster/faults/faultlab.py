@@ -48,7 +48,7 @@ class FaultLab:
         return web.Response(body=render.encode(self._faults.show()), content_type="application/json")
 
     def set(self, settings: Settings) -> None:
-        """Take over settings, and tell of nodes that fall silent or are heard again."""
+        """Take over settings, and write the status of nodes that become silent or are heard again."""
         before = set(self._faults.silent)
         self._faults.set(settings)
         for name in before ^ self._faults.silent:
@@ -83,7 +83,7 @@ class FaultLab:
             return response
         if rule.drop == "before":
             dropped(request)
-            return web.Response()  # nobody hears it
+            return web.Response()  # the connection is closed: no client receives it
         answer = await handler(request)
         await asyncio.sleep(rule.latency / 2)
         if rule.drop == "after":

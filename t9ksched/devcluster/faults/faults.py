@@ -1,4 +1,4 @@
-"""The fault lab: what goes wrong between clients and cluster, on the nodes and with their clocks, when somebody asks.
+"""The fault lab: failures on request, between clients and cluster, on nodes and in kubelets' clocks.
 
 A `Rule` says what happens to which requests, how often and how many times; `Faults` keeps the rules and throws the
 dice, the same way for the same seed. Over HTTP the lab stands behind `GET`, `POST` and `DELETE /_faults`; in the same
@@ -92,7 +92,7 @@ class Settings(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
         silent_nodes: nodes whose kubelet does nothing, and which say so by `Ready` being unknown.
         broken_nodes: nodes that turn every new pod away, as one whose device plugin has failed does.
         clock_skew: seconds by which kubelets' clocks are ahead.
-        compact: forget all history now, so that whoever resumes an older watch is told 410.
+        compact: forget all history now, so that a client that resumes an older watch gets 410.
         cut_watches: break every open watch now.
     """
 
@@ -106,11 +106,11 @@ class Settings(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
 
 
 NOTHING: Final = Settings(rules=[], silent_nodes=[], broken_nodes=[], clock_skew=0.0)
-"""The settings by which everything works."""
+"""The settings without any fault."""
 
 
 def _become(names: set[str], wanted: Iterable[str]) -> None:
-    """Change a set that others look at."""
+    """Replace the members of a set that other objects share."""
     names.clear()
     names.update(wanted)
 
@@ -145,7 +145,7 @@ class Faults:
             self.skew = settings.clock_skew
 
     def clear(self) -> None:
-        """Everything works again."""
+        """Clear all faults."""
         self.set(NOTHING)
 
     def show(self) -> Object:

@@ -5,8 +5,8 @@ exactly the cards it names; containers without it (foreign pods) get free cards 
 that a pod bound here has been promised. On a `plugin-chooses` node the plugin takes the lowest free cards whatever
 annotations say, as the stock device plugin does. Indices count from 0 for each resource. What was given is
 recorded on the pod as `devcluster.tensorstack.dev/cards-container-<name>`, unless it is just what our annotation asked
-of a node that honours it. On a pod that another scheduler placed, the index annotation is written too: so a node tells
-this scheduler which cards are taken.
+of a node that honours it. On a pod that another scheduler placed, the index annotation is written too, so that this
+scheduler learns which cards are taken.
 """
 
 from collections.abc import Iterable, Mapping
@@ -27,7 +27,7 @@ class CardsRefused(Exception):
 
 @dataclass
 class Rack:
-    """The cards of one resource of a node: how many there are, who holds which, and which are promised."""
+    """The cards of one resource of a node: how many there are, which pod holds which, and which are promised."""
 
     count: int = 0
     holders: dict[int, str] = field(default_factory=dict)
@@ -112,7 +112,7 @@ def annotations_for(given: Given, request: Given, prefix: str = CARDS_GIVEN_PREF
 
 
 def announced(given: Given, annotations: Mapping[str, str]) -> dict[str, str]:
-    """What a node tells this scheduler of a pod that another one placed: its cards, where no annotation names some."""
+    """The index annotations of a pod that another scheduler placed: its cards, where no annotation names some."""
     told = annotations_for(given, {}, GPU_INDEX_PREFIX)
     return {key: text for key, text in told.items() if key not in annotations}
 

@@ -1,7 +1,6 @@
-"""What a node lifecycle controller expects of a kubelet: a Lease that is renewed, and a word when the node is back.
-
-Played on clusters with controllers of their own. A node whose lease in `kube-node-lease` is not renewed for 40 to 50 s
-is given the status Unknown and taints, and five minutes later its pods are evicted. A silent node renews nothing.
+"""What a node lifecycle controller expects of a kubelet: a Lease that is renewed, and a status when the node is back.
+Used on clusters with controllers of their own. A node whose lease in `kube-node-lease` is not renewed for 40 to 50 s is
+given the status Unknown and taints, and five minutes later its pods are evicted. A silent node renews nothing.
 """
 
 import asyncio
@@ -69,7 +68,7 @@ class Heartbeat:
                 body = {"status": {"conditions": [said | times]}}
                 await self._port.patch(NODES, name, None, body, content_type=_STRATEGIC_PATCH, subresource="status")
         except NotFound:
-            return  # the node went meanwhile
+            return  # the node was deleted meanwhile
         except ApiError as error:
             _log.info("heartbeat not delivered, the next one comes", node=name, error=str(error))
 
@@ -87,7 +86,7 @@ class Heartbeat:
             try:
                 await self._port.create(LEASES, {**lease, "metadata": {**lease["metadata"], "namespace": NAMESPACE}})
             except AlreadyExists:
-                return  # of the run before; the next beat renews it
+                return  # made by a previous run; the next heartbeat renews it
 
 
 def _conditions(node: Object) -> list[Object]:

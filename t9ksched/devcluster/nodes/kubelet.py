@@ -1,10 +1,10 @@
-"""The simulated kubelet: one object that plays all nodes, one pod event at a time.
+"""The simulated kubelet: one object that simulates all nodes, one pod event at a time.
 
 It admits or refuses pods bound to its nodes, runs them for as long as their annotation says (or until deleted),
 restarts containers by the pod's restartPolicy, and removes deleted pods. What it knows is in the pods' own status: a
 new kubelet on the same objects goes on where the last one stopped, and nothing restarts. Room is freed only when the
-server has it that a pod ended, so that nobody ever sees a card held twice. `refusals` lists the pods that others should
-not have bound.
+server's state says that a pod ended, so that no client ever sees a card held twice. `refusals` lists the pods that
+others should not have bound.
 """
 
 from collections.abc import Collection
@@ -28,7 +28,7 @@ Object = dict[str, Any]
 
 STOP_SECONDS: Final = 0.05
 SILENCE_SECONDS: Final = 1.0
-"""How long a silent node is left alone before it is asked again."""
+"""Seconds after which the kubelet looks again at a node that is silent."""
 STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
 BACKOFF: Final = (0.0, 10.0, 20.0, 40.0, 80.0, 160.0, 300.0)
 """Pause before the first, second, … restart of a container, in seconds; the last one repeats."""
@@ -127,7 +127,7 @@ class Kubelet(Reconciler):
             self.mark(key)
 
     def _enter(self, key: str, pod: Object) -> None:
-        """A pod new to us: one that runs keeps what it has, before any other is admitted."""
+        """A pod that is new to the kubelet: a running one keeps what it holds, before any other pod is admitted."""
         room = self.rooms.get(pod["spec"]["nodeName"])
         if room is None:
             return  # until the node is there
@@ -206,12 +206,12 @@ class Kubelet(Reconciler):
         return True
 
     def _advance(self, key: str, pod: Object, life: _Life, now: float) -> None:
-        """Bring the pod's run up to the present, and set the alarm for what comes next."""
+        """Bring the pod's run up to the present, and set the timer for the next step."""
         assert life.run is not None
         try:
             seconds, code = _timing(pod)
         except _BadAnnotation:
-            seconds, code = None, 0  # spoilt after the start: runs on until deleted
+            seconds, code = None, 0  # the annotation became invalid after the start: runs until deleted
         policy = pod["spec"].get("restartPolicy") or "Always"
         limit = pod["spec"].get("activeDeadlineSeconds")
         if limit is not None and life.run.started + limit <= now:
@@ -298,7 +298,7 @@ class Kubelet(Reconciler):
 
 
 def _will(pod: Object) -> tuple[Any, ...]:
-    """What of a pod can change a kubelet's mind."""
+    """The fields of a pod on which the kubelet's decisions depend."""
     metadata = pod["metadata"]
     return metadata.get("deletionTimestamp"), metadata.get("annotations"), pod["spec"].get("activeDeadlineSeconds")
 

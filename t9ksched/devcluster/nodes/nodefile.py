@@ -28,7 +28,7 @@ _DEFAULT_PRODUCT: Final = "NVIDIA-A100-PCIE-80GB"
 _MEMORY_MIB: Final = {"NVIDIA-GeForce-GTX-1070": 8192, "NVIDIA-TITAN-X": 12288}
 _GIGABYTES: Final = re.compile(r"(\d+)GB")
 _READY_SINCE: Final = "2024-01-01T00:00:00Z"
-"""The nodes were ready before anyone looked; a fixed time makes the same file give the same objects."""
+"""When the nodes became ready; a fixed time, so that the same file gives the same objects."""
 
 
 def parse_nodes(text: str) -> list[Object]:

@@ -1,4 +1,4 @@
-"""What a simulated node has and who occupies it: the admission check of its kubelet.
+"""What a simulated node has and which pods occupy it: the admission check of its kubelet.
 
 A pod that was bound here is admitted if the node really has room for it, else refused with the reason a kubelet gives:
 `OutOf<resource>`, `NodeAffinity`, `NodePorts`, `TaintToleration`, or `UnexpectedAdmissionError` for cards. The check
@@ -74,14 +74,14 @@ class NodeRoom:
             wanted = self._read[uid] = _read(pod)
             request = deviceplugin.requested(_annotations(pod), wanted.cards)
         except (PodRefused, CardsRefused):
-            return  # its admission says what is wrong
+            return  # its admission reports the fault
         for cards in request.values():
             for resource, indices in cards.items():
                 for index in indices:
                     self.racks.setdefault(resource, Rack()).promised.setdefault(index, uid)
 
     def restore(self, pod: Object) -> None:
-        """Take in a pod that runs here already, whatever it occupies."""
+        """Add a pod that runs here already, without a check of what it occupies."""
         try:
             wanted = _read(pod)
         except PodRefused:
@@ -120,7 +120,7 @@ class NodeRoom:
         return record
 
     def release(self, uid: str) -> None:
-        """A pod is gone, or has ended: its room is free."""
+        """Free the room of a pod that was deleted or has ended."""
         occupant = self.occupants.pop(uid, None)
         if occupant is not None:
             for resource, amount in occupant.requests:

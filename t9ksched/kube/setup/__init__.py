@@ -1,5 +1,6 @@
-"""What a cluster must have before we can work: custom resource definitions and rights, and what is told where not.
+"""What a cluster must have before t9ksched can work: custom resource definitions and rights, and a report of what is
+missing.
 
-`rbac.py` is the list of what each process may do, `crds.py` puts our definitions into the cluster, `doctor.py` finds
-what stands in the way. Begin with `rbac.py`.
+`rbac.py` is the list of what each process may do, `crds.py` installs the definitions, `doctor.py` finds what is missing
+or in the way. Begin with `rbac.py`.
 """

@@ -103,7 +103,7 @@ async def ensure_namespace(port: ClusterPort) -> None:
                 f" kubectl create namespace {SYSTEM_NAMESPACE}"
             ) from None
         except Forbidden:
-            return  # what is done there next will tell
+            return  # the next request in that namespace shows whether it exists
 
 
 async def _served(port: ClusterPort, refused: Forbidden) -> None:
@@ -138,7 +138,7 @@ async def _bring(port: ClusterPort, definition: Object) -> str | None:
             }
             await port.replace(CRDS, {**there, "metadata": metadata, "spec": definition["spec"]})
             return name
-        except (AlreadyExists, Conflict):  # somebody else writes it at the same time: look again
+        except (AlreadyExists, Conflict):  # another client wrote it at the same time: read it again
             if not attempts_left:
                 raise
     return None

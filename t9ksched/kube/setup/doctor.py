@@ -1,4 +1,4 @@
-"""What stands in the way of scheduling on a cluster, and what to do about it: findings as values.
+"""What prevents or impairs scheduling on a cluster, and what to do about it: findings as values.
 
 The judgements are pure functions of objects as lists show them; `examine` reads those objects and asks for every right
 by a SelfSubjectAccessReview, and changes nothing. A finding that blocks keeps t9ksched from working; a warning is
@@ -36,7 +36,7 @@ _OTHERS_MARKS: Final = {
     "volcano.sh/node-vgpu-register": "Volcano vGPU",
     "vke.volcengine.com/mgpu-compute-policy": "mGPU",
 }
-"""By annotation or label of a node: who hands out shares of its cards."""
+"""By annotation or label of a node: the system that hands out shares of its cards."""
 _QUESTIONS_AT_ONCE: Final = 16
 
 
@@ -85,7 +85,7 @@ async def examine(client: Client, definitions: Sequence[Object], roles: Iterable
 
 
 async def _looking(what: str, look: Callable[[], Awaitable[list[Finding]]]) -> list[Finding]:
-    """The findings of one look; that it is not allowed is a finding too."""
+    """The findings of one check; a check that the user's rights do not allow is a finding too."""
     try:
         return await look()
     except ApiError as error:
@@ -252,7 +252,7 @@ async def _pods(client: Client) -> list[Finding]:
 
 
 def judge_pods(pods: Iterable[Object]) -> list[Finding]:
-    """Who else binds pods with cards: one finding a scheduler, with how much and where."""
+    """Other schedulers that bind pods with cards: one finding per scheduler, with the number of cards and the nodes."""
     held: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
     for item in pods:
         try:

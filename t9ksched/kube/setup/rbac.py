@@ -1,4 +1,4 @@
-"""What each of our processes may do in a cluster, and why: the list behind `deploy/rbac.yaml` and `t9ksched doctor`.
+"""What each process of t9ksched may do in a cluster, and why: the list behind `deploy/rbac.yaml` and `t9ksched doctor`.
 
 A right is a verb on a resource, in all namespaces unless it names one. Tests hold the manifest equal to this list, and
 see that a scenario needs every right of the scheduler and of the controllers, and no other.
@@ -63,7 +63,7 @@ def _controlled(row: Kind) -> bool:
 
 
 _NATIVE: Final = ("", "apps", "batch", SCHEDULER_GROUP)
-"""Groups of Kubernetes and of the scheduler: what is done with their kinds stands in the lists."""
+"""API groups of Kubernetes and of the scheduler: the rules for their kinds are listed one by one."""
 _APPS: Final = tuple(sorted(row.resource.plural for row in OWNERS))
 _APPS_SCALE: Final = tuple(f"{plural}/scale" for plural in _APPS)
 
@@ -90,7 +90,7 @@ ROLES: Final[dict[str, tuple[Rule, ...]]] = {
         Rule("", ("persistentvolumeclaims", "persistentvolumes"), ("patch",), "binds volumes for a pod it places"),
         Rule("", ("pods",), ("delete",), "takes back a gang that got stuck half-way"),
         Rule("", ("pods/status",), ("patch",), "says on a pod why it is evicted"),
-        Rule("policy", ("poddisruptionbudgets",), _FOLLOW, "sees whom it should rather not evict"),
+        Rule("policy", ("poddisruptionbudgets",), _FOLLOW, "sees which pods it should rather not evict"),
         Rule(SCHEDULER_GROUP, ("podgroups",), _FOLLOW, "sees the gangs"),
         Rule(SCHEDULER_GROUP, ("podgroups/status",), ("patch",), "says how gangs stand"),
         Rule("", ("events",), ("create", "patch"), "tells why something waits"),

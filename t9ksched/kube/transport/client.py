@@ -1,7 +1,7 @@
 """The client: a few verbs on plain dicts, cheap enough to bind thousands of pods a second.
 
-It satisfies `kube.port.ClusterPort`. Whether a request that failed is worth another try is for the caller to say, who
-knows what it meant: `requester.py` says how each may end.
+It satisfies `kube.port.ClusterPort`. The caller decides whether to repeat a failed request, because only the caller
+knows what it was for: `requester.py` lists how a request may end.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which cluster, and as whom: kubeconfig files and service accounts, read by the official client.
+"""Which cluster to connect to, and as which user: kubeconfig files and service accounts, read by the official client.
 
 `connect(path)` gives a `Client`. Without a path it takes `$KUBECONFIG` or `~/.kube/config` as kubectl does, and
 inside a pod the service account. A kubeconfig is checked before the official loader sees it, so that every fault is a
@@ -58,7 +58,7 @@ def connect(
 
 
 def credentials(kubeconfig: Path | None = None) -> Credentials:
-    """The credentials of `connect`, for whoever builds a client of their own."""
+    """The credentials of `connect`, for code that builds its own client."""
 
     async def source() -> Access:
         if kubeconfig is not None:

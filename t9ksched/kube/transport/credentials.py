@@ -1,10 +1,10 @@
-"""Where the API server is and who we are there, kept fresh.
+"""The API server's address and the user's credentials for it, kept fresh.
 
 `Credentials` holds what the official client's `Configuration` says: host, TLS context, proxy and the Authorization
 header. It reloads its source when that is due (token files and exec plugins expire) and once after a 401; many requests
 that are refused at the same time cause one reload, and one that brought nothing new is not repeated at once. A client
 certificate or CA that was rotated on disk makes a new TLS context and moves `generation` on: connections made before
-still speak as who we were, and their owner must let go of them.
+still use the old identity, and their owner must close them.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Credentials:
 
     async def _reload(self, needed: Callable[[], bool]) -> None:
         async with self._lock:
-            if not needed():  # another request has done it while we waited
+            if not needed():  # another request reloaded it while this one waited
                 return
             try:
                 self._take(await self._source())

@@ -1,7 +1,7 @@
 """Objects nested so deep that a decoder would run out of stack: what is deeper than any real object is cut off.
 
-Kinds that keep unknown fields take thousands of levels, from anybody who may create them. One such object would make
-the list or watch it is in unreadable, and with it everybody else's.
+Kinds that keep unknown fields accept thousands of levels from any user who may create objects of the kind. One such
+object would make the whole list or watch unreadable, and with it all other users' objects.
 """
 
 import re

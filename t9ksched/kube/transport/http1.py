@@ -1,6 +1,6 @@
 """HTTP/1.1 as far as small requests need it: one request in flight on a connection, bodies by length or in chunks.
 
-An answer that cannot be understood counts as a broken connection, and one that nobody asked for ends it. Sources:
+An answer that cannot be understood counts as a broken connection, and an answer to no request ends it. Sources:
 RFC 9112.
 """
 
@@ -95,7 +95,7 @@ class Http1Connection(asyncio.Protocol):
         return await answer
 
     def abort(self) -> None:
-        """Close at once, without waiting for what the other side has to say."""
+        """Close at once, without waiting for the other side."""
         self.reusable = False
         self._transport.abort()
 
@@ -113,7 +113,7 @@ class Http1Connection(asyncio.Protocol):
         assert self._head is not None
         answer, self._answer = self._answer, None
         status, reason, retry_after = self._head
-        if self._buffer:  # more than was asked for: whose answer the rest would be nobody can tell
+        if self._buffer:  # more bytes than one answer: they cannot be attributed to a request
             self.reusable = False
         self._begin()
         if answer is not None and not answer.done():

@@ -66,7 +66,7 @@ class Stream:
         self.unsent = b""
         """What is left of its body while a window is closed."""
         self.taken = 0
-        """Bytes received that the server was not told of."""
+        """Bytes received and not yet acknowledged with a window update."""
 
     def expire(self) -> None:
         """The request's time is over. A connection that was silent for so long is not trusted with another one."""
@@ -74,7 +74,7 @@ class Stream:
         self._connection.give_up(self, TimedOut("no answer in time"))
 
     def abort(self) -> None:
-        """Nobody waits for the answer any more."""
+        """No caller waits for the answer any more."""
         self._connection.give_up(self, None)
 
 
@@ -85,7 +85,7 @@ class Http2Connection(asyncio.Protocol):
         self.used = 0.0
         self.reusable = True
         self.told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Done when the server told its settings: before, nobody knows how many requests it takes."""
+        """Done when the server has sent its settings: before that, the limit of concurrent requests is unknown."""
         self._writer = FieldWriter(origin)
         self._reader = StatusReader()
         self._transport: asyncio.Transport
@@ -97,9 +97,9 @@ class Http2Connection(asyncio.Protocol):
         self._taken = 0
         self._rest = b""
         self._continued: Stream | None = None
-        """Whose fields go on in the next frame."""
+        """The stream whose field block continues in the next frame."""
         self._ends = False
-        """Whether the stream ends after those fields."""
+        """Whether that stream ends after the field block."""
         self._out: list[bytes] = []
 
     # Requests
@@ -111,19 +111,19 @@ class Http2Connection(asyncio.Protocol):
 
     @property
     def open(self) -> bool:
-        """Whether it takes requests at all."""
+        """Whether the connection accepts requests at all."""
         return self.reusable and not self._transport.is_closing()
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is under way."""
+        """Whether no request is under way."""
         return not self._streams
 
     def begin(self, request: Request, deadline: float) -> Stream:
         """Send a request with whatever else is sent in this turn of the event loop. Raises Unreachable."""
         if not self.room:
             raise Unreachable("the connection broke before the request was sent")
-        fields = self._writer.block(request)  # first: it may refuse
+        fields = self._writer.block(request)  # first, because it may raise
         stream = Stream(self, self._next, deadline, self._stream_window)
         self._next += 2
         self._streams[stream.number] = stream
@@ -210,7 +210,7 @@ class Http2Connection(asyncio.Protocol):
     def _fail_all(self, why: str, *, above: int = 0, sent: bool = True) -> None:
         if not self.told.done():
             self.told.set_exception(Unreachable(why))
-            self.told.exception()  # it may be that nobody waits for it
+            self.told.exception()  # marks the exception as retrieved: perhaps no caller waits for it
         for number in [number for number in self._streams if number > above]:
             answer = self._streams.pop(number).answer
             if not answer.done():
@@ -325,7 +325,7 @@ class Http2Connection(asyncio.Protocol):
     def _done(self, stream: Stream) -> None:
         if self._streams.pop(stream.number, None) is None:
             return
-        if stream.unsent:  # answered before all was heard: the rest is not sent
+        if stream.unsent:  # answered before the whole body was sent: the rest is not sent
             self._send(Kind.RST_STREAM, 0, stream.number, Code.NO_ERROR.to_bytes(4, "big"))
         if not stream.answer.done():
             if stream.head is None:

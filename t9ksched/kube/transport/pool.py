@@ -1,8 +1,8 @@
 """Connections for small requests, at a fraction of a general client's CPU.
 
-By TLS a server is offered HTTP/2, as Kubernetes API servers speak it: all requests then share a connection. Else, and
-where the server declines, each request under way has a connection of its own (HTTP/1.1), which is kept for the next.
-Nothing is ever sent again: what came of a request whose answer did not come is for the caller to find out. Every
+Over TLS the server is offered HTTP/2, which Kubernetes API servers speak: all requests then share a connection. Else,
+and where the server declines, each request under way has a connection of its own (HTTP/1.1), which is kept for the
+next. Nothing is ever sent again: what came of a request whose answer did not come is for the caller to find out. Every
 exchange ends in an `Answer`, or in Unreachable (`sent` says whether the server may have seen the request) or TimedOut.
 Watches, lists and proxies are not for this pool.
 """
@@ -89,7 +89,7 @@ class TransportPool:
             self._under_way.discard(stream)
 
     async def _alone(self, connection: Http1Connection, request: Request, deadline: float) -> Answer:
-        """An exchange on a connection that nobody else uses meanwhile."""
+        """An exchange on a connection that no other request uses meanwhile."""
         connection.deadline = deadline
         self._watch(deadline)
         self._under_way.add(connection)
@@ -124,7 +124,7 @@ class TransportPool:
         self._shared.clear()
 
     def retire(self) -> None:
-        """Let go of connections: those idle now, those under way after their answers."""
+        """Close connections: idle ones now, the others after their answers."""
         self._closed = True
         for connection in self._idle:
             connection.abort()
@@ -147,7 +147,7 @@ class TransportPool:
         return None
 
     async def _open(self, timeout: float) -> Http1Connection | Http2Connection:
-        """A new connection: one for all who wait for it where the server speaks HTTP/2, else each its own."""
+        """A new connection: one for all waiting requests where the server speaks HTTP/2, else one for each request."""
         if not self._shares:
             connection = await self._connect(timeout)
             if isinstance(connection, Http2Connection):
@@ -162,14 +162,14 @@ class TransportPool:
                         self._opening.add_done_callback(self._opened)
                     await asyncio.shield(self._opening)
                     if (found := self._with_room()) is not None:
-                        return found  # else those who waited with us took all of it
+                        return found  # else other waiting requests took all of its room
                     # An opening that is done is noted by its callback, which comes only when this loop pauses.
                     await asyncio.sleep(0)
         except TimeoutError as failure:
             raise Unreachable(f"cannot connect to {self.authority} in time") from failure
         except asyncio.CancelledError:
             asking = asyncio.current_task()
-            if self._closed and asking is not None and not asking.cancelling():  # the opening was, not who waits
+            if self._closed and asking is not None and not asking.cancelling():  # it waits on; the opening ended
                 raise Unreachable(f"the connections to {self.authority} are closed") from None
             raise
         return self._kept(asyncio.get_running_loop().time()) or await self._connect(timeout)
@@ -221,7 +221,7 @@ class TransportPool:
         return chosen.connection
 
     def _watch(self, when: float) -> None:
-        """One timer for all requests: it rings at the earliest deadline."""
+        """One timer for all requests: it fires at the earliest deadline."""
         if self._timer is not None:
             if self._timer.when() <= when:
                 return

@@ -74,7 +74,7 @@ class Requester:
         self._connect()
 
     def _connect(self) -> None:
-        """Connections are made with the credentials of now; those before serve what is under way, no more."""
+        """New connections use the current credentials; older connections only finish the requests under way."""
         if self._session is not None:
             self._retired.append(self._session)
         self._session = self._new_session()

@@ -1,4 +1,4 @@
-"""What a reflector tells of the objects that it follows."""
+"""The protocols by which a reflector reports the objects that it follows."""
 
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -8,7 +8,9 @@ T_contra = TypeVar("T_contra", contravariant=True)
 
 
 class Handler(Protocol[T_contra]):
-    """Who follows the objects. The calls are synchronous and must be quick: the stream waits for them."""
+    """Receives the objects that a reflector follows. The calls are synchronous and must be quick: the stream waits for
+    them.
+    """
 
     def on_replace(self, items: list[Any]) -> None:
         """The first list, whole; called once, before anything else."""
@@ -22,7 +24,7 @@ class Handler(Protocol[T_contra]):
 
 @runtime_checkable
 class PieceHandler(Protocol):
-    """A handler that takes the first list in pieces, so that 100,000 objects neither hold the event loop nor stand in
+    """A handler that takes the first list in pieces, so that 100,000 objects neither block the event loop nor are in
     memory twice.
     """
 
@@ -35,7 +37,7 @@ class PieceHandler(Protocol):
 
 @runtime_checkable
 class IdentityHandler(Protocol):
-    """A handler to whom it is enough to hear who is gone: the reflector then keeps no objects."""
+    """A handler that needs only the identity of a deleted object: the reflector then keeps no objects."""
 
     def on_gone(self, identity: Identity) -> None:
         """The object is gone; called instead of `on_delete`."""

@@ -19,8 +19,8 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 _REMEMBERED = 8192
-"""Events, and UIDs of what was deleted, that are remembered: a server repeats at most what it sent since our last
-version, and disorder reaches no further.
+"""How many events, and UIDs of deleted objects, are remembered: a server repeats at most what it sent since the last
+version seen, and disorder reaches no further.
 """
 
 
@@ -69,11 +69,11 @@ class KnownObjects(Generic[T]):
         identity = identify(obj)
         if identity.uid in self._gone:
             return False
-        if self._fresh is not None:  # a list that began before does not prove that it is gone
+        if self._fresh is not None:  # a list that began before the object was read does not prove that it is gone
             self._fresh.add(identity.uid)
         known = self._identities.get(identity.namespace, {}).get(identity.name)
         if known is None or known.uid != identity.uid:
-            self._note(identity._replace(version=""), obj)  # so that no version of the stream goes back behind it
+            self._note(identity._replace(version=""), obj)  # so that no later event of the stream sets an older version
         return True
 
     def repeated(self, identity: Identity, deleted: bool) -> bool:
@@ -120,7 +120,7 @@ class KnownObjects(Generic[T]):
                 named = self._identities.setdefault(identity.namespace, {})
             elif identity.version and known.version == identity.version:
                 return False
-            else:  # the texts that are known already: one copy of each is enough
+            else:  # use the strings that are in memory already: one copy of each is enough
                 identity = Identity(known.namespace, known.name, known.uid, identity.version)
         named[identity.name] = identity
         if self.objects is not None:

@@ -1,4 +1,5 @@
-"""A reflector keeps a handler's picture of one kind of object equal to the server's: read everything once, then watch.
+"""A reflector keeps what a handler knows of one kind of object equal to the server's state: read everything once, then
+watch.
 
 It is a state machine, one transition a `step`: empty → streaming → watching where the server sends the present objects
 as the beginning of a watch, else empty → paging → listed → watching. A watch that ends or breaks resumes after the last
@@ -43,7 +44,7 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 _PIECE = 100
-"""Objects decoded and handed over before others get their turn."""
+"""Objects decoded and handed over before other tasks of the event loop run."""
 _SILENCE = 30.0
 """Seconds without an event after which a server is taken not to know about initial events."""
 _TRIES = 2
@@ -211,7 +212,7 @@ class Reflector(Generic[T]):
                 self._version = page.resource_version
 
     def _do_without(self, why: str) -> None:
-        """The server has no initial events to offer: remembered as long as we live."""
+        """The server has no initial events to offer: remembered as long as the process runs."""
         log.info("the server offers no initial events, lists are read", resource=str(self.res), why=why)
         self._offers = False
         self.state = State.EMPTY
@@ -297,7 +298,7 @@ class Reflector(Generic[T]):
     def _decoded(self, payload: Payload) -> T | None:
         try:
             return self._decode(payload)
-        except Exception as failure:  # one user's broken object must not stop everybody's
+        except Exception as failure:  # one user's broken object must not stop the others
             text = bytes(payload[:200]).decode("utf-8", "replace") if isinstance(payload, bytes) else str(payload)[:200]
             log.warning(
                 "object cannot be read and is left out", resource=str(self.res), error=str(failure), object=text

@@ -1,5 +1,6 @@
 """The writes that are protocols of more than one request, or that must be guarded.
 
-`binding.py` (with `volumes.py` before it) places pods, `eviction.py` takes them away, `lease.py` and `standby.py` hold
-and ask for leadership, `leader_guard.py` refuses writes without it, `events.py` tells people. Begin with `binding.py`.
+`binding.py` (with `volumes.py` before it) places pods, `eviction.py` evicts them, `lease.py` and `standby.py` hold and
+ask for leadership, `leader_guard.py` refuses writes without it, `events.py` writes Kubernetes events. Begin with
+`binding.py`.
 """

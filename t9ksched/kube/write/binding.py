@@ -33,8 +33,8 @@ class Binding(msgspec.Struct, frozen=True):
     """One decision to carry out: this very pod (`uid`) to this node, its containers on these card indices.
 
     `cards` holds the containers that get cards; `annotations` are written besides; `claims` are the volume claims that
-    must be bound for this node first (`kube.volumes`). That the node exists and may take
-    the pod is the caller's to know: the server checks neither.
+    must be bound for this node first (`kube.volumes`). The caller must know that the node exists and may take the pod:
+    the server checks neither.
     """
 
     namespace: str
@@ -76,7 +76,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """The pod we meant is no more; `replaced` when another pod has its name now."""
+    """The pod of that UID does not exist any more; `replaced` when another pod has its name now."""
 
     replaced: bool = False
 
@@ -151,7 +151,7 @@ class Protocol:
         return await post(port, binding)
 
     async def confirm(self, port: ClusterPort, binding: Binding) -> Outcome | None:
-        """Wait for the node's word, where a dialect has one; None when all is well."""
+        """Wait for the node's confirmation, where the dialect has one; None when the binding is confirmed."""
         return None
 
     async def undo(self, port: ClusterPort, binding: Binding) -> None:
@@ -163,7 +163,7 @@ Direct = Protocol
 
 
 def check(binding: Binding) -> Refused | None:
-    """Refuse here what the server would swallow to the pod's harm."""
+    """Refuse what the server would accept although it harms the pod."""
     indices = [GPU_INDEX_PREFIX + container for container, cards in binding.cards.items() if cards]
     for key in (*binding.annotations, *indices):
         name = key.rpartition("/")[2]
@@ -222,7 +222,7 @@ async def run(port: ClusterPort, binding: Binding, protocol: Protocol | None = N
 
 
 async def post(port: ClusterPort, binding: Binding, *, sent: bool = False) -> Outcome:
-    """POST the binding and make sure of what came of it; an open result is read and, if nothing happened, sent again.
+    """POST the binding and make sure of its result; an open result is read and, if nothing happened, sent again.
 
     Sending again is harmless: at most one of the two is carried out, the other is refused as already bound. `sent` as
     in `resolve`.

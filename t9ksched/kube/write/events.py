@@ -1,4 +1,4 @@
-"""Events people read with `kubectl describe`: best effort, never in anybody's way.
+"""Kubernetes events, which users read with `kubectl describe`: best effort, and never delaying other work.
 
 `record` only puts a value into memory; `run` writes in the background within a rate (an event costs a server more than
 a binding). The same words about the same object become one event with a count. What does not fit (too many waiting,

@@ -16,7 +16,7 @@ from t9ksched.kube.resources import PODS
 
 _CONDITION = "DisruptionTarget"
 OTHERS = frozenset({"", "EvictionByEvictionAPI", "DeletionByTaintManager", "DeletionByPodGC", "TerminationByKubelet"})
-"""Reasons with which parts of Kubernetes evict a pod; what bears any other was evicted by a scheduler."""
+"""Reasons with which parts of Kubernetes evict a pod; a pod with any other reason was evicted by a scheduler."""
 _CONDITION_ATTEMPTS = 3
 
 
@@ -36,7 +36,7 @@ class Evicted:
 
 @dataclass(frozen=True, slots=True)
 class AlreadyGone:
-    """The pod was deleted before; a pod of its name may be there, but it is another."""
+    """The pod was deleted before; a pod of its name, if there is one, is another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,8 @@ async def _mark(port: ClusterPort, victim: Victim, reason: str, message: str, no
         if metadata.get("deletionTimestamp") or _marked(pod):
             return pod
         status = {"conditions": [*_others(pod), _condition(reason, message, now)]}
-        # The whole list with the version it was read at: a merge patch replaces lists, and nobody's condition is lost.
+        # The whole list with the version it was read at: a merge patch replaces lists, and no other writer's condition
+        # is lost.
         patch = {"metadata": {"resourceVersion": metadata["resourceVersion"]}, "status": status}
         try:
             await port.patch(PODS, victim.name, victim.namespace, patch, subresource="status")

@@ -1,8 +1,9 @@
-"""A port that refuses to write: once the leader's lease is no longer ours, or always, for who only observes.
+"""A port that refuses to write: once this process does not hold the leader's lease any more, or always, for a process
+that only observes.
 
-Whoever decides holds a lease. After a pause (a sleeping machine, a stopped process) the old leader must not start a new
-write, so every write asks first. A write that was under way ends before the lease does: its time limit is shorter.
-A refused write sends no request.
+The process that decides holds a lease. After a pause (a sleeping machine, a stopped process) the old leader must not
+start a new write, so every write asks first. A write that was under way ends before the lease does: its time limit is
+shorter. A refused write sends no request.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -104,5 +105,5 @@ class LeaderGuard:
 
 
 def read_only(port: ClusterPort) -> LeaderGuard:
-    """The port for who only observes: every write is refused here."""
+    """The port for a process that only observes: every write is refused here."""
     return LeaderGuard(port, lambda: False, OBSERVE_ONLY)

@@ -2,7 +2,7 @@
 
 Clocks of different machines are never compared: a lease counts as lapsed when *we* saw no renewal for its duration.
 Our own leadership ends by our boot-time clock, which runs on while a machine sleeps: `holds()` turns false before
-anybody else may take over, so every write asks it first. Requests to renew end before the renew deadline does.
+another process may take over, so every write asks it first. Requests to renew end before the renew deadline does.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class LeaderElection:
         return self._until is not None and self._clock() < self._until
 
     def left(self) -> float:
-        """Seconds that a write may take which begins now, so that it ends before anybody else may lead."""
+        """Seconds that a write which begins now may take, so that it ends before another process may lead."""
         if self._sent is None or not self.holds():
             return self._timing.write_seconds
         return max(_LEAST_SECONDS, self._sent + self._timing.duration - SKEW - self._clock())
@@ -185,11 +185,11 @@ class LeaderElection:
         self._lapses = None
         if claim is Claim.WAIT:
             self._lapses = self._sighting.at + float((lease.get("spec") or {}).get("leaseDurationSeconds") or 0)
-            # Somebody else holds it: whatever we believed, we do not lead.
+            # Another process holds it: this one does not lead, whatever it believed.
             self._until = None
             return False
         if claim is Claim.RENEW and self._until is None:
-            # Ours from before a restart under the same identity: a new term all the same, the old process may live.
+            # Held under the same identity before a restart: still a new term, because the old process may be running.
             claim = Claim.TAKE
         return await self._write(lease, claim)
 

@@ -1,7 +1,8 @@
-"""What a standby tells the leader: "I wait, and the database answers me", by renewing a Lease of its own.
+"""How a standby reports to the leader that it waits and reaches the database: it renews a Lease of its own.
 
-A leader that hears it while its own event loop or its own connection stands still gives its lease back; without it
-nobody would do better, so it stays. Times are told by changes that one sees oneself, never by another machine's clock.
+A leader that sees the report while its own event loop or connection is blocked gives its lease back; without the report
+no process would do better, so it stays. Times are taken from changes that the process sees itself, never from another
+machine's clock.
 """
 
 from __future__ import annotations
@@ -81,18 +82,18 @@ class StandbyReport:
 
 
 class StandbySight:
-    """The leader's look at the reports for the lease `name`; `fresh` is asked repeatedly while something is wrong."""
+    """The leader's check of the reports for the lease `name`; `fresh` is called repeatedly while something is wrong."""
 
     def __init__(self, port: ClusterPort, name: str, namespace: str) -> None:
         self._port, self._name, self._namespace = port, lease_of(name), namespace
         self._version: str | None = None
 
     def forget(self) -> None:
-        """What was seen is old: nothing is wrong now."""
+        """Forget the reports seen so far: nothing is wrong now."""
         self._version = None
 
     async def fresh(self) -> bool:
-        """Whether a standby has reported since the look before this one.
+        """Whether a standby has reported since the previous call.
 
         Raises:
             ApiError: the cluster does not answer.

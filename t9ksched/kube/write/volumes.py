@@ -2,7 +2,7 @@
 
 A claim that waits for its first consumer is told the node, by the annotation `volume.kubernetes.io/selected-node`, or
 is given a free volume that the node reaches, and then is waited for until it is Bound. What was written is taken back
-when that fails, as long as the claim is unbound. Whoever places a gang prepares all its pods before it binds the first.
+when that fails, as long as the claim is unbound. All pods of a gang are prepared before the first is bound.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class VolumeBinding(Protocol):
                 return _refused(name, "does not exist any more")
             except Forbidden as error:
                 return _refused(name, f"cannot be bound by this scheduler: {error.message}")
-            except Conflict as error:  # somebody wrote it in between: read again
+            except Conflict as error:  # another client wrote it in between: read again
                 trouble = str(error)
             except ApiError as error:
                 if not isinstance(error, TooManyRequests | ServerError | Unreachable | TimedOut):
@@ -124,7 +124,7 @@ class VolumeBinding(Protocol):
                     await port.patch(PVCS, name, binding.namespace, _annotation(claim, None))
                 await _give_back(port, claim)
             except (NotFound, Conflict):
-                continue  # gone, or changed by somebody else, who knows better
+                continue  # gone, or changed by another client, whose change counts
             except ApiError as error:
                 log.info("claim not given back", claim=f"{binding.namespace}/{name}", error=str(error))
 
@@ -154,7 +154,7 @@ async def _reserve(port: ClusterPort, binding: Binding, claim: Claim, storage_cl
         "uid": claim.metadata.uid,
     }
     metadata = {
-        "resourceVersion": chosen.metadata.resource_version,  # of two who want it, one gets it
+        "resourceVersion": chosen.metadata.resource_version,  # of two clients that want it, one gets it
         "annotations": {BOUND_BY_CONTROLLER: "yes"},
     }
     await port.patch(PVS, chosen.metadata.name, None, {"metadata": metadata, "spec": {"claimRef": reference}})
