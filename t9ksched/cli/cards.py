@@ -1,4 +1,4 @@
-"""GPU cards as people see them: one block a card, one colour an owner, and a legend that says who is who.
+"""GPU cards on a terminal: one block a card, one colour an owner, and a legend of the owners.
 
 Works without colour too: every owner then has a letter, and a free card is a dot.
 """
@@ -42,17 +42,17 @@ class Palette:
         return COLOURS[self._index(owner) % len(COLOURS)] if self.coloured else ""
 
     def mark(self, owner: str) -> Text:
-        """One card of the owner: a coloured block, or his letter where there is no colour."""
+        """One card of the owner: a coloured block, or the owner's letter where there is no colour."""
         if self.coloured:
             return Text("■", style=self.style(owner))
         return Text(LETTERS[self._index(owner) % len(LETTERS)])
 
     def free(self) -> Text:
-        """One card that nobody holds."""
+        """One free card."""
         return Text("□", style="bright_black") if self.coloured else Text(".")
 
     def unknown(self) -> Text:
-        """One card that a pod may hold of which nobody knows the cards."""
+        """One card that may be held by a pod whose cards are unknown."""
         return Text("?", style="yellow") if self.coloured else Text("?")
 
     def broken(self) -> Text:
@@ -66,14 +66,14 @@ def coloured(console: Console) -> bool:
 
 
 def owner_of(holder: Mapping[str, Any]) -> str:
-    """Whose card it is: the job of the holder's pod where the service tells it, else the pod."""
+    """The owner of a card: the job of the holder's pod if the service names it, else the pod."""
     if holder.get("namespace") is None:
         return "another user's"
     return f"{holder.get('namespace')}/{holder.get('job') or 'Pod/' + str(holder.get('pod'))}"
 
 
 def draw(gpus: Iterable[Mapping[str, Any]], palette: Palette, *, unknown: bool = False) -> Text:
-    """The cards of one node, in order of their index; with `unknown`, a pod may hold any that nobody else does."""
+    """The cards of one node, in order of their index; with `unknown`, a pod may hold any of the free ones."""
     blocks = []
     for card in sorted(gpus, key=lambda item: item["index"]):
         holders = card.get("holders") or ()
@@ -89,7 +89,7 @@ def draw(gpus: Iterable[Mapping[str, Any]], palette: Palette, *, unknown: bool =
 
 
 def legend(nodes: Iterable[Mapping[str, Any]], palette: Palette) -> list[Text]:
-    """One entry an owner, with the number of cards he holds, largest first."""
+    """One entry per owner, with the number of cards it holds, largest first."""
     held: dict[str, int] = {}
     for node in nodes:
         for card in node.get("gpus") or ():

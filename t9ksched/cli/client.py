@@ -1,6 +1,6 @@
 """A small HTTP client for the t9ksched service, on the standard library so that commands start fast.
 
-Every trouble leaves here as a `Failure`: a problem+json answer with its code, field paths and remedy, a server that
+Every error is raised as a `Failure`: a problem+json answer with its code, field paths and remedy, a server that
 does not answer with how to start one.
 """
 
@@ -42,7 +42,7 @@ class Client:
 
     @staticmethod
     def find(server: str | None, token: str | None, data_dir: Path | None) -> "Client":
-        """The service the user means: as told, else as `client.json` of the data directory says."""
+        """The service to use: as the options say, else as `client.json` of the data directory says."""
         directory = data_dir or default_data_dir()
         known = None if server and token else ClientFile.read(directory)
         if not server:
@@ -171,7 +171,7 @@ def _refusal(path: str, status: int, content: bytes, options: Mapping[str, str])
             faults[index] = option, text
             message = message.replace(f"{where}: {text}", f"{option}: {text}")
     if len(faults) == 1 and faults[0][1] == message and faults[0][0]:
-        message = f"{faults[0][0]}: {message}"  # one fault is told once, with its place
+        message = f"{faults[0][0]}: {message}"  # a single fault is shown once, with its place
     details = [line for line in (f"{where}: {text}".strip(": ") for where, text in faults) if line not in message]
     return Failure(message, details=details, remedy=remedy(code, path, str(problem.get("remedy") or "")), name=code)
 

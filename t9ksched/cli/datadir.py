@@ -1,8 +1,8 @@
 """The data directory: where `up` keeps the database, the dev cluster's objects, its kubeconfig and `client.json`.
 
-`client.json` (mode 0600) says where the service answers and holds the admin token; client commands read it when they
-are not told otherwise. A lock makes sure that one process at a time owns the directory; the kernel lets go of it when
-the process dies, however it dies.
+`client.json` (mode 0600) says where the service answers and holds the admin token; client commands read it unless
+options say otherwise. A lock makes sure that one process at a time owns the directory; the kernel releases it when the
+process dies, however it dies.
 """
 
 import fcntl

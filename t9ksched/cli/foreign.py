@@ -1,4 +1,4 @@
-"""The errors of other rooms, said as failures of a command."""
+"""The errors of other packages, as failures of a command."""
 
 import re
 from collections.abc import Iterator

@@ -1,8 +1,7 @@
-"""What a kubelet and Prometheus ask the scheduler and the controllers, waiting to lead or leading.
-
-`/healthz` answers as long as the process does its work at all: one thread does everything, so whoever can answer is
-alive. `/readyz` says whether the cluster answers us, so that a rollout waits for a replica that could take over.
-Neither says who leads. The scheduler answers `/metrics` too. None of them needs a secret.
+"""The pages that a kubelet and Prometheus request from the scheduler and the controllers, waiting to lead or leading.
+`/healthz` answers as long as the process works at all: one thread does everything, so a process that answers is alive.
+`/readyz` says whether the cluster answers this process, so that a rollout waits for a replica that could take over.
+Neither says which process leads. The scheduler answers `/metrics` too. None of them needs a secret.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable

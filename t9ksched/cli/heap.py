@@ -1,6 +1,7 @@
-"""What was loaded at the start stays as long as the process: the garbage collector does not walk it again and again.
+"""Takes the objects that were loaded at the start, and stay as long as the process, out of the garbage collector's
+sight.
 
-Modules, tables and routes are 200,000 objects, and walking them takes 0.1 s, in which nothing else goes on. One large
+Modules, tables and routes are 200,000 objects, and walking them takes 0.1 s, in which nothing else runs. One large
 request makes enough objects to set that off.
 """
 

@@ -1,9 +1,9 @@
-"""Doing something only while a Lease is ours, and ending rather than going on beside the next leader.
+"""Runs work only while this process holds a Lease, and ends the work rather than let it run beside the next leader.
 
-The lease is renewed by a thread with an event loop and a client of its own, so that no amount of work starves it. That
-thread also watches the work: a leader whose event loop, or whose connection to the database, stands still for a lease
-while a standby reports that the database answers it gives the lease back. A write of a leader ends before its lease
-does: `Client.limit_writes`.
+The lease is renewed by a thread with an event loop and a client of its own, so that no amount of work delays it. That
+thread also watches the work: a leader whose event loop, or whose connection to the database, is blocked for a lease's
+duration while a standby reports that the database answers gives the lease back. A write of a leader ends before its
+lease does: `Client.limit_writes`.
 """
 
 import asyncio
@@ -37,13 +37,13 @@ _HEARD_SECONDS = 30.0
 
 @dataclass
 class Candidate:
-    """One process that stands for a lease. `port` writes only while the lease is ours."""
+    """One process that competes for a lease. `port` writes only while this process holds the lease."""
 
     port: ClusterPort
     won: Callable[[], Awaitable[None]]
-    """Waits until the lease is ours."""
+    """Waits until this process holds the lease."""
     work: Work
-    """What the work tells of itself once it leads."""
+    """What the work reports of itself once it leads."""
 
 
 async def _able() -> bool:
@@ -61,11 +61,10 @@ async def standing(
     renew: Client | None = None,
     able: Callable[[], Awaitable[bool]] = _able,
 ) -> AsyncIterator[Candidate]:
-    """Stand for the lease `name` while the block runs; at its end the lease is given back.
-
-    `probes` is the host and port where a kubelet asks after this process, waiting or leading; no port, no probes.
-    `page` makes the metrics page there. `renew` is a client for a thread of the election's own, which it opens and
-    closes; without one it shares this event loop. `able` says whether this process, waiting, could lead.
+    """Compete for the lease `name` while the block runs; at its end the lease is given back. `probes` is the host and
+    port of the kubelet's probes, waiting or leading; no port, no probes. `page` makes the metrics page there. `renew`
+    is a client for a thread of the election's own, which it opens and closes; without one it shares this event loop.
+    `able` says whether this process, waiting, could lead.
 
     Raises:
         Failure: the lease was lost, or given back.
@@ -113,7 +112,7 @@ async def standing(
             async def turn() -> None:
                 await won.wait()
                 for helper in helpers[2:]:
-                    helper.cancel()  # who leads is no standby
+                    helper.cancel()  # a leader does not report as a standby
                 log.info("leading", lease=name, identity=identity)
 
             guard = tasks.create_task(end_when_lost())
@@ -137,7 +136,7 @@ async def leading(
     timing: Timing | None = None,
     renew: Client | None = None,
 ) -> AsyncIterator[ClusterPort]:
-    """As `standing`; the block runs once the lease is ours, on a port that writes only while it is.
+    """As `standing`; the block runs once this process holds the lease, on a port that writes only while it does.
 
     Raises:
         Failure, PortInUse: as `standing`.

@@ -1,7 +1,7 @@
 """Where the services' log lines go, and how they look: for people, or JSON for machines that collect them.
 
-No fault fills a log with its traceback (`t9ksched.cli.tracebacks`), and what strangers send that is no HTTP is worth a
-line for debugging only: anybody can send as much of it as he likes.
+No fault fills a log with its traceback (`t9ksched.cli.tracebacks`), and input from unknown clients that is no HTTP gets
+a line at the level debug only, because any client can send as much of it as it likes.
 """
 
 import logging
@@ -47,7 +47,7 @@ def configure(settings: Settings, stream: TextIO | None = None, *, quiet: bool =
         logger_factory=structlog.WriteLoggerFactory(file=stream),
         cache_logger_on_first_use=False,
     )
-    # Libraries speak up only when something is wrong with them.
+    # Libraries log warnings and errors only.
     handler = logging.StreamHandler(stream)
     handler.addFilter(_Libraries(tracebacks))
     logging.basicConfig(

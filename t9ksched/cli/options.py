@@ -17,7 +17,7 @@ ServerOption = Annotated[
 ]
 TokenOption = Annotated[
     str | None,
-    typer.Option("--token", envvar="T9KSCHED_TOKEN", metavar="TOKEN", help="What to show the service."),
+    typer.Option("--token", envvar="T9KSCHED_TOKEN", metavar="TOKEN", help="The token to authenticate with."),
 ]
 DataDirOption = Annotated[
     Path | None,
@@ -42,7 +42,7 @@ NamespaceOption = Annotated[str, typer.Option("-n", "--namespace", metavar="NS",
 
 
 Service = Callable[[], Client]
-"""Finds the service that a command was told to speak to. Raises Failure when none is known."""
+"""Finds the service that the options name. Raises Failure when none is known."""
 
 
 def _service(server: ServerOption = None, token: TokenOption = None, data_dir: DataDirOption = None) -> Service:

@@ -26,7 +26,7 @@ PIPE_WIDTH = 240
 
 
 class Output(StrEnum):
-    """Who reads the answer: a person (table) or a program (json)."""
+    """The form of the output: for people (table) or for programs (json)."""
 
     table = "table"
     json = "json"
@@ -91,7 +91,7 @@ def example(name: str) -> str:
 
 
 def print_failure(failure: Failure) -> None:
-    """Say on stderr what went wrong, where, and what to do."""
+    """Print on stderr what went wrong, where, and what to do."""
     out = console(sys.stderr)
     title = Text("error", style="bold red")
     if failure.name:
@@ -104,7 +104,7 @@ def print_failure(failure: Failure) -> None:
 
 
 def print_warnings(warnings: Iterable[Mapping[str, Any]], where: str = "") -> None:
-    """Say on stderr what the service accepted and finds odd; `where` is put before each path."""
+    """Print the service's warnings on stderr; `where` is put before each path."""
     out = console(sys.stderr)
     for warning in warnings:
         place = f"{where}{warning.get('path', '')}"

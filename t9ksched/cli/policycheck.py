@@ -1,4 +1,6 @@
-"""What `doctor` says of the cluster's `scheduler.conf`: is it in force, and which plugins does it leave out."""
+"""What `doctor` reports about the cluster's `scheduler.conf`: whether it is in force, and which plugins it leaves
+out.
+"""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final

@@ -1,4 +1,4 @@
-"""A lease renewed by a thread of its own, which also looks whether the work that the lease is for goes on."""
+"""A lease renewed by a thread of its own, which also checks that the leader's work makes progress."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ LEAST_LEADERSHIP_SECONDS = 60.0
 
 
 class Work:
-    """What the event loop that works tells of itself: that it goes on, and how often the database has answered.
+    """What the event loop that works reports: that it runs, and how many times the database has answered.
 
     `answers` gives that count and how many seconds lie between two answers as a rule; None without a database.
     """
@@ -34,16 +34,15 @@ class Work:
         """Why the lease was given back, as a part of a sentence."""
 
     async def tick(self) -> None:
-        """Go on, until cancelled."""
+        """Count ticks, until cancelled."""
         while True:
             self.ticks += 1
             await asyncio.sleep(_TICK_SECONDS)
 
 
 class Overseer:
-    """Gives the lease back if the work stands still for a lease while a standby could do it.
-
-    Without a standby that reports nobody would do better, as in an outage for all: then it stays. Counts are compared,
+    """Gives the lease back if the work is blocked for a lease's duration while a standby could do it. Without a
+    standby's report no process would do better, as in an outage for all: then the lease is kept. Counts are compared,
     each with how long this thread has seen it unchanged.
     """
 
@@ -60,14 +59,14 @@ class Overseer:
         self._seen: dict[str, tuple[int, float]] = {}
 
     async def run(self) -> None:
-        """Look until the lease was given back, or until cancelled."""
+        """Check until the lease was given back, or until cancelled."""
         given_back = False
         while not given_back:
             await asyncio.sleep(self._timing.retry)
             given_back = await self.look()
 
     async def look(self) -> bool:
-        """Look once; whether the lease was given back."""
+        """Check once; whether the lease was given back."""
         now = self._clock()
         if not self._election.holds():
             self._since = None
@@ -92,7 +91,7 @@ class Overseer:
         return True
 
     def _stands_still(self, now: float) -> str:
-        """What of the work has stood still for a lease; empty for nothing."""
+        """Which part of the work has been blocked for a lease's duration; empty for none."""
         counts = {"its event loop stood still": (self._work.ticks, _TICK_SECONDS)}
         if self._work.answers is not None:
             counts["the database did not answer it"] = self._work.answers()
@@ -123,7 +122,7 @@ async def renewing(election: LeaderElection, client: Client, overseer: Overseer)
             asyncio.run(_strive(election, client, overseer, stop))
         except BaseException as error:
             failure = error
-        with contextlib.suppress(RuntimeError):  # nobody waits any more
+        with contextlib.suppress(RuntimeError):  # no task waits for it any more
             here.call_soon_threadsafe(tell, failure)
 
     def tell(failure: BaseException | None) -> None:

@@ -150,7 +150,7 @@ def _secret(settings: Settings) -> str:
 
 
 async def _see_an_admin(store: Store, given: SecretStr | None) -> None:
-    """See that somebody can log in: the first start takes the administrator's token from the settings."""
+    """Make sure that an administrator can log in: the first start takes the administrator's token from the settings."""
     if given is not None:
         await store.tokens.ensure_admin(given.get_secret_value())
     elif not any(token.role == "admin" for token in await store.tokens.list()):

@@ -1,8 +1,8 @@
 """Everything in one process: dev cluster (or a real one), scheduler, controllers, REST, one database.
 
 `running(plan)` starts the parts in the order in which they need each other, says when all of them are ready, and stops
-them in the opposite order. When one part dies all of them stop, and its error is raised. What must survive lies in the
-data directory: after a kill, the next start goes on from there.
+them in the opposite order. When one part dies all of them stop, and its error is raised. State that must survive is in
+the data directory: after a kill, the next start goes on from there.
 """
 
 import asyncio
@@ -103,10 +103,10 @@ async def running(plan: Plan) -> AsyncIterator[Running]:
 
 
 async def _lead(plan: Plan, client: ClusterPort, stack: AsyncExitStack) -> ClusterPort:
-    """A port of the leader, once we are it.
+    """A port of the leader, once this process leads.
 
     Raises:
-        Failure: somebody else leads.
+        Failure: another process leads.
     """
     timing = plan.settings.timing
     renew = connect(plan.kubeconfig, connections=2, timeout=timing.renew_deadline)
@@ -151,7 +151,7 @@ async def _start(plan: Plan, stack: AsyncExitStack) -> Running:
         client = read_only(client)
     elif dev is None:
         await ensure_namespace(client)
-        # Others may be at work on a real cluster; a dev cluster is ours alone.
+        # Another scheduler may run on a real cluster; a dev cluster belongs to this process.
         client = await _lead(plan, client, stack)
     if not plan.observe:
         await ensure(client, read(folder("crds")))
@@ -183,7 +183,7 @@ async def _start(plan: Plan, stack: AsyncExitStack) -> Running:
 
 
 def _check_observer(plan: Plan) -> None:
-    """An observer needs a cluster to look at, and must not write into the database of who really schedules there."""
+    """An observer needs a cluster, and must not write to the database of the scheduler that works there."""
     if plan.kubeconfig is None:
         raise Failure(
             "There is nothing to observe on a new dev cluster.",
@@ -209,7 +209,7 @@ async def _admin_token(plan: Plan, store: Store) -> str:
         return made
     if given is not None and await store.tokens.authenticate(given):
         return given
-    # The database has an administrator, but nobody here remembers the secret: client.json was removed.
+    # The database has an administrator's token, but client.json with its secret was removed.
     return await store.tokens.create(f"admin-{secrets.token_hex(3)}", "admin", owner="admin")
 
 

@@ -19,7 +19,7 @@ _MOST_SORTS: Final = 200
 
 
 class Sort(NamedTuple):
-    """What tracebacks have in common: who wrote them, the type of the error, and `file:line` of its last frame.
+    """What tracebacks of one sort have in common: the logger, the type of the error, and `file:line` of its last frame.
 
     A line without a traceback has no error, and is written at `file:line`.
     """
@@ -75,7 +75,7 @@ class Tracebacks:
         return False
 
     def tell_due(self) -> None:
-        """Tell the counts whose minute is over."""
+        """Report the counts whose minute is over."""
         with self._lock:
             now = self._clock()
             due = {sort: written for sort, written in self._written.items() if now - written.at >= QUIET_SECONDS}
@@ -86,7 +86,7 @@ class Tracebacks:
                 self._tell(sort, written.more)
 
     def _remind(self, seconds: float) -> None:
-        """Tell in time; a thread without a loop leaves that to the next traceback."""
+        """Report in time; in a thread without an event loop the next traceback does it."""
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:

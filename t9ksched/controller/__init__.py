@@ -1,5 +1,5 @@
-"""The service that turns job objects into pods and the fate of pods into job status.
+"""The service that creates the pods of job objects and writes the jobs' status from the state of the pods.
 
-`picture.py` is what it knows of the cluster, `workqueue.py` says what to look at next, `execute.py` carries out what
-`workloads.reconcile` decided. Begin with `service.py`.
+`picture.py` holds what it knows of the cluster, `workqueue.py` says which workload to reconcile next, `execute.py`
+carries out what `workloads.reconcile` decided. Begin with `service.py`.
 """

@@ -1,8 +1,8 @@
 """Carrying out what has been decided about one workload: status, updates, deletions, creations, events, in this order.
 
 Every write has a precondition: status and updates the version they were computed from, a deletion the UID, a creation
-the name. A name that is taken by our own object is as good as created; one of another owner is told to the user.
-Secrets are created and never read: whose one is that is there already is known otherwise (see `workloads.keypair`).
+the name. A name that is taken by the workload's own object counts as created; if the object has another owner, an event
+tells the user. Secrets are created and never read: `workloads.keypair` says how the owner of an existing one is known.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ class Stale(Exception):
 
 
 class NameTaken(Exception):
-    """An object the workload needs exists already and belongs to somebody else."""
+    """An object the workload needs exists already and belongs to another owner."""
 
 
 class NotMade(Exception):
@@ -131,7 +131,7 @@ class Executor:
                 resources.of(thing), name_of(thing), metadata(thing).get("namespace"), uid=uid_of(thing)
             )
         except (NotFound, Conflict):
-            return  # it is gone, or a successor has its name: either way not ours to delete any more
+            return  # it is gone, or its name belongs to a successor: nothing is left to delete
 
     async def _create(self, owner: Object, thing: Object) -> Object | None:
         """The object as created; None if it was there already and is ours."""
@@ -150,8 +150,8 @@ class Executor:
         return made
 
     async def _create_keys(self, owner: Object, secret: Object, fresh: Mapping[tuple[str, str], Object]) -> None:
-        """Create the Secret of a job's keys as the property of the ConfigMap that was created just now, and write its
-        name on that one.
+        """Create the Secret of a job's keys with the ConfigMap that was created just now as its owner, and write its
+        name on the ConfigMap.
         """
         holder = metadata(secret)["ownerReferences"][0]
         config = fresh.get((holder["kind"], holder["name"]))

@@ -97,7 +97,7 @@ class Owned:
     @property
     def unseen(self) -> Mapping[str, Object]:
         """By UID, what we created and the watch has not brought. It never will if it read everything anew after the
-        object had gone: whoever finds that out calls `on_delete`.
+        object had gone: the caller that finds this out calls `on_delete`.
         """
         return self._unseen
 

@@ -1,7 +1,6 @@
-"""The controllers as a service: objects of the kinds that are ours become pods, and the pods' fate their status.
-
-All deciding is done by `workloads.reconcile`; here reflectors keep the picture, a work queue says what to look at, a
-few workers decide and carry out. One leader runs this at a time; nothing is lost if it stops anywhere.
+"""The controllers as a service: they create the pods of objects of the controlled kinds, and write the objects' status.
+`workloads.reconcile` decides; here reflectors follow the cluster, a work queue says which workload is next, and a few
+workers reconcile. One leader runs this at a time; nothing is lost if it stops anywhere.
 """
 
 import asyncio
@@ -32,7 +31,8 @@ log = structlog.get_logger(__name__)
 
 COMPONENT: Final = "t9ksched-controller"
 _REST_SHARE: Final = 5.0
-"""A workload rests this many times as long as deciding took: one of a thousand pods changes often and takes long."""
+"""A workload rests for this many times the duration of its last decision: one of a thousand pods changes often and
+takes long."""
 _LONGEST_REST: Final = 2.0
 _TAKEN_SECONDS: Final = 10.0
 """The longest pause between two looks at a workload that waits for another's object to go: no watch tells of that."""
@@ -105,7 +105,8 @@ class Controllers:
                 tasks.create_task(reflector.run(), name=f"controller:{reflector.res}")
             if self._own_recorder is not None:
                 tasks.create_task(self._own_recorder.run(), name="controller:events")
-            # Acting on half a picture would make pods that exist already, so every list comes first.
+            # A controller that has not seen all objects would create pods that exist already, so every list comes
+            # first.
             for reflector in self._reflectors:
                 await reflector.synced.wait()
             self.ready.set()

@@ -1,6 +1,6 @@
 """Fresh SSH key pairs for MPI jobs: Ed25519 in OpenSSH's own text formats.
 
-Only keys are made here; nothing is signed, and the private key never leaves for anything but the job's Secret.
+Only keys are made here; nothing is signed, and the private key is written to the job's Secret only.
 """
 
 from dataclasses import dataclass

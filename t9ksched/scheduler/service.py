@@ -212,7 +212,7 @@ class SchedulerService:
         self._housekeeping.clock_set()
 
     def _seen(self) -> None:
-        """After each event of a watch: whoever writes about it may look."""
+        """Called after each event of a watch: wakes the writers of statuses and history."""
         self._status.wake()
         self._recorder.wake()
 

@@ -1,4 +1,4 @@
-"""How our HTTP servers meet the network: one rule for connections, whatever library answers the requests.
+"""How the HTTP servers of t9ksched accept connections: the same limits for all, whatever library answers the requests.
 
 REST (uvicorn), the dev cluster, `/internal/v1` and the probes (aiohttp) listen through an `Acceptor`. It limits
 connections, ends those that send or read nothing, and stops accepting before the process runs out of file descriptors.

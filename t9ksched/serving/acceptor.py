@@ -1,10 +1,10 @@
 """Accepts connections for an HTTP server, within limits.
 
-At a limit the connection that is missed least makes room: the one that has been waiting longest for the head of a
+At a limit the least useful connection is closed to make room: the one that has been waiting longest for the head of a
 request, else the one that has been idle longest. Connections that are being answered are never cut for that. Where all
 of them are, a new one is refused: with 429 where it is one address that has too many, and beyond all by 503, except for
-a reserve that is accepted and may ask after the health of the process. When descriptors run short accepting stops for a
-moment; what connects meanwhile waits in the operating system's queue.
+a reserve that is accepted and may request health pages only. When descriptors run short accepting stops for a moment;
+what connects meanwhile waits in the operating system's queue.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from t9ksched.serving.limits import ConnectionLimits
 log = structlog.get_logger(__name__)
 
 _A_TURN: Final = 32
-"""Connections accepted before others get their turn."""
+"""Connections accepted before other tasks run."""
 _PAUSE_SECONDS: Final = 0.25
 _SWEEP_SECONDS: Final = 1.0
 _QUIET_SECONDS: Final = 60.0
@@ -136,7 +136,8 @@ class Acceptor:
                 return
 
     def _is_short(self, accepted: socket.socket) -> bool:
-        """Whether another has to make room for this one, and no more are to be accepted in this turn of the loop.
+        """Whether another connection has to make room for this one, and no more are to be accepted in this turn of the
+        loop.
 
         A connection that is ended has its descriptor until a later turn. As long as one is beyond the ceiling that
         could make room, each new one costs one, whatever number it got: else those in the gaps would add up.
@@ -189,7 +190,7 @@ class Acceptor:
             self.left(connection)
 
     def _evict(self, pool: Pool) -> Connection | None:
-        """End the connection of the pool that is missed least; None if all of them are being answered."""
+        """End the least useful connection of the pool; None if all of them are being answered."""
         found = pool.to_end()
         if found is None:
             return None
@@ -231,7 +232,9 @@ class Acceptor:
     # ---- timeouts
 
     def _clock(self) -> float:
-        """Seconds in which this process could have read what was sent: not those in which it stood still itself."""
+        """Seconds in which this process could have read what was sent: without those in which its event loop was
+        blocked.
+        """
         return self._loop.time() - self.stood_still
 
     def _sweep(self) -> None:
@@ -260,7 +263,7 @@ class Acceptor:
         self._tell(self._clock())
 
     def _tell(self, now: float) -> None:
-        """At most a line a minute, with what was not told yet."""
+        """At most one line a minute, with what was not logged yet."""
         if not self._told or (self._told_at is not None and now - self._told_at < _QUIET_SECONDS):
             return
         log.warning(
@@ -276,7 +279,7 @@ class Acceptor:
 
 
 def address_of(peer: Any) -> str:
-    """What counts as one address: all of IPv4, the first half of IPv6, of which everybody has many."""
+    """What counts as one address: all of IPv4, the first half of IPv6, because each network has many addresses."""
     host = str(peer[0]) if isinstance(peer, tuple) and peer else ""
     if ":" not in host:
         return host

@@ -30,12 +30,12 @@ class Pool:
         self.idle: dict[Connection, None] = {}
 
     def to_end(self) -> "Connection | None":
-        """The connection that is missed least: the one that has been waiting longest, else idle longest."""
+        """The least useful connection: the one that has been waiting longest, else idle longest."""
         return next(iter(self.waiting), None) or next(iter(self.idle), None)
 
 
 class Owner(Protocol):
-    """Is told when a connection is gone."""
+    """Called when a connection is gone."""
 
     def left(self, connection: "Connection") -> None: ...
 
@@ -85,7 +85,7 @@ class Connection(asyncio.Protocol):
             pool.idle.pop(self, None)
 
     def begin(self) -> None:
-        """A request of it is answered from now on."""
+        """One of its requests is being answered from now on."""
         self.requests += 1
         self._begun += 1
         if self._begun == 1 and self.pools:
@@ -98,7 +98,7 @@ class Connection(asyncio.Protocol):
             self._become("idle")
 
     def gone(self) -> None:
-        """Count it no longer."""
+        """Stop counting the connection."""
         self._leave()
         for pool in self.pools:
             pool.total -= 1
@@ -125,7 +125,7 @@ class Connection(asyncio.Protocol):
         return bool(unread) and now - self._unread_since >= write
 
     def drop(self, why: str = "") -> None:
-        """End it at once; who sent half a head is told."""
+        """End it at once; a client that sent half a head gets an answer that says so."""
         if self.transport is None:
             self._doomed = True
             return

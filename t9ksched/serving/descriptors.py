@@ -1,4 +1,4 @@
-"""File descriptors of this process: how many it may have, and how many are kept from callers of the servers.
+"""File descriptors of this process: how many it may have, and how many are not given to clients of the servers.
 
 A new descriptor is always the lowest free number, so the number of an accepted socket says how many are in use at
 least as exactly as counting them would.
@@ -49,7 +49,7 @@ def ensure(needed: int = SMALLEST) -> int:
 
 
 def ceiling() -> int:
-    """The descriptor number from which on callers get no more: the rest is for health, watches and the database."""
+    """The descriptor number above which clients get none: the rest is for health checks, watches and the database."""
     soft = allowed()
     if soft == resource.RLIM_INFINITY:
         return 1 << 30

@@ -1,18 +1,19 @@
-"""How many requests are worked on at the same time, and whose: a pure decision, with time passed in.
+"""How many requests are worked on at the same time, and of which callers: a pure decision, with time passed in.
 
 As many run as can be answered in time; few wait, and only for a moment; the rest is refused at once, because an answer
-that comes too late helps nobody. The limit follows the answers: it falls by a fifth when they become slow (more than
+that comes too late is useless. The limit follows the answers: it falls by a fifth when they become slow (more than
 three times the quickest of their kind, and more than a quarter of a second) and rises by about one a round while they
 are not. A request may wait if its turn will come in time: those before it, at the pace at which answers ended lately,
-and the time since the last one. So a limit that fell costs no throughput, and what a moment brings is served after it.
+and the time since the last one. So a lower limit costs no throughput, and a short burst is served after it.
 
 Callers are served in turn. The next to run is the first waiting request of the caller who has the fewest running; a
 tenth of a second that it waited counts as one that runs less, so that no turn is put off for long. One caller runs
 three quarters of the limit at most. When the queue is full, a newcomer takes the place of the newest request of
-the caller with the longest queue, if that is more than twice the newcomer's own: a flood crowds out itself alone.
+the caller with the longest queue, if that is more than twice the newcomer's own: a flood displaces only requests of its
+own caller.
 
-A request whose body does not come takes no place until it does, and one caller has few of them: who sends slowly slows
-nobody down.
+A request whose body does not arrive does not count until it does, and one caller may have few of them: a slow sender
+delays no other caller.
 """
 
 from collections import Counter, deque
@@ -31,11 +32,11 @@ FIRST_SECONDS: Final = 0.3
 WAIT_SECONDS: Final = 0.6
 """How long a request waits for its turn if that comes later than expected."""
 MOST_SENDING: Final = 4
-"""Requests of one caller whose bodies are awaited and that take no place meanwhile."""
+"""Requests of one caller whose bodies are awaited and that do not count meanwhile."""
 _SLOWER: Final = 3.0
 _FALL: Final = 0.8
 _DOUBLES_SECONDS: Final = 15.0
-"""What was the quickest answer is twice as long after this time, so that what became slow for good is not slow."""
+"""The remembered quickest time of a kind doubles in this time, so that a lasting slowdown is not taken for overload."""
 _SMOOTH: Final = 1 / 16
 _FIRST: Final = 0.25
 _SHARE: Final = 0.75
@@ -43,7 +44,7 @@ _AGE_SECONDS: Final = 0.1
 """Having waited so long counts as much as having one less that runs."""
 _QUIET_SECONDS: Final = 60.0
 _MOST_KINDS: Final = 200
-"""Addresses that nobody serves are kinds too, and callers invent them."""
+"""Kinds remembered at most: paths that no endpoint serves are kinds too, and callers can invent them."""
 
 
 class State(Enum):
@@ -77,12 +78,14 @@ class _Caller:
     waiting: deque[Ticket] = field(default_factory=deque)
 
     def rank(self, now: float) -> float:
-        """The least one's turn it is: how many run, less what the oldest that waits has waited."""
+        """The caller with the smallest value is next: the number that run, less what its oldest waiting request has
+        waited.
+        """
         return self.running - (now - self.waiting[0].arrived) / _AGE_SECONDS
 
 
 class ConcurrencyLimiter:
-    """Admits requests; whoever asks calls `arrive`, and `leave` in any case at the end.
+    """Admits requests; the server calls `arrive` for each, and `leave` in any case at its end.
 
     Args:
         most: the highest limit; the first one is a quarter of it.
@@ -95,7 +98,7 @@ class ConcurrencyLimiter:
         """Refusals by their state."""
         self._most, self._least = max(most, least), least
         self._callers: dict[str, _Caller] = {}
-        """Those who have requests here, in the order in which their turn comes."""
+        """The callers that have requests here, in the order of their turns."""
         self._quickest: dict[str, tuple[float, float]] = {}
         """Seconds by kind, and when that was."""
         self._pace: float | None = None
@@ -126,7 +129,7 @@ class ConcurrencyLimiter:
 
     @property
     def crowded(self) -> bool:
-        """Whether requests wait: else nobody is refused."""
+        """Whether requests wait: otherwise none is refused."""
         return self.waiting > 0
 
     def refusal(self, caller: str, now: float) -> State | None:
@@ -140,7 +143,8 @@ class ConcurrencyLimiter:
         return state
 
     def _has_room(self, mine: _Caller, now: float) -> bool:
-        """Whether one more of this caller may wait: its turn will come in time, and no more wait than may run at best.
+        """Whether one more request of this caller may wait: its turn will come in time, and no more wait than may run
+        at most.
 
         Turns go round the callers, so one that waits with several requests waits longer with the last of them.
         """
@@ -170,7 +174,7 @@ class ConcurrencyLimiter:
         self._forget(ticket.caller)
 
     def pause(self, ticket: Ticket, now: float) -> bool:
-        """A request that runs waits for its caller to send: others have its place meanwhile.
+        """A running request waits for its caller to send: it does not count meanwhile.
 
         False if so many of this caller's do so already that this one is refused; it runs until it leaves.
         """
@@ -185,7 +189,7 @@ class ConcurrencyLimiter:
         return True
 
     def resume(self, ticket: Ticket) -> None:
-        """The caller has sent: the request has a place again, though there may be none."""
+        """The caller has sent: the request counts again, even beyond the limit."""
         mine = self._callers[ticket.caller]
         mine.sending -= 1
         mine.running += 1
@@ -261,7 +265,7 @@ class ConcurrencyLimiter:
         quickest = min(took, before * 2 ** min(60.0, (now - at) / _DOUBLES_SECONDS))
         self._quickest[kind] = quickest, now
         if took > max(TARGET_SECONDS, _SLOWER * quickest):
-            if now - self._fell_at >= TARGET_SECONDS:  # the answers of one bad moment are one reason
+            if now - self._fell_at >= TARGET_SECONDS:  # several slow answers lower the limit once
                 self._fell_at = now
                 self.limit = max(self.limit * _FALL, float(self._least))
         elif self.waiting or 2 * self.running >= self.limit:

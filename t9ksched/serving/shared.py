@@ -1,4 +1,4 @@
-"""Answers that are made once for all who ask at the same time: pages that anybody may ask for cost what one costs."""
+"""Answers that are computed once for all simultaneous requests: any number of clients costs what one costs."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -8,9 +8,8 @@ T = TypeVar("T")
 
 
 class Shared(Generic[T]):
-    """Asks `ask` when nobody waits for its answer yet; who calls meanwhile is given the same answer, or error.
-
-    What was begun is finished though all callers have gone, so that calling and going away begins no second one.
+    """Calls `ask` unless a call is under way; calls made meanwhile get the same answer, or error. A call that has begun
+    is finished even if all callers have gone, so that a client that disconnects and repeats starts no second one.
     """
 
     def __init__(self, ask: Callable[[], Awaitable[T]]) -> None:
@@ -31,4 +30,4 @@ class Shared(Generic[T]):
         if self._asking is task:
             self._asking = None
         if not task.cancelled():
-            task.exception()  # looked at: all callers may have gone
+            task.exception()  # retrieved: all callers may have gone

@@ -1,8 +1,8 @@
 """What a workload's controller works with and what it decides: plain values, carried out elsewhere.
 
 `Expansion` is what should exist, `Children` what does, `Actions` what to do about the difference. Actions are carried
-out in one order: status, updates, deletions, creations, events. The status is written first because it remembers what
-has been counted: a crash after any step leads, on the next look, to the same end.
+out in one order: status, updates, deletions, creations, events. The status is written first because it records what has
+been counted: after a crash at any step the next reconciliation leads to the same end.
 """
 
 from collections.abc import Mapping
@@ -61,9 +61,9 @@ class Actions:
     Attributes:
         status: the new status, None if it need not be written. If it cannot be written, nothing after it may be done.
         delete: objects to delete, as seen: only the very object (its UID) may go.
-        create: objects to create; one that exists already and has the same controller is as good.
-        events: told only when all before them is done.
-        again_in: seconds after which to look again even if nothing happens.
+        create: objects to create; one that exists already with the same controller counts as created.
+        events: written only after all other actions.
+        again_in: seconds after which to reconcile again even without a change.
         update: objects to replace, whole, with the version that they were computed from. Done before deletions, so that
             a gang loses no member it still counts on, and before creations, so that pods find what they mount.
     """

@@ -1,4 +1,4 @@
-"""What our controllers do for one kind: a value of three functions, which the table of kinds names.
+"""What the controllers of t9ksched do for one kind: a value of three functions, which the table of kinds names.
 
 Most kinds are gang jobs, which differ in how a `Job` is built from an object; `job_controller` makes their value.
 """
@@ -26,9 +26,9 @@ class Controller:
     """The functions of one kind. All are pure.
 
     Attributes:
-        expand: everything an object consists of, without looking at what there is.
+        expand: everything an object consists of, regardless of what exists.
         reconcile: what to do about an object without faults, given the objects it owns, now.
-        withdraw: what to take away of an object that has faults: it is given the object, its status so far, that
+        withdraw: what to remove of an object whose spec has faults; arguments are the object, its status so far, that
             status' conditions to change, and the objects it owns.
     """
 
@@ -49,7 +49,7 @@ def job_controller(build: Build) -> Controller:
 
 
 def _pause(obj: Mapping[str, Any], old: Object, conditions: Conditions, children: Children) -> Actions:
-    """A job may be paused: its pods go, and how they ended is forgotten, as with every pause."""
+    """A job may be paused: its pods are deleted, and how they ended is forgotten, as with every pause."""
     if not read_run_mode(Field(obj)["spec"]["runMode"]).paused:
         return Actions()
     events = () if conditions.is_true("Paused") else (Event("Paused", "the job is paused: its pods are deleted"),)

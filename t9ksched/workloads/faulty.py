@@ -1,7 +1,6 @@
-"""What is done about a workload whose spec has faults: nothing is made of it, but what takes away is followed.
-
-A pause, a suspension, a key that was removed and a door that was closed must not wait until a fault elsewhere in the
-spec is corrected. The condition `Initialized` says what is wrong until it is.
+"""Reconciles a workload whose spec has faults: nothing is created for it, but edits that remove something take effect.
+A pause, a suspension, a removed key and a closed port must not wait until a fault elsewhere in the spec is corrected.
+The condition `Initialized` says what is wrong until it is.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """Reading users' objects: a value together with its path, and every fault found on the way.
 
-Users' objects are plain dicts of unknown quality. A `Field` walks them with typed getters; a wrong type is written down
+Users' objects are plain dicts of unknown quality. A `Field` walks them with typed getters; a wrong type is recorded
 with its full path and the default is used in its place, so that one pass reports all faults of a document and the
 readers of kinds stay free of checks. Absent and `null` are the same, as for Kubernetes.
 """
@@ -11,7 +11,7 @@ from typing import Any
 from t9ksched.model.errors import FieldError, child
 
 MAX_COUNT = 100_000
-"""More replicas than any cluster runs; a larger number is a slip of the hand."""
+"""More replicas than any cluster runs; a larger number is taken for a typing error."""
 
 
 class Field:
@@ -28,7 +28,7 @@ class Field:
         self.unreachable = unreachable
 
     def fault(self, message: str) -> None:
-        """Write down what is wrong here; below something of a wrong type, that alone is reported, and once."""
+        """Record a fault here; below a value of a wrong type only that value is reported, and once."""
         found = FieldError(self.path, message)
         if not self.unreachable and found not in self.faults:
             self.faults.append(found)

@@ -20,13 +20,13 @@ REVISION_ANNOTATION: Final = f"{BATCH_GROUP}/template-hash"
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One job, read. Pods are built one by one, since most looks at a job build none.
+    """One job, read. Pods are built one by one, since most reconciliations of a job build none.
 
     Attributes:
         types: its replica types, in the order of their ranks.
-        around: everything the job consists of but its pods.
+        around: everything the job consists of except its pods.
         build: makes the pod of a replica type and an index.
-        leader: name of the pod whose end is the job's end.
+        leader: name of the pod with whose end the job ends.
         min_member: pods that must run for the job to run.
         all_matter: a replica that may not be restarted fails the job, whichever it is; else only the leader does.
         revision: changes with what the pods are made from (see `revision`).
@@ -67,8 +67,8 @@ def revision(obj: Mapping[str, Any], fixed: Iterable[str]) -> str:
     """A hash of the fields of the spec that may change only while the job is paused, as the user wrote them: `fixed`
     and `runMode.debug`.
 
-    Where an edit was not refused (older definitions, or a pause that ended before the controller saw it), it tells that
-    the pods of before belong to another job size or template.
+    Where an edit was not refused (older definitions, or a pause that ended before the controller saw it), it shows that
+    the existing pods were made from another job size or template.
     """
     spec = obj["spec"]
     parts = [spec.get(name) for name in fixed]

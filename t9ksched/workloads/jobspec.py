@@ -26,7 +26,7 @@ _SECONDS_MAX: Final = 10**9
 
 @dataclass(frozen=True, slots=True)
 class RestartPolicy:
-    """When a replica is made anew; `limit` restarts at most for this replica type, if one is set."""
+    """When a replica is replaced; `limit` is the most restarts of this replica type, if one is set."""
 
     policy: str = "OnFailure"
     limit: int | None = None
@@ -34,7 +34,7 @@ class RestartPolicy:
 
 @dataclass(frozen=True, slots=True)
 class RunPolicy:
-    """When a job gives up, and what is left of its pods at its end.
+    """When a job fails for good, and which of its pods stay at its end.
 
     Attributes:
         active_deadline: seconds a job may run, counted from its first start.

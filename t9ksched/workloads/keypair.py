@@ -1,4 +1,4 @@
-"""The Secret of a job's SSH keys: filled when it is created, and belonging to a ConfigMap of the job that has its name.
+"""The Secret of a job's SSH keys: filled when it is created, and owned by a ConfigMap of the job that bears its name.
 
 Controllers create Secrets and read none, so the ConfigMap says which Secret is the job's.
 """
@@ -13,7 +13,7 @@ KEYS_ANNOTATION: Final = f"{BATCH_GROUP}/ssh-secret"
 
 
 def with_keys(secret: Object, config: Object, private: str, public: str) -> Object:
-    """The Secret as the property of its ConfigMap, filled with a key pair in OpenSSH's text formats."""
+    """The Secret, owned by its ConfigMap and filled with a key pair in OpenSSH's text formats."""
     references = [{**each, "uid": metadata(config)["uid"]} for each in metadata(secret)["ownerReferences"]]
     meta = {**secret["metadata"], "ownerReferences": references}
     return {**secret, "metadata": meta, "stringData": {"ssh-privatekey": private, "ssh-publickey": public}}

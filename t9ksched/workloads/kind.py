@@ -22,11 +22,11 @@ _KINDS: Final = "t9ksched.workloads.kinds"
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """How an object is told to stop: merge patches.
+    """How an object is stopped: merge patches.
 
     Attributes:
-        patch: takes its pods away, and keeps them away.
-        resume: lets it go on; None where what it had before is not known.
+        patch: removes its pods, and keeps them removed.
+        resume: resumes it; None if what it had before is not known.
         subresource: the part of the object that is patched, empty for the object itself.
     """
 
@@ -44,12 +44,13 @@ class Kind:
         reader: the function that reads its pod templates; empty for kinds that name no queue of their own.
         block: keys that lead to the scheduler block, empty if the kind has none.
         pod: keys that lead to the pod template that carries labels instead; empty for the Pod itself.
-        short: how people name it on the command line, beside its own name.
+        short: further names of it on the command line.
         controller: the `Controller` by which our controllers turn it into pods; empty if others do.
-        submitted: whether REST creates and deletes such objects. What our controllers handle always is.
+        submitted: whether REST creates and deletes such objects. Kinds that the controllers of t9ksched handle always
+            are.
         followed: `job` if the scheduler lists such objects with their state, `owner` if it follows them for the sake of
             the pods that they own, `no` if it learns of them by their pods alone.
-        stop: how one is told to stop; None for a kind that can only be deleted.
+        stop: how an object is stopped; None for a kind that can only be deleted.
         endless: whether its pods are replaced until it is stopped.
     """
 

@@ -1,7 +1,7 @@
-"""The life of a gang job: from what it should be and what there is to what to do next, and to its status.
-
+"""The life cycle of a gang job: from the wanted and the existing objects to the next actions and the job's status.
 `reconcile` is pure. Repeating it changes nothing more; carrying out only a part of its actions, in their order, and
-looking again leads to the same end. The status is the job's memory: what is counted is written before it is acted on.
+reconciling again leads to the same end. The status is the job's memory: counts are written before the actions that
+depend on them.
 """
 
 from collections import Counter
@@ -50,7 +50,7 @@ def reconcile(obj: Mapping[str, Any], job: Job, children: Children, now: datetim
     if job.paused:
         return _pause(old, with_settled(job, settled(old, job, children)), conditions, replicas, children)
     if conditions.is_true("Paused"):
-        # The commands given for the resumption apply from the next look on, when this is on record.
+        # The commands given for the resumption apply from the next reconciliation on, when the pause is in the status.
         conditions.set("Paused", False, RESUMED)
         status = _status(old, job, conditions, replicas, "Resuming")
         return Actions(status=status, events=(Event("Resumed", "the job runs on: its pods are made anew"),))
@@ -137,7 +137,8 @@ def _advance(
 
 def _upkeep(job: Job, children: Children) -> Upkeep:
     """What the job's companions need. The minimum of a gang that runs is never raised above what it has: a gang short
-    of members for long is evicted, and an edit is no reason for that. It follows once the gang is whole, or has gone.
+    of members for long is evicted, and an edit is no reason for that. The minimum follows once the gang is complete, or
+    has no pods.
     """
     companions = job.around.companions
     wanted, group = job.around.podgroup, children.podgroup
@@ -216,7 +217,7 @@ def _finish(
     now: datetime,
     events: list[Event],
 ) -> Actions:
-    """Write the end down; what is left over is cleaned up in the same breath."""
+    """Record the end of the job, and delete the pods that its clean-up policy names."""
     final, reason, message = end
     failed = final == "Failed"
     _initial(conditions)
@@ -341,7 +342,8 @@ def _status(
         "tasks": tasks,
     }
     if job.run_policy.backoff_limit is not None:
-        # Counted on from what was used: replicas that the job no longer wants take their restarts with them.
+        # Counted on from the previous total, because replicas that the job no longer wants are not in the list any
+        # more.
         used = {each.name: each.restarts for task in old.get("tasks") or () for each in _records(task)}
         more = sum(replica.record.restarts - used.get(replica.name, 0) for replica in replicas)
         status["backoffCount"] = old.get("backoffCount", 0) + more

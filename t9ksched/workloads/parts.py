@@ -60,7 +60,7 @@ class Owner:
 
     @property
     def scheduling_annotations(self) -> dict[str, str]:
-        """Annotations that speak to the scheduler; they go to the PodGroup, or to the pod if there is none."""
+        """Annotations for the scheduler; they are copied to the PodGroup, or to the pod if there is none."""
         return {key: value for key, value in self.annotations.items() if key.startswith(f"{SCHEDULER_GROUP}/")}
 
     def labels(self) -> dict[str, str]:
@@ -72,7 +72,7 @@ class Owner:
         }
 
     def metadata(self, name: str, labels: Mapping[str, str] | None = None) -> Object:
-        """Metadata of an object that goes when the workload goes."""
+        """Metadata of an object that is deleted with the workload."""
         return {
             "name": name,
             "namespace": self.namespace,
@@ -166,7 +166,7 @@ def training_container(spec: Object, *names: str) -> Object:
 
 
 def add_env(spec: Object, env: Mapping[str, str]) -> None:
-    """Give every container these variables, first in its list; one the user set himself stays as he set it."""
+    """Give every container these variables, first in its list; a variable that the user set is left unchanged."""
     for container in spec["containers"]:
         given = container.get("env") or []
         names = {each.get("name") for each in given}

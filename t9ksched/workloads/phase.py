@@ -1,4 +1,4 @@
-"""What a pod's own status says about how its replica fared."""
+"""Reads from a pod's status how its replica ended or runs."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -38,10 +38,10 @@ def is_terminating(pod: Mapping[str, Any]) -> bool:
 
 
 def was_disrupted(pod: Mapping[str, Any]) -> bool:
-    """Whether a failed pod fell to the cluster, not to its own program.
+    """Whether the cluster, not the pod's own program, made a pod fail.
 
     The kubelet refused it at admission (UnexpectedAdmissionError, OutOfcpu …, NodeAffinity), or it was evicted or
-    preempted (condition DisruptionTarget). Such a pod is made anew and its job is not blamed.
+    preempted (condition DisruptionTarget). Such a pod is replaced, and its restart is not counted against the job.
     """
     status = pod.get("status") or {}
     reason = str(status.get("reason") or "")

@@ -101,7 +101,9 @@ def _check_nulls(value: Any, spec: Field, below: str = "") -> None:
 
 
 def _check_types(spec: Field) -> None:
-    """What the scheduler reads of the spec has the types that it has in Kubernetes; the first that has not is told."""
+    """Check that the fields of the spec that the scheduler reads have their Kubernetes types; the first wrong one is
+    reported.
+    """
     try:
         decode_pod_spec(spec.mapping())
     except msgspec.ValidationError as error:

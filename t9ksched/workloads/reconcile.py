@@ -1,6 +1,5 @@
-"""The one door for controllers: `reconcile(obj, children, now)` for each kind they turn into pods.
-
-`expand` shows what an object would become, without looking at what there is.
+"""The entry point of the controllers: `reconcile(obj, children, now)` for each kind of which they create pods. `expand`
+returns what an object consists of, regardless of what exists.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The fate of one replica: what is remembered of it, what its pod says now, and what follows.
+"""Decides about one replica, from its recorded state and the status of its pod.
 
 The memory of a replica is kept in the job's status (`tasks[].replicas[]`), so that nothing is counted twice or
 forgotten when the controller dies: a failed pod's UID is written there, with the count, before the pod is deleted.
@@ -105,7 +105,7 @@ def judge(record: Record, pod: Object | None, policy: RestartPolicy, left: Allow
         return _judge_absent(record, policy)
     seen = replace(record, uid=uid_of(pod), phase=phase.phase(pod), containers=tuple(phase.containers(pod)))
     if phase.is_terminating(pod):
-        # Someone deletes it. Its end is no failure of the job, and its name is free only once it is gone.
+        # It is being deleted. Its end is no failure of the job, and its name is free only once it is gone.
         return Fate(replace(seen, phase="Pending") if seen.phase == "Failed" else seen)
     if seen.phase == "Succeeded" and policy.policy != "Always":
         return Fate(seen)

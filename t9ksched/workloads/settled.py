@@ -1,7 +1,7 @@
 """The queue and the priority that a job was given when its PodGroup was made, and what follows from edits since.
 
 They are recorded in the job's status before the PodGroup is made. So an edit of the job is told from an edit of its
-PodGroup: the first is refused with an event and a condition, the second is undone without a word to the user.
+PodGroup: the first is refused with an event and a condition, the second is undone silently.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ _REFUSED: Final = "QueueChangeRefused"
 
 
 class Settled(NamedTuple):
-    """What the job's PodGroup says and goes on saying."""
+    """The queue and priority that the job's PodGroup keeps."""
 
     queue: str
     priority: int
@@ -67,7 +67,7 @@ def tell(asked: str, fixed: Settled, conditions: Conditions) -> tuple[Event, ...
 
 
 def _of(spec: Mapping[str, Any], default: Mapping[str, Any]) -> Settled:
-    """Queue and priority of a PodGroup's spec or of the record; what cannot be read there is as the default."""
+    """Queue and priority of a PodGroup's spec or of the record; unreadable values count as the default."""
     queue, priority = spec.get("queue"), spec.get("priority", 0)
     whole = isinstance(priority, int) and not isinstance(priority, bool)
     return Settled(str(queue or default["queue"]), priority if whole else default["priority"])

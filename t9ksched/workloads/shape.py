@@ -1,8 +1,8 @@
-"""What a workload is, whatever its kind: who schedules it, in which queue, and which pods it will make.
+"""What a workload is, whatever its kind: its scheduler, its queue, and the pods that it will have.
 
 A `Workload` is what admission judges and what lists show. Totals are effective requests over all replicas, in units
 (millicores, bytes, counts): `totals` of everything the object asks for now (elastic: expectedReplicas), `min_totals`
-of what it cannot do without (elastic and autoscaled: minReplicas), which is what a quota is compared with.
+of what it needs at least (elastic and autoscaled: minReplicas), which is what a quota is compared with.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ class Template:
     Attributes:
         role: the replica type as the user wrote it, `""` where the kind has but one.
         replicas: how many the object asks for now.
-        min_replicas: how many it cannot do without.
+        min_replicas: how many it needs at least.
         metadata, spec: the pod template, as written; spec is a PodSpec.
         path: where the spec stands in the object, such as `spec.replicaSpecs[0].template.spec`.
         requests: effective requests of one replica, in units.
@@ -70,7 +70,7 @@ class Workload:
 
     @property
     def min_totals(self) -> dict[str, int]:
-        """Requests of the replicas it cannot do without."""
+        """Requests of the replicas that it needs at least."""
         return _total((template.min_replicas, template.requests) for template in self.templates)
 
     @property

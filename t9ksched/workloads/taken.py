@@ -2,7 +2,7 @@
 the API server refuses it.
 
 The condition `Initialized` is False. With the reason `NameTaken` it names the other object, with `FailedCreate` it has
-the server's words. It goes with the first look that finds nothing left to make.
+the server's words. The first reconciliation that finds nothing left to create removes it.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from t9ksched.workloads.faulty import INITIALIZED, INVALID
 FAILED_CREATE: Final = "FailedCreate"
 """Reason of the event and of the condition of an object that the API server refuses."""
 _MOST_SHOWN = 63
-"""Characters of a name that somebody else wrote."""
+"""The most characters shown of a name that another user wrote."""
 
 
 def told(obj: Mapping[str, Any], reason: str, message: str, now: datetime) -> Object | None:
@@ -30,7 +30,7 @@ def told(obj: Mapping[str, Any], reason: str, message: str, now: datetime) -> Ob
     old: Object = dict(obj.get("status") or {})
     conditions = Conditions(old, now)
     if conditions.reason(INITIALIZED) == INVALID:
-        return None  # what is wrong with its own spec is told first
+        return None  # faults of its own spec are reported first
     conditions.set(INITIALIZED, False, reason, message)
     status = {"phase": "Pending", **old, "conditions": conditions.as_list()}
     return status if status != old else None
@@ -56,8 +56,8 @@ def message_of(status: Mapping[str, Any], reason: str = str(Code.NAME_TAKEN)) ->
 
 
 def sentence(there: Mapping[str, Any], kind: str) -> str:
-    """Who holds the name that a workload of that kind needs, and what to do. What the object says of itself, its owner
-    and its submitter, is told as that.
+    """A sentence that names the object which has the name that a workload of that kind needs, and says what to do.
+    Owner and submitter are marked as claims of that object.
     """
     meta = metadata(there)
     submitted_by = (meta.get("annotations") or {}).get(SUBMITTED_BY_ANNOTATION)

@@ -1,7 +1,7 @@
 """Keeping what a workload owns besides its pods equal to what its spec says: what to create, to change and to delete.
 
 Only the fields that a controller decides are compared (`_FIELDS`); what the API server, other controllers or users
-keep in the same object stays. An object of ours that the workload no longer needs is deleted. Secrets are never read.
+keep in the same object stays. An object of the workload that it no longer needs is deleted. Secrets are never read.
 """
 
 import copy
@@ -42,7 +42,7 @@ class Upkeep:
 
 
 def upkeep(wanted: tuple[Object, ...], present: tuple[Object, ...]) -> Upkeep:
-    """What brings the present companions to the wanted ones. One that is being deleted is left to go."""
+    """The actions that bring the existing companions to the wanted ones. One that is being deleted is left alone."""
     there = {(each["kind"], name_of(each)): each for each in present}
     update = []
     for each in wanted:
@@ -59,8 +59,8 @@ def upkeep(wanted: tuple[Object, ...], present: tuple[Object, ...]) -> Upkeep:
 
 
 def without(job: Job, lost: Mapping[str, int]) -> Job:
-    """The job with a PodGroup that asks for no member that is lost for good, by role: it goes on without them, so that
-    no room is kept for them, and what is made anew of the others is placed without waiting for them.
+    """The job with a PodGroup that requires no member that is lost for good, by role: the job goes on without them, so
+    that no room is reserved for them, and replacements of the others are placed without waiting for them.
     """
     group = job.around.podgroup
     if group is None or not any(lost.values()):

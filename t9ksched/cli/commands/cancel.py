@@ -37,7 +37,7 @@ def cancel(
 
 
 def _refused(targets: Iterable[Target], act: Callable[[Target], object]) -> list[Failure]:
-    """Do it to each; the failures."""
+    """Call `act` for each target; returns the failures."""
     found = []
     for target in targets:
         try:

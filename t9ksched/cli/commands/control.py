@@ -1,4 +1,4 @@
-"""`t9ksched hold`, `release`, `prioritise` and `update`: what is decided about jobs that were submitted."""
+"""`t9ksched hold`, `release`, `prioritise` and `update`: decisions about submitted jobs."""
 
 from collections.abc import Iterable
 from typing import Annotated, Any

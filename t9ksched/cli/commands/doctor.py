@@ -1,4 +1,4 @@
-"""`t9ksched doctor`: what stands in the way on a cluster, and what to do about it."""
+"""`t9ksched doctor`: what prevents or impairs scheduling on a cluster, and what to do about it."""
 
 import asyncio
 from enum import StrEnum
@@ -19,7 +19,7 @@ STYLES = {"ok": "green", "note": "blue", "warning": "yellow", "blocks": "bold re
 
 
 class Role(StrEnum):
-    """Whose rights are asked for."""
+    """The role whose rights are checked."""
 
     all = "all"
     scheduler = "t9k-scheduler"
@@ -45,7 +45,7 @@ def doctor(
     ] = Role.all,
     output: OutputOption = Output.table,
 ) -> None:
-    """Look at a cluster: rights, custom kinds, GPU nodes, who else places pods with GPUs, scheduler.conf.
+    """Check a cluster: rights, custom kinds, GPU nodes, other schedulers that place pods with GPUs, scheduler.conf.
 
     Changes nothing. Leaves with 1 when something blocks.
     """
@@ -106,7 +106,7 @@ def _database(address: str) -> "Finding":
 
 
 def _grouped(findings: "list[Finding]") -> dict[str, list[str]]:
-    """Subjects by remedy, so that the same advice stands once."""
+    """Subjects by remedy, so that each advice is shown once."""
     groups: dict[str, list[str]] = {}
     for finding in findings:
         where = groups.setdefault(finding.remedy, [])

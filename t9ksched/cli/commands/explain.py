@@ -1,4 +1,4 @@
-"""`t9ksched explain`: why a job waits, who holds what it needs, and what would let it start."""
+"""`t9ksched explain`: why a job waits, which jobs hold what it needs, and what would let it start."""
 
 from typing import Annotated, Any
 
@@ -64,7 +64,7 @@ def show(answer: dict[str, Any], out: Console) -> None:
         if nodes := reason.get("nodes"):
             paragraph(out, f"  nodes  {_amount(nodes)}")
     if holders := answer.get("holders"):
-        out.print("\nWho holds what it needs:")
+        out.print("\nJobs that hold what it needs:")
         rows = [
             [str(h.get("queue") or "–"), str(h.get("job") or "–"), _holds(h), str(h.get("until") or "unknown")]
             for h in holders

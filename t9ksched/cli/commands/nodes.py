@@ -1,4 +1,4 @@
-"""`t9ksched nodes`: every node with its cards drawn as blocks, and whose they are."""
+"""`t9ksched nodes`: every node with its cards drawn as blocks, and the jobs that hold them."""
 
 from typing import Annotated, Any
 
@@ -17,7 +17,7 @@ def nodes(
     name: Annotated[str | None, typer.Argument(metavar="NODE", help="One node, card by card.")] = None,
     output: OutputOption = Output.table,
 ) -> None:
-    """Draw the nodes: one block a card, one colour a job, and a legend that says who holds how many."""
+    """Draw the nodes: one block a card, one colour a job, and a legend with the number of cards of each job."""
     client = service()
     if name is not None:
         node = client.get(f"/apis/v1/nodes/{name}")

@@ -2,7 +2,7 @@
 
 Every file is read and checked before anything is changed; what would change is shown as a diff. Members are touched
 only where a file names them. What the service alone writes (`status`, `uid`, …) is ignored, so that what `queues get`
-prints can be applied. A queue that somebody changes meanwhile is left alone and reported.
+prints can be applied. A queue that another user changes meanwhile is left alone and reported.
 """
 
 import difflib

@@ -1,4 +1,4 @@
-"""`t9ksched queues`: an administrator's queues, and for everybody what they hold."""
+"""`t9ksched queues`: create and change queues, and show what they hold."""
 
 import os
 import shlex
@@ -252,7 +252,7 @@ def _pairs(texts: list[str], example: str) -> dict[str, str]:
 
 
 def _in_editor(current: dict[str, Any], name: str) -> dict[str, Any]:
-    """`current` after the user changed it in his editor."""
+    """`current` after the user changed it in an editor."""
     import sys
 
     from t9ksched.model.text import write

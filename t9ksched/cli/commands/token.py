@@ -20,14 +20,16 @@ def create(
         str | None, typer.Option("--role", metavar="ROLE", help="admin, manager, user (default) or viewer.")
     ] = None,
     user: Annotated[
-        str | None, typer.Option("--user", metavar="USER", help="Whom it speaks for (default: NAME).")
+        str | None, typer.Option("--user", metavar="USER", help="The token's user (default: NAME).")
     ] = None,
     group: Annotated[
         list[str] | None, typer.Option("--group", metavar="GROUP", help="A group of the user; may be repeated.")
     ] = None,
     queue: Annotated[
         list[str] | None,
-        typer.Option("--queue", metavar="QUEUE", help="What a manager rules, or the only ones it is good for."),
+        typer.Option(
+            "--queue", metavar="QUEUE", help="A queue that the manager manages, or the only ones it is valid for."
+        ),
     ] = None,
     lasting: Annotated[
         str | None,

@@ -1,5 +1,5 @@
-"""Who watches the demo: a person at a terminal (a live map), somebody reading a log (a line for each change), or a
-program (nothing until the end).
+"""How the demo is shown: on a terminal (a live map), in a log (a line for each change), or to a program (nothing until
+the end).
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from t9ksched.cli.output import paragraph
 
 
 class Audience(Protocol):
-    """Told of everything that happens. `pause` is the seconds that a person needs to take in what a scene showed."""
+    """Receives everything that happens. `pause` is how many seconds a viewer needs after a scene."""
 
     pause: float
 
@@ -105,7 +105,7 @@ class Log:
 
 @contextmanager
 def audience(console: Console, picture: Picture, *, program: bool) -> Iterator[Audience]:
-    """The audience in front of `console`, or nobody when a program asked."""
+    """The audience for `console`, or a silent one when a program runs the demo."""
     if program:
         yield Nobody()
     elif not console.is_terminal or console.is_dumb_terminal:

@@ -33,7 +33,7 @@ async def cluster(folder: Path, log: TextIO) -> AsyncIterator[Running]:
 
 
 async def perform(up: Running, picture: Picture, watching: Audience) -> None:
-    """Play every scene and write down the score."""
+    """Play every scene and record the score."""
     async with connect(up.kubeconfig) as kube, _audited(kube) as watcher:
         stage = Stage(Client.at(up.server, up.token), kube, picture, watching)
         partial: set[str] = set()

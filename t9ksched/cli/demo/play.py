@@ -1,4 +1,4 @@
-"""Plays the demo: opens the picture, starts everything in a temporary directory, plays the scenes, tells the score."""
+"""Plays the demo: opens the picture, starts everything in a temporary directory, plays the scenes, prints the score."""
 
 import asyncio
 import sys

@@ -134,7 +134,7 @@ class Stage:
     async def watch(self) -> None:
         """Keep the picture up to date until cancelled."""
         while True:
-            with suppress(Failure):  # the service is just starting or stopping; the next look tells
+            with suppress(Failure):  # the service is starting or stopping; the next request shows it
                 await self.look()
             await asyncio.sleep(_LOOK_SECONDS)
 

@@ -1,6 +1,6 @@
-"""Carries out what was decided: bindings, evictions, ends of jobs, and what must be written before them.
+"""Carries out decisions: bindings, evictions, ends of jobs, and what must be recorded before them.
 
 `executor.py` binds, many at once; `preemption.py` promises room and evicts for it (`promises.py` keeps promises in
-SQL); `cardkeeper.py` writes which cards a pod was given; `gang_timeouts.py` takes gangs back that stayed in part. Begin
+SQL); `cardkeeper.py` records which cards a pod was given; `gang_timeouts.py` evicts gangs that stay incomplete. Begin
 with `executor.py`.
 """

@@ -1,8 +1,7 @@
-"""An event loop that takes many answers at once while many are awaited.
-
-Sixty-four bindings in flight come back one by one, and so do the watch's words about them. Waking up for each costs
-more than the answer itself, and takes a shared processor from the very server that is to give the next. So while it is
-`paced` the loop waits a moment before it looks what came, and then finds several. Work that is ready never waits.
+"""An event loop that handles several answers at once while many are awaited. The answers to sixty-four bindings in
+flight arrive one by one, and so do the watch events about them. Waking up for each costs more than handling it, and
+takes a shared processor from the server that is to send the next. So while it is `paced` the loop waits a moment before
+it polls, and then finds several. Work that is ready never waits.
 """
 
 import asyncio
@@ -13,14 +12,14 @@ from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
 _SHARE: Final = 1 / 8
-"""Of the time that an answer takes: so little longer it seems to take, and of so many in flight an eighth comes at
-once.
+"""The pause as a part of the time that an answer takes: an answer seems only so much slower, and an eighth of those in
+flight arrives at once.
 """
 LONGEST_SECONDS: Final = 0.01
 
 
 class _PacedSelector(selectors.DefaultSelector):
-    """Looks at most once in `pace` seconds, unless asked not to wait."""
+    """Polls at most once in `pace` seconds, unless asked not to wait."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,7 +42,7 @@ class _PacedSelector(selectors.DefaultSelector):
 
 
 class PacedLoop(asyncio.SelectorEventLoop):
-    """The standard loop, with a `pace`: seconds between two looks, 0 for none."""
+    """The standard loop, with a `pace`: seconds between two polls, 0 for none."""
 
     def __init__(self) -> None:
         self._paced_selector = _PacedSelector()
@@ -51,7 +50,7 @@ class PacedLoop(asyncio.SelectorEventLoop):
 
     @property
     def pace(self) -> float:
-        """Seconds between two looks at what came."""
+        """Seconds between two polls."""
         return self._paced_selector.pace
 
     @pace.setter

@@ -29,7 +29,7 @@ _ANSWER_SECONDS: Final = 5.0
 """A database that takes longer is away."""
 _LAST_WORDS_SECONDS: Final = 2.0
 _A_STEP: Final = 200
-"""Pods that are taken down before the event loop does other work."""
+"""Pods recorded before the event loop does other work."""
 _BATCH: Final = 1000
 """Rows of one transaction."""
 
@@ -50,14 +50,14 @@ class CardKeeper:
         self._complete = False
         """SQL knows that it has the rows of all bound pods."""
         self._adopted = False
-        """That is so once what was taken down is written."""
+        """The same, once the prepared rows are written."""
         self._order = asyncio.Lock()
         """One transaction after the other: a later decision about a pod must not be written before an earlier one."""
         self.writes = 0
         """Transactions done."""
 
     async def restore(self) -> None:
-        """Read the rows that there are.
+        """Read the existing rows.
 
         Raises:
             StoreError: the database does not answer.
@@ -71,8 +71,8 @@ class CardKeeper:
         self._state.places.restore(rows)
 
     async def adopt(self, now: int) -> None:
-        """Everything was read: what bound pods without a row hold is taken from their annotations this once, their
-        groups from their labels, and both are written. `now` in nanoseconds since the epoch.
+        """Called once after everything was read: for bound pods without a row, take the cards from their annotations
+        and the groups from their labels, and write both. `now` in nanoseconds since the epoch.
         """
         found = 0
         for rows in self._state.cards.adopt_in_steps(now):
@@ -87,19 +87,19 @@ class CardKeeper:
         await self.write()
 
     async def _note_missing(self, now: int) -> None:
-        """Take down what is not on record yet of pods that are bound, also of those that have ended."""
+        """Prepare rows for bound pods that have none yet, also for those that have ended."""
         for count, record in enumerate(self._state.places.take_missing(), start=1):
             if count % _A_STEP == 0:
                 await asyncio.sleep(0)
             if self._state.pods.get(record.uid) is not record:
-                continue  # it went meanwhile
+                continue  # it was deleted meanwhile
             charge = self._state.charges.get(record.uid)
             if (charge is not None or record.finished) and _recorded(record, charge):
                 self._waiting.setdefault(record.uid, row_of(record, charge, now))
 
     def note(self, pods: Iterable[str], now: int) -> bool:
-        """Take down what was decided about these pods, which are charged; whether that must be written before they are
-        bound. `now` in nanoseconds since the epoch.
+        """Prepare rows for what was decided about these pods, which are charged. Returns whether the rows must be
+        written before the pods are bound. `now` in nanoseconds since the epoch.
         """
         urgent = False
         state = self._state
@@ -113,7 +113,7 @@ class CardKeeper:
         return urgent
 
     async def write(self) -> bool:
-        """Write what was taken down; whether all of it is written."""
+        """Write the prepared rows; whether all of them are written."""
         try:
             await self.flush()
         except StoreError as error:
@@ -123,7 +123,7 @@ class CardKeeper:
         return True
 
     async def flush(self) -> None:
-        """Write what was taken down, and remove rows of pods that are gone.
+        """Write the prepared rows, and remove rows of pods that are gone.
 
         Raises:
             StoreError: some of it is not written.
@@ -186,15 +186,17 @@ class CardKeeper:
         self._state.withdraw(pods, reason, now + RETRY_AFTER_REFUSAL_NS)
 
     def forget(self, pod: str) -> None:
-        """Another bound this pod, to cards that are not known: what was decided about it here must not be on record."""
+        """Another scheduler bound this pod, to unknown cards: the row of this scheduler's decision must not be
+        written.
+        """
         self._waiting.pop(pod, None)
         self._state.cards.unwritten.discard(pod)
         self._state.places.lost(pod)
         self._over.add(pod)
 
     async def sweep(self, now: int) -> None:
-        """Write what nobody waits for, unless the database is away: then the journal has it written first. `now` in
-        nanoseconds since the epoch.
+        """Write the rows that no binding waits for, unless the database is away: then the SQL writer asks for it first.
+        `now` in nanoseconds since the epoch.
         """
         if self._adopted:
             await self._note_missing(now)
@@ -202,7 +204,7 @@ class CardKeeper:
             await self.write()
 
     async def forget_lost(self) -> None:
-        """Remove rows of pods that are gone although nobody saw them go.
+        """Remove rows of pods that were deleted while no scheduler was watching.
 
         Raises:
             StoreError: the database does not answer.

@@ -1,10 +1,9 @@
-"""Carries out placements: many bindings in flight, each outcome with its own reaction.
-
-What a plan decided is charged already. A binding that is refused gives its charge back; one that the server could not
-take now is sent again; one whose result is unknown stays charged until reading the pod tells. The number in flight
-follows the server: halved when it pushes back, one more after each round that went well. A gang with volumes that wait
-for a node has all of them bound before the first of its pods, beside the bindings of others. Which cards of a node
-that honours indices a pod gets is written down before it is bound.
+"""Carries out placements: many bindings in flight, each outcome with its own reaction. The placements of a plan are
+charged already. A binding that is refused gives its charge back; one that the server could not take now is sent again;
+one whose result is unknown stays charged until reading the pod tells. The number in flight follows the server: halved
+when it pushes back, one more after each round that went well. A gang with volumes that wait for a node has all of them
+bound before the first of its pods, beside the bindings of others. Which cards of a node that honours indices a pod gets
+is written down before it is bound.
 """
 
 import asyncio
@@ -33,7 +32,7 @@ START_IN_FLIGHT: Final = 64
 MOST_IN_FLIGHT: Final = 112
 LEAST_IN_FLIGHT: Final = 4
 _MANY: Final = 16
-"""Bindings in flight from which on their answers are worth being gathered."""
+"""The number of bindings in flight above which the event loop gathers their answers."""
 _PAUSE_SECONDS: Final = 0.25
 _LONGEST_PAUSE_SECONDS: Final = 15.0
 
@@ -69,14 +68,14 @@ class Executor:
         self._volumes = volumes or VolumeBinding()
         self._cards = cards
         self._unrecorded: deque[list[Binding]] = deque()
-        """Bindings of which must be written down first which cards they give, by gang."""
+        """Bindings whose cards must be recorded first, by gang."""
         self._recording = False
         self._preparing: set[asyncio.Task[None]] = set()
         self._waiting: deque[Binding] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         self._limit = float(START_IN_FLIGHT)
         self._answer_seconds = 0.0
-        """What bindings take, the last ones weighing most."""
+        """The seconds that a binding takes: a moving average."""
         self.stats = ExecutorStats()
 
     @property
@@ -91,7 +90,7 @@ class Executor:
 
     @property
     def crowded(self) -> bool:
-        """Whether so many bindings are under way that what can wait should let them go first."""
+        """Whether so many bindings are under way that less urgent writes should wait."""
         return len(self._tasks) >= _MANY
 
     def submit(self, assignments: Iterable[Assignment]) -> None:
@@ -107,7 +106,7 @@ class Executor:
                 )
         if self._cards is not None and self._cards.note([binding.uid for binding in bindings], self._clock()):
             self._unrecorded.append(bindings)
-            if not self._recording:  # else the write after the one that is under way takes these too
+            if not self._recording:  # else the next write, after the one under way, includes these
                 self._recording = True
                 self._beside(self._record())
         else:
@@ -126,10 +125,10 @@ class Executor:
         task.add_done_callback(self._prepared)
 
     async def _record(self) -> None:
-        """Begin bindings once it is written down which cards they give; gangs that come meanwhile share the next write.
-
-        Without the database a gang is given back, unless it stands in part: that is finished, and written down as soon
-        as the database answers. It waits all the same where the database may have other cards for one of its pods.
+        """Begin bindings once their cards are recorded; gangs that come meanwhile share the next write. Without the
+        database a gang's charges are given back, unless some of its members are bound: then it is finished, and
+        recorded as soon as the database answers. It waits all the same if the database may have other cards for one of
+        its pods.
         """
         assert self._cards is not None
         try:
@@ -147,13 +146,13 @@ class Executor:
             self._recording = False
 
     def _finishes(self, bindings: list[Binding]) -> bool:
-        """Whether these bindings are what a gang lacks of which other members are bound."""
+        """Whether these bindings complete a gang of which other members are bound."""
         record = self._state.pods.get(bindings[0].uid) if bindings else None
         gang = record.gang if record is not None else None
         return gang is not None and gang.in_part({binding.uid for binding in bindings})
 
     async def _prepare(self, bindings: list[Binding]) -> None:
-        """See that the volumes of all are bound, then bind the pods; else give all of their room back."""
+        """Have the volumes of all pods bound, then bind the pods; else give back the room of all."""
         failed = await prepare_all(self._client, [item for item in bindings if item.claims], self._volumes)
         if not failed:
             self._waiting.extend(bindings)
@@ -169,12 +168,12 @@ class Executor:
         self._pump()
 
     async def stop(self) -> None:
-        """Start nothing new and wait for what is under way, so that its result is known."""
+        """Start no binding and wait for those under way, so that their results are known."""
         self._waiting.clear()
         self._unrecorded.clear()
         if self._preparing:
             for task in self._preparing:
-                task.cancel()  # what the claims were told stands, and the next start goes on from it
+                task.cancel()  # the claims keep their selected node, and the next start goes on from there
             await asyncio.wait(self._preparing, timeout=5)
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=5)
@@ -195,7 +194,7 @@ class Executor:
         self._pump()
 
     async def _work(self, binding: Binding) -> None:
-        """Bind this pod, then one after the other while there are any and the server takes so many at once."""
+        """Bind this pod, then one waiting pod after the other while the limit in flight allows it."""
         time = asyncio.get_running_loop().time
         while True:
             if not self._forgotten(binding):
@@ -228,7 +227,7 @@ class Executor:
         self._react(binding, outcome)
 
     def _forgotten(self, binding: Binding) -> bool:
-        """Whether the pod went away, or its place was given up, while it waited for its turn."""
+        """Whether the pod was deleted, or its place was given up, while its binding waited."""
         record = self._state.pods.get(binding.uid)
         return record is None or record.assumed != binding.node
 
@@ -274,5 +273,5 @@ class Executor:
         self._state.refuse(binding.uid, reason, now, keep_place=keep)
         record = self._state.pods.get(binding.uid)
         if record is not None and record.gang is not None and isinstance(outcome, Refused):
-            self._recorder.waits(record.gang.uid, (reason,), None, now)  # until it is tried again, that is why
+            self._recorder.waits(record.gang.uid, (reason,), None, now)  # the reason until it is tried again
         self._wake()

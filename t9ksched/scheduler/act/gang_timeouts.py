@@ -1,10 +1,9 @@
-"""Gangs that have a part of what they need: finished, refilled, or taken back whole.
-
-A gang that never ran and has some members bound, but not its minimum, is first finished by the next cycles: its members
-come first in their queue and refused places are held for it. When that takes longer than the bind timeout, its bound
-members are evicted, so that the room goes to somebody who can use it. A gang that ran and lost members is refilled
-before anything new of its queue; below its minimum for the recovery timeout, with members that wait for a place, it is
-evicted whole and queued again as one, with the age it had.
+"""Gangs that have only a part of their minimum: completed, refilled, or evicted whole. A gang that never ran and has
+some members bound, but not its minimum, is first completed by the next cycles: its members come first in their queue
+and refused places are reserved for it. When that takes longer than the bind timeout, its bound members are evicted, so
+that another gang can use the room. A gang that ran and lost members is refilled before anything new of its queue; below
+its minimum for the recovery timeout, with members that wait for a place, it is evicted whole and queued again as one,
+with the age it had.
 """
 
 import asyncio
@@ -30,7 +29,7 @@ _SECOND: Final = 1_000_000_000
 
 
 class GangTimeouts:
-    """Looks for gangs that stand in part; called by housekeeping. Timeouts in seconds; `most_grace` gives the longest
+    """Looks for incomplete gangs; called by housekeeping. Timeouts in seconds; `most_grace` gives the longest
     time, in seconds, that a pod gets to end.
     """
 
@@ -56,12 +55,11 @@ class GangTimeouts:
         self._most_grace = most_grace
 
     def overdue(self) -> list[GangRecord]:
-        """Gangs that stand in part for too long and have no binding under way.
-
-        The time of a gang that stood in part before a restart counts from when it was first looked at.
+        """Gangs that have been incomplete for too long and have no binding under way. After a restart the time of an
+        incomplete gang counts from when this scheduler first saw it.
         """
         if self._state.outage.unread:
-            return []  # who may complete them is not known yet: nobody is evicted because the database was away
+            return []  # which pods may join the gang is not known yet: no gang is evicted because the database was away
         now = self._clock()
         self._state.follow_losses(now)
         found = []
@@ -79,7 +77,7 @@ class GangTimeouts:
         return found
 
     async def sweep(self) -> int:
-        """Take every overdue gang back; how many."""
+        """Evict every overdue gang; returns how many."""
         gangs = self.overdue()
         await asyncio.gather(*(self._take_back(gang) for gang in gangs))
         return len(gangs)
@@ -103,10 +101,10 @@ class GangTimeouts:
         self._recorder.taken_back(gang, message, self._clock())
         done = await asyncio.gather(*(self._evict(pod, reason, message) for pod in bound))
         if not all(done):
-            self._state.progress.starting_since(gang, self._clock() - self._timeout)  # looked at in the next sweep
+            self._state.progress.starting_since(gang, self._clock() - self._timeout)  # checked in the next sweep
 
     async def _evict(self, pod: PodRecord, reason: str, message: str) -> bool:
-        """Whether the pod goes; what the server refused or left open is tried again."""
+        """Evict one pod; whether it is going. A refused or unknown result is tried again."""
         now = datetime.fromtimestamp(self._clock() / _SECOND, UTC)
         victim = Victim(pod.namespace, pod.name, pod.uid)
         most = self._most_grace()

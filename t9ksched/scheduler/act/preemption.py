@@ -1,8 +1,8 @@
-"""Carries out what the engine decided about victims: their room is promised to whom they go for, then they go.
-
-`EvictableGangs` tells the engine who runs; `Evictor` has the promise written, sends the evictions and keeps at it until
-the API server has answered. A victim that may not be evicted gives the promised room free again: nobody waits for what
-does not come. Nobody is evicted on a promise that is not written, or that does not stand any more when it is.
+"""Carries out preemptions: the room of the victims is promised to the preemptor, then the victims are evicted.
+`EvictableGangs` gives the engine the running gangs; `Evictor` has the promise written, sends the evictions and repeats
+them until the API server has answered. If a victim may not be evicted the promise is withdrawn, so that the preemptor
+does not wait in vain. No victim is evicted for a promise that is not written, or that was withdrawn while it was
+written.
 """
 
 import asyncio
@@ -37,9 +37,9 @@ _PAUSE_SECONDS: Final = 0.5
 _LONGEST_PAUSE_SECONDS: Final = 10.0
 _WORK_A_SLICE: Final = 2000
 _LOOK: Final = 20
-"""What a look at a group that changed costs, compared with seeing that it did not."""
+"""The cost of examining a changed group, relative to the cost of seeing that a group has not changed."""
 _SLACK_SECONDS: Final = 60
-"""How much longer than their grace period victims may take before their room is promised to nobody any more."""
+"""How much longer than their grace period victims may take before the promise of their room is withdrawn."""
 
 
 class EvictableGangs:
@@ -51,9 +51,9 @@ class EvictableGangs:
         self._leaving = leaving
         self._asked = asked
         self._evicted: defaultdict[str, deque[tuple[str, int]]] = defaultdict(deque)
-        """By job: who got its room, and when."""
+        """By job: the preemptor that got its room, and when."""
         self._known: dict[GangRecord, tuple[object, Running | None]] = {}
-        """Each group as it was last told, with what that depends on."""
+        """Each group as last given to the engine, with the versions on which that depends."""
         self._told: tuple[Running, ...] = ()
 
     def note(self, job: str, by: str, now: int) -> None:
@@ -63,7 +63,7 @@ class EvictableGangs:
             times.append((by, now))
 
     async def restore(self, history: History, now: int) -> None:
-        """Count what history says of the last day: a restart forgives nobody.
+        """Count the preemptions of the last day from history, so that a restart does not reset the counts.
 
         Raises:
             StoreError: the database does not answer.
@@ -93,7 +93,7 @@ class EvictableGangs:
         return self._told
 
     async def take_in(self, now: int) -> None:
-        """Look at the groups that changed a slice at a time, so that `running` finds few of them left."""
+        """Examine changed groups a slice at a time, so that `running` finds few of them left."""
         self._state.settle()
         looked = 0
         for gang in list(self._state.gangs.values()):
@@ -131,7 +131,8 @@ class EvictableGangs:
             charge = state.charges.get(pod.uid)
             cards = tuple(sorted(charge.cards.items())) if charge else ()
             asked = pod.deleting or pod.uid in self._asked
-            # Where a lost member's room is kept, its end makes room for nobody but a gang that may evict this one.
+            # If room is reserved for a lost member, the end of this pod frees room only for gangs that may preempt this
+            # one.
             goes = asked or pod.uid in self._leaving
             kept = goes and state.refills.stays(pod)
             leaving = goes and not kept
@@ -177,7 +178,7 @@ class Evictor:
         keeper: PromiseKeeper,
     ) -> None:
         self._going: dict[str, GangRecord] = {}
-        """Victims from their choice until they are seen going, by UID of the pod."""
+        """Victims from their choice until the watch shows their deletion, by UID of the pod."""
         self._asked: set[str] = set()
         """Those of them that the API server has evicted."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -195,7 +196,7 @@ class Evictor:
         return bool(self._tasks)
 
     def submit(self, plan: Plan, most_grace: int) -> None:
-        """Promise the room of a plan's victims to whom they go for, and evict them; no pod is asked twice at a time.
+        """Promise the room of a plan's victims to their preemptors, and evict them; no pod has two evictions under way.
 
         `most_grace` is the longest grace period in seconds that a victim is given.
         """
@@ -215,7 +216,7 @@ class Evictor:
         return True
 
     def _is_kept_room(self, eviction: Eviction) -> bool:
-        """Whether this is no pod, but room kept for one that its gang lost."""
+        """Whether this victim is no pod, but the room reserved for a member that its gang lost."""
         gang = self._state.gangs_by_uid.get(eviction.gang)
         return gang is not None and eviction.pod not in gang.members
 
@@ -223,7 +224,7 @@ class Evictor:
         self._state.progress.victims_changed(self._going.pop(pod))
 
     def _forget_seen(self) -> None:
-        """Forget the evicted that the watch shows as going: until then they look as if they stayed."""
+        """Forget evicted pods once the watch shows their deletion: until then they look as if they were running on."""
         for uid in list(self._asked):
             record = self._state.pods.get(uid)
             if record is None or record.deleting:
@@ -237,9 +238,8 @@ class Evictor:
         kept: Iterable[tuple[str, str]],
         most_grace: int,
     ) -> None:
-        """Evict them once the promises are written, as far as those still stand then.
-
-        `kept` are gangs whose kept room goes as well, each with the gang that gets it.
+        """Evict them once the promises are written, unless a promise was withdrawn meanwhile. `kept` are gangs whose
+        reserved room is taken as well, each with the gang that gets it.
         """
         try:
             written = await self._keeper.write(
@@ -276,7 +276,7 @@ class Evictor:
             log.error("eviction failed unexpectedly", exc_info=failure)
 
     async def stop(self) -> None:
-        """Start nothing new; what was asked of the server stands."""
+        """Start no new eviction; those already requested stay in force."""
         for task in self._tasks:
             task.cancel()
         if self._tasks:
@@ -290,10 +290,10 @@ class Evictor:
                 self._over(eviction.pod)
 
     async def _ask(self, gang: GangRecord, eviction: Eviction, most_grace: int) -> None:
-        """Ask the server until it has answered, or the pod is gone."""
+        """Request the eviction until the server has answered or the pod is gone."""
         pod = gang.members.get(eviction.pod)
         if pod is None:
-            return  # it went while the promise was written
+            return  # it was deleted while the promise was written
         victim = Victim(pod.namespace, pod.name, pod.uid)
         pause = _PAUSE_SECONDS
         async with self._places:

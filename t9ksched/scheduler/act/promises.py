@@ -1,8 +1,9 @@
-"""Keeps promised room in SQL: written before the first eviction is sent, read at the start, forgotten when it is over.
+"""Keeps promised room in SQL: written before the first eviction is sent, read at the start, removed when it is over.
 
-What was evicted for somebody stays his if the scheduler dies before he is placed. A promise that cannot be written is
-given up, and nobody is evicted for it. One that is over is removed a few seconds later: until then a scheduler that
-starts anew finds that its owner is gone or placed, or that nobody is leaving the room, and drops it.
+The room of victims stays the preemptor's even if the scheduler dies before the preemptor is placed. A promise that
+cannot be written is given up, and no victim is evicted for it. A promise that is over is removed from SQL a few seconds
+later: a scheduler that starts before that sees that the owner is gone or placed, or that no pod is leaving the room,
+and drops it.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ from t9ksched.store.promises import Promises
 log = structlog.get_logger(__name__)
 
 _ANSWER_SECONDS: Final = 10.0
-"""A database that takes longer is away: nobody is evicted on a word that may be lost."""
+"""A database that takes longer counts as away: no victim is evicted for a promise that may be lost."""
 
 
 class PromiseKeeper:
@@ -31,19 +32,19 @@ class PromiseKeeper:
         self._state = state
         self._on_loss = on_loss
         self._stored: set[str] = set()
-        """Owners of which something may stand in SQL."""
+        """Owners for which SQL may have rows."""
         self._order = asyncio.Lock()
         """One after the other: what is removed must not be what was written meanwhile."""
 
     async def restore(self, now: int) -> None:
-        """Reserve what was promised before, as far as its time is not over. `now` in nanoseconds since the epoch.
+        """Restore the reservations of promises whose time is not over. `now` in nanoseconds since the epoch.
 
         Raises:
             StoreError: the database does not answer.
         """
         found = await self._promises.all()
         self._stored.update(reservation.owner for reservation in found)
-        # It holds from now on: the clock of whoever made it may have been ahead of this one.
+        # It is valid from now on: the clock of the previous leader may have been ahead of this one.
         standing = [
             replace(reservation, since=min(reservation.since, now)) for reservation in found if now < reservation.until
         ]
@@ -56,10 +57,10 @@ class PromiseKeeper:
             )
 
     async def write(self, reservations: list[Reservation]) -> bool:
-        """Write down what is promised; whether that is certain."""
+        """Write the promises to SQL; whether they are certainly written."""
         self._stored.update(
             reservation.owner for reservation in reservations
-        )  # it may stand there although no answer came
+        )  # it may be written although no answer came
         try:
             async with asyncio.timeout(_ANSWER_SECONDS), self._order:
                 await self._promises.put(reservations)
@@ -70,7 +71,7 @@ class PromiseKeeper:
         return True
 
     async def sweep(self) -> None:
-        """Remove what is over: used, given up, or past its time."""
+        """Remove promises that are over: used, given up, or past their time."""
         try:
             async with asyncio.timeout(_ANSWER_SECONDS), self._order:
                 over = self._stored - self._state.reservations.promised_to

@@ -1,4 +1,4 @@
-"""Ending a job through its owner: the highest object above a pod that can be told to stop.
+"""Ends a job through its owner: the topmost object above a pod that can be stopped.
 
 A Deployment is scaled to 0 through its subresource, which can write nothing else of it, a Job suspended, a training job
 paused; what has no such owner is deleted, with a grace period of its own that is not longer than the policy allows.
@@ -30,10 +30,10 @@ class Stopper:
         self._most_grace = most_grace
 
     async def stop(self, resource: Resource, target: Object, reason: str, message: str) -> None:
-        """Tell an object that `highest` found to stop; a pod is deleted, and its condition says why.
+        """Stop an object that `highest` found; a pod is deleted, and its condition says why.
 
         Raises:
-            ApiError: it was not done, or nobody knows; asking again is harmless.
+            ApiError: it was not done, or the result is unknown; repeating it is harmless.
         """
         meta = target["metadata"]
         if resource is PODS:
@@ -89,7 +89,7 @@ class Stopper:
             try:
                 item = await self._client.get(resource, owner["name"], pod.namespace)
             except Forbidden:
-                break  # nothing that we may look at, so nothing that we may stop
+                break  # the scheduler may not read this kind, so it may not stop it either
             item.setdefault("apiVersion", owner["apiVersion"])
             item.setdefault("kind", owner["kind"])
             if (resource.group, resource.kind) in STOPS:

@@ -1,6 +1,6 @@
 """When to plan, and by which policy.
 
-`loop.py` waits for a change, plans in slices on a view and hands over what was decided; `configuration.py` follows the
-policy, `plugins.py` finds plugins of installed packages, `standstill.py` is what is told during a stop of scheduling.
-Begin with `loop.py`.
+`loop.py` waits for a change, plans in slices on a view and hands over the decisions; `configuration.py` follows the
+policy, `plugins.py` finds plugins of installed packages, `standstill.py` gives waiting jobs their reason during a stop
+of scheduling. Begin with `loop.py`.
 """

@@ -143,7 +143,7 @@ class ConfigurationFile:
             raise Invalid(FieldError(f"{self._path}, {one.path}", one.message) for one in error.errors) from None
 
     async def run(self) -> None:
-        """Take over what is written, until cancelled."""
+        """Apply each change of the file, until cancelled."""
         while True:
             await asyncio.sleep(self._poll)
             try:

@@ -1,8 +1,7 @@
-"""The scheduling loop: wait for a change, take a view, plan, charge, hand over.
-
-It runs only when something changed that could let something start; an idle cluster costs nothing. A plan is made in
-slices, so that the event loop is never held for long, and what a slice decided is bound while the rest is planned; what
-happened meanwhile is seen when a decision is charged.
+"""The scheduling loop: wait for a change, take a view, plan, charge, hand over. It runs only after a change that could
+let a gang start; an idle cluster costs nothing. A plan is made in slices, so that the event loop is never blocked for
+long, and the decisions of a slice are bound while the rest is planned; charging a decision checks it against changes
+since the view.
 """
 
 import asyncio
@@ -30,18 +29,18 @@ from t9ksched.scheduler.state.state import ClusterState
 log = structlog.get_logger(__name__)
 
 GATHER_SECONDS: Final = 0.005
-"""After the first change, how long to wait for its companions: a job's pods come one by one."""
+"""How long to wait for further changes after the first: a job's pods come one by one."""
 AGAIN_SECONDS: Final = 1.0
-"""Seconds after a cycle that placed something until those that wait are judged again: some were told of room that is
-gone now."""
+"""Seconds after a cycle that placed a gang until waiting gangs are judged again: some reasons name room that is taken
+now."""
 SLICE_SECONDS: Final = 0.005
-"""How long planning goes on before others have their turn: what is decided is bound while the rest is planned."""
+"""How long planning goes on before other tasks run: decisions are bound while the rest is planned."""
 _WORK_A_STEP: Final = 100_000
-"""Units of planning, about a millisecond, between two looks at the clock."""
+"""Units of planning, about a millisecond, between two checks of the clock."""
 FINDING_SECONDS: Final = 1.0
 """How long a gang of an unknown queue waits for the queues to be read again."""
 _TOLD_A_SLICE: Final = 200
-"""Groups that are told why they wait, before others have their turn."""
+"""Groups that get their reason before other tasks run."""
 _PLACES_NAMED: Final = 8
 
 
@@ -91,10 +90,10 @@ class Loop:
         self.policy = policy
         self.stats = LoopStats()
         self.paused = False
-        """Nothing is planned while this is set; what waits is told so."""
+        """Nothing is planned while this is set; waiting gangs have the stop as their reason."""
         self.may_evict = True
         self._outdated: float | None = None
-        """When a cycle gave room away after others had been told what there was."""
+        """When a cycle placed a gang after others had got reasons that name free room."""
         self.find_queues: Callable[[], Awaitable[None]] | None = None
         """Reads queues that were made a moment ago; they are known to the state when it returns."""
         self._finding: asyncio.Future[None] | None = None
@@ -102,7 +101,7 @@ class Loop:
         """Is told of plugins that fail."""
 
     def wake(self) -> None:
-        """Something changed that could let something start."""
+        """Something changed that could let a gang start."""
         self._wake.set()
 
     async def run(self) -> None:
@@ -132,7 +131,7 @@ class Loop:
         return max(0.0, min(pauses)) if pauses else None
 
     async def _meet_queues(self) -> None:
-        """Before anybody is told that a queue does not exist: it may have been made a moment ago.
+        """Read the queues again before a gang gets the reason that its queue does not exist: it may be new.
 
         A database that does not answer is not waited for longer than a moment, and not asked while it is away.
         """
@@ -148,13 +147,15 @@ class Loop:
         await asyncio.wait({self._finding}, timeout=FINDING_SECONDS)
 
     async def _stand_still(self) -> None:
-        """Nothing is planned now; what comes is accepted or refused all the same, and what waits is told why."""
+        """Nothing is planned now; new gangs are accepted or refused all the same, and waiting ones get the stop as
+        their reason.
+        """
         now = self._clock()
         view = await self._view(now)
         await tell_stopped(view, self._state.stops, self._recorder, now)
 
     async def _view(self, now: int) -> View:
-        """A view of now, looked at in steps: many jobs may have come at once, and each is judged once."""
+        """A view of the present, taken in steps: many jobs may have come at once, and each is judged once."""
         steps = self._state.judge(now)
         while True:
             try:
@@ -166,7 +167,7 @@ class Loop:
             await asyncio.sleep(0)
 
     def _told(self, now: int) -> None:
-        """Write down what a view let in, and say what it did not."""
+        """Record the gangs that a view accepted, and report those that it refused."""
         self._recorder.accepted()
         for gang in self._said.take():
             self._recorder.waits(gang.uid, gang.reasons, None, now)
@@ -177,7 +178,7 @@ class Loop:
         for refused in self._state.turned_away(now):
             self._recorder.turned_away(refused, now)
         self._state.follow_losses(now)
-        may_evict = self.may_evict and not self._state.outage.away  # nobody goes for a promise that cannot be kept
+        may_evict = self.may_evict and not self._state.outage.away  # no promise can be written
         evictor = self._evictor if may_evict and "preempt" in self.policy.actions else None
         if evictor is not None:
             await evictor.evictable.take_in(now)
@@ -206,7 +207,7 @@ class Loop:
         return plan
 
     async def _hand_over(self, assignments: Sequence[Assignment], handed: _Handed) -> None:
-        """Charge what was decided since the last time and let it be bound; nothing once scheduling was stopped."""
+        """Charge the decisions since the last call and start their bindings; none once scheduling was stopped."""
         if self.paused:
             return
         now = self._clock()
@@ -221,7 +222,7 @@ class Loop:
                 self._recorder.waits(uid, (self._would_start(decided),), None, now)
                 continue
             if uid in handed.gangs and not self._stands(uid):
-                continue  # members above a minimum that is no longer there
+                continue  # members above a minimum that has no place any more
             handed.gangs.add(uid)
             accepted = self._state.assume(uid, decided, now)
             if not accepted:
@@ -238,7 +239,7 @@ class Loop:
         return gang is not None and gang.complete()
 
     async def _carry_out(self, plan: Plan) -> None:
-        """The rest of a plan: why others wait, and who has to go for them."""
+        """The rest of a plan: the reasons of waiting gangs, and the victims to evict."""
         now = self._clock()
         waits = bool(plan.waiting or plan.surplus)
         placed = bool(plan.assignments) and not self._observe
@@ -253,7 +254,7 @@ class Loop:
         self._recorder.wake()
 
     def _would_start(self, decided: list[Assignment]) -> Reason:
-        """What the plan would do with a gang, as the reason of an observer who does not do it."""
+        """What the plan would do with a gang, as the reason that an observer shows instead of doing it."""
         places = []
         for assignment in decided[:_PLACES_NAMED]:
             record = self._state.pods.get(assignment.pod)

@@ -1,7 +1,8 @@
-"""What is told to jobs that wait while an administrator has stopped scheduling.
+"""The reason of jobs that wait while an administrator has stopped scheduling.
 
 A job that is submitted during a stop is accepted as at any other time, so that a queue that is closed before the stop
-ends still owes it a start. Its reason is the stop, with its author, end and cause, and not the room that others hold.
+ends still owes it a start. Its reason is the stop, with its author, end and cause, and not the room that other jobs
+hold.
 """
 
 import asyncio
@@ -29,7 +30,7 @@ async def tell_stopped(view: View, stops: Iterable[Stop], recorder: HistoryRecor
 def stopped(stops: Iterable[Stop]) -> Reason:
     """The reason of everything that waits while scheduling is stopped."""
     stop = next((one for one in stops if one.what == SCHEDULING), None)
-    if stop is None:  # the leader is told to pause by something that is no administrator's stop
+    if stop is None:  # the loop is paused for another reason than an administrator's stop
         return Reason(Code.SCHEDULING_STOPPED, "no job is started at present")
     until = f" until {stop.until:%Y-%m-%dT%H:%M:%SZ}" if stop.until else ""
     why = f": {stop.why}" if stop.why else ""

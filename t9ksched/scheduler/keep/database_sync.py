@@ -1,7 +1,5 @@
-"""Reads what stands in SQL at the start, and follows what API replicas commit from then on.
-
-With the database away the scheduler starts all the same: what was agreed and promised is then not known, and is read as
-soon as the database answers.
+"""Reads SQL at the start, and follows what API replicas commit from then on. With the database away the scheduler
+starts all the same, without the acceptances and promises, which are read as soon as the database answers.
 """
 
 import asyncio
@@ -32,7 +30,7 @@ _PAUSE: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """The parts of a scheduler that begin with what stands in SQL."""
+    """The parts of a scheduler that are initialised from SQL."""
 
     recorder: HistoryRecorder
     queues: QueueSync
@@ -45,7 +43,7 @@ class Restored:
 
 
 class DatabaseSync:
-    """Brings what stands in SQL into the state and into the `parts`.
+    """Loads SQL into the state and into the `parts`.
 
     `begin` takes the leadership in SQL, `adopt` puts the cards of bound pods on record, `clock` gives nanoseconds since
     the epoch.
@@ -68,7 +66,7 @@ class DatabaseSync:
         self._clock = clock
 
     async def restore(self) -> int | None:
-        """Read what was promised and written before; the revision read, None while the database is away."""
+        """Read promises and records of former leaders; returns the revision read, None while the database is away."""
         parts, state = self._parts, self._state
         try:
             await self._begin()
@@ -94,7 +92,7 @@ class DatabaseSync:
         return revision
 
     async def follow(self, revision: int | None) -> None:
-        """Take over what others commit after that revision, within a second; None reads everything first."""
+        """Follow what other processes commit after that revision, within a second; None reads everything first."""
         if revision is None:
             revision = await self._restore_late()
         while True:
@@ -108,7 +106,7 @@ class DatabaseSync:
     async def find_queues(self) -> None:
         """Take over queues that were made since they were last read, without waiting for the change log."""
         if not self._parts.queues.loaded:
-            return  # those of the cluster's objects serve
+            return  # the queues of the cluster's Queue objects are used
         try:
             await self._parts.queues.catch_up()
         except StoreError as error:

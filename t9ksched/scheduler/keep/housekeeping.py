@@ -1,6 +1,7 @@
 """Work by the clock, run by APScheduler: sweeps over deadlines and clean-up. Never the scheduling loop itself.
 
-Every job here may run late, twice or not at all without harm: the truth is in the state and in SQL, a timer only looks.
+Every job here may run late, twice or not at all without harm: all facts are in the state and in SQL, a timer only
+checks them.
 """
 
 import asyncio
@@ -22,14 +23,16 @@ from t9ksched.store.store import Store
 log = structlog.get_logger(__name__)
 
 _A_SLICE: Final = 2000
-"""Records that are looked at before others have their turn: some milliseconds."""
+"""Records examined before other tasks run: some milliseconds."""
 _JUST_BOUND = timedelta(minutes=5)
 """How long a pod may be bound before its absence means something: the watch may be behind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """A look at deadlines, every so many seconds. `run` is a coroutine function: any other would run in a thread."""
+    """A check of deadlines, every so many seconds. `run` must be a coroutine function: a plain one would run in a
+    thread.
+    """
 
     name: str
     seconds: int
@@ -77,7 +80,7 @@ class Housekeeping:
             self._timers.shutdown(wait=False)
 
     def clock_set(self) -> None:
-        """The wall clock was set, by which the timers go: each starts anew."""
+        """The wall clock, on which the timers depend, was set: restart each of them."""
         for job in self._timers.get_jobs():
             job.reschedule("interval", seconds=job.trigger.interval.total_seconds())
 
@@ -87,8 +90,8 @@ class Housekeeping:
             log.info("reservations ended by time", count=ended)
 
     async def clean_up(self) -> None:
-        """Drop what is older than the retention: history, jobs that are gone, changes everybody has read; and answers
-        to requests that may be repeated, which have a retention of their own.
+        """Drop what is older than the retention: history, jobs that are gone, changes that every process has read; and
+        answers to requests that may be repeated, which have a retention of their own.
         """
         now = datetime.fromtimestamp(self._clock() / 1e9, UTC)
         before = now - self._retention
@@ -109,16 +112,15 @@ class Housekeeping:
             log.info("clean-up", events=events, jobs=jobs)
 
     async def _end_lost_spans(self) -> None:
-        """Tell history of pods that gave their cards back while nobody looked, such as between two schedulers."""
+        """Record in history the pods that released their cards while no scheduler was running."""
         now = datetime.fromtimestamp(self._clock() / 1e9, UTC)
         async for spans in self._store.usage.running(now - _JUST_BOUND):
             lost = [span for span in spans if not self._state.holds_a_place(span.namespace, span.pod)]
             await self._store.history.append_many([_released(span, now) for span in lost])
 
     async def _forget_what_is_gone(self) -> None:
-        """Drop what was agreed with and decided about groups and jobs that are gone.
-
-        What is only being made has an hour's grace.
+        """Drop acceptances and overrides of groups and jobs that are gone. Objects that may still be created get an
+        hour's grace.
         """
         latest = datetime.fromtimestamp(self._clock() / 1e9, UTC) - timedelta(hours=1)
         state = self._state

@@ -27,7 +27,7 @@ class Leadership:
         self.answered = 0
 
     async def begin(self, address: str) -> None:
-        """Begin it, unless it has begun: from now on nobody before us writes there.
+        """Begin it, unless it has begun: from now on no earlier leader can write to SQL.
 
         Raises:
             StoreError: the database is away.
@@ -37,7 +37,7 @@ class Leadership:
                 self.epoch = await self._instances.lead(address, socket.gethostname())
 
     async def keep(self, address: Callable[[], str], sql_writer: SqlWriter) -> None:
-        """Say in SQL where the leader is and that it is alive, until cancelled.
+        """Write the leader's address and heartbeat to SQL, until cancelled.
 
         Raises:
             LeadershipLost: a later leadership has begun.

@@ -32,7 +32,9 @@ _LOOK_NS: Final = 200_000
 
 
 def deadline(pod: PodRecord, spec: QueueSpec) -> int | None:
-    """When the pod's time is over, in nanoseconds since the epoch; None without a limit, or before it counts."""
+    """When the pod reaches the limit, in nanoseconds since the epoch; None without a limit, or before its time
+    counts.
+    """
     length = spec.duration
     since = pod.created if spec.max_duration_from == "Creation" else pod.started
     exempt = pod.system or (pod.owner is not None and pod.owner.kind == "DaemonSet")
@@ -107,13 +109,13 @@ class MaxDurationKeeper:
         return len(told)
 
     def _remember(self, pod: PodRecord, message: str) -> None:
-        """Its job says from now on why it does not run: in history, in its PodGroup's conditions and when asked."""
+        """Record why the job does not run any more: in history, in its PodGroup's conditions and in explanations."""
         gang = pod.gang
         if gang is None or not gang.uid:
             return
         before = self._state.clocks.of(gang)
         if before is not None and before.run.ended_code == Code.MAX_DURATION_EXCEEDED:
-            return  # told with the first of its pods
+            return  # recorded with the first of its pods
         self._state.note_end(gang, Code.MAX_DURATION_EXCEEDED, message, self._clock())
         self._recorder.ended(gang, MAX_DURATION_EXCEEDED, message, self._clock())
 

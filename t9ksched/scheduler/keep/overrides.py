@@ -1,6 +1,5 @@
-"""What people told the scheduler: which jobs to hold or to move up, what to stop for a while, who is in which group.
-
-All stand in SQL. The scheduler follows them by the change log; with the database away the last ones known hold.
+"""Follows decisions of administrators and managers: holds, priorities and time limits of jobs, stops, and the groups of
+users. All are in SQL. The scheduler follows them by the change log; with the database away the last known ones apply.
 """
 
 import asyncio
@@ -48,7 +47,7 @@ class Overrides:
         self._groups_end = _Alarm(self._read_groups)
 
     async def load(self) -> None:
-        """Read everything that stands.
+        """Read all of them.
 
         Raises:
             StoreError: the database is away.
@@ -58,7 +57,7 @@ class Overrides:
         await self._read_stops()
 
     async def take(self, changes: list[Change]) -> None:
-        """Take over what changed.
+        """Read what changed.
 
         Raises:
             StoreError: the database is away.
@@ -81,7 +80,7 @@ class Overrides:
         self._groups_end.set(None if end is None else (end - now).total_seconds())
 
     async def _read_stops(self) -> None:
-        self._obey(self._stops)  # what is over by time is over, be the database away or not
+        self._obey(self._stops)  # a decision ends by time even while the database is away
         self._obey(await self._store.stops.list(self._time()))
 
     def _obey(self, stops: list[Stop]) -> None:
@@ -113,7 +112,7 @@ class Overrides:
 
 
 class _Alarm:
-    """Reads again when the time of something is over; while the database is away, once in a few seconds."""
+    """Reads again when the time of a decision is over; while the database is away, every few seconds."""
 
     def __init__(self, read: Callable[[], Awaitable[None]]) -> None:
         self._read = read
@@ -121,7 +120,7 @@ class _Alarm:
         self._reading: asyncio.Task[None] | None = None
 
     def set(self, seconds: float | None) -> None:
-        """Read in that time, not at all with None; what was set before counts no more."""
+        """Read again after so many seconds, or not at all with None; replaces what was set before."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -140,7 +139,7 @@ class _Alarm:
             self.set(_AGAIN)
 
     def cancel(self) -> None:
-        """Never mind."""
+        """Cancel the timer."""
         self.set(None)
         if self._reading is not None:
             self._reading.cancel()

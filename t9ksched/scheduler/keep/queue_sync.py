@@ -95,11 +95,11 @@ class QueueSync:
         Raises:
             StoreError: the database is away; the queues known last stay.
         """
-        async with self._reading:  # who reads first must not hand over last
+        async with self._reading:  # an earlier read must not overwrite a later one
             await self._load()
 
     async def catch_up(self) -> None:
-        """Read the queues again if one of them changed since they were read last; one small question if none did.
+        """Read the queues again if one of them changed since they were read last; a single small query if none did.
 
         Raises:
             StoreError: the database is away; the queues known last stay.
@@ -120,7 +120,7 @@ class QueueSync:
         queues, members = [], {}
         for record in records:
             try:
-                # Who may use the queues of a cluster that is only observed is not written in it.
+                # Queue objects do not hold members, so an observer does not know them.
                 members[record.name] = _EVERYONE if self._observe else parse_members(record.members)
                 queues.append(Queue(record.name, parse_queue_spec(record.spec), record.labels, record.draining))
             except Invalid as error:
@@ -210,7 +210,7 @@ class QueueSync:
     def _outlived(self, name: str, item: dict[str, Any]) -> bool:
         """Whether the object comes from a database that is no more: it is newer than all that SQL had when we began.
 
-        Then it is the last word about that queue. Who may use it was not written in it, so nobody may.
+        Then it is the latest record of that queue. Its members are not written in it, so no user may use the queue.
         """
         base = whole_number(_annotations(item).get(REVISION_ANNOTATION, ""))
         return name not in self._met and base is not None and self._head is not None and base > self._head
@@ -222,7 +222,7 @@ class QueueSync:
     def _default_outlived(self) -> bool:
         """Whether `default` is as every new database makes it, though the cluster had one before that was changed.
 
-        Who might use that one is not known any more, so nobody may. A restored backup is older than the object.
+        The members of that one are unknown, so no user may use it. A restored backup is older than the object.
         """
         item, record = self.objects.get(names.DEFAULT_QUEUE), self._records.get(names.DEFAULT_QUEUE)
         if item is None or record is None or self._observe:
@@ -234,7 +234,7 @@ class QueueSync:
         return untouched and newer and bool(created) and datetime.fromisoformat(created) < record.created_at
 
     async def _close_default(self, item: dict[str, Any]) -> None:
-        """Take the object's spec into SQL, open to nobody."""
+        """Take the object's spec into SQL, without members."""
         try:
             spec = parse_queue_spec(item.get("spec")).to_dict()
         except Invalid:
@@ -244,7 +244,7 @@ class QueueSync:
         try:
             await self._store.queues.edit(names.DEFAULT_QUEUE, lambda _: (labels, spec), seen, members={}, by=_ACTOR)
         except (RevisionChanged, RowMissing):
-            pass  # somebody has decided about it meanwhile
+            pass  # an administrator changed it meanwhile
         else:
             message = "the database is new: this queue admits no user until an administrator names its members"
             self._events.event(item, names.EVENT_QUEUE_EDITED_OUTSIDE, message, warning=True)
@@ -308,7 +308,7 @@ class QueueSync:
         return self._answered(record.name, item, await self._client.replace(QUEUES, fresh))
 
     def _answered(self, name: str, before: dict[str, Any] | None, answer: dict[str, Any]) -> dict[str, Any]:
-        """Take the answer to a write, unless the watch brought something since: that may be newer, an answer late."""
+        """Store the answer to a write, unless the watch brought a newer object since."""
         if self.objects.get(name) is before:
             self.objects[name] = answer
         return answer

@@ -2,7 +2,8 @@
 
 A job that reaches its limit is ended through its owner; one whose minimum does not run within `startTimeout` after it
 was bound is evicted whole and queued again with a pause that doubles, and after three times waits until it is released.
-Clocks are written down, so that a restart neither forgives nor forgets; with the database away they go on in memory.
+The clocks are stored in SQL, so that a restart neither shortens nor extends a limit; with the database away they go on
+in memory.
 """
 
 import asyncio
@@ -45,7 +46,7 @@ log = structlog.get_logger(__name__)
 _A_SLICE: Final = 200
 _STOP_AGAIN_NS: Final = 5 * SECOND
 _REMEMBERED_NS: Final = 24 * 3600 * SECOND
-"""How long is remembered why a job ended that has no object here, such as a ReplicaSet without pods."""
+"""How long the reason is kept why a job ended that has no object here, such as a ReplicaSet without pods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ class Timeouts:
     Attributes:
         start: within which a job's minimum must run after it was bound; 0 for no such limit.
         most_grace: the longest time that an evicted pod gets to end.
-        recovery: how long a job may be without any place and still go on with its clock.
+        recovery: how long a job may be without any place before its clock starts anew.
     """
 
     start: Callable[[], int]
@@ -90,14 +91,14 @@ class TimeKeeper:
         self._gone: dict[str, None] = {}
         """Jobs of which rows are to be removed."""
         self._told: dict[str, str] = {}
-        """By job, what was said of its annotation."""
+        """By job, the message already sent about its annotation."""
         self._changed = state.feed.gangs.follow()
 
     async def sweep(self) -> None:
-        """Look at every job that changed or that has a clock, act on what is due, and write clocks down."""
+        """Check every job that changed or that has a clock, act on what is due, and store the clocks."""
         state = self._state
         if state.outage.unread:
-            return  # what was agreed stands in the database, and is not known yet
+            return  # the acceptances are in the database and not read yet
         state.settle()
         changed = self._changed.take()
         for count, gang in enumerate(changed, start=1):
@@ -115,12 +116,12 @@ class TimeKeeper:
         await self._write()
 
     def _look(self, uid: str, now: int) -> list[Any]:
-        """Bring one job's clock up to date; what must be done about it."""
+        """Bring one job's clock up to date; returns what is due."""
         state, clocks = self._state, self._state.clocks.by_job
         gangs = state.groups_of(uid)
         clock = clocks.get(uid)
         evicted = clock.evicted if clock is not None else frozenset()
-        # What an earlier group of the name left is not this job's to end, however long it runs.
+        # Pods of an earlier group of this name are not ended by this job's limit, however long they run.
         holding = [pod for gang in gangs for pod in gang.members.values() if pod.holds and not gang.inherited(pod)]
         holds = [pod for pod in holding if pod.uid not in evicted] if evicted else holding
         runs = any(gang.runs(evicted) for gang in gangs)
@@ -154,13 +155,13 @@ class TimeKeeper:
             clock.start_anew(())
 
     def _runs_on(self, clock: Clock, gangs: list[GangRecord], now: int, *, runs: bool, limited: bool) -> None:
-        """The job has places: when it was bound and since when it runs is noted."""
+        """The job has places: note when it was bound and since when it runs."""
         clock.lost_at = 0
         if clock.run.ended_code == Code.MAX_DURATION_EXCEEDED:
             clock.set(ended_at=0, ended_code="", message="")  # it was resumed
         if not clock.run.bound_at and any(gang.complete(bound=True) for gang in gangs):
             since = [gang.first_bound for gang in gangs if gang.first_bound]
-            clock.timed = bool(since)  # what was bound before anybody looked may have been bound for long
+            clock.timed = bool(since)  # a job that was bound before this scheduler started may have been bound for long
             clock.note(keep=limited, bound_at=min(since, default=now))
         if runs and not clock.run.ran_at and not clock.unsure:
             clock.note(keep=limited or bool(clock.run.missed), ran_at=now, missed=0, missed_at=0, retry_at=0, why="")
@@ -168,7 +169,7 @@ class TimeKeeper:
             clock.unwritten = clock.unwritten or now - clock.run.bound_at > SLOW_START_NS
 
     def _is_over(self, clock: Clock, now: int, *, known: bool, timeless: bool) -> bool:
-        """Whether nothing of a job must be remembered."""
+        """Whether no part of a job's clock must be kept."""
         run = clock.run
         kept = max(run.missed_at, run.ended_at, run.limit_at)
         if not kept:
@@ -176,15 +177,15 @@ class TimeKeeper:
         return not known and now - kept > _REMEMBERED_NS
 
     async def _learn(self, clock: Clock, gangs: list[GangRecord]) -> None:
-        """Ask since when the minimum of a job runs that began while nobody looked. Nodes say so, whose clocks may be
-        wrong: what they say counts only between the moments that are known.
+        """Find out since when the minimum of a job runs if no scheduler saw it begin. The nodes report it, and their
+        clocks may be wrong: the time is limited to the interval that is known.
         """
         times = []
         for pod in (pod for gang in gangs for pod in gang.members.values() if pod.phase == "Running"):
             try:
                 status = (await self._client.get(PODS, pod.name, pod.namespace)).get("status") or {}
             except ApiError:
-                return  # asked again at the next look
+                return  # asked again at the next check
             started = [_started(each) for each in status.get("containerStatuses") or ()]
             times.append(max(started, default=0))
         now = self._clock()
@@ -243,15 +244,14 @@ class TimeKeeper:
         return []
 
     async def _ask_for_signal(self, clock: Clock, gang: GangRecord, pod: PodRecord, limit: int) -> None:
-        """Learn how long before its limit a job wants to be told to stop, once a run: what is edited later is too late.
-
-        That is for jobs of kinds that can be told; a pod of its own gets SIGTERM when it is deleted, at the limit.
+        """Read how long before its limit a job asks to be stopped, once a run: a later edit has no effect. This applies
+        to kinds that can be stopped; a single pod gets SIGTERM when it is deleted, at the limit.
         """
         try:
             text = await self._stopper.annotation(pod, names.SIGNAL_BEFORE_ANNOTATION)
             seconds = limit_seconds(text) or 0
         except ApiError:
-            return  # asked again at the next look
+            return  # asked again at the next check
         except ValueError as error:
             seconds = 0
             fault = f"the annotation {names.SIGNAL_BEFORE_ANNOTATION} is ignored: {error}"
@@ -266,7 +266,7 @@ class TimeKeeper:
         clock.signal = seconds
 
     async def _stop(self, gang: GangRecord, pods: list[PodRecord], message: str) -> None:
-        """End a job through its owners, each told once; what has none is deleted. What fails is tried again."""
+        """End a job through its owners, each stopped once; pods without one are deleted. Failures are tried again."""
         told: set[str] = set()
         for pod in pods:
             try:

@@ -1,7 +1,7 @@
-"""Following the watches before one's turn to lead: what comes is kept, decoded, and handed on when it is.
+"""Follows the watches while the process is a standby: objects are kept decoded, and handed on once the process leads.
 
-The state is built in the order of every start (agreements, groups, pods), so a standby decides nothing early and writes
-nothing down; what it saves at its turn is reading everything from the API server.
+The state is built in the order of every start (agreements, groups, pods), so a standby decides nothing and records
+nothing; when it becomes leader it need not read everything from the API server.
 """
 
 import asyncio
@@ -10,11 +10,11 @@ from typing import Any, Protocol
 from t9ksched.kube.watch.identity import Identity, identify
 
 _PIECE = 100
-"""Objects handed on before others get their turn."""
+"""Objects handed on before other tasks run."""
 
 
 class Receiver(Protocol):
-    """Who gets the objects of one kind."""
+    """Receives the objects of one kind."""
 
     def on_piece(self, items: list[Any]) -> None: ...
     def on_upsert(self, obj: Any) -> None: ...
@@ -78,7 +78,7 @@ class Gate:
             self._receiver.on_delete(obj)
 
     def _forwards(self, uid: str) -> bool:
-        """Whether the receiver must hear that this object is gone: it knows it."""
+        """Whether the receiver must be told that this object is gone, because it knows it."""
         if self._kept is None:
             return True
         self._kept.pop(uid, None)
@@ -88,7 +88,7 @@ class Gate:
 
 
 class LeanGate(Gate):
-    """For receivers that hear only the identity of what is gone."""
+    """For receivers that take only the identity of a deleted object."""
 
     def on_gone(self, identity: Identity) -> None:
         """Gone."""

@@ -264,8 +264,8 @@ class Informers:
     async def read_first(self, reflector: Reflector[Any]) -> None:
         """Wait for the first list of a running reflector, and for all of it to be handed on.
 
-        Only what pods belong to is done without if it may not be read, as after an upgrade without its new rights: then
-        pods are judged by what is known, until the first list comes.
+        Kinds of owners are skipped if they may not be read, as after an upgrade without its new rights: pods are then
+        judged without them until the first list comes.
         """
         await self._first(reflector)
         await self._gates[reflector].open(complete=reflector.synced.is_set())
@@ -286,8 +286,8 @@ class Informers:
             self._owners.unread.discard(kind.kind)
 
     async def read_unheard(self, rows: Iterable[CardBinding]) -> None:
-        """Where everything was followed ahead: read the pods of these rows, of which the watches have not told yet that
-        they are bound. Else everything was listed after the last of them was bound.
+        """If the kinds were followed by a standby: read the pods of these rows that the watches do not show as bound
+        yet. Otherwise every list was read after the last of them was bound, and nothing is to be done.
         """
         pods = next((one for one in self._reflectors if one.res is PODS), None)
         if pods is not None and pods in self._ahead:
@@ -303,7 +303,7 @@ class Informers:
         ]
 
     async def read_late(self) -> None:
-        """Wait for the first lists of what was done without at the start."""
+        """Wait for the first lists of the kinds that were skipped at the start."""
         for reflector in self._reflectors:
             if reflector.res.kind in self._owners.unread:
                 await reflector.synced.wait()

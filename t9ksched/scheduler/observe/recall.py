@@ -1,10 +1,10 @@
-"""What a scheduler that starts knows of members that were lost while none looked.
+"""Finds the members that gangs lost while no scheduler was running.
 
-Losses are not written down: what a start needs stands in history and in the cluster. A gang that ran, still holds
-places and is below its minimum lost the rest. Where each of its pods was bound last, and on which cards, says history;
-what such a pod takes say the pod that replaces it, or a member of the same role; where no member of its role is left,
-the one that has as many cards. Time counts from the start. A gang that holds no place at all waits like any other:
-nothing says whether it was lost, evicted or paused.
+Losses are not recorded: history and the cluster have all that a start needs. A gang that ran, still holds places and is
+below its minimum lost the rest. History says where each of its pods was bound last, and on which cards; what such a pod
+requests is taken from the pod that replaces it, or from a member of the same role; if its role has no member left, from
+the member with as many cards. The recovery time counts from the start. A gang that holds no place at all waits like any
+other: nothing says whether it was lost, evicted or paused.
 """
 
 import re
@@ -30,7 +30,9 @@ _INDEX: Final = re.compile(r"\d+$")
 
 
 async def recall_losses(state: ClusterState, history: History) -> None:
-    """Remember the losses of every gang that stands in part; with the database away, without their places."""
+    """Record the losses of every gang that has only a part of its minimum; with the database away, without their
+    places.
+    """
     for gang in state.partial:
         if not gang.ran or gang.displaced:
             continue
@@ -49,7 +51,7 @@ async def recall_losses(state: ClusterState, history: History) -> None:
 def lost_before(gang: GangRecord, bound: Iterable[Event]) -> list[Loss]:
     """The members that a gang lacks of its minimum. `bound` are bindings of its pods, the newest first.
 
-    A minimum that is larger than what was accepted is one that somebody wrote since: it does not count.
+    A minimum above the accepted one was written later, by a user or a controller: it does not count.
     """
     holding = {pod.name for pod in gang.members.values() if pod.placed and not pod.deleting}
     found: list[Loss] = []
@@ -83,10 +85,10 @@ def lost_before(gang: GangRecord, bound: Iterable[Event]) -> list[Loss]:
 
 
 def _of_another_role(gang: GangRecord, role: str, event: Event) -> Loss:
-    """The loss of a pod of whose role no member is left: it is taken for like the member that has as many cards."""
+    """The loss of a pod whose role has no member left: its requests are those of the member with as many cards."""
     given = event.detail.get("cards") or {}
     count = sum(len(cards) for cards in given.values())
-    members = [pod for pod in gang.members.values() if pod.placed]  # what has a place can be read
+    members = [pod for pod in gang.members.values() if pod.placed]  # a pod with a place has a readable spec
     like = min(members, key=lambda pod: (abs(_card_count(pod) - count), pod.name))
     assert like.pod_class is not None
     cards = _masks(like.pod_class, given)
@@ -99,7 +101,7 @@ def _card_count(pod: PodRecord) -> int:
 
 
 def _missing(gang: GangRecord, losses: Iterable[Loss]) -> Counter[str]:
-    """What the minimum lacks beside these, by role; what is of no role is put down to the role most members have."""
+    """What the minimum lacks beside these, by role; members without a role count to the role that most members have."""
     roles = Counter(pod.role for pod in gang.members.values() if pod.placed and not pod.deleting)
     common = max(roles, key=lambda role: (roles[role], role), default="")
     roles.update(loss.role for loss in losses)
@@ -109,7 +111,7 @@ def _missing(gang: GangRecord, losses: Iterable[Loss]) -> Counter[str]:
 
 
 def _short(gang: GangRecord, losses: list[Loss]) -> Iterator[Loss]:
-    """Of these losses those that the minimum lacks."""
+    """The losses, of these, that the minimum lacks."""
     missing = _missing(gang, ())
     total = missing.total()
     minima = {role for role, _ in gang.minimum.roles}
@@ -121,7 +123,7 @@ def _short(gang: GangRecord, losses: list[Loss]) -> Iterator[Loss]:
 
 
 def _like(gang: GangRecord, name: str) -> PodRecord | None:
-    """The pod of this name, else one that is named alike but for its index."""
+    """The pod of this name, else one whose name differs only in its index."""
     pods = list(gang.members.values())
     same = next((pod for pod in pods if pod.name == name), None)
     stem = _INDEX.sub("", name)

@@ -1,8 +1,7 @@
-"""Pods that a predecessor bound last, and of which the watches of its successor have not told yet.
-
-A standby that takes over goes by what its watches brought, and they may be behind. The rows in SQL are not: each was
-written before its pod was bound. So pods that have a row and are not seen bound are read one by one before anything is
-decided; else their cards would be given to others.
+"""Pods that the previous leader bound last and that the watches of the new leader do not show as bound yet. A new
+leader knows what its watches brought, and they may be behind. The rows in SQL are not: each was written before its pod
+was bound. So pods that have a row and are not seen bound are read one by one before anything is decided; else their
+cards would be given to others.
 """
 
 import asyncio

@@ -1,8 +1,7 @@
-"""Notices that the wall clock was set: it is held against a clock that only grows.
-
-What lasts is counted from two times of day, the second of which may come from a clock that was set in between. Whoever
-keeps such times is told of the jump, so that they can be moved with it. A clock that is slewed is not noticed, for it
-differs by less than a second between two looks.
+"""Detects that the wall clock was set, by comparing it with a monotonic clock. A duration is the difference of two
+times of day, and the clock may have been set between them. Parts that keep such times are told of the jump, so that
+they can move them with it. A clock that is slewed is not detected, because it differs by less than a second between two
+checks.
 """
 
 import asyncio
@@ -15,7 +14,7 @@ import structlog
 log = structlog.get_logger(__name__)
 
 LEAST: Final = timedelta(seconds=1)
-"""A smaller difference between two looks is no jump."""
+"""A smaller difference between two checks is no jump."""
 _EVERY_SECONDS: Final = 1.0
 _LATE: Final = 60.0
 """Seconds after a jump for which times may still come that were read before it."""
@@ -38,11 +37,11 @@ class ClockWatch:
         self.jumps = 0
 
     def begin(self) -> None:
-        """Count from now on: what was before concerned another process."""
+        """Start counting now: earlier jumps concern other processes."""
         self._last = (self._wall(), self._steady())
 
     def look(self) -> None:
-        """Hold one clock against the other."""
+        """Compare the two clocks."""
         wall, steady = self._wall(), self._steady()
         before, since = self._last
         self._last = (wall, steady)
@@ -57,7 +56,7 @@ class ClockWatch:
 
     @property
     def seen(self) -> datetime:
-        """The time of day at the last look."""
+        """The time of day at the last check."""
         return datetime.fromtimestamp(self._last[0] / _NANOSECONDS, UTC)
 
     def as_now(self, at: datetime) -> datetime:
@@ -68,7 +67,7 @@ class ClockWatch:
         return moved if abs(now - moved) < abs(now - at) else at
 
     async def run(self) -> None:
-        """Look once a second, until cancelled."""
+        """Check once a second, until cancelled."""
         while True:
             self.look()
             await asyncio.sleep(_EVERY_SECONDS)

@@ -1,4 +1,4 @@
-"""What is told of a job that has ended: the numbers of what it had, and why it failed.
+"""What is reported of a job that has ended: the numbers of its members, and why it failed.
 
 Pods of an ended job may be gone, deleted by its clean-up policy or by hand. Its own object still says how many members
 it asked for, how they fared and how it ended, and says so after a restart as well.

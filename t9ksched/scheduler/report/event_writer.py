@@ -1,4 +1,4 @@
-"""Events that people read, written best effort: on the job where there is one, else on the group or pod."""
+"""Kubernetes events, written best effort: on the job where there is one, else on the group or pod."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from t9ksched.scheduler.state.records import GangRecord
 
 
 class EventWriter:
-    """Says what happened to whom."""
+    """Writes events about jobs, groups and pods."""
 
     def __init__(self, recorder: EventRecorder) -> None:
         self._recorder = recorder

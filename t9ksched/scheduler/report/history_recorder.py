@@ -1,6 +1,6 @@
 """Records the history of each gang: why it waits, that it was placed, how it was ended.
 
-The newest reasons live in memory. SQL gets a row, and people an event, when the kind of reason changes, not when a
+The newest reasons are in memory. A row in SQL and an event are written when the code of the reason changes, not when a
 number in it does. The latest state of each job is written by `job_recorder.py`, at most once a second.
 """
 
@@ -56,14 +56,14 @@ class HistoryRecorder:
         self._work.set()
 
     def waits(self, uid: str, reasons: tuple[Reason, ...], position: int | None, now: int) -> None:
-        """A gang stays, for these reasons, at this place of its queue."""
+        """A gang waits, for these reasons, at this place of its queue."""
         gang = self._state.gangs_by_uid.get(uid)
         if gang is None:
             return
         self._state.progress.waits(gang, reasons, position)
         codes = frozenset(str(reason.code) for reason in reasons)
         if codes == {str(Code.GANG_INCOMPLETE)}:
-            return  # every job passes here while its pods are being made; the group's status says it
+            return  # every job has this reason while its pods are being created; the group's status shows it
         if codes and self._told.get(uid) != codes:
             self._told[uid] = codes
             message = "; ".join(reason.message for reason in reasons)
@@ -73,7 +73,7 @@ class HistoryRecorder:
             self._events.gang(gang, names.EVENT_REFUSED if refused else names.EVENT_WAITING, message, warning=refused)
 
     def accepted(self) -> None:
-        """Groups came in: what was agreed with them, and with their owners, outlives this process."""
+        """Groups were accepted: record the acceptances of the groups and of their owners in SQL."""
         acceptances = self._accepted.take()
         known = self._state.acceptances
         if written := [*acceptances, *(known[uid] for uid in self._owners.take() if uid in known)]:
@@ -134,14 +134,14 @@ class HistoryRecorder:
         self._note(history.BOUND, gang, now, detail, record.placed_in if record else "")
 
     def _released(self, gang: GangRecord, pod: PodRecord) -> None:
-        """A pod gave its cards back. The job that it was placed in may be gone, and then nobody told that it ran."""
+        """A pod released its cards. If its job is gone, that the pod ran may not be recorded yet."""
         detail: Json = {"pod": pod.name}
         if pod.started and gang.inherited(pod):
             detail["ran"] = objects.timestamp(pod.started)
         self._note(history.RELEASED, gang, self._clock(), detail, pod.placed_in)
 
     def preempted(self, gang: GangRecord, pod: str, by: str, why: str, now: int) -> None:
-        """A member had to go so that another gang may start."""
+        """A member was evicted so that another gang can start."""
         winner = self._state.gangs_by_uid.get(by)
         queue = winner.queue if winner else ""
         detail = {"pod": pod, "by": _job(winner) if winner else "", "byUid": by, "byQueue": queue, "why": why}
@@ -150,7 +150,7 @@ class HistoryRecorder:
         self._events.gang(gang, names.EVENT_PREEMPTED, why, warning=True)
 
     def taken_back(self, gang: GangRecord, message: str, now: int) -> None:
-        """A half-bound gang was taken back."""
+        """An incomplete gang was evicted."""
         self._note(history.TAKEN_BACK, gang, now, {"message": message})
         self._events.gang(gang, names.EVENT_GANG_TAKEN_BACK, message, warning=True)
 
@@ -161,7 +161,7 @@ class HistoryRecorder:
         self._note(event, gang, now, {"message": message})
         if notice:
             self._events.gang(gang, notice, message, warning=True)
-        self.jobs.tell(identity(gang)[0], due=True)  # a single pod is gone in a moment, and its end would not be told
+        self.jobs.tell(identity(gang)[0], due=True)  # a single pod is gone in a moment, its end unrecorded
 
     def turned_away(self, refused: TurnedAway, now: int) -> None:
         """A node did not admit a member that was bound to it."""
@@ -190,7 +190,9 @@ class HistoryRecorder:
         )
 
     async def accept_running(self) -> None:
-        """Accept what ran before this process, little by little: a large cluster has a hundred thousand of them."""
+        """Record gangs that ran before this process started, a few at a time: a large cluster has a hundred
+        thousand.
+        """
         while self._state.accept_running(self._clock()):
             self.accepted()
             await asyncio.sleep(_ACCEPTING_PAUSE)
@@ -202,7 +204,7 @@ class HistoryRecorder:
             await self._wait()
             self._work.clear()
             if self._state.accept_running(self._clock()):
-                self._work.set()  # there are more: look again
+                self._work.set()  # there are more: continue
             self.accepted()
             await self._tell_bypassing()
             await self._tell_drifting()
@@ -228,7 +230,7 @@ class HistoryRecorder:
                 await asyncio.sleep(0)
 
     async def _tell_drifting(self) -> None:
-        """Say of each pod whose annotations differ from the record that the record counts."""
+        """Write an event for each pod whose annotations differ from the record: the record counts."""
         for count, (record, what) in enumerate(self._drifting.take(), start=1):
             about = reference("v1", "Pod", record.namespace, record.name, record.uid)
             message = f"{what}: no card that it may hold is given to another pod"
@@ -237,7 +239,7 @@ class HistoryRecorder:
                 await asyncio.sleep(0)
 
     async def _wait(self) -> None:
-        """Until something changed, or a job that was put off is due."""
+        """Wait until something changed, or a postponed job is due."""
         due = self.jobs.due()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(due):

@@ -1,4 +1,4 @@
-"""The phase of a job: what its controller says, where it has one that says something, else what its pods say."""
+"""The phase of a job: as its controller reports it, if it does, else by its pods."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -61,14 +61,13 @@ def _phase(state: ClusterState, uid: str, record: JobRecord | None, gangs: Itera
         return "Pending"
     if "Failed" not in phases:
         return "Succeeded"
-    # The controller of a batch Job says when it gives up; until then it makes others of those that failed.
+    # The controller of a batch Job reports when it gives up; until then it replaces failed pods.
     return "Pending" if record is not None and record.wants_pods else "Failed"
 
 
 def _terminates(state: ClusterState, uid: str, record: JobRecord | None, gangs: list[GangRecord]) -> bool:
-    """Whether its object is being deleted, or is gone and what is left of it ends.
-
-    A scheduler that starts has not seen the object go: there, that all its pods are being deleted tells.
+    """Whether its object is being deleted, or is gone while its last pods end. A scheduler that was started after the
+    deletion judges by the pods: all of them are being deleted.
     """
     if uid in state.deleted:
         return not any(pod.orphaned for gang in gangs for pod in gang.members.values())
@@ -86,7 +85,7 @@ def _has_object(state: ClusterState, gang: GangRecord) -> bool:
 
 
 def _is_up(gang: GangRecord) -> bool:
-    """Whether as many members run, or succeeded, as must; those that failed are not waited for, unless others came."""
+    """Whether enough members run or succeeded; failed ones count as gone unless they were replaced."""
     counts = Counter(pod.phase for pod in gang.members.values())
     failed, least = counts["Failed"], gang.minimum.members
     wanted = min(least, max(len(gang.members) - failed, least - failed))
@@ -94,8 +93,8 @@ def _is_up(gang: GangRecord) -> bool:
 
 
 def goes_on(view: ObservedJob, now: str) -> bool:
-    """Whether a job without a controller, whose phase is `now`, runs as it is: what failed of it is not made anew, and
-    nothing of it waits.
+    """Whether a job without a controller, whose phase is `now`, runs as it is: its failed pods are not replaced, and
+    none of its pods waits.
     """
     if now != "Running" or (view.record is not None and view.record.phase):
         return False

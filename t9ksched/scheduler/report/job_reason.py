@@ -12,7 +12,7 @@ from t9ksched.scheduler.state.records import FINISHED, GangRecord
 from t9ksched.scheduler.state.state import ClusterState
 
 POD_FAILED: Final = "PodFailed"
-"""The code of a failed job whose pods are all that tells why."""
+"""The code of a failed job when only its pods show why."""
 
 
 def taken(view: ObservedJob) -> Reason | None:
@@ -57,10 +57,10 @@ def unjudged(gangs: Iterable[GangRecord]) -> Reason | None:
 
 
 def why_failed(view: ObservedJob) -> JobReason:
-    """Why a failed job failed: what its controller says, else how its pods ended."""
+    """Why a failed job failed: as its controller reports it, else how its pods ended."""
     record, told = view.record, failure(view.pods)
     if record is not None and record.message:
-        # The controllers of others say that it failed, ours say how.
+        # Other controllers report only that a job failed; the controllers of t9ksched report how.
         message = f"{record.message}: {told}" if told and record.kind == "Job" else record.message
         return JobReason(record.code or POD_FAILED, message)
     return JobReason(POD_FAILED, told or "a pod of it failed and is gone")

@@ -32,14 +32,14 @@ FIRST_PERIOD: Final = 2.0
 COUNTS_PERIOD: Final = 4.0
 """Seconds between two writes of one job when only its counts changed: they come by the second while it starts."""
 SLICE: Final = 50
-"""Jobs that are looked at before other tasks get their turn."""
+"""Jobs examined before other tasks run."""
 _MOST_WAITING: Final = 2000
 _TIME: Final = "%Y-%m-%dT%H:%M:%SZ"
 _encode: Final = msgspec.json.Encoder().encode
 
 
 class _Written(NamedTuple):
-    """What was written of a job last: enough to see that it changed and to say that it went. Copies of everything, as
+    """What was last written of a job: enough to see that it changed and to record its end. Copies of everything, as
     dicts, would be the largest thing in memory.
     """
 
@@ -65,17 +65,17 @@ class JobRecorder:
         self._clock = clock
         self._changed = state.feed.jobs.follow()
         self._edits: dict[str, frozenset[str]] = {}
-        """What was said of edits that do not count, by UID of the group."""
+        """Messages already sent about edits that do not count, by UID of the group."""
         self._written: dict[str, _Written] = {}
         self._wrote: dict[str, float] = {}
         self._later: dict[str, float] = {}
-        """When jobs that are new, or were written a short while ago, are looked at again."""
+        """When jobs that are new, or were written a short while ago, are examined again."""
 
     def restore(self, stored: Iterable[Written]) -> None:
-        """What was written before a restart: it is not told twice, and what is gone since is noted."""
+        """Load what was written before a restart, so that it is not written twice and ends since then are recorded."""
         for job in stored:
             if job.uid in self._written:
-                continue  # read late: what was told since is newer
+                continue  # read late: what was written since is newer
             finished = job.finished_at.strftime(_TIME) if job.finished_at else None
             name = (intern(job.kind), intern(job.namespace), job.name)
             self._written[job.uid] = _Written(hash(job.shape.encode()), *name, job.queue, job.phase, finished)
@@ -86,7 +86,7 @@ class JobRecorder:
         return min(self._later.values(), default=None)
 
     async def write(self) -> None:
-        """Write the jobs that changed, and those that were put off until now."""
+        """Write the jobs that changed, and postponed ones that are due."""
         changed = dict.fromkeys(self._changed.take())
         now = asyncio.get_running_loop().time()
         self._wrote = {uid: at for uid, at in self._wrote.items() if at + COUNTS_PERIOD > now}
@@ -114,9 +114,9 @@ class JobRecorder:
             self._later.pop(uid, None)
             if before is not None:
                 del self._written[uid]
-                if uid not in self._state.pods:  # else it joined the group that it names, and is part of that job now
+                if uid not in self._state.pods:  # else the pod joined the group that it names
                     self._gone(uid, before, at)
-            self._sql_writer.gone(uid, at)  # REST may have written down what came and went before it was told here
+            self._sql_writer.gone(uid, at)  # REST may have recorded a job that came and went before this was called
             return
         self._later.pop(uid, None)
         self._tell_edits(view)
@@ -148,7 +148,7 @@ class JobRecorder:
         self._job_event(history.DELETED, uid, before, at, {"podsLeft": len(left)} if left else None)
 
     def _tell_edits(self, view: ObservedJob) -> None:
-        """Say once what was edited and does not count."""
+        """Write an event, once, about an edit that does not count."""
         for gang in view.gangs:
             found = ignored(gang)
             if fresh := [text for text in found if text not in self._edits.get(gang.uid, ())]:
@@ -163,7 +163,7 @@ class JobRecorder:
         if uid in self._later:
             return True
         wrote = self._wrote.get(uid)
-        # What is being bound is told when that has come to an end: till then it has no reason to wait, and no place.
+        # A job that is being bound is written once that has ended: until then it has no reason to wait, and no place.
         if wrote is None and before is not None and not on_its_way(self._state, uid):
             return False
         now = asyncio.get_running_loop().time()
@@ -187,7 +187,7 @@ class JobRecorder:
 
 
 def moment(ns: int) -> datetime:
-    """Its millisecond, which is enough for people: rows of the same one share what is made of it for SQL."""
+    """The time to the millisecond: rows of the same millisecond share one converted value for SQL."""
     return _millisecond(ns // 1_000_000)
 
 

@@ -1,4 +1,4 @@
-"""A job as REST, the CLI and history show it, from what the scheduler sees of it."""
+"""A job as REST, the CLI and history show it, from the scheduler's state."""
 
 from functools import lru_cache
 from typing import Any
@@ -52,9 +52,9 @@ def job_view(view: ObservedJob, state: ClusterState) -> JobView:
         had = record.had if record is not None else None
         if had is None:
             accepted = first.acceptance if first is not None and first.owner is None else None
-            total = max(total, (accepted and accepted.replicas) or 0)  # those that ended may be gone
+            total = max(total, (accepted and accepted.replicas) or 0)  # ended pods may be gone
             cards = max(cards + lost, sum(accepted.cards.values()) if accepted is not None else 0)
-        else:  # pods that were replaced are still there, or those that ended are not
+        else:  # replaced pods are still there, or ended ones are gone
             least, total, cards = had.minimum, had.total, had.gpus
             counts["Succeeded"] = max(counts["Succeeded"], had.succeeded)
             counts["Failed"] = max(counts["Failed"], had.failed)
@@ -85,7 +85,7 @@ def job_view(view: ObservedJob, state: ClusterState) -> JobView:
 
 
 def _root_of(state: ClusterState, view: ObservedJob) -> Root | None:
-    """The root owner of a job without groups; None where it is known to be its own."""
+    """The root owner of a job without groups; None if the job is known to have none."""
     owner = state.owners.titled(view.uid) if view.record is None else None
     if owner is None or owner.above is None:
         return None

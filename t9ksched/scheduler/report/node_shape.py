@@ -27,7 +27,7 @@ def quantities(amounts: Iterable[tuple[str, int]]) -> Json:
 
 
 def node_shape(state: ClusterState, name: str) -> Json | None:
-    """A node with its cards and whose they are; None when there is no such node."""
+    """A node with its cards and their holders; None when there is no such node."""
     known = state.node_objects.get(name)
     if known is None:
         return None

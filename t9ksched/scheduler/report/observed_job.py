@@ -1,7 +1,6 @@
-"""A job as users know it, with the pod groups and pods that belong to it.
-
-A job is what the user made: an object of a kind we control, a batch Job, a PodGroup by hand or a plain pod. The groups
-and pods below it are found by their controlling owner.
+"""A job as users know it, with the pod groups and pods that belong to it. A job is the object that the user created: of
+a kind that t9ksched controls, a batch Job, a PodGroup or a plain pod. The groups and pods below it are found by their
+controlling owner.
 """
 
 from dataclasses import dataclass, field
@@ -27,7 +26,7 @@ class ObservedJob:
     record: JobRecord | None = None
     gangs: list[GangRecord] = field(default_factory=list)
     agreed: Acceptance | None = None
-    """What was agreed with an owner that a limit stopped, where neither of the others is there."""
+    """The acceptance of an owner that a limit stopped, if there is neither an object nor a group."""
 
     @property
     def pods(self) -> list[PodRecord]:
@@ -102,7 +101,7 @@ def _nameless(state: ClusterState, key: str) -> GangRecord | None:
 
 
 def submitter(view: ObservedJob, state: ClusterState) -> str | None:
-    """Who submitted the job, if anybody knows; where its PodGroup is gone, the one who submitted all of its pods."""
+    """The submitter of the job, if known; if its PodGroup is gone, the user who submitted all of its pods."""
     acceptance = state.acceptances.get(view.uid) or (view.gangs[0].acceptance if view.gangs else view.agreed)
     if acceptance is None and view.gangs and not view.gangs[0].uid:
         whose = {state.permissions.whose(pod) for pod in view.pods}
@@ -111,8 +110,9 @@ def submitter(view: ObservedJob, state: ClusterState) -> str | None:
 
 
 def former_submitters(view: ObservedJob, state: ClusterState) -> tuple[str, ...]:
-    """Who else submitted pods of the job, in order of their names: the job is theirs to see too. Only a PodGroup that
-    no job owns has members of several users: they joined it, or it was deleted and perhaps made again by another.
+    """Other users who submitted pods of the job, in order of their names: they may see the job too. Only a PodGroup
+    that no job owns has members of several users: they joined it, or it was deleted and perhaps created again by
+    another user.
     """
     pods = (pod for gang in view.gangs if gang.owner is None and not gang.virtual for pod in gang.members.values())
     whose = {name for pod in pods if (name := state.permissions.whose(pod)) is not None}
@@ -120,5 +120,5 @@ def former_submitters(view: ObservedJob, state: ClusterState) -> tuple[str, ...]
 
 
 def is_past(gang: GangRecord) -> bool:
-    """Whether the group is one pod of a controller that has ended: another has come in its place, or none is wanted."""
+    """Whether the group is a single ended pod of a controller: it has been replaced, or needs no replacement."""
     return gang.virtual and gang.owner is not None and all(pod.finished for pod in gang.members.values())

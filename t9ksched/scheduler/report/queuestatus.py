@@ -1,7 +1,7 @@
 """A queue's usage and conditions: one source for the status of its object, for REST and for the metrics page.
 
-`QueueStatuses` remembers since when each condition has its status. It begins with what the Queue object says, and notes
-no change before the whole cluster has been read (`settle`), so that a restart moves no transition time.
+`QueueStatuses` remembers since when each condition has its status. It starts from the Queue object's conditions, and
+records no change before the whole cluster has been read (`settle`), so that a restart changes no transition time.
 """
 
 from collections.abc import Callable, Collection
@@ -22,7 +22,7 @@ PRESSURE_PERCENT: Final = 90
 def allocated(state: ClusterState, name: str) -> dict[str, int]:
     """What the placed pods of a queue request, in units; 0 for what its quota names and it does not use.
 
-    The number of pods is told only if the quota names it, numbers of volumes never.
+    The number of pods is reported only if the quota names it, numbers of volumes never.
     """
     queue = state.queues.get(name)
     quota = queue.spec.quota if queue else {}

@@ -1,7 +1,6 @@
-"""What is told of a job whose members ended and are made anew: how they ended, when they are back, where they will be.
-
-Controllers make a failed pod anew after a pause that doubles with each failure. While none is there to wait for a
-place, no cycle judges the job, so that no reason of the engine says what is going on.
+"""What is reported of a job whose members ended and are replaced: how they ended, when replacements come, and where
+they will run. Controllers replace a failed pod after a pause that doubles with each failure. As long as no pod waits
+for a place, no cycle judges the job, so the engine gives no reason.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,7 +21,7 @@ _SECOND: Final = 1_000_000_000
 
 
 def restarts_of(spec: Mapping[str, Any], status: Mapping[str, Any], *, batch: bool) -> Restarts | None:
-    """How often members of a job were made anew, as its controller counts; None if none was."""
+    """How many times members of a job were replaced, as its controller counts; None if none was."""
     if batch:
         failed, limit = _count(status.get("failed")), spec.get("backoffLimit")
         return Restarts(failed, _BATCH_LIMIT if limit is None else _count(limit)) if failed else None
@@ -43,10 +42,9 @@ def _count(value: Any) -> int:
 
 
 def restarting(record: JobRecord | None, gangs: list[GangRecord], state: ClusterState) -> Reason | None:
-    """That members of the job's gangs ended and come back; None when that is not so, or nothing is known of it.
-
-    It says how those ended that are still there, how many restarts are used, when the next pod is made, and whether
-    room is kept for it.
+    """The reason that members of the job's gangs ended and are being replaced; None if that is not so or not known. It
+    says how the remaining ended pods ended, how many restarts are used, when the next pod is created, and whether room
+    is reserved for it.
     """
     if record is None or not record.wants_pods or record.phase in FINISHED or record.restarts is None:
         return None
@@ -82,7 +80,7 @@ def _when(record: JobRecord, failed: list[PodRecord]) -> str:
 
 
 def _kept(gangs: Iterable[GangRecord], state: ClusterState) -> str:
-    """Where they will be: the gangs tell, for in a restart there may be no pod of them."""
+    """Where the replacements will run, by the gangs: during a restart there may be no pod."""
     found = [state.refills.kept_for(gang) for gang in gangs if not gang.virtual]
     kept = [loss for losses, _ in found for loss in losses]
     if not kept:

@@ -1,7 +1,7 @@
 """What the scheduler writes into SQL: acceptances, history, and each job's latest state.
 
-Writes are collected and flushed in batches by one task. With the database away they wait here, newest state only for
-jobs, and scheduling goes on with what is known; `behind` says since when, and the `Outage` is told.
+Writes are collected and flushed in batches by one task. With the database away they wait here, for jobs only the newest
+state, and scheduling goes on with what is known; `behind` says since when, and the `Outage` is marked.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ _LAST_WORDS_SECONDS = 2
 _SILENCE_SECONDS = 5.0
 """A database that takes longer for one batch counts as away until it answers."""
 _BATCH = 2000
-"""Rows of a kind in one transaction: enough to be cheap, few enough for others not to wait long for their turn."""
+"""Rows of a kind in one transaction: enough to be cheap, few enough for other transactions not to wait long."""
 _PAUSE = 0.5
 """Seconds between two writes: what happens within them goes into one transaction."""
 
@@ -65,14 +65,14 @@ class SqlWriter:
     def event(self, event: Event) -> None:
         """Append to history."""
         if self._clocks is not None:
-            self._clocks.look()  # so that what was before the clock was set stands before it here too
+            self._clocks.look()  # so that events keep their order across a change of the clock
             if (at := self._clocks.as_now(event.at)) != event.at:
                 event = structs.replace(event, at=at)
         self._events.append(event)
         self._wake()
 
     def _clock_set(self, by: timedelta, at: datetime) -> None:
-        """Spans that are open in SQL move with the clock."""
+        """Move the open spans in SQL with the clock."""
         detail = {"seconds": by.total_seconds()}
         self._events.append(Event(event=CLOCK_SET, at=at, actor="scheduler", detail=detail))
         self._wake()
@@ -93,7 +93,9 @@ class SqlWriter:
         return len(self._acceptances) + len(self._events) + len(self._jobs)
 
     def lost(self) -> None:
-        """The database did not answer, here or somebody else: it is away until all that waits here is written."""
+        """The database did not answer this writer or another part: it counts as away until all that waits here is
+        written.
+        """
         if self.behind is None:
             self.behind = datetime.now(UTC)
             if self._outage is not None:

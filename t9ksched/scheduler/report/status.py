@@ -30,7 +30,7 @@ _IN_FLIGHT = 6
 """About a tenth of the executor's requests."""
 _RETRY = 5.0
 _ASIDE = 5.0
-"""How long a PodGroup's status lets bindings go first; what changes meanwhile is one write."""
+"""How long a PodGroup's status waits while bindings are under way; changes meanwhile become one write."""
 _LOOK_AGAIN = 0.25
 
 

@@ -1,6 +1,5 @@
-"""The names that the cluster knows, as the leader sees it: resources and labels of nodes, resource shape profiles.
-
-Whoever writes a queue or a job is warned of names that are not among them.
+"""The names that exist in the cluster: resources and labels of nodes, resource shape profiles. REST warns a user whose
+queue or job uses other names.
 """
 
 import asyncio
@@ -23,7 +22,7 @@ log = structlog.get_logger(__name__)
 SHAPES: Final = "resource-shapes"
 """The ConfigMap of the profiles; they stand under the key `config.yaml`."""
 MOST_VALUES: Final = 10_000
-"""Of a label with more values than this, only the key is known."""
+"""Of a label with more values than this, only the key is returned."""
 _NODES_A_SLICE: Final = 200
 _KEPT_SECONDS: Final = 5.0
 

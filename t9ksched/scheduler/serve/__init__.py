@@ -1,5 +1,5 @@
 """`/internal/v1`: answers about what only the leader knows, for replicas of the REST service.
 
-`internal.py` is the server; `jobindex.py` finds jobs by name, queue and user, `explaining.py` says why a job waits.
+`internal.py` is the server; `jobindex.py` finds jobs by name, queue and user, `explaining.py` explains why a job waits.
 Begin with `internal.py`.
 """

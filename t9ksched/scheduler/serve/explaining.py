@@ -1,6 +1,5 @@
-"""Why a job waits: the leader's reasons with their numbers, and who holds what it needs.
-
-Names of jobs stand here for whoever may see them; REST takes them out for everybody else. Reasons name nobody.
+"""Why a job waits: the leader's reasons with their numbers, and the jobs that hold what it needs. Explanations name
+other jobs; REST removes the names that the caller may not see. Reasons name no job and no user.
 """
 
 import asyncio
@@ -51,19 +50,20 @@ _FOR_ROOM: Final = frozenset(
         Code.BEHIND,
     }
 )
-"""Reasons that say that room or quota is short, so that it matters who holds it."""
+"""Reasons that room or quota is short: for these the explanation lists the jobs that hold it."""
 _NODES_A_SLICE: Final = 100
 
 
 async def explanation(view: ObservedJob, state: ClusterState, pod: PodRecord | None = None) -> Json:
-    """Why a job waits, or that it does not, or why it failed, with the numbers and with who holds what it needs.
+    """Why a job waits, or that it does not, or why it failed, with the numbers and with the jobs that hold what it
+    needs.
 
-    With `pod`, one of its members: the verdict is that of the pod, the reasons are those of its gang, without which it
-    does not start.
+    With `pod`, one of its members: the verdict is the pod's, the reasons are those of its gang, without which it does
+    not start.
     """
     gangs = view.gangs if pod is None else [gang for gang in view.gangs if gang is pod.gang]
     now = phase(view, state) if pod is None else pod.phase
-    # A pod that took the place of one that failed runs for it.
+    # A replacement runs in the place of the failed pod.
     current = [gang for gang in view.gangs if not is_past(gang)] or view.gangs
     runs_on = pod is None and goes_on(view, now)
     reasons = [] if now in (*FINISHED, TERMINATING) or runs_on else _of_all(gangs)
@@ -124,7 +124,7 @@ async def explanation(view: ObservedJob, state: ClusterState, pod: PodRecord | N
 
 
 def _of_all(gangs: Iterable[GangRecord]) -> list[Reason]:
-    """The reasons of groups; what several of them have in common is said once."""
+    """The reasons of groups; a reason that several groups have appears once."""
     found: list[Reason] = []
     for reason in (reason for gang in gangs for reason in gang.reasons):
         if reason not in found:
@@ -183,7 +183,7 @@ def _stopped(view: ObservedJob, state: ClusterState, now: str) -> list[Reason]:
 
 
 def _unwritten(pods: Iterable[PodRecord], state: ClusterState) -> list[Reason]:
-    """Why pods that have their places are not bound to them yet: which cards they get is still to be written down."""
+    """Why placed pods are not bound yet: their cards are not recorded in the database yet."""
     if not any(pod.assumed and pod.uid in state.cards.unwritten for pod in pods):
         return []
     message = "a place is found, and taken once the database knows which cards go there: it has not answered yet"
@@ -198,7 +198,7 @@ def _failure(view: ObservedJob, pod: PodRecord | None) -> Json:
 
 @dataclass(slots=True)
 class _Held:
-    """What one job holds of what is wanted; `until` is None once one of its pods has no end that is known."""
+    """What one job holds of the wanted resources; `until` is None if the end of one of its pods is unknown."""
 
     amounts: dict[str, int] = field(default_factory=dict)
     cards: int = 0
@@ -207,7 +207,7 @@ class _Held:
 
 @dataclass(frozen=True, slots=True)
 class _Usable:
-    """Which nodes a job's pods may use: room that comes free on others does not help it."""
+    """Which nodes a job's pods may use: room on other nodes does not help it."""
 
     queue: Queue
     classes: frozenset[PodClass]
@@ -218,7 +218,7 @@ class _Usable:
         return cls(queue, frozenset(pod.pod_class for pod in view.pods if pod.waiting and pod.pod_class is not None))
 
     def takes(self, facts: NodeFacts) -> bool:
-        """Whether one of the pods may go there, as far as labels and taints tell."""
+        """Whether one of the pods may run there, as far as labels and taints say."""
         selector = self.queue.spec.node_selector
         if selector is not None and not selector.matches(facts.labels):
             return False
@@ -234,7 +234,7 @@ class _Usable:
 
 
 async def _holders(view: ObservedJob, state: ClusterState, reasons: list[Reason]) -> list[Json]:
-    """Who holds what this job asks for; the largest first.
+    """The jobs that hold what this job requests; the largest first.
 
     While the quota of its queue is short these are jobs of that queue, wherever they run; else all on the nodes that
     its queue and its own pods may use.
@@ -272,7 +272,9 @@ async def _holders(view: ObservedJob, state: ClusterState, reasons: list[Reason]
 
 
 def _wanted(view: ObservedJob, reasons: Iterable[Reason]) -> frozenset[str]:
-    """What the job is short of: its cards if it asks for any, else what its reasons name, else its cpu and memory."""
+    """The resources that the job is short of: its cards if it requests any, else what its reasons name, else cpu and
+    memory.
+    """
     classes = [pod.pod_class for pod in view.pods if pod.pod_class]
     asked = {resource for pod_class in classes for resource, _ in pod_class.requests} - {"pods"}
     cards = {card.resource for pod_class in classes for card in pod_class.cards}
@@ -301,7 +303,7 @@ def _add_kept(
     wanted: frozenset[str],
     usable: "_Usable | None",
 ) -> None:
-    """Room that is kept for members that a gang lost: that gang holds it."""
+    """Room reserved for members that a gang lost: that gang counts as its holder."""
     gang, known = state.gangs_by_uid.get(reservation.owner), state.node_objects.get(reservation.node)
     if gang is None or gang in view.gangs or (usable is None and reservation.queue != queue.name):
         return

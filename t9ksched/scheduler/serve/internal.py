@@ -178,7 +178,7 @@ class InternalServer:
         return _json(await self._names.known())
 
     async def _rights(self, _: web.Request) -> web.Response:
-        """What it does without, for want of a right in the cluster."""
+        """The kinds that the scheduler may not watch because a right is missing."""
         return _json({"lacking": self._lacking()})
 
     async def _metrics(self, request: web.Request) -> web.Response:

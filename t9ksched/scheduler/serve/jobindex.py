@@ -1,6 +1,5 @@
-"""Jobs by name, and by whose they are: a question about a few of them does not walk over all.
-
-The state's feed says of which jobs something changed; those are looked at when a question is asked.
+"""Jobs by name, submitter, queue and namespace, so that a request about a few jobs does not walk over all. The state's
+change feed names the jobs that changed; the index is updated for these when a request comes.
 """
 
 import asyncio
@@ -26,7 +25,7 @@ class _Entry(NamedTuple):
     name: str
     queue: str | None
     submitters: tuple[str | None, ...]
-    """Who submitted it, and others whose pods run on in it."""
+    """The submitter, and other users whose pods run on in the job."""
 
     @property
     def title(self) -> tuple[str, str, str]:
@@ -53,7 +52,7 @@ class JobIndex:
         self._owned: defaultdict[tuple[str, str | None], dict[str, None]] = defaultdict(dict)
 
     async def run(self) -> None:
-        """Take in what changed every few seconds, until cancelled: a question finds little left to do."""
+        """Update the index every few seconds, until cancelled, so that a request finds little left to do."""
         while True:
             await self.refresh()
             await asyncio.sleep(_PERIOD_SECONDS)

@@ -1,7 +1,7 @@
 """Whether what waits may use the queue it waits in, whatever created it and by whatever way.
 
-The rule is the door's own (`t9ksched.admission.access`). Who submitted a group is what was recorded by the UID of the
-object that owns it, or by its own; a label proves nothing. Of whom nobody knows only what holds without a name counts:
+The rule is the door's own (`t9ksched.admission.access`). The submitter of a group is the one recorded by the UID of the
+object that owns it, or by its own; a label proves nothing. For an unknown submitter only rules that need no name apply:
 the namespace, its owner, a queue open to everyone. What runs is never judged again.
 """
 
@@ -19,7 +19,8 @@ from t9ksched.scheduler.state.records import GangRecord, PodRecord
 from t9ksched.store.acceptances import Acceptance
 
 NAMING_NS: Final = 3_000_000_000
-"""How long a group is nobody's before that is said: the service that created it may still be recording whose it is."""
+"""How long the submitter of a group may be unknown before that is reported: the service that created the group may
+still be recording it."""
 _MOST_KEPT: Final = 50_000
 _NOBODY: Final = Members()
 
@@ -42,7 +43,7 @@ class AdmissionGate:
         self.version = 1
 
     def set_members(self, members: dict[str, Members]) -> bool:
-        """Who may use which queue, all of it; whether that is new."""
+        """Take over the members of all queues; whether they changed."""
         if members == self._members:
             return False
         self._members = members
@@ -58,7 +59,7 @@ class AdmissionGate:
         return True
 
     def members(self, queue: str) -> Members:
-        """Who may use that queue."""
+        """The members of that queue."""
         return self._members.get(queue, _NOBODY)
 
     def changed(self) -> None:
@@ -71,7 +72,7 @@ class AdmissionGate:
         return self._ask(queue, gang.namespace, self._submission(gang.owner, gang.uid))
 
     def submitter(self, gang: GangRecord) -> str | None:
-        """Who submitted the group, as far as that is on record."""
+        """The submitter of the group, as far as that is on record."""
         return _submitter(self._submission(gang.owner, gang.uid), gang.namespace)
 
     def came_with(self, pod: PodRecord, gang: GangRecord) -> bool:
@@ -110,11 +111,11 @@ class AdmissionGate:
         return _kept_out(gang, code, access.message, access.remedy)
 
     def whose(self, pod: PodRecord) -> str | None:
-        """Who submitted the pod, or the root owner above it; None where nobody knows."""
+        """The submitter of the pod, or of the root owner above it; None if unknown."""
         return _submitter(self._submission(pod.owner, pod.uid), pod.namespace)
 
     def _submission(self, owner: OwnerReference | None, uid: str) -> Acceptance | None:
-        """What is known of who submitted something: its root owner's record, else its own."""
+        """The record of the submission of an object: its root owner's, else its own."""
         root = None
         if owner is not None:
             root = self._acceptances.get(self._owners.root_uid(owner)) or self._acceptances.get(owner.uid)
@@ -122,7 +123,7 @@ class AdmissionGate:
 
     def _ask(self, queue: Queue, space: str, root: Acceptance | None) -> Access:
         if root is not None and root.namespace != space:
-            root = None  # whoever names an owner elsewhere has none
+            root = None  # an owner reference to another namespace does not count
         submitter: str | None = None
         groups: tuple[str, ...] = ()
         role = ""
@@ -151,7 +152,7 @@ class AdmissionGate:
 
 
 def _submitter(record: Acceptance | None, space: str) -> str | None:
-    """Whom a record names; a record of another namespace names nobody."""
+    """The user whom a record names; None for a record of another namespace."""
     return record.submitter if record is not None and record.namespace == space else None
 
 

@@ -55,7 +55,7 @@ class Assumptions:
         gang.first_bound = gang.first_bound or now
         self._state.changes.gang_changed(gang)
         if self._state.affinity_index or self._state.waiting_jobs:
-            self._state.wake()  # where these pods stand may be what somebody waits for, or that they wait no more
+            self._state.wake()  # other gangs may wait for these pods' places, or for the end of their wait
         return decided
 
     def _still_fits(self, record: PodRecord, assignment: Assignment) -> bool:

@@ -1,6 +1,6 @@
-"""PodDisruptionBudgets, and whose eviction would break one: others of the same queue priority go before them.
-
-A budget is preferred, not absolute: when nobody else makes room a guarded job goes too, as with kube-scheduler.
+"""PodDisruptionBudgets, and the groups whose eviction would violate one: other groups of the same queue priority are
+evicted before them. A budget is preferred, not absolute: if no other victim makes room a guarded job is evicted too, as
+with kube-scheduler.
 """
 
 from collections import Counter, defaultdict
@@ -74,7 +74,7 @@ class Budgets:
     ) -> tuple[Running, ...]:
         """The same groups, those marked whose eviction would break a budget.
 
-        Of several under one budget as many stay unmarked as it allows, those first who would go first.
+        Of several groups under one budget as many stay unmarked as it allows, in the order of eviction.
         """
         found = list(groups)
         if not self._known:

@@ -1,5 +1,5 @@
 """What changed, for everything that follows the state: each reader has a cursor of its own and takes nothing away from
-another. A topic names the things that changed, each once until somebody has read it; a log has every event.
+another. A topic names the things that changed, each once until a reader has taken it; a log has every event.
 
 What all readers have read is dropped. A cursor begins with the oldest entry that is kept.
 """
@@ -35,7 +35,7 @@ class Topic(Generic[T]):
 
     def __init__(self) -> None:
         self.number = 0
-        """How many changes there have been, less those of things that nobody had read since their last one."""
+        """The number of changes, not counting repeated ones of a thing that no reader had taken in between."""
         self._last: dict[T, int] = {}
         """The number of each thing's last change, in that order."""
         self._read = 0
@@ -140,7 +140,7 @@ class ChangeFeed:
     Attributes:
         gangs: groups of which something changed, single pods among them; some may be gone.
         queues: names of queues of which something changed that their status shows.
-        edited_queues: names of queues whose object was edited by somebody else: they are looked at without delay.
+        edited_queues: names of queues whose object was edited by another client: they are checked without delay.
         jobs: UIDs of jobs of which something changed that users see.
         nameless: groups that pods name and that do not exist, as `namespace/name`.
         acceptances: what was agreed with groups, to be written down.

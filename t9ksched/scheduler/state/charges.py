@@ -1,4 +1,4 @@
-"""Who holds what: one charge a pod, on its node and on its queue.
+"""What each pod holds: one charge a pod, on its node and on its queue.
 
 A charge is made when a decision is taken (assumed) or when a bound pod is seen (observed), and taken back when the pod
 ends, when it goes away, or when its binding is refused. Because each pod has at most one charge, replaying an event is
@@ -53,8 +53,8 @@ class Charges:
     ) -> None:
         """Charge a pod; an equal charge stays as it is, another one of the same pod is replaced.
 
-        `cards` are masks by resource, empty when nobody said which cards it holds: then they are counted only. They are
-        kept as they are and must not be changed.
+        `cards` are masks by resource, empty when it is unknown which cards it holds: then they are counted only. They
+        are kept as they are and must not be changed.
         """
         wanted = Charge(uid, node, pod_class, cards, queue, sure)
         known = self._by_pod.get(uid)

@@ -40,7 +40,7 @@ class Clock(msgspec.Struct, eq=False):
         evicted: UIDs of pods that were evicted or paused, and still look as if they ran.
         stop_at: when it is told to stop again.
         signal: how many seconds before its limit its owner is told to stop; None until that was asked.
-        unsure: whether it may have begun to run while nobody looked.
+        unsure: whether it may have begun to run while no scheduler was watching.
         unwritten: whether `run` changed since it was written.
         written: whether there is a row of it.
     """

@@ -91,7 +91,7 @@ class GroupEvents:
         gang.kept = self._paying(gang)
         gang.uid, gang.acceptance = "", None
         self._state.changes.gang_changed(gang)
-        self._state.membership.sort(gang)  # nobody is a stranger to a group that is not there
+        self._state.membership.sort(gang)  # every pod may name a group that does not exist
         if not gang.members:
             self.forget(gang)
 

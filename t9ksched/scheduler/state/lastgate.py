@@ -240,7 +240,7 @@ class LastGate:
             return
         access = state.permissions.access(gang, queue)
         if runs and not access.allowed:
-            return  # it runs on, and whoever else would join it is asked
+            return  # it runs on, and pods that would join it are judged one by one
         root, record = state.owners.root(gang), self.agreed(gang)
         if not runs and record is None and (queue.spec.closed or self._gathers(gang, root, queue)):
             return
@@ -317,7 +317,7 @@ class LastGate:
     def _record(self, gang: GangRecord, root: Root, queue: str, now: int) -> Acceptance | None:
         """Write down how much of the owner is accepted: what it asks for, and what its pods that were let in hold."""
         if not root.certain and root.kind == "ReplicaSet":
-            return None  # who owns it is not known yet
+            return None  # its owner is not known yet
         state = self._state
         self._held.pop((root.uid, queue), None)
         held = self._held_by(root, gang, queue)

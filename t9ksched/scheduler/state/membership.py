@@ -29,14 +29,14 @@ class Membership:
         self._strangers: dict[GangRecord, dict[str, PodRecord]] = {}
         """Pods that name a group and may not join it, by UID; groups without any are left out."""
         self._guests: OrderedSet[GangRecord] = OrderedSet()
-        """Groups that pods may have joined because they may use the queue, or before it was known whose they are."""
+        """Groups that pods may have joined because they may use the queue, or before their submitters were known."""
         self._owned: defaultdict[str, dict[str, PodRecord]] = defaultdict(dict)
         """Pods that name a group and have a controller, which may not be the group's, by its UID and theirs."""
         self._as_of = (0, False)
         self._nameless: dict[str, int] = {}
-        """Since when it has not been known who submitted a stranger, by UID, while that is not said yet."""
+        """Since when the submitter of a stranger has been unknown, by UID, while that is not reported yet."""
         self.unread: Callable[[], bool] = lambda: False
-        """Whether the database has not been read, so that it is not known who submitted what: every pod is a member."""
+        """Whether the database has not been read, so that no submitter is known: every pod counts as a member."""
 
     def join(self, pod: PodRecord, gang: GangRecord, *, placed: bool) -> None:
         """A pod that names the group is seen for the first time; `placed` if it is on a node."""
@@ -73,7 +73,7 @@ class Membership:
         self._doubtful.add(gang)
 
     def submitted(self, owner: str) -> None:
-        """The owner has a record now: whose the pods are that it has in groups of others may be known otherwise."""
+        """The owner has a record now: the submitters of its pods in groups of others may have changed."""
         for uid in self._state.owners.controllers(owner):
             for pod in self._owned.get(uid, {}).values():
                 if pod.gang is not None and (pod.gang.owner is None or pod.gang.owner.uid != uid):
@@ -110,7 +110,8 @@ class Membership:
     def show(self, now: int) -> list[int]:
         """Make strangers jobs of their own, so that they can be told why they wait; when to look again.
 
-        Whose a pod is may be recorded a moment after it is seen: that it is not known is not said at once.
+        The submitter of a pod may be recorded a moment after the pod is seen: that it is unknown is not reported at
+        once.
         """
         again = []
         for those in self._strangers.values():

@@ -1,7 +1,8 @@
 """Nodes that turned members of a job away: its next tries go elsewhere for a while.
 
-A kubelet may refuse a pod that is bound to it: the device plugin has no card left, somebody else was faster. The pod is
-Failed then, and its controller makes another; without a memory that one would be sent to the same node again.
+A kubelet may refuse a pod that is bound to it: the device plugin has no card left, or another pod was admitted first.
+The pod is Failed then, and its controller makes another; without a memory that one would be sent to the same node
+again.
 """
 
 import re

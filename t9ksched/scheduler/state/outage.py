@@ -1,9 +1,9 @@
 """What the scheduler does while the database is away: what was agreed and written down goes on, what is new waits.
 
-A group starts only once what was agreed with it can be read by whoever comes after a crash. While the database answers,
-that takes a moment which nobody waits for: a group is started and its acceptance written a few milliseconds later. Once
-the database is known to be away, groups whose acceptance it has not taken wait until it has. A scheduler that started
-without the database knows of no agreement at all: whatever has no place yet waits until it was read.
+A group starts only once a scheduler that starts after a crash can read its acceptance. While the database answers, no
+group waits for that: a group is started, and its acceptance is written a few milliseconds later. Once the database is
+known to be away, groups whose acceptance it has not taken wait until it has. A scheduler that started without the
+database knows of no agreement at all: whatever has no place yet waits until it was read.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,7 +14,7 @@ from t9ksched.scheduler.state.records import GangRecord
 
 
 class Outage:
-    """Whether the database is away, and what it has not taken. `on_change` is called when somebody may go on."""
+    """Whether the database is away, and what it has not taken. `on_change` is called when waiting groups may go on."""
 
     def __init__(self, on_change: Callable[[], None]) -> None:
         self._on_change = on_change
@@ -56,7 +56,7 @@ class Outage:
         if gang.placed_count():
             return None
         if self.unread:
-            message = "the database has not answered since the scheduler started: what was agreed with whom is unknown"
+            message = "the database has not answered since the scheduler started: which jobs were accepted is unknown"
         elif self.since is not None and gang.uid in self._unwritten:
             message = (
                 f"the database has not answered since {self.since:%H:%M:%S} UTC: a new job starts once what was agreed"

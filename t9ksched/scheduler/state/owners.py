@@ -2,7 +2,7 @@
 
 A pod of a Deployment is owned by a ReplicaSet, and that by the Deployment: the root owner is what a user made. Other
 kinds are roots themselves; a Job of a CronJob too, for each Job is work of its own. Only objects whose pods are ours
-are kept, each as the text of its spec, which is read when somebody asks what it wants.
+are kept, each as the text of its spec, which is parsed when it is first needed.
 """
 
 from collections import defaultdict
@@ -189,7 +189,7 @@ class Owners:
         return False
 
     def root(self, gang: GangRecord) -> Root:
-        """The root owner of a group; the group itself where nobody owns it."""
+        """The root owner of a group; the group itself if it has no owner."""
         reference, space = gang.owner, gang.namespace
         if reference is None:
             api_version, kind = ("v1", "Pod") if gang.virtual else (SCHEDULER_API, "PodGroup")
@@ -227,7 +227,7 @@ class Owners:
         return living < owner.wanted.replicas
 
     def named(self, namespace: str, kind: str, name: str) -> Owner | None:
-        """The object of that name, the kind in any case; looks at all, for when somebody asks."""
+        """The object of that name, the kind in any case. A search over all objects, for explanations only."""
         wanted = (namespace, kind.lower(), name)
         known = self._known.values()
         return next((one for one in known if (one.namespace, one.kind.lower(), one.name) == wanted), None)

@@ -16,7 +16,7 @@ _Key = tuple[str, tuple[tuple[str, str], ...], tuple[PodTerm, ...], tuple[tuple[
 
 
 class PodAffinityIndex:
-    """Who is spoken of, and by which rules. `pods` are all pods that are known, by uid."""
+    """Which pods the affinity rules of others select, and which rules there are. `pods` are all known pods, by uid."""
 
     def __init__(self, pods: Mapping[str, PodRecord], namespaces: Namespaces) -> None:
         self._pods = pods

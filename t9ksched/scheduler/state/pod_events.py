@@ -37,7 +37,7 @@ class PodEvents:
         self._state = state
 
     def upsert(self, pod: Pod) -> None:
-        """A pod appeared or changed. Where it is bound is what the API server says, whoever bound it."""
+        """A pod appeared or changed. Its node is the one that the API server shows, whichever scheduler bound it."""
         uid = pod.metadata.uid
         known = self._state.pods.get(uid)
         record = known or self._new(pod)

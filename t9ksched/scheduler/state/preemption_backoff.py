@@ -1,8 +1,8 @@
-"""Who is refused again and again evicts nobody meanwhile.
+"""After repeated bind failures a job may not preempt; the pause doubles each time.
 
 Room that victims made is of no use to a job whose bindings the API server refuses, or whose pods no kubelet admits: the
 victims come back, and the next try would evict them, or others on the next node, once more. Such a job may take what is
-free at any time; how long nobody is evicted for it doubles with each try that fails.
+free at any time; the time for which no victim is evicted for it doubles with each failed try.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class _Rest:
 
 
 class PreemptionBackoff:
-    """Until when which job evicts nobody. Times are nanoseconds since the epoch."""
+    """By job, until when it may not preempt. Times are nanoseconds since the epoch."""
 
     def __init__(self) -> None:
         self._rests: dict[str, _Rest] = {}
@@ -39,7 +39,7 @@ class PreemptionBackoff:
             rest.until = now + rest.length
 
     def until(self, gang: GangRecord, now: int) -> int:
-        """When somebody may be evicted for the gang again; 0 for at any time."""
+        """When the gang may preempt again; 0 for at any time."""
         rest = self._rests.get(job_of(gang)) if self._rests else None
         return rest.until if rest is not None and rest.until > now else 0
 

@@ -11,7 +11,7 @@ from t9ksched.store.acceptances import Acceptance
 
 
 class QueueAttribution:
-    """A view of `acceptances` by the names of groups, made when somebody asks."""
+    """A view of `acceptances` by the names of groups, made when it is first needed."""
 
     def __init__(self, acceptances: Mapping[str, Acceptance]) -> None:
         self._acceptances = acceptances

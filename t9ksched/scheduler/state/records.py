@@ -82,7 +82,7 @@ class PodRecord(msgspec.Struct, eq=False):
 
     @property
     def blocked(self) -> tuple[Reason, ...]:
-        """Why it cannot be placed whatever room there is: its own gates, its volume claims, who submitted it."""
+        """Why it cannot be placed whatever room there is: its own gates, its volume claims, its submitter."""
         return self.gates + self.unbound + self.unpermitted
 
     @property
@@ -177,7 +177,7 @@ class GangRecord(msgspec.Struct, eq=False):
     unrecorded: bool = False
     """Which cards its members get cannot be written down now: it gets none that are given by index."""
     evicts_from: int = 0
-    """Before this nobody is evicted for it: its last binding was refused."""
+    """Before this time no victim is evicted for it: its last binding was refused."""
     unpermitted: Reason | None = None
     """Why it may not use its queue, as the last gate found."""
     judged: tuple[int, int] = (0, 0)

@@ -223,12 +223,12 @@ class Refills:
         return [loss for loss in self._of.get(gang, ()) if loss.kept], self._ends.get(gang, 0)
 
     def stays(self, pod: PodRecord) -> bool:
-        """Whether the room of a pod that is leaving is kept for its gang: it comes free for nobody else."""
+        """Whether the room of a pod that is leaving is reserved for its gang and for no other."""
         losses = self._of.get(pod.gang) if pod.gang is not None else None
         return any(loss.uid == pod.uid and loss.kept and loss.place == pod.node for loss in losses or ())
 
     def places(self, gang: GangRecord) -> list[RunningPod]:
-        """Places that are kept for members who are gone: they fall to a gang that may evict this one."""
+        """Places reserved for lost members: a gang that may evict this one gets them."""
         return [
             RunningPod(loss.uid, loss.name, loss.role, loss.pod_class, loss.place, loss.masks, kept=True)
             for loss in self._of.get(gang, ())
@@ -255,7 +255,7 @@ class Refills:
                 gang.fell = now
 
     def _wanted(self, gang: GangRecord, losses: list[Loss]) -> bool:
-        """Whether somebody is there who will make the lost members again, and nobody took the gang's places away."""
+        """Whether a controller will replace the lost members, and the gang's places were not taken by preemption."""
         if not gang.uid or gang.displaced:
             return False
         for loss in losses:

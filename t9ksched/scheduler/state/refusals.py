@@ -17,7 +17,7 @@ def withdrawn(access: Access) -> Reason | None:
 
 
 def unknown(access: Access) -> Reason | None:
-    """That nobody knows who submitted something, if that is why it may not go on."""
+    """The refusal that the submitter is unknown, if that is why it may not go on."""
     if access.code != SUBMITTER_UNKNOWN:
         return None
     return Reason(Code.SUBMITTER_UNKNOWN, access.message, unblocks=(access.remedy,) if access.remedy else ())

@@ -62,7 +62,7 @@ class Sharing:
         return known
 
     def labels(self, labels: dict[str, str] | None) -> dict[str, str]:
-        """Equal labels; nobody may change them."""
+        """Equal labels; callers must not change them."""
         if not labels:
             return NOTHING
         key = tuple(labels.items())
@@ -72,7 +72,7 @@ class Sharing:
         return known
 
     def cards(self, own: PodClass, annotations: Mapping[str, str], prefix: str) -> dict[str, int]:
-        """Equal masks, as `annotated_cards` reads them; nobody may change them."""
+        """Equal masks, as `annotated_cards` reads them; callers must not change them."""
         if not own.cards:
             return {}
         texts = tuple(annotations.get(prefix + cards.container, "") for cards in own.cards)

@@ -105,7 +105,7 @@ class ClusterState:
         self.departures: dict[str, int] = {}
         """How many pods have gone of owners that ask for more than was accepted, by UID of the root."""
         self.unknown_queues: set[str] = set()
-        """Queues that a group named and that were not known, until somebody looked for them in the database."""
+        """Unknown queues that groups named, until the database was asked for them."""
         self._pods_by_name: dict[tuple[str, str], str] = {}
         self._pending: dict[GangRecord, None] = {}
         self._partial: dict[GangRecord, None] = {}
@@ -199,7 +199,7 @@ class ClusterState:
         self.clock_jumps += 1
 
     def permit(self, members: dict[str, Members]) -> None:
-        """Who may use which queue, all of it."""
+        """Take over the members of all queues."""
         if self.permissions.set_members(members):
             self.wake()
 

@@ -1,7 +1,7 @@
 """How many jobs may wait at the same time, in a queue and of a user, however they were created.
 
 REST refuses what is beyond these limits; what was created past REST is not accepted until others have started or gone.
-Meanwhile it is charged to nobody and has no place in its queue's order. A job is the root owner of its groups. It
+Meanwhile it is charged to no queue and has no place in its queue's order. A job is the root owner of its groups. It
 counts from the moment it is let in until its first group has a place. Its user is the submitter on record, or its
 namespace. Each count is kept as groups change, so that a cycle asks for two numbers.
 """
@@ -32,7 +32,7 @@ NO_LIMITS: Final = WaitingLimits()
 
 
 class _Job(NamedTuple):
-    """A job as it counts: UID of its root owner, its queue, and whose it is, for people."""
+    """A job as it is counted: UID of its root owner, its queue, and its user for messages."""
 
     uid: str
     queue: str

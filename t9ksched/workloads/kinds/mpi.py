@@ -5,9 +5,10 @@ Second: `spec.replicaSpecs` with types launcher and worker, the command in `mpiC
 of the gang; its init container waits until every worker answers, so that a gang placed whole starts whole.
 Hostfile and ssh settings stand in the ConfigMap `<job>-mpi`, mounted at /etc/mpi; the key pair in the Secret
 `<job>-<uid>-ssh`. Controllers may create Secrets and not read them, so the ConfigMap says whether the Secret is theirs:
-they make it right after the ConfigMap, as its property, and write its name on it (`KEYS_ANNOTATION`) before any pod. A
-ConfigMap without that name is of a try that did not end: it is deleted, the garbage collector takes what belonged to
-it, and both are made anew. A Secret that is there although its ConfigMap is new is not ours.
+they create it right after the ConfigMap, which owns it, and write its name on the ConfigMap (`KEYS_ANNOTATION`) before
+any pod. A ConfigMap without that name is of an attempt that did not complete: it is deleted, the garbage collector
+deletes what it owned, and both are created again. A Secret that exists although its ConfigMap is new belongs to another
+owner.
 
 Jobs that run since a release that called the Secret `<job>-ssh` keep it as long as a pod of theirs mounts it.
 """
@@ -157,7 +158,7 @@ def _launcher_like(worker: Template) -> Template:
     try:
         requests = effective_requests(spec) if sound and spec.get("containers") else {}
     except (msgspec.ValidationError, ValueError):
-        requests = {}  # what is wrong with the template was written down when it was read
+        requests = {}  # the faults of the template were recorded when it was read
     return replace(worker, role=LAUNCHER, replicas=1, min_replicas=1, spec=spec, requests=requests)
 
 
@@ -341,8 +342,8 @@ def _config(owner: Owner, spec: MPISpec) -> Object:
 
 
 def _secret(owner: Owner, name: str) -> Object:
-    """Without its keys, which are random, and without the UID of the ConfigMap that it belongs to: whoever creates both
-    puts them in (`with_keys`).
+    """The Secret without its keys, which are random, and without the UID of the ConfigMap that owns it: the controller
+    adds both when it creates the Secret (`with_keys`).
     """
     meta = owner.metadata(name)
     meta["ownerReferences"] = [{"apiVersion": "v1", "kind": "ConfigMap", "name": f"{owner.name}-mpi"}]

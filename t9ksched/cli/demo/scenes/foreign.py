@@ -9,7 +9,7 @@ NAME, CARDS = "someone-else", 4
 
 
 async def play(stage: Stage) -> None:
-    """Create the pod through the Kubernetes API, as somebody who never heard of us."""
+    """Create the pod through the Kubernetes API, as a user without t9ksched would."""
     async with stage.step(f"a plain pod with {CARDS} A100 cards, created through the Kubernetes API") as step:
         pod = jobs.foreign_pod(NAME, CARDS, {"nvidia.com/gpu.product": POOLS["a100"]})
         await stage.kube.create(PODS, pod, NAMESPACE)

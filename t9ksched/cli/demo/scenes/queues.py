@@ -1,4 +1,4 @@
-"""An administrator makes two queues: which nodes, how many cards, for whom."""
+"""An administrator creates two queues: their nodes, their numbers of cards, and their members."""
 
 from t9ksched.cli.demo.jobs import GPU
 from t9ksched.cli.demo.stage import NAMESPACE, Stage

@@ -1,4 +1,6 @@
-"""An urgent queue takes the room of exactly one lower gang, and that gang's owner reads by whom and why."""
+"""An urgent queue takes the room of exactly one lower gang, and an event tells that gang's owner for which gang and
+why.
+"""
 
 from t9ksched.cli.demo import jobs
 from t9ksched.cli.demo.jobs import GPU, Json
@@ -47,7 +49,7 @@ async def play(stage: Stage) -> None:
 
 
 async def _why(stage: Stage) -> str:
-    """The event on the job that had to go."""
+    """The event on the evicted job."""
 
     async def look() -> Json:
         events = (await stage.kube.list(EVENTS, NAMESPACE)).items

@@ -6,7 +6,8 @@ used claim keeps its pod waiting with a reason that names it. Volumes of drivers
 resource of the node, one each, also where pods of one node share a volume.
 
 Free volumes that lie on nodes are counted as a resource too, so that no node is chosen for more pods than it has
-volumes for: nobody goes for a gang that could not start then. All free volumes of a class count, whichever fit.
+volumes for: no victim is evicted for a gang that could not start then. All free volumes of a class count, whichever
+fit.
 """
 
 from collections import Counter, defaultdict
@@ -159,7 +160,7 @@ class Claims:
     ) -> Meaning:
         """What a pod's claims mean now.
 
-        `other_user(claim)` names the pod that comes first where only one pod may use a claim, empty for nobody. A claim
+        `other_user(claim)` names the pod that comes first where only one pod may use a claim, empty for none. A claim
         that is `shared` takes one volume for several pods, so none of them is counted with it.
         """
         affinity: list[NodeSelector] = []
@@ -175,7 +176,7 @@ class Claims:
                 reasons.append(_waits(name, "is being deleted", f"create the claim {namespace}/{name} anew"))
                 continue
             if EXCLUSIVE in claim.spec.access_modes and other_user(name):
-                # Whose pod it is stays unsaid: it may be somebody else's.
+                # The pod is not named: it may belong to another user.
                 reasons.append(_waits(name, f"is {EXCLUSIVE} and in use by another pod", "the pod that uses it ends"))
             kind = self.storage_class(claim)
             volume = self.volumes.get(claim.spec.volume_name)
@@ -210,7 +211,7 @@ class Claims:
     ) -> NodeSelector | Reason | None:
         """Where a claim that waits for its consumer could be bound: a selector, None for everywhere, or why nowhere."""
         if (chosen := claim.selected_node) and node_exists(chosen):
-            # Somebody chose already, perhaps we before a restart: its volume is being made for that node.
+            # A node was chosen already, perhaps by this scheduler before a restart: the volume is being made for it.
             return NodeSelector((NodeSelectorTerm((), (Requirement("metadata.name", "In", (chosen,)),)),))
         topologies = kind.topologies()
         if kind.provisions and not topologies:

@@ -1,6 +1,6 @@
 """Volumes as the watches show them: claims, volumes, storage classes, and what each node's storage drivers can attach.
 
-Each event says whose pods must be looked at again, and on which nodes the limits changed.
+Each event says which pods must be judged again, and on which nodes the limits changed.
 """
 
 from collections.abc import Callable, Iterable
