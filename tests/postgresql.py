@@ -32,7 +32,7 @@ def create_database(address: str, name: str, template: str = "template1") -> str
 
 
 class PostgreSQL:
-    """A running server. Its address carries a password, which nobody may write anywhere."""
+    """A running server. Its address carries a password, which must not be written anywhere."""
 
     def __init__(self) -> None:
         with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""What a stranger, and a user with a token and rights over his own objects, may try against a running service.
+"""What a stranger, and a user with a token and rights over the user's own objects, may try against a running service.
 
 Each attack is one coroutine: it is bounded in time, in bytes and in connections, goes to loopback alone and gives back
 what it holds. An answer that the service must not give, such as another user's job, is a crossing.
@@ -163,7 +163,7 @@ class Attacks:
         await self._hold(20, head.encode(), b"1\r\n \r\n")
 
     async def unread_answers(self) -> None:
-        """Lists that nobody reads."""
+        """Lists that are not read."""
         head = f"GET /apis/v1/history HTTP/1.1\r\nHost: t\r\nAuthorization: {self._headers['Authorization']}\r\n\r\n"
         await self._hold(20, head.encode() * 20)
 

@@ -85,7 +85,7 @@ async def _kube(kubeconfig: Path, method: str, path: str, body: Any) -> tuple[in
 
 
 class Cluster:
-    """A cluster that somebody else runs, as `tests.acceptance.cluster` says; `kubeconfigs` by user."""
+    """A cluster that another program runs, as `tests.acceptance.cluster` says; `kubeconfigs` by user."""
 
     def __init__(self, folder: Path) -> None:
         given = {key: value for key, value in os.environ.items() if key == KUBECONFIG}
@@ -183,7 +183,7 @@ class Up:
         return audit(nodes, pods, podgroups)
 
     def held(self) -> int:
-        """How many cards of the cluster somebody holds."""
+        """How many cards of the cluster are held."""
         nodes = self.rest("GET", "/apis/v1/nodes")[1]["items"]
         return sum(bool(card["holders"]) for node in nodes for card in node["gpus"])
 

@@ -21,7 +21,7 @@ QUEUES, USERS = 8, 16
 WORKLOADS, ADMIN = "/apis/v1/workloads", "/apis/v1/admin"
 OVERVIEWS = (f"{ADMIN}/queues", f"{ADMIN}/audit?limit=20", f"{ADMIN}/tokens", f"{WORKLOADS}?queue=q0")
 UNKNOWN = (0, 429, 503)
-"""No answer, or "not now": to all (503), or to who asks for more than his share (429)."""
+"""No answer, or "not now": to all (503), or to a caller with more than its share (429)."""
 
 
 def pod(name: str, queue: str) -> Json:
@@ -70,7 +70,7 @@ class Ledger:
 
 
 class Load:
-    """Requests at random to replicas in turn, by an administrator and users of his."""
+    """Requests at random to replicas in turn, by an administrator and users."""
 
     def __init__(self, session: aiohttp.ClientSession, replicas: Sequence[str], token: str, seed: int) -> None:
         self._session = session
@@ -146,7 +146,7 @@ class Load:
     ) -> tuple[int, Any, str]:
         """One request to the next replica: status (0 without an answer), what it said, its ETag.
 
-        What a good answer to a question of a user says is not read: nobody looks at it here.
+        What a good answer to a question of a user says is not read here.
         """
         sent = self._headers[user]
         if headers:

@@ -186,7 +186,7 @@ def test_what_is_not_there(up: Up, command: tuple[str, ...]) -> None:
     assert (done.code, "NotFound" in done.err) == (1, True), done.err
 
 
-def test_a_kind_nobody_knows(up: Up) -> None:
+def test_an_unknown_kind(up: Up) -> None:
     done = up.cli("explain", "nonsense/x")
     assert (done.code, "nonsense" in done.err) == (1, True), done.err
 

@@ -13,7 +13,7 @@ HALF = b"GET /apis/v1/queues HTTP/1.1\r\nHost: t\r\nX-A: "
 FILES = 256
 
 
-def test_half_sent_heads_stop_nobody(tmp_path: Path) -> None:
+def test_half_sent_heads_block_no_client(tmp_path: Path) -> None:
     """As many on REST and on the dev cluster as the process may have files."""
     up = Up(tmp_path / "data", "--nodes", "small", files=FILES)
     lines: list[socket.socket] = []

@@ -1,4 +1,4 @@
-"""The queue service in the hands of several people: members, managers, strangers, and whoever only has kubectl."""
+"""The queue service used by several people: members, managers, strangers, and users with kubectl only."""
 
 import json
 from collections.abc import Iterator
@@ -93,7 +93,7 @@ def test_members_are_made_by_a_manager_and_count_at_once(people: People) -> None
     assert code == 1, told
 
 
-def test_a_members_job_runs_and_nobody_elses_does(people: People) -> None:
+def test_a_members_job_runs_and_no_other_users_does(people: People) -> None:
     assert submit(people, "ann", "anns", gpus=2)[0] == 0
     people.must("ann", "wait", "pod/anns", "--for", "running", "--timeout", "150s")
     status = until(
@@ -132,7 +132,7 @@ def test_a_manager_decides_about_what_waits(people: People) -> None:
     assert (code, "Conflict" in told_) == (1, True), "what runs is not held"
 
 
-def test_a_lowered_quota_shows_the_excess_and_evicts_nobody(people: People) -> None:
+def test_a_lowered_quota_shows_the_excess_and_evicts_no_job(people: People) -> None:
     people.up.must("queues", "edit", "lab", "--quota", "nvidia.com/gpu=1")
     status = people.rest("mona", "GET", LAB)[1]["status"]
     assert (status["free"], status["excess"]) == ({"nvidia.com/gpu": "0"}, {"nvidia.com/gpu": "1"})

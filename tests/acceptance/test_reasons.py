@@ -52,7 +52,7 @@ def test_a_member_that_runs_is_placed(up: Up, job: Path) -> None:
     up.must("wait", "pj/member", "--for", "deleted", "--timeout", "150s")
 
 
-def test_during_a_stop_the_reason_is_the_stop_and_nobody_is_blamed(up: Up, job: Path) -> None:
+def test_during_a_stop_the_reason_is_the_stop_and_no_job_is_named(up: Up, job: Path) -> None:
     """Seen once: no reason at all, and the jobs that ran were named as those that hold what it needs."""
     running = job.with_name("other.yaml")
     running.write_text(job.read_text().replace("member", "other"))

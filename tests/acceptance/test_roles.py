@@ -1,4 +1,4 @@
-"""Against a cluster that somebody else runs: everything in one process, and one role a process on PostgreSQL."""
+"""Against a cluster that the test does not run: everything in one process, and one role a process on PostgreSQL."""
 
 import json
 from collections.abc import Iterator

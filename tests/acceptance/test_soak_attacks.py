@@ -139,7 +139,7 @@ class Honest:
         self.answers: Counter[int] = Counter()
         self.cycles = 0
         self.standing: set[str] = set()
-        """Jobs that were accepted and that nobody asked to cancel."""
+        """Jobs that were accepted and that no user cancelled."""
         self.faults: list[str] = []
 
     async def ask(self, user: str, method: str, path: str, body: Any = None) -> int:

@@ -11,7 +11,7 @@ import pytest
 from tests.acceptance.conftest import EXAMPLES, Up, queue, run, until
 
 
-def test_a_kill_loses_nothing_and_disturbs_nobody(tmp_path: Path) -> None:
+def test_a_kill_loses_nothing_and_disturbs_no_job(tmp_path: Path) -> None:
     first = Up(tmp_path / "data", fresh=True)
     body = queue("a100", 32, "NVIDIA-A100-PCIE-80GB", priority=9)
     try:
@@ -54,7 +54,7 @@ def test_after_a_kill_a_group_keeps_the_minimum_that_it_began_with(tmp_path: Pat
         for index in range(3):
             assert first.kube("POST", "/api/v1/namespaces/default/pods", _member("g", index))[0] == 201
         assert until(lambda: _shown(first)["members"]["running"] == 3, "3 that run")
-        assert until(lambda: _raise(first, f"{groups}/g"), "an update that nobody else's comes before")
+        assert until(lambda: _raise(first, f"{groups}/g"), "an update without a concurrent one")
         assert until(lambda: _warned(first) == _RAISED, "the warning")
         assert until(lambda: _on_record(tmp_path / "data") == 1, "the record of the minimum that it began with")
     finally:

@@ -96,7 +96,7 @@ def test_a_frozen_leader_is_succeeded_and_writes_nothing_more(processes: Process
     second.send_signal(signal.SIGTERM)
     assert second.wait(PATIENCE_SECONDS) == 0
     lease = ask(processes, "get", LEASES, LEASE, SYSTEM_NAMESPACE)["spec"]
-    assert (lease["holderIdentity"], lease["leaseDurationSeconds"]) == ("", 1), "given back, nobody need wait"
+    assert (lease["holderIdentity"], lease["leaseDurationSeconds"]) == ("", 1), "given back, no standby need wait"
 
 
 def test_a_standby_stops_in_order(processes: Processes) -> None:

@@ -177,14 +177,14 @@ class Bench:
         async def make(node: Object) -> None:
             made = await create(self.client, NODES, node)
             self.made.append(made["metadata"]["name"])
-            if made["spec"].get("taints"):  # a new node's, until somebody hears from its kubelet
+            if made["spec"].get("taints"):  # a new node's, until its kubelet reports
                 await self.client.patch(NODES, self.made[-1], None, {"spec": {"taints": None}})
 
         await each(nodes_from({"nodes": [entry]}), 32, make)
 
     async def _there(self, res: Resource, name: str, namespace: str | None = None) -> bool:
         with suppress(NotFound):
-            with suppress(Forbidden):  # nothing that this user may not even see is for him to remove
+            with suppress(Forbidden):  # a user who may not see an object need not remove it
                 await self.client.get(res, name, namespace)
             return True
         return False

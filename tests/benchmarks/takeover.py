@@ -1,4 +1,4 @@
-"""How long nobody schedules when the leader is frozen (SIGSTOP), or ends in order (SIGTERM).
+"""How long no scheduler works when the leader is frozen (SIGSTOP), or ends in order (SIGTERM).
 
     uv run python tests/benchmarks/takeover.py --runs 5 [--nodes 1000 --pods 20000] [--term]
 

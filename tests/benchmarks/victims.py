@@ -74,7 +74,7 @@ class Simple:
         return [name for name in self.names if self.on[name] <= victims]
 
     def by_order(self) -> int:
-        """The youngest go until it fits, then whoever is not needed is spared, the oldest first."""
+        """The youngest go until it fits, then victims that are not needed are spared, the oldest first."""
         low, high = 0, len(self.youngest_first)
         while high - low > 1:
             middle = (low + high) // 2

@@ -75,7 +75,7 @@ class Asked:
             await self._make(world, index)
 
     async def tend(self, world: "World") -> None:
-        """Whoever looks after it makes pods that are gone and drops those that failed."""
+        """Its controller makes pods that are gone and drops those that failed."""
         for index in range(self.size):
             found = world.witness.pods.get(f"default/{self.pod_name(index)}")
             if found is None:
@@ -126,7 +126,7 @@ class Asked:
 
 @dataclass
 class Gang(Asked):
-    """A group by hand, with somebody who makes its members again when they are gone, as controllers do."""
+    """A group by hand, with a controller that makes its members again when they are gone."""
 
     def __post_init__(self) -> None:
         self.kind = "PodGroup"

@@ -70,7 +70,7 @@ async def _queues(world: World) -> None:
 
 
 def _books(world: World) -> None:
-    """The scheduler's own books agree with the cluster, and no room is held when nobody is on the way to it."""
+    """The scheduler's own books agree with the cluster, and no room is held for gangs that need none."""
     if world.service is None:
         return
     state, witness = world.service.state, world.witness
@@ -140,7 +140,7 @@ class Account:
                 f"{self.title} waits ({reason or 'no reason'}) although {len(first)} pods of it could start"
             )
         elif not reason:
-            self.witness.say(f"{self.title} waits and nobody says why")
+            self.witness.say(f"{self.title} waits without a reason")
         elif reason == "QuotaExceeded" and self.within_quota(first):
             self.witness.say(f"{self.title} is said to wait for quota, which would allow {len(first)} pods")
         elif reason == "InsufficientResources" and self.has_room(first):
@@ -166,7 +166,7 @@ class Account:
         return quota is not None and self.asked.size * self.asked.cards > quota
 
     def fits(self, pods: list[Object]) -> bool:
-        """Whether these pods could be placed now, and nobody of a strict queue is before them."""
+        """Whether these pods could be placed now, and no gang of a strict queue is before them."""
         strict = self.witness.queues[self.asked.queue].strict
         return not strict and self.asked.storage != KEPT and self.within_quota(pods) and self.has_room(pods)
 

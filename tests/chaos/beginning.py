@@ -46,7 +46,7 @@ def _empty_database() -> Path:
 
 @contextlib.contextmanager
 def _watched(world: World) -> Any:
-    """The plans are audited, and whoever is to be evicted is known."""
+    """The plans are audited, and the chosen victims are known."""
     originals = {module: module.evict for module in (preemption, integrity)}
 
     def telling(original: Any) -> Any:

@@ -1,8 +1,8 @@
 """What users may write into objects that are theirs, or that they may edit, and that decides something: one table.
 
 Each row names the kind, the moment from which an edit must not count any more (`agreed`: the group was accepted;
-`bound`: the pod has its place, and the database says so; empty: at any moment), and draws what is written. Whoever may
-edit a pod may edit its labels, annotations and owners; whoever may edit a PodGroup its spec, and with rights on its
+`bound`: the pod has its place, and the database says so; empty: at any moment), and draws what is written. A user who
+may edit a pod may edit its labels, annotations and owners; one who may edit a PodGroup its spec, and with rights on its
 subresource its status. Conditions and phases of pods are their kubelets' to write.
 """
 
@@ -46,7 +46,7 @@ def _spec(key: str, *values: Any) -> Callable[[Random, Object, list[str]], Objec
 
 
 def _owners(dice: Random, obj: Object, others: list[str]) -> Object:
-    """A group of somebody who stands by is named as an owner too, and as the controller if there is none."""
+    """A group of an uninvolved user is named as an owner too, and as the controller if there is none."""
     kept = obj["metadata"].get("ownerReferences") or []
     if not others:
         return {}
@@ -57,7 +57,7 @@ def _owners(dice: Random, obj: Object, others: list[str]) -> Object:
 
 
 def _group(dice: Random, obj: Object, others: list[str]) -> Object:
-    """Another group, none, or the group of somebody who stands by."""
+    """Another group, none, or the group of an uninvolved user."""
     names = [one.partition("/")[0] for one in others]
     return {"metadata": {"labels": {f"{_OURS}/group-name": dice.choice(("no-such-group", None, *names))}}}
 

@@ -103,7 +103,7 @@ class Forger:
             await port.patch(field.resource, name, "default", body, subresource=part)
 
     def _untouched(self, pod: Object) -> bool:
-        """Whether a pod stands by, and its group has been whole: nobody has a reason to evict it."""
+        """Whether a pod stands by, and its group has been whole: no gang has a reason to evict it."""
         witness, group = self._world.witness, self._world.witness.group_of(pod)
         if not stands_by(pod["metadata"]["name"]) or group == {}:
             return False
@@ -145,6 +145,6 @@ def _written(part: str) -> frozenset[str]:
 
 
 def stands_by(name: str) -> bool:
-    """Whether a job is nobody's to forge: by the number in its name."""
+    """Whether no user may forge a job: by the number in its name."""
     digits = "".join(letter for letter in name.rpartition("/")[2].partition("-")[0] if letter.isdigit())
     return bool(digits) and int(digits) % 2 == 0

@@ -1,4 +1,5 @@
-"""Users edit card annotations of pods, as anybody may who may edit the pod, and soon after the scheduler starts anew.
+"""Users edit card annotations of pods, as every user with the right to edit the pod may, and soon after the scheduler
+starts anew.
 
 Not every history has that, and what it draws comes from dice of its own: the others stay as they are. Between a pod's
 binding and its admission nothing is edited: there the annotation is what its node goes by.

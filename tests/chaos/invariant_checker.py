@@ -84,13 +84,13 @@ class Witness:
         self.to_go: set[str] = set()
         """Uids of pods that the scheduler set out to evict."""
         self.bypassing: set[str] = set()
-        """Uids of pods of ours whose creator put them on a node himself."""
+        """Uids of pods of ours that their creator put on a node."""
         self.on_bound: list[tuple[int, Callable[[str], None]]] = []
         """Called with the node once so many pods were bound."""
         self.loose: set[str] = set()
         """Keys of groups whose least number of members is forged for now: what a part of them is, their users say."""
         self.whole: Callable[[Object], bool] = lambda pod: False
-        """Whether nothing gives a reason to evict a pod; asked when somebody sets out to."""
+        """Whether there is no reason to evict a pod; asked when an eviction is requested."""
         self._agreed: dict[str, Object] = {}
         """By uid, labels and fields of a spec that were agreed before they were forged."""
         self._apps: dict[str, tuple[str, float]] = {}
@@ -160,7 +160,7 @@ class Witness:
         self.to_go.add(uid)
         pod = next((pod for pod in self.pods.values() if pod["metadata"]["uid"] == uid), None)
         if pod is not None and self.whole(pod):
-            self.say(f"{pod['metadata']['name']} is evicted, and nobody needs its room or lacks members")
+            self.say(f"{pod['metadata']['name']} is evicted, and no gang needs its room or lacks members")
 
     def _node(self, name: str, obj: Object | None) -> None:
         if obj is None:
@@ -267,7 +267,7 @@ class Witness:
         self.bindings += 1
         name, now = pod["spec"]["nodeName"], self.now()
         if self.decided.get(pod["metadata"]["uid"]) != name:
-            self.say(f"{key} was bound to {name}, which nobody decided")
+            self.say(f"{key} was bound to {name}, which no plan decided")
         for count, act in [entry for entry in self.on_bound if entry[0] <= self.bindings]:
             self.on_bound.remove((count, act))
             act(name)
@@ -350,7 +350,7 @@ class Witness:
 
     def reaches(self, pod: Object, node: Object) -> bool:
         """Whether the pod's volumes can be used on the node: those that its claims are bound to, or being bound to, or,
-        where volumes lie on nodes, one that is nobody's yet.
+        where volumes lie on nodes, one that no claim has yet.
         """
         hostname = (node["metadata"].get("labels") or {}).get("kubernetes.io/hostname")
         for volume in pod["spec"].get("volumes") or ():
@@ -372,7 +372,7 @@ class Witness:
         return True
 
     def unsure(self, name: str) -> list[str]:
-        """Keys of the pods on a node of which nobody knows the cards: it gives none of them to others."""
+        """Keys of the pods on a node whose cards are unknown: it gives none of them to others."""
         return self.ledger.lost(name, [pod for pod in self.pods.values() if self.holds(pod)])
 
     def places(self, pod: Object, zone: str) -> int:

@@ -86,8 +86,8 @@ class CardLedger:
             self.unwritten.add(meta["uid"])
 
     def lost(self, node: str, living: Iterable[Object], now: Binder | None = None) -> list[str]:
-        """Keys of those pods on the node of which nobody can know the cards: they have no row, and who bound them has
-        ended, or another than it acts `now`.
+        """Keys of the pods on the node whose cards cannot be known: they have no row, and the process that bound them
+        has ended, or another than it acts `now`.
         """
         found = []
         for pod in living:

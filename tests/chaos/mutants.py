@@ -108,7 +108,7 @@ async def _conflict_is_success(port: Any, binding: Any, **more: Any) -> Any:
 
 
 def _second_half_dropped(self: PodEvents, pod: Any) -> None:
-    """Members that wait beside bound ones when they are first seen are nobody's."""
+    """Members that wait beside bound ones when they are first seen have no submitter."""
     group = (pod.metadata.labels or {}).get(names.GROUP_LABEL)
     gang = self._state.gangs.get((pod.metadata.namespace, group)) if group else None
     half = gang is not None and any(member.node for member in gang.members.values())
@@ -199,7 +199,7 @@ MUTANTS: dict[str, tuple[tuple[Any, str, Any], ...]] = {
     "labels are those of creation": ((PodEvents, "_relabel", lambda self, record, labels: False),),
     "ended pods keep their room": ((PodEvents, "_recharge", _kept),),
     "refusals are forgotten": ((Assumptions, "refuse", lambda self, *args, **more: None),),
-    "nobody wakes for a refused pod": ((ClusterState, "next_retry", lambda self: None),),
+    "no timer wakes a refused pod": ((ClusterState, "next_retry", lambda self: None),),
     "a binding names no uid": ((Binding, "body", _anybody),),
     "an eviction names no uid": ((preemption, "evict", _evict_anybody), (integrity, "evict", _evict_anybody)),
     "a conflict counts as success": ((protocol, "post", _conflict_is_success),),
@@ -218,7 +218,7 @@ MUTANTS: dict[str, tuple[tuple[Any, str, Any], ...]] = {
     "promised room is forgotten by a restart": ((PromiseKeeper, "restore", _nothing),),
     "promised room is not written": ((PromiseKeeper, "write", _said_to_be_written),),
     "what is new starts while the database is away": ((Outage, "refusal", lambda self, gang: None),),
-    "nobody notices that the database is away": ((Outage, "begin", lambda self, *args: None),),
+    "an outage of the database is not noticed": ((Outage, "begin", lambda self, *args: None),),
     "what ran once goes first for ever": (
         (order, "gang_key", _once_ran_always_first),
         (Agreements, "start_again", _as_if_it_ran_on),

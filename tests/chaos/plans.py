@@ -1,9 +1,9 @@
 """Every plan that a history makes is held against what must be true of it, on the view it was made from.
 
 `PlanAuditor` stands where the loop finds its planner. It sums up anew what a plan takes: no node and no card beyond
-what it has (with the room held for others), no queue above its quota, no minimum in part, nobody passed where the queue
-is strict, every victim allowed, and whoever victims go for fits once they are gone. Some plans are made again from a
-copy of their view, and must come out equal to the byte. What was decided is what may be bound.
+what it has (with the room held for others), no queue above its quota, no minimum in part, no gang passed where the
+queue is strict, every victim allowed, and each preemptor fits once its victims are gone. Some plans are made again from
+a copy of their view, and must come out equal to the byte. What was decided is what may be bound.
 """
 
 from collections import Counter, defaultdict
@@ -35,7 +35,7 @@ class PlanAuditor:
         self.decided: dict[str, str] = {}
         self.victims: dict[str, str] = {}
         self.looked: Callable[[View], None] = lambda view: None
-        """Told of each view that somebody begins to plan on."""
+        """Told of each view on which a cycle begins."""
         self.untrue: Callable[[View], list[str]] = lambda view: []
         """What is not true of a view that a plan was made from."""
         self.order = VictimOrder()
@@ -110,7 +110,7 @@ class _Look:
         return {name: int(static.allocatable[at, row]) for at, name in enumerate(static.resources)}
 
     def kept_from(self, node: str) -> dict[str, int]:
-        """Room on a node that is held for others. Who was promised room there himself may take what came free first:
+        """Room on a node that is held for others. A gang with a promise there may take what came free first:
         those who still leave make room for the others. Where another scheduler was faster, so that not all that was
         promised is there, one of them goes without.
         """
@@ -215,7 +215,7 @@ class _Look:
         return bool(ours & theirs) and self._anywhere(gang)
 
     def _in_own_room(self, gang: Gang) -> bool:
-        """Whether it goes where room was held for it, which nobody ahead of it could have had."""
+        """Whether it goes where room was held for it, which no gang ahead of it could have had."""
         held = Counter(hold.node for hold in self.view.reservations if hold.owner == gang.uid)
         return Counter(one.node for one in self.made.assignments if one.gang == gang.uid) <= held
 
@@ -228,7 +228,7 @@ class _Look:
         """Evictions that the policy does not allow, or that do not make room."""
         found = []
         if self.made.evictions and "preempt" not in policy.actions:
-            found.append("somebody is evicted, and preemption is off")
+            found.append("a victim is evicted, and preemption is off")
         groups = {group.uid: group for group in self.view.running}
         gone: defaultdict[str, list[str]] = defaultdict(list)
         for one in self.made.evictions:

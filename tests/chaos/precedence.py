@@ -20,7 +20,7 @@ class Precedence:
         self._ended: dict[str, float] = {}
         """By group, when its last place was given up."""
         self._lost: dict[str, float] = {}
-        """By group, when it last lost a place that nobody took from it."""
+        """By group, when it last lost a place other than by preemption."""
 
     def changed(self, group: str, pod: str, *, holds: bool, evicted: bool) -> None:
         """A pod of a group, by their UIDs, holds a place or does not; `evicted` says that the scheduler took it."""

@@ -1,8 +1,8 @@
 """Scenes on an empty cluster where nothing else happens: what one thing that goes wrong needs to be mended.
 
-In the noise of a history somebody else's event wakes whoever should have woken by himself, and a fault that is mended
-twice hides what was broken. Here one gang comes, one thing goes wrong with it, and after a few minutes of silence the
-cluster must be as it should. Each seed has its scene in turn, so that every promise is tried by many seeds.
+In the noise of a history another object's event wakes a gang that should have been woken by its own, and a fault that
+is mended twice hides what was broken. Here one gang comes, one thing goes wrong with it, and after a few minutes of
+silence the cluster must be as it should. Each seed has its scene in turn, so that every promise is tried by many seeds.
 """
 
 import asyncio
@@ -93,7 +93,7 @@ class Scene:
     # Answers
 
     async def bindings_are_refused(self) -> None:
-        """Soon after, not when the gang was taken back first: whoever was refused wakes by himself."""
+        """Soon after, not when the gang was first evicted: a refused gang is woken by its own timer."""
         self.rule(count=6, status=self.dice.choice((404, 409, 422)))
         gang = await self.gang(3, 1)
         await asyncio.sleep(15)
@@ -211,7 +211,7 @@ class Scene:
         life.port.last, life.port.after, life.port.counted = 2, True, ("delete",)
         await self.gang(2, 4)
         if not await _within(60, life.ended.wait()):
-            witness.say("nobody was evicted for a group of a more important queue")
+            witness.say("no victim was evicted for a group of a more important queue")
             return
         world.database_away = away = self.dice.random() < 0.5
         await world.submit(Asked("third", "qb", 1, 4, None))
@@ -223,7 +223,7 @@ class Scene:
             witness.say(f"{len(witness.to_go) - before} pods were evicted where two had to go")
 
     async def a_promise_cannot_be_written(self) -> None:
-        """Nobody is evicted until it is: the connection breaks at a statement of it, or the database is away."""
+        """No victim is evicted until it is: the connection breaks at a statement of it, or the database is away."""
         world, witness = self.world, self.world.witness
         await self.preempting()
         for name in ("low0", "low1"):
@@ -234,7 +234,7 @@ class Scene:
         world.database_away = True
         await asyncio.sleep(20)
         if len(witness.to_go) > before:
-            witness.say("somebody was evicted for a promise that was not written")
+            witness.say("a victim was evicted for a promise that was not written")
         world.database_away = False
 
     async def new_work_waits_while_the_database_is_away(self) -> None:
@@ -245,7 +245,7 @@ class Scene:
         known = await self.gang(2, 2, name="known")
         await asyncio.sleep(20)
         world.database_away = True
-        await asyncio.sleep(40)  # whoever asks it now and then has noticed
+        await asyncio.sleep(40)  # parts that use it now and then have noticed
         fresh = await self.gang(2, 1, name="fresh")
         await asyncio.sleep(5)
         await world.forget("first")
@@ -257,7 +257,7 @@ class Scene:
         group = witness.groups.get("default/fresh", {})
         conditions = (group.get("status") or {}).get("conditions") or ()
         if "DatabaseAway" not in [one.get("reason") for one in conditions]:
-            witness.say("nobody says that the database is why a new group waits")
+            witness.say("no reason says that the database is why a new group waits")
         world.database_away = False
         await asyncio.sleep(20)
         if any(found["status"].get("phase") != "Running" for found in fresh.pods(world)):

@@ -202,7 +202,7 @@ class _Timers:
 
 
 class _Deaf:
-    """In place of the internal server: nobody asks."""
+    """In place of the internal server: no request comes."""
 
     address = "http://127.0.0.1:1"
 

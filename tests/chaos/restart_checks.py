@@ -1,8 +1,9 @@
 """What a scheduler's first look, and every look while SQL is away, must rest on: what was written down before.
 
-Whoever starts after a death inherits the promises of the dead: a group that others were told to go for, and that still
-waits, has its room held on the first view. While a scheduler knows that the database is away, it plans for no group
-whose acceptance does not stand there; a group of which the minimum is not there yet is in the plan to be told that.
+A scheduler that starts after a death inherits the promises of the dead one: a group that others were told to go for,
+and that still waits, has its room held on the first view. While a scheduler knows that the database is away, it plans
+for no group whose acceptance does not stand there; a group of which the minimum is not there yet is in the plan to be
+told that.
 """
 
 import sqlite3
@@ -42,7 +43,7 @@ class Heirs:
         self._services[life] = service
 
     def look(self, view: View) -> None:
-        """Somebody begins to plan on this view."""
+        """A cycle begins on this view."""
         life = LIFE.get()
         if life is None or life not in self._services:
             return

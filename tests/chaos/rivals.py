@@ -32,7 +32,7 @@ async def who_was_evicted_whole_has_no_precedence(scene: "Scene") -> None:
 
 
 async def the_room_of_a_lost_member_is_kept(scene: "Scene") -> None:
-    """A running gang loses a member while another job waits for exactly that room, which goes to nobody else.
+    """A running gang loses a member while another job waits for exactly that room, which no other gang gets.
 
     The member is deleted and takes its time or none; its controller makes another once it is gone, which may be much
     later, and the scheduler may die meanwhile. The other job is more important in the same queue, or of a lower queue.

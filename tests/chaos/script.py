@@ -114,7 +114,7 @@ class Script:
         await self.world.create(PODS, asked.pod(name, cards, seconds, "default-scheduler"))
 
     def _bypass(self) -> tuple[str, Callable[[], Awaitable[None]]]:
-        """A pod that names our scheduler and a group, and is put on a node by whoever makes it."""
+        """A pod that names our scheduler and a group, and is put on a node by its creator."""
         name, node = self.name("x"), self.random.choice(sorted(self.nodes))
         group = f"g{self.random.randint(1, self.names)}"
         pod = asked.pod(name, 0, self.random.choice((None, 20.0)), **{asked.GROUP: group})
@@ -225,7 +225,7 @@ class Script:
         return f"the scheduler dies after binding {writes} pods, {len(thieves)} foreign pods come", act
 
     def _die_evicting(self) -> tuple[str, Callable[[], Awaitable[None]]]:
-        """The scheduler dies when so many pods were told to go, and whoever made them makes them again."""
+        """The scheduler dies when so many pods were evicted, and their controllers make them again."""
         evictions, after = self.random.randint(1, 3), self.random.random() < 0.8
 
         async def act() -> None:

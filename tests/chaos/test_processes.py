@@ -136,7 +136,7 @@ def lone(name: str) -> Json:
 @pytest.mark.cluster
 @pytest.mark.parametrize("there", [1, 7])
 def test_a_submission_that_is_killed_is_there_whole_or_not_at_all(tmp_path: Path, there: int) -> None:
-    """When so many of ten objects exist the process is killed; the next one leaves none of them nobody's."""
+    """When so many of ten objects exist the process is killed; the next one leaves none of them without a submitter."""
     life = Life(0, tmp_path)
     names = [f"p{number}" for number in range(10)]
     asked = {"apiVersion": "v1", "kind": "List", "items": [lone(name) for name in names]}

@@ -1,7 +1,7 @@
 """Whether the victims of a plan are the ones that the policy's order names, against every set that there is.
 
 Judged are the plans that are small and quiet enough for counting to be exact, on the view that they were made from: one
-gang of alike pods evicts, nothing else is decided, nobody else leaves, no room is held, and at most `MOST` units could
+gang of alike pods evicts, nothing else is decided, no other pod leaves, no room is held, and at most `MOST` units could
 go, all of queues with a smaller priority. Then no other set of victims that makes room may be better by queue priority,
 share (equal within five points), PodGroup priority, number of pods and age. What goes together is read from the view
 here anew, and so is what is free.

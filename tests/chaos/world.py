@@ -122,7 +122,7 @@ class World:
         return Store(MortalDatabase(f"sqlite:///{self.database}", lambda: self.database_away, self._writing, SQL.meet))
 
     def begin(self) -> None:
-        """Set everything to work; whoever dies is born again a while later."""
+        """Start everything; a process that dies is started again a while later."""
         works = [self._again(self._new_scheduler) for _ in range(2 if self.elected else 1)]
         works += [self._again(self._new_controllers), self._tend(), self._collect_orphans()]
         self._tasks = [asyncio.create_task(work) for work in works]
@@ -370,7 +370,7 @@ class World:
         for life in self._past:
             life.end()
         await self.agents.stop()
-        await asyncio.sleep(20)  # the dead have their last words, which nobody hears
+        await asyncio.sleep(20)  # the dead processes' last requests, which no server answers
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 

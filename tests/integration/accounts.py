@@ -1,8 +1,8 @@
 """The service accounts of deploy/rbac.yaml on a test's cluster: what is being tested works with their rights, no more.
 
 `install` applies the manifest and the policies of deploy/admission.yaml, `token_file` asks the server for a token of an
-account (TokenRequest) and writes a kubeconfig for it. A user who may do neither is taken at his word: the manifest is
-there, and he has its rights himself.
+account (TokenRequest) and writes a kubeconfig for it. A user who may do neither is trusted: the manifest is applied,
+and the user has its rights.
 """
 
 import json

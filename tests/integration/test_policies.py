@@ -94,7 +94,7 @@ async def test_the_scheduler_scales_to_nothing_only(world: World) -> None:
 
 
 async def test_a_user_names_no_controller_as_owner(world: World, tmp_path: Path) -> None:
-    """Else a pod of anybody's would count as one of another's job."""
+    """Else any user's pod would count as one of another's job."""
     rules = [{"apiGroups": ["", PODGROUPS.group], "resources": ["pods", "podgroups"], "verbs": ["create", "patch"]}]
     robot = [{"kind": "ServiceAccount", "name": "robot", "namespace": world.namespace}]
     ref = {"apiGroup": ROLES.group, "kind": "Role", "name": "users"}

@@ -166,7 +166,7 @@ class World:
         return made
 
     async def bind(self, name: str, node: str) -> None:
-        """Bind a pod as a scheduler does; one made with its node's name is nobody's doing but its creator's."""
+        """Bind a pod as a scheduler does; one made with its node's name is placed by its creator."""
         target = {"apiVersion": "v1", "kind": "Node", "name": node}
         binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
         await self.client.bind(self.namespace, name, binding)
@@ -323,7 +323,7 @@ class World:
         async with asyncio.timeout(4 * PATIENCE):
             while True:
                 try:
-                    await self._delete_all(PODS)  # nobody plays their kubelet any more
+                    await self._delete_all(PODS)  # no kubelet is simulated for them any more
                     await self.client.get(NAMESPACES, self.namespace)
                 except NotFound:
                     return

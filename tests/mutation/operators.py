@@ -36,7 +36,7 @@ _NAMES = {"min": "max", "max": "min", "any": "all", "all": "any", "minimum": "ma
 _EITHER_WAY = ("min", "max", "np.minimum", "np.maximum", "np.add", "np.array_equal")
 """Functions that give the same for two arguments in either order."""
 _ORDERED = ast.Name | ast.Attribute | ast.Subscript
-"""Arguments that somebody may write in the wrong order."""
+"""Arguments that may be written in the wrong order."""
 
 
 @dataclass(frozen=True)

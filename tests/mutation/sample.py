@@ -1,7 +1,7 @@
 """A sample of faults, each in a process of its own, against the invariants.
 
 `python -m tests.mutation.sample COUNT SEED [ROOM]` prints a line a fault as it goes. Of those that survive, the ones
-that somebody looked at stand in `survivors.txt`, one a line, as `module|key|reason`.
+that were reviewed stand in `survivors.txt`, one a line, as `module|key|reason`.
 """
 
 import os
@@ -64,7 +64,7 @@ def all_faults() -> list[tuple[str, str]]:
 
 
 def listed() -> dict[tuple[str, str], str]:
-    """The survivors that somebody looked at: why no invariant has to notice them."""
+    """The reviewed survivors: why no invariant has to notice them."""
     found = {}
     for line in LISTED.read_text().splitlines():
         if line and not line.startswith("#"):

@@ -44,7 +44,7 @@ class Word:
         return next((self.acceptances[one] for one in (*those, uid) if one in self.acceptances), None)
 
     def whose(self, owner: str | None, uid: str, space: str) -> str | None:
-        """Who submitted it; a record of another namespace names nobody."""
+        """Its submitter; a record of another namespace does not count."""
         record = self.record(owner, uid)
         return None if record is None or record.namespace != space else record.submitter
 
@@ -78,7 +78,7 @@ class Word:
         return False
 
     def came_with(self, pod: "Asks", group: "Asks", *, single: bool = False) -> bool:
-        """Whether a pod belongs to a group whoever may use the group's queue."""
+        """Whether a pod belongs to a group whatever users may use the group's queue."""
         if single or (pod.owner and group.owner and self.leads(pod.owner, group.owner)):
             return True
         whose = self.whose(pod.owner, pod.uid, pod.space)

@@ -67,7 +67,7 @@ class Asked:
 
 
 def sets(asked: Asked, units: Sequence[Unit]) -> Iterator[list[Unit]]:
-    """Every set that makes room, keeps the order within groups, and of which nobody can be spared."""
+    """Every set that makes room, keeps the order within groups, and of which no victim can be spared."""
     for size in range(1, len(units) + 1):
         for chosen in combinations(units, size):
             going = list(chosen)
@@ -98,7 +98,7 @@ def walk(going: Sequence[Unit], units: Sequence[Unit], payers: Mapping[str, Paye
     """The set as it would be chosen, victim by victim, each with how well it is protected at its turn.
 
     Queue priority, guarded, how many times more than five points its queue's share is below a larger one (among queues
-    of that priority with anybody left to choose), PodGroup priority.
+    of that priority with a victim left to choose), PodGroup priority.
     """
     left = list(going)
     found: list[tuple[Level, Unit]] = []

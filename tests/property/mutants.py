@@ -108,7 +108,7 @@ MUTANTS: dict[str, Mutant] = {
         "5", ((victim_search, "yields", lambda *args: True), (VictimSearch, "_verified", _unverified))
     ),
     "room that is held is free": Mutant("6", ((Reservations, "__init__", _nothing_held),)),
-    "held room is nobody's": Mutant("6", ((Trial, "release", lambda self, placement: None),)),
+    "held room counts for no gang": Mutant("6", ((Trial, "release", lambda self, placement: None),)),
     "promises are forgotten": Mutant("6", ((AwaitVictims, "_stands", lambda self, promise, demand: False),)),
     "of a promise of several places one is held": Mutant("6", ((Reservations, "__init__", _one_place_of_each),)),
     "kept places are held without their cards": Mutant("3", ((Reservations, "__init__", _without_their_cards),)),

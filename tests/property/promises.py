@@ -136,7 +136,7 @@ class _Rooms:
         held, first = requests_of(here), requests_of(hold for hold in here if self._waits_ahead(hold.owner, one))
         mine = requests_of(hold for hold in self._world.holds if (hold.owner, hold.node) == (one.group.uid, name))
         if mine:
-            # Who was promised room here himself may take what came free first: those who leave make room for the rest.
+            # A gang with a promise here may take what came free first: pods that leave make room for the rest.
             for pod in self._world.on(name):
                 if pod.leaving or _goes(self._plan, pod):
                     held.subtract(pod.shape.requests())
@@ -147,7 +147,7 @@ class _Rooms:
             self._took[one.group.uid, name, resource] += units
             keeps = held
             if not one.surplus and self._took[one.group.uid, name, resource] <= mine[resource]:
-                # No more than he was promised: if that is too much, not all can be kept, and those behind him lose.
+                # No more than it was promised: if that is too much, not all can be kept, and those behind it lose.
                 keeps = first
             if units and used[resource] + max(0, keeps[resource]) > node.has()[resource]:
                 raise Broken("6 room goes to its preemptor", f"{one.pod.uid} takes {resource} held on {name}")
@@ -166,7 +166,7 @@ class _Rooms:
         self._cards[name].append(mask)
 
     def _waits_ahead(self, owner: str, one: Placed) -> bool:
-        """Whether an owner whose turn was before a line's still waits for pods that leave his nodes."""
+        """Whether an owner whose turn was before a line's still waits for pods that leave its nodes."""
         nodes = {hold.node for hold in self._holds if hold.owner == owner}
         waits = any(entry.gang == owner for entry in self._plan.waiting)
         left = any(pod.leaving for name in nodes for pod in self._world.on(name))
@@ -256,7 +256,7 @@ def _victims(world: World, plan: Plan, policy: Policy) -> None:
             raise Broken("5 only those who may be victims", f"{line.pod} for {by.uid}: its queue is safe")
         if not ((lower or inside) and not young):
             left = [pod for pod in victim.bound() if not pod.leaving and pod.uid not in going[line.gang]]
-            if not (yields and left):  # whoever comes later in the plan may still take those who are left, by rank
+            if not (yields and left):  # a later gang of the plan may still take the victims that are left, by rank
                 raise Broken("5 only those who may be victims", f"{line.pod} of {theirs.name} for {by.uid}")
     for uid, pods in going.items():
         group = world.groups[uid]
@@ -291,16 +291,16 @@ def _room_is_made(world: World, placed: Sequence[Placed], plan: Plan) -> None:
         group = world.groups[uid]
         holds = [hold for hold in plan.reservations if hold.owner == uid]
         if len(holds) != group.missing():
-            raise Broken("6 nobody goes in vain", f"{uid} needs {group.missing()} places, {len(holds)} are held")
+            raise Broken("6 no victim goes in vain", f"{uid} needs {group.missing()} places, {len(holds)} are held")
         if any(one.group is group for one in placed):
-            raise Broken("6 nobody goes in vain", f"{uid} starts and evicts")
+            raise Broken("6 no victim goes in vain", f"{uid} starts and evicts")
         promised = requests_of(hold for hold in world.holds if hold.owner == uid and hold.node in world.nodes)
         if promised and all(promised[name] >= units for name, units in requests_of(holds).items()):
             raise Broken("6 one preemption a preemptor", f"{uid} evicts again, its promise stands")
         for hold in holds:
             shape = _shape(hold)
             if not allowed(world.nodes[hold.node], world.queues[group.queue], shape):
-                raise Broken("6 nobody goes in vain", f"{uid} may not run on {hold.node}")
+                raise Broken("6 no victim goes in vain", f"{uid} may not run on {hold.node}")
     over = {hold.owner for hold in plan.reservations} | {one.group.uid for one in placed}
     kept = [hold for hold in world.holds if hold.owner not in over]
     for name in {hold.node for hold in plan.reservations}:
@@ -316,14 +316,15 @@ def _room_is_made(world: World, placed: Sequence[Placed], plan: Plan) -> None:
         asked = {resource for hold in plan.reservations if hold.node == name for resource, _ in hold.pod_class.requests}
         for resource in asked:
             if taken[resource] > node.has()[resource]:
-                raise Broken("6 nobody goes in vain", f"{resource} of {name}: {taken[resource]} when all have gone")
+                raise Broken("6 no victim goes in vain", f"{resource} of {name}: {taken[resource]} when all have gone")
 
 
 def can_take_up(world: World, plan: Plan, uid: str) -> bool:
     """Whether a gang that the plan leaves waiting could go to the very places it was promised, after all it decides.
 
-    Where rules about other pods decide, nobody can tell: they may have come near since. What is held for others whose
-    victims are gone too is no excuse: when not all can be kept, one of them starts at the cost of the others.
+    Where rules about other pods decide, the check does not apply: they may have come near since. What is held for
+    others whose victims are gone too is no excuse: when not all can be kept, one of them starts at the cost of the
+    others.
     """
     group = world.groups[uid]
     queue = world.queues[group.queue]
@@ -438,7 +439,8 @@ def _first_room(world: World, placed: Sequence[Placed], plan: Plan) -> None:
 
 
 def _in_own_room(world: World, one: Placed, placed: Sequence[Placed]) -> bool:
-    """Whether a gang's minimum takes no more of a node than is held there for it: nobody ahead of it waits for that."""
+    """Whether a gang's minimum takes no more of a node than is held there for it: no gang ahead of it waits for
+    that."""
     uid, node = one.group.uid, one.line.node
     rooms = (*world.holds, *world.kept())
     held = requests_of(hold for hold in rooms if (hold.owner, hold.node) == (uid, node))

@@ -14,7 +14,7 @@ from tests.property.viewmodel import Views
 
 
 def is_ours(raw: dict[str, Any]) -> bool:
-    """Whether a pod is for this scheduler, and was not put on its node by whoever made it."""
+    """Whether a pod is for this scheduler, and was not put on its node by its creator."""
     scheduled = any(one["type"] == "PodScheduled" for one in raw["status"].get("conditions", ()))
     return raw["spec"]["schedulerName"] == names.SCHEDULER_NAME and (scheduled or not raw["spec"].get("nodeName"))
 

@@ -374,7 +374,7 @@ class Model:
         )
 
     def _least(self, gang: GangRecord) -> tuple[int, tuple[tuple[str, int], ...]]:
-        """The minimum that counts: one that is raised while the group runs does not, as far as anybody knows."""
+        """The minimum that counts: one that is known to be raised while the group runs does not."""
         spec, most = gang.spec, 0
         if self.ran.get(gang, ("", False))[1] and gang.ran:
             if gang in self.began_with:

@@ -29,7 +29,7 @@ class Seldom(Objects):
         """Claims, volumes, classes and what nodes can attach, by kind and name."""
         self.promises: dict[str, tuple[frozenset[str], int]] = {}
         self.idle: dict[str, int] = {}
-        """Since when nobody has been leaving promised room, by owner."""
+        """Since when no pod has been leaving promised room, by owner."""
         self.back: set[str] = set()
         """UIDs of groups whose places were taken back in this step."""
         super().__init__(seed, name)
@@ -202,7 +202,7 @@ class Seldom(Objects):
             self.promises[owner] = frozenset(hold.node for hold in those), until
 
     def promises_end(self) -> None:
-        """Promised room that nobody is leaving any more is given up after five seconds, and at its time in any case."""
+        """Promised room that no pod is leaving any more is given up after five seconds, and at its time in any case."""
         evicting = self.rng.random() < 0.2
         left = {owner: those for owner, those in self.promises.items() if self.now < those[1]}
         idle: dict[str, int] = {}

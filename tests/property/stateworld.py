@@ -66,7 +66,7 @@ class World(Cycles):
         return what
 
     def begin(self) -> None:
-        """In a steady world two groups with their pods, some of which belong to nobody."""
+        """In a steady world two groups with their pods, some of which have no submitter."""
         if self.steady:
             for name in ("g0", "g1"):
                 owned = self._owned(0.3)
@@ -147,7 +147,7 @@ class World(Cycles):
             spec["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": rng.choice(CLAIMS)}}]
         self.pods[uid] = {"metadata": meta, "spec": spec, "status": {"phase": "Pending"}}
         if rng.random() < (0.04 if ours else 0.5):
-            spec["nodeName"] = rng.choice(NODES)  # by whoever made it, or by another scheduler
+            spec["nodeName"] = rng.choice(NODES)  # by its creator, or by another scheduler
             if rng.random() < 0.2:
                 self.pods[uid]["status"]["phase"] = rng.choice(("Running", *ENDED))
         self.send(uid)

@@ -305,7 +305,7 @@ class History:
         assert (row.group_name, row.role, row.queue) == of
 
     def look(self) -> None:
-        """Its annotations are written by somebody, and seen."""
+        """Its annotations are written by a user, and seen."""
         uid = self._some()
         record = self.pods.get(uid)
         if record is None or not record.node or not record.ours:
@@ -393,7 +393,7 @@ class History:
         return Held(name, says if good else 0, good, believed=True)
 
     def _unknown(self, uid: str) -> bool:
-        """Whether it holds cards of its node, which honours indices, and nobody knows which."""
+        """Whether it holds cards of its node, which honours indices, and it is unknown which."""
         held, record = self.held[uid], self.pods[uid]
         if record.pod_class is None or not record.ours or not self._honours(held.node):
             return False

@@ -129,7 +129,7 @@ def may(view: View, by: str, victim: Running, rules: Preemption) -> bool:
 def check_victims(view: View, found: Plan, rules: Preemption) -> None:
     """Everybody who goes may go; gangs go whole or keep their minimum, their roles and their first member."""
     groups = {one.uid: one for one in view.running}
-    assert len({one.pod for one in found.evictions}) == len(found.evictions), "nobody is evicted twice"
+    assert len({one.pod for one in found.evictions}) == len(found.evictions), "no pod is evicted twice"
     started = {one.gang for one in found.assignments}
     for uid in {one.gang for one in found.evictions}:
         group = groups[uid]
@@ -138,7 +138,7 @@ def check_victims(view: View, found: Plan, rules: Preemption) -> None:
         left = [pod for pod in here if pod.uid not in {one.pod for one in mine}]
         assert {one.pod for one in mine} <= {pod.uid for pod in here}
         for one in mine:
-            assert one.by not in started, "who starts evicts nobody"
+            assert one.by not in started, "a gang that starts evicts no other"
             preemptor = next(g for g in view.gangs if g.uid == one.by)
             if not may(view, one.by, group, rules):
                 assert rules.surplus_yields, "only who may be a victim goes"

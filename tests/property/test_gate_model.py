@@ -1,7 +1,7 @@
 """Random histories of one queue before the last gate: what is let in, what is refused and why, and what goes on.
 
 The oracle knows of each owner how many pods were accepted with it. New work is refused while the queue is closed, may
-not be used by whoever submitted it, or has too small a quota; with `overQuota: Reject` also when too little of it is
+not be used by its submitter, or has too small a quota; with `overQuota: Reject` also when too little of it is
 left, and that stands while queue, members and the work itself are the same. What was accepted is asked no more, but
 whether it may still use the queue; what goes beyond it is new work.
 """
@@ -23,7 +23,7 @@ HISTORIES, STEPS = int(60 * float(os.environ.get("T9KSCHED_HISTORIES_PART", "1")
 
 @dataclass
 class Work:
-    """What somebody made: a plain pod, a group by hand, a Deployment with its ReplicaSet, or a thing of a kind that is
+    """What a user made: a plain pod, a group by hand, a Deployment with its ReplicaSet, or a thing of a kind that is
     not followed, of whose pods alone it is known what it asks for. `cards` are those of one pod; pods of groups and
     things may ask for more.
     """
@@ -108,7 +108,7 @@ class History:
                 self.state.owners.upsert_replicated(obj, kind)
 
     def control(self) -> None:
-        """As many pods as are wanted; of a plain pod and of a group by hand nobody makes another."""
+        """As many pods as are wanted; a plain pod and a group by hand get no replacement."""
         for work in self.work:
             if work.made_again:
                 for pods in (work.waiting, work.running):

@@ -126,9 +126,9 @@ def test_the_queue_that_was_agreed_pays_until_the_last_member_is_gone() -> None:
         (QueueAttribution, "of", lambda self, gang: None),
         (GangRecord, "queue", property(lambda self: self.spec.queue)),
     ],
-    ids=["nobody pays for members without a group", "payers move with edits"],
+    ids=["no queue pays for members without a group", "payers move with edits"],
 )
-def test_a_fault_in_who_pays_turns_it_red(change: tuple[Any, str, Any]) -> None:
+def test_a_fault_in_queue_attribution_turns_it_red(change: tuple[Any, str, Any]) -> None:
     with patch.object(*change), pytest.raises(AssertionError):
         play()
 
@@ -204,7 +204,7 @@ def ask_from_other_namespaces() -> None:
         assert {member.uid for gang in view.gangs for member in gang.waiting} == expected
 
 
-def test_an_owner_in_another_namespace_speaks_for_nobody() -> None:
+def test_an_owner_in_another_namespace_does_not_count() -> None:
     ask_from_other_namespaces()
 
 

@@ -57,7 +57,7 @@ CHANGES = st.one_of(
 
 @st.composite
 def jobs(draw: st.DrawFn) -> dict[str, Any]:
-    """What somebody submits."""
+    """What a user submits."""
     shapes = [draw(SHAPE)] if draw(st.booleans()) else draw(st.lists(SHAPE, min_size=1, max_size=3))
     size = draw(st.integers(1, 4))
     lead = draw(RARELY)

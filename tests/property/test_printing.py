@@ -72,7 +72,7 @@ def test_a_broken_promise_is_named() -> None:
     world = small()
     found = plan(world.view(), PREEMPT, world.now)
     vain = Plan(found.assignments, found.waiting, found.surplus, found.stats, found.evictions)
-    with pytest.raises(Broken, match=r"^6 nobody goes in vain: g2 needs 2 places, 0 are held$"):
+    with pytest.raises(Broken, match=r"^6 no victim goes in vain: g2 needs 2 places, 0 are held$"):
         judge(world, vain, PREEMPT)
     with pytest.raises(Broken, match=r"^5 only those who may be victims: g1.1 for g2: its queue is safe$"):
         judge(world, found, Policy())

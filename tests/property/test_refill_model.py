@@ -192,7 +192,7 @@ class History:
                 del gang.members[pod.uid]
 
     def remembered(self) -> None:
-        """History tells of a loss that nobody saw."""
+        """History has a loss that no scheduler saw."""
         self.serial += 1
         gang, uid = self.gangs[self.rng.choice("ab")], f"h{self.serial}"
         lost = {"uid": uid, "role": "w", "class": class_of(1), "node": self.rng.choice(NODES), "owner": gang.owner}

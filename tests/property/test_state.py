@@ -228,7 +228,8 @@ class Cluster(RuleBasedStateMachine):
         return found
 
     def _stands_there(self, uid: str, node: str) -> None:
-        """Nobody on the node is of an app that the newcomer shuns, as labelled now, and nobody there shuns its own."""
+        """No pod on the node is of an app that the newcomer's anti-affinity selects, as labelled now, and no pod there
+        has anti-affinity to its own."""
         new = self.pods[uid]
         for other, place in self._places().items():
             if place == node and other != uid:

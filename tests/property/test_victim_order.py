@@ -203,13 +203,13 @@ MUTANTS: dict[str, Callable[[], Any]] = {
     "disruption budgets are not looked at": lambda: _without(1),
     "shares are not looked at": lambda: _without(2),
     "PodGroup priority is not looked at": lambda: _without(3),
-    "the fewest pods go, whoever they are": lambda: _priced(lambda cost: sum(pods for _, pods in cost[0])),
+    "the fewest pods go, whatever their priority": lambda: _priced(lambda cost: sum(pods for _, pods in cost[0])),
     "age is not looked at": lambda: _priced(lambda cost: (cost[0], cost[2])),
     "shares stay as they were": lambda: patch.object(
         Contender, "share", lambda self, gone: dominant(self.used, self.measures, self.limited)
     ),
     "shares are equal only if they are the same": lambda: patch.object(pricing, "SAME", 0),
-    "somebody goes who could be spared": lambda: patch.object(
+    "a victim goes that could be spared": lambda: patch.object(
         every_set, "_smallest", lambda tenants, units, enough: iter([units] if enough[-1] else [])
     ),
 }
@@ -230,7 +230,8 @@ def test_each_fault_in_the_order_of_victims_is_found(fault: str) -> None:
 @given(cases(), st.booleans())
 @settings(RELAXED, max_examples=80)
 def test_a_search_that_does_not_look_at_every_set_takes_no_victim_of_a_higher_level(one: Case, rivals: bool) -> None:
-    """What many candidates get: the best protected victim is on the lowest level that suffices, and nobody is spare."""
+    """What many candidates get: the best protected victim is on the lowest level that suffices, and no victim is
+    superfluous."""
     if not rivals:
         one = _one_queue_a_priority(one)
     with patch.object(every_set, "_ALL_SETS", 0):

@@ -26,7 +26,7 @@ class Views:
 
     Attributes:
         rests: until when a refused pod rests and how often it was refused, by UID.
-        patience: until when nobody is evicted for a job; it is told what the state's own is told.
+        patience: until when a job may not preempt; it is told what the state's own is told.
         avoided: until when a job avoids a node.
         turned: pods that their nodes turned away, not taken up yet.
     """
@@ -119,7 +119,8 @@ class Views:
         self._shown(now)
 
     def _shown(self, now: int) -> None:
-        """Pods that may not join the groups they name become jobs of their own, those of nobody after a while."""
+        """Pods that may not join the groups they name become jobs of their own, those without a submitter after a
+        while."""
         self._ends = []
         known = {}
         for gang in self.state.gangs.values():

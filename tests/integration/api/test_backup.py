@@ -32,7 +32,7 @@ Picture = dict[str, list[tuple[Any, ...]]]
 
 
 def backup(address: str, target: Path) -> str:
-    """What an administrator types; what he is told."""
+    """What an administrator types, and the output."""
     done = run("db", "backup", str(target), "--db", address)
     assert done.code == 0, done.err
     return done.out.replace("\n", " ")

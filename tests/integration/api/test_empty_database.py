@@ -1,4 +1,4 @@
-"""A scheduler with an empty database on a cluster in use: what runs goes on, and nobody gets in by the loss."""
+"""A scheduler with an empty database on a cluster in use: what runs goes on, and no user gets in by the loss."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -44,13 +44,15 @@ async def projected(world: World, name: str, revision: int) -> None:
 
 
 async def submitted(world: World, store: Store, name: str, queue: str, by: str) -> None:
-    """A pod that REST created for somebody."""
+    """A pod that REST created for a user."""
     made = await world.create(world.pod(name, 1, queue=queue))
     row = Acceptance(uid=made["metadata"]["uid"], kind="Pod", namespace=world.namespace, name=name, queue=queue)
     await store.acceptances.put_many([replace(row, submitter=by)])
 
 
-async def test_nothing_is_evicted_and_nobody_admitted(world: World, start: Start, store: Store, tmp_path: Path) -> None:
+async def test_nothing_is_evicted_and_no_user_admitted(
+    world: World, start: Start, store: Store, tmp_path: Path
+) -> None:
     """Queues of low and high priority, full, with preemption on; a team's queue; and `default`, once shut."""
     low, high, team = (f"{world.run}-{name}" for name in ("low", "high", "team"))
     await world.play(1, 3)
@@ -73,7 +75,7 @@ async def test_nothing_is_evicted_and_nobody_admitted(world: World, start: Start
             await world.create(world.pod(name, 1, queue=queue))
         for name in ("x-low", "x-high", "x-team", "x-default"):
             await world.event(names.EVENT_REFUSED, name)
-        assert await world.bound() == before, "full, and nobody went for the high queue"
+        assert await world.bound() == before, "full, and no victim was evicted for the high queue"
         await world.client.delete(PODS, "low", world.namespace)
         await world.gone(PODS, "low")
         await world.create(world.pod("y-default", 1, queue=names.DEFAULT_QUEUE))

@@ -1,4 +1,4 @@
-"""Several replicas of the service on one database: nobody's edit is lost, and all of them reach the scheduler.
+"""Several replicas of the service on one database: no edit is lost, and all of them reach the scheduler.
 
 That is PostgreSQL; on SQLite all is one process, yet who changes the file beside it (a second `t9ksched`, a restore) is
 followed too.

@@ -30,7 +30,7 @@ async def test_a_strangers_pod_is_no_member_and_says_so(world: World, start: Sta
         told = await shown(rest, f"{stranger}/explanation", lambda one: one["reasons"][0]["code"] == "SubmitterUnknown")
         assert told["verdict"] == "Waiting"
         assert f"names the PodGroup {world.namespace}/net and may not join it" in told["reasons"][0]["message"]
-        assert (await ann("GET", stranger)).status == 404, "it is in none of his queues"
+        assert (await ann("GET", stranger)).status == 404, "it is in none of the user's queues"
         job = (await ann("GET", address)).body
         assert (job["members"]["total"], job["submitter"], job["reason"]["code"]) == (1, "admin", "GangIncomplete")
         await world.condition("net", "SufficientGroupMember", "False")
@@ -40,7 +40,7 @@ async def test_a_strangers_pod_is_no_member_and_says_so(world: World, start: Sta
         assert (await rest("GET", stranger)).body["members"]["bound"] == 0
 
 
-async def test_who_names_a_node_is_told_that_nobody_was_asked(
+async def test_a_pod_that_names_its_node_is_reported_as_not_scheduled(
     world: World, start: Start, queue: str, controllers: None, rest: Client
 ) -> None:
     """By kubectl: REST refuses it. The pod counts as another scheduler's."""

@@ -77,7 +77,7 @@ class Cluster:
                         return event.object
 
     async def until_gone(self, res: Resource) -> None:
-        """Follow a kind until nothing of it that somebody owns is left in the namespace."""
+        """Follow a kind until no object of it with an owner is left in the namespace."""
         async with asyncio.timeout(PATIENCE):
             while True:
                 listed = await self.client.list(res, self.namespace)

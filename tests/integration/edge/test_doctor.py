@@ -1,4 +1,4 @@
-"""`t9ksched doctor` on a cluster, as an administrator and as somebody without rights."""
+"""`t9ksched doctor` on a cluster, as an administrator and as a user without rights."""
 
 import asyncio
 import json

@@ -1,4 +1,5 @@
-"""A server that goes away and comes back: whoever follows it goes on, on its own dev cluster that a test may stop."""
+"""A server that goes away and comes back: a client that follows it goes on, on its own dev cluster that a test may
+stop."""
 
 from __future__ import annotations
 

@@ -8,7 +8,9 @@ from tests.integration.scheduler.conftest import Start
 from tests.integration.world import World
 
 
-async def test_what_can_never_start_is_told_why_and_stops_nobody(world: World, start: Start, queue: str) -> None:
+async def test_a_gang_that_can_never_start_has_its_reason_and_blocks_no_other(
+    world: World, start: Start, queue: str
+) -> None:
     await world.play(2, 4)
     contradicts = {
         "nodeAffinity": {
@@ -45,7 +47,9 @@ async def test_what_can_never_start_is_told_why_and_stops_nobody(world: World, s
 
 
 @pytest.mark.parametrize("digits", ["9" * 5000, "1." + "9" * 5000])
-async def test_numbers_of_thousands_of_digits_stop_nobody(world: World, start: Start, queue: str, digits: str) -> None:
+async def test_numbers_of_thousands_of_digits_block_no_other_gang(
+    world: World, start: Start, queue: str, digits: str
+) -> None:
     """Python itself refuses to read them."""
     await world.play(1, 4)
     quota = {"spec": {"quota": {"requests": {"nvidia.com/gpu": digits}}}}

@@ -115,7 +115,7 @@ async def test_a_start_with_a_file_that_cannot_be_used_fails(
             pass
 
 
-async def test_a_plugin_that_fails_stops_nobody(
+async def test_a_plugin_that_fails_blocks_no_gang(
     world: World, start: Start, queue: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = tmp_path / "project"

@@ -52,7 +52,7 @@ def members(*indices: int) -> list[str]:
 
 
 async def ends(world: World, name: str) -> None:
-    """The pod ends well and is gone: nobody comes back to its room."""
+    """The pod ends well and is gone: no replacement takes its room."""
     await world.client.patch(PODS, name, world.namespace, {"status": {"phase": "Succeeded"}}, subresource="status")
     await world.client.delete(PODS, name, world.namespace, grace=0)
 
@@ -71,12 +71,12 @@ async def test_a_job_grows_shrinks_for_a_waiting_minimum_and_grows_again(
         assert "yield to a waiting job of their queue" in told["message"]
         await world.running("other-0", "other-1")
         assert set(await world.bound()) == {*members(0, 1), "other-0", "other-1"}, "the highest indices went"
-        for name in members(2, 3):  # its controller makes them anew; they wait, and take from nobody
+        for name in members(2, 3):  # its controller makes them anew; they wait, and preempt no pod
             pod = await world.until(PODS, name, lambda pod: not pod["metadata"].get("deletionTimestamp"))
             assert "nodeName" not in pod["spec"]
         await world.gang("third", 1, 1, queue)
         await world.event(names.EVENT_WAITING, "third")
-        assert set(await world.bound()) == {*members(0, 1), "other-0", "other-1"}, "nobody goes below his minimum"
+        assert set(await world.bound()) == {*members(0, 1), "other-0", "other-1"}, "no gang goes below its minimum"
         await ends(world, "third-0")
         for pod in ("other-0", "other-1"):
             await ends(world, pod)

@@ -86,7 +86,7 @@ async def test_nothing_goes_wrong_and_each_pod_is_bound_once(world: World, start
     await check(world)
 
 
-async def test_a_result_nobody_can_read_stays_charged_until_it_is_known(world: World, start: Start, queue: str) -> None:
+async def test_an_unknown_binding_stays_charged_until_it_is_known(world: World, start: Start, queue: str) -> None:
     await world.play(1, 4)
     async with start():
         unread = {"verb": "get", "resource": "pods", "status": 503, "count": 3}

@@ -1,4 +1,4 @@
-"""Each kind of job ends at its time limit in its own way, whoever owns the pods, and its object says why."""
+"""Each kind of job ends at its time limit in its own way, whatever owns the pods, and its object says why."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

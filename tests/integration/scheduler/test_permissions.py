@@ -12,7 +12,7 @@ from tests.integration.scheduler.test_directions import until
 from tests.integration.world import World
 
 
-async def test_nobodys_pod_waits_until_the_queue_is_opened_to_everyone(
+async def test_a_pod_without_submitter_waits_until_the_queue_is_open_to_everyone(
     world: World, start: Start, store: Store
 ) -> None:
     await world.play(1, 2)

@@ -1,4 +1,4 @@
-"""Preemption from outside: who goes, for whom, and that nobody goes for nothing."""
+"""Preemption from outside: the victims, their preemptors, and that no victim is evicted in vain."""
 
 import asyncio
 import json
@@ -128,7 +128,7 @@ async def test_a_disruption_budget_is_preferred_and_not_absolute(world: World, s
         assert set(await world.bound()) == {"guarded", "first"}, "the more important one goes, it breaks no budget"
         await world.create(world.pod("second", 1, queue=f"{world.run}-high"))
         await world.running("second")
-        assert set(await world.bound()) == {"first", "second"}, "nobody else makes room"
+        assert set(await world.bound()) == {"first", "second"}, "no other victim makes room"
 
 
 async def test_a_job_that_was_evicted_often_today_is_spared_after_a_restart_too(

@@ -1,4 +1,4 @@
-"""Evicted pods come again and again, as their controllers make them; nobody preempts twice, nobody goes in vain."""
+"""Evicted pods come again and again, as their controllers make them; no job preempts twice, no victim goes in vain."""
 
 import asyncio
 from collections import Counter, defaultdict
@@ -81,7 +81,7 @@ async def test_victims_that_come_again_start_no_cascade(world: World, start: Sta
     taken = {uid: len(victims) for uid, victims in by.items()}
     high = {uid: count for uid, count in taken.items() if uid in asked}
     assert len(high) == rounds, "each of them had to take its room"
-    assert all(count <= asked[uid] for uid, count in high.items()), "nobody goes in vain, nobody takes twice"
+    assert all(count <= asked[uid] for uid, count in high.items()), "no victim goes in vain, no job preempts twice"
     others = Counter(row.detail["byQueue"] for row in rows if row.detail["byUid"] not in asked)
-    assert set(others) <= {f"{world.run}-mid"}, "the lowest takes from nobody"
+    assert set(others) <= {f"{world.run}-mid"}, "the lowest preempts no job"
     assert all(count == 1 for uid, count in taken.items() if uid not in asked), "one card takes one card"

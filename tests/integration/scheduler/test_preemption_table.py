@@ -58,13 +58,13 @@ class Example:
         return str((await self.world.event(names.EVENT_WAITING, name))["message"])
 
     async def holds(self, *expected: str) -> None:
-        """Exactly these have a place, and nobody is on his way out."""
+        """Exactly these have a place, and no pod is terminating."""
         assert set(await self.world.bound()) == set(expected)
         pods = (await self.world.client.list(PODS, self.world.namespace)).items
         assert not [pod["metadata"]["name"] for pod in pods if pod["metadata"].get("deletionTimestamp")]
 
     async def ends(self, name: str) -> None:
-        """It ends well: nobody comes back to its room."""
+        """It ends well: no replacement takes its room."""
         done = {"status": {"phase": "Succeeded"}}
         await self.world.client.patch(PODS, name, self.world.namespace, done, subresource="status")
         await self.world.client.delete(PODS, name, self.world.namespace, grace=0)

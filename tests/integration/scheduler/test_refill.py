@@ -1,4 +1,4 @@
-"""A running gang that loses a member: its place is kept until the controller has made another, whoever waits."""
+"""A running gang that loses a member: its place is kept until the controller has made another, whichever gangs wait."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -61,7 +61,7 @@ async def fails(world: World, name: str) -> None:
 
 
 async def succeeds(world: World, name: str) -> None:
-    """The pod ends well: nobody comes back to its room."""
+    """The pod ends well: no replacement takes its room."""
     await world.client.patch(PODS, name, world.namespace, {"status": {"phase": "Succeeded"}}, subresource="status")
 
 
@@ -101,7 +101,7 @@ async def queues(world: World, store: Store, **specs: dict[str, Any]) -> None:
 async def test_what_waits_is_told_for_whom_room_is_kept_and_the_gang_that_it_is(
     world: World, start: Start, queue: str
 ) -> None:
-    """Without a controller: nobody makes another pod in this test."""
+    """Without a controller: no replacement is made in this test."""
     await world.play(1, 8)
     async with start() as service:
         await world.gang("old", 4, 2, queue)

@@ -152,7 +152,7 @@ async def test_a_group_whose_minimum_does_not_run_in_time_is_evicted_whole_and_s
 ) -> None:
     await world.play(1, 2)
     assert world.agents is not None
-    await world.agents.stop()  # nobody plays the kubelet: what is bound does not run
+    await world.agents.stop()  # no kubelet is simulated: what is bound does not run
     async with start(policy=Policy(start_timeout_seconds=1)) as service:
         await world.gang("stuck", 2, 1, queue)
         event = await world.event(names.EVENT_START_TIMED_OUT, "stuck")

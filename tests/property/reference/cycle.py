@@ -207,7 +207,8 @@ class Reference(Holding):
                 raise Differs(f"{found} and not {expected}")
 
     def _behind(self, queue: str, kinds: Sequence[Kind], ask: Ask, scope: set[str] | None = None) -> list[Told]:
-        """A strict queue lets nobody pass who would take what one ahead waits for; who grows, within its domain."""
+        """A strict queue lets no gang pass that would take what one ahead waits for; a growing gang, within its
+        domain."""
         for ahead, theirs in self.strict.get(queue, ()) if not ask.behind else ():
             if theirs.over:
                 takes = any(kind.needs.get(resource) for kind in kinds for resource in theirs.over[0][1])

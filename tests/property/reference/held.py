@@ -58,7 +58,7 @@ class Holding(Telling):
             self._take(Kind(hold.pod_class, "", {}), hold.node, sign, masks)
 
     def _lent(self, gang: Gang) -> dict[str, Counter[str]]:
-        """Room that is held for others and yet a gang's to use, by node; nothing where nobody leaves."""
+        """Room that is held for others and yet a gang's to use, by node; nothing where no pod leaves."""
         return {}
 
     def _lend(self, room: Mapping[str, Mapping[str, int]], sign: int) -> None:

@@ -18,7 +18,7 @@ from tests.property.reference.searching import Free, Ground, Part, cheaper, clea
 
 SECOND = 10**9
 MOST_UNITS = 10
-"""Of more units than this nobody looks at every set."""
+"""Of more units than this not every set is examined."""
 
 
 def parts(group: Running) -> list[tuple[list[RunningPod], bool]]:
@@ -318,7 +318,7 @@ class Hunting(Reference):
         return found
 
     def _sets(self, ground: Ground, allowed: list[Part], must: list[Part]) -> Iterable[list[Part]]:
-        """Every set that makes room, in the order of each gang, of which nobody can be spared."""
+        """Every set that makes room, in the order of each gang, of which no victim can be spared."""
 
         def fits(going: Iterable[Part]) -> bool:
             return ground.fits([*must, *going])

@@ -1,4 +1,5 @@
-"""The search for victims where not every set is looked at, once more: node after node, then whoever can be spared.
+"""The search for victims where not every set is looked at, once more: node after node, then without the victims that
+can be spared.
 
 The next node is the one whose best protected victim is protected least, then the one with the fewest pods of that
 level, then with the fewest pods, then with the younger. On a node those go first who are protected least, then those
@@ -316,7 +317,7 @@ class _Walk:
             if one.group is part.group and one.unit.nth <= part.unit.nth and one not in self.going
         )
 
-    # --- whoever is not needed
+    # --- victims that are not needed
 
     def _goes_before(self, part: Part) -> bool:
         return any(one.group is part.group and one.unit.nth == part.unit.nth + 1 for one in self.going)

@@ -39,7 +39,7 @@ class WithVictims(Hunting):
         blocked = behind and not own
         if not told:
             self._given_up(uid, own)
-            if own and promise is None:  # it took up what it kept: that comes free for nobody
+            if own and promise is None:  # it took up what it kept: no gang gets that room
                 self.gone |= {(part.unit.group, part.unit.nth) for part in self.parts if part.group.uid == uid}
         elif not blocked and promise is not None and self._stands(promise, kinds):
             self.charged[gang.queue].update(promise)

@@ -1,4 +1,4 @@
-"""What one user may ask for has an end, is refused before the cluster is asked, and harms nobody else."""
+"""What one user may ask for has an end, is refused before the cluster is asked, and harms no other user."""
 
 import threading
 from collections.abc import Callable

@@ -69,7 +69,7 @@ async def test_a_started_gang_that_lost_a_member_is_not_held(world: World) -> No
     assert (await world.admin("POST", f"{JOB}/actions/release")).status == 200
 
 
-async def test_a_submitter_shortens_his_time_limit_and_a_manager_lengthens_it(world: World) -> None:
+async def test_a_submitter_shortens_a_time_limit_and_a_manager_lengthens_it(world: World) -> None:
     two_hours = {"seconds": 7200, "source": "job", "enforced": True}
     world.leader.job_list = [live("walk", phase="Running", timeLimit=two_hours)]
     shorter = await world.user("POST", f"{JOB}/actions/update", {"timeLimit": "1h"})

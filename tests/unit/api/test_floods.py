@@ -100,7 +100,7 @@ async def test_who_waits_too_long_is_refused(world: World, held: Held, monkeypat
     assert [answer.status for answer in await asyncio.gather(*running)] == [200] * 3
 
 
-async def test_two_who_send_slowly_slow_nobody_down(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_two_slow_senders_delay_no_other_caller(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two users send the heads of more requests than may run; others are answered, and the excess is told."""
     monkeypatch.setattr("api.http.overload._PROMPT_SECONDS", 0.01)
     world.app.state.services = replace(world.app.state.services, max_requests_at_once=4)
@@ -119,8 +119,8 @@ async def test_two_who_send_slowly_slow_nobody_down(world: World, monkeypatch: p
         writer.close()
 
 
-async def test_who_is_refused_and_sends_slowly_slows_nobody_down(world: World) -> None:
-    """The rest of a body that nobody reads is awaited without a place."""
+async def test_a_refused_slow_sender_delays_no_other_caller(world: World) -> None:
+    """The unread rest of a body is awaited without a place."""
     world.app.state.services = replace(world.app.state.services, max_requests_at_once=4)
     await world.user("GET", OTHER)
     lines = [await send_head(world, token, OTHER) for token in ("", "", "", world.tokens[1], world.tokens[1])]
@@ -134,7 +134,7 @@ async def test_who_is_refused_and_sends_slowly_slows_nobody_down(world: World) -
 async def test_who_does_not_read_an_answer_takes_no_place_with_it(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a file, which is sent in parts, anybody may leave one unread."""
+    """Of a file, which is sent in parts, a client may leave one unread."""
     monkeypatch.setattr("api.http.overload._PROMPT_SECONDS", 0.0)
     services = world.app.state.services = replace(world.app.state.services, max_requests_at_once=4)
     reading, begun = asyncio.Event(), asyncio.Event()
@@ -162,7 +162,7 @@ async def test_who_does_not_read_an_answer_takes_no_place_with_it(
 
 
 class Sending:
-    """The body of a request that somebody sends and nobody read: a part now, the rest never or at once."""
+    """The body of a request that was sent and not read: a part now, the rest never or at once."""
 
     def __init__(self, *, whole: bool) -> None:
         self.asked = asyncio.Event()
@@ -179,7 +179,7 @@ class Sending:
         return middleware._Body({"headers": [(b"content-length", b"9")]}, self.receive)
 
 
-async def test_one_address_keeps_nobody_else_from_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_address_keeps_no_other_from_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is left of a body is read for others while one address sends nothing of many."""
     monkeypatch.setattr(middleware, "_STALLED_SECONDS", 60.0, raising=False)
     bin_, slow = middleware._Bin(), [Sending(whole=False) for _ in range(6)]
@@ -199,7 +199,7 @@ async def test_a_body_of_which_nothing_comes_is_not_awaited(monkeypatch: pytest.
     assert not await asyncio.wait_for(middleware._Bin().take(Sending(whole=False).body, "1.2.3.4"), 90)
 
 
-async def test_readiness_is_looked_at_once_for_all_who_ask(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_simultaneous_requests_share_one_readiness_check(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     go, looks = asyncio.Event(), 0
     real = world.kube.get
 

@@ -154,10 +154,10 @@ async def test_cancelling_a_group_takes_its_own_pods_along(world: World) -> None
     assert world.kube.names() == {"Pod/other"}
 
 
-async def test_a_user_cancels_only_what_he_submitted(world: World) -> None:
+async def test_a_user_cancels_only_own_submissions(world: World) -> None:
     await world.admin("POST", WORKLOADS, pytorch())
     refused = await world.user("DELETE", f"{WORKLOADS}/default/pytorchtrainingjob/resnet")
-    assert (refused.status, refused.body["code"]) == (404, "NotFound"), "that it is there is not his to know"
+    assert (refused.status, refused.body["code"]) == (404, "NotFound"), "that it exists is not shown"
     assert len(world.kube.objects) == 1
     assert (await world.admin("DELETE", f"{WORKLOADS}/default/pytorchtrainingjob/resnet")).status == 200
 

@@ -1,4 +1,4 @@
-"""Whoever sends a body that is not read to its end gets the answer, not a reset connection."""
+"""A client that sends a body that is not read to its end gets the answer, not a reset connection."""
 
 import asyncio
 import urllib.error

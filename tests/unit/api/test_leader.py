@@ -80,10 +80,10 @@ async def test_a_successor_is_found_at_once(store: Store, address: str) -> None:
         await store.instances.lead(address, "two")
         assert await leader.nodes() == [{"name": "a/b"}]
         await store.instances.lead("http://127.0.0.1:1", "three")
-        assert await leader.nodes() == [{"name": "a/b"}], "whoever answers as a leader is believed for a moment"
+        assert await leader.nodes() == [{"name": "a/b"}], "a process that answers as a leader is believed for a moment"
 
 
-async def test_nobody_leads(store: Store) -> None:
+async def test_no_scheduler_leads(store: Store) -> None:
     async with HttpLeader(store.instances, SECRET) as leader:
         with pytest.raises(LeaderAway, match="never heard of") as away:
             await leader.nodes()

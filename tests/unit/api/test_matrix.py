@@ -21,7 +21,7 @@ QUEUE, QUEUES = "/apis/v1/admin/queues/{name}", "/apis/v1/admin/queues"
 JOB, JOBS = "/apis/v1/workloads/{namespace}/{kind}/{name}", "/apis/v1/workloads"
 TOKENS, AUDIT = "/apis/v1/admin/tokens", "/apis/v1/admin/audit"
 
-# Method and path, then the cells of admin, boss, ann, eye for what is their own, and for what is somebody else's.
+# Method and path, then the cells of admin, boss, ann, eye for what is their own, and for what is another user's.
 TABLE: dict[tuple[str, str], tuple[str, str]] = {
     ("GET", QUEUES): ("++FF", "++FF"),
     ("POST", QUEUES): ("+FFF", "+FFF"),
@@ -72,7 +72,7 @@ BODIES: dict[tuple[str, str], Json] = {
 
 @pytest.fixture
 async def callers(world: World) -> dict[str, Client]:
-    """One client a role, the two queues, and for each role a job of his own and one of somebody else."""
+    """One client a role, the two queues, and for each role a job of its own and one of another user."""
     store = world.store
     who = {"users": ["ann", "eye"]}
     await store.queues.create("own", {}, {}, who)
@@ -162,7 +162,7 @@ async def test_lists_show_what_is_ones_own(world: World, callers: dict[str, Clie
     everything = ["of-admin", "of-ann", "of-bob", "of-boss", "of-eye", "of-rival"]
     others = {"of-bob", "of-rival"}
     assert await names("admin", JOBS) == everything
-    assert await names("boss", JOBS) == [name for name in everything if name not in others], "all of his queue"
+    assert await names("boss", JOBS) == [name for name in everything if name not in others], "all of the managed queue"
     assert await names("ann", JOBS) == ["of-ann"]
     assert await names("boss", QUEUES) == ["own"]
     assert await names("ann", "/apis/v1/queues") == ["default", "own"]
@@ -204,7 +204,9 @@ async def test_a_namespaces_owner_sees_and_cancels_its_jobs(world: World, caller
     assert (await callers["ann"]("DELETE", f"{JOBS}/default/pytorchtrainingjob/of-bob")).status == 200
 
 
-async def test_whoever_misspells_a_queue_is_told_those_he_may_use(world: World, callers: dict[str, Client]) -> None:
+async def test_a_misspelt_queue_is_answered_with_the_queues_that_the_caller_may_use(
+    world: World, callers: dict[str, Client]
+) -> None:
     refused = await callers["ann"]("POST", JOBS, pytorch("fresh", queue="nowhere"))
     assert (refused.status, refused.body["code"]) == (422, "QueueNotFound")
     assert "own" in refused.body["detail"]

@@ -39,7 +39,8 @@ async def test_no_route_stands_beside_the_document(world: World) -> None:
 
 
 async def test_every_endpoint_names_its_rule(world: World) -> None:
-    """Not only that somebody is known, but what he may do: a parameter of the endpoint itself, not of its router."""
+    """Not only that the user is known, but what the user may do: a parameter of the endpoint itself, not of its
+    router."""
     without, seen = [], set()
     for route in iter_route_contexts(world.app.routes):
         if not isinstance(route.original_route, APIRoute) or route.path in PUBLIC:
@@ -132,7 +133,7 @@ async def test_a_token_limited_to_the_queue_does_what_it_did(
 async def test_a_token_limited_to_another_queue_is_good_for_nothing_here(
     world: World, callers: dict[str, Client], role: str
 ) -> None:
-    """Whoever finds it in a script of one team neither sees nor ends what its owner has elsewhere."""
+    """A user who finds it in a script of one team neither sees nor ends what its owner has elsewhere."""
     kind = {"ann": "user", "eye": "viewer"}[role]
     narrow = await client_of(world, "narrow", kind, role, queues=["default"])
     expected = own(role) | {row: "-" for row in TABLE if row[1].startswith(JOB)}
@@ -174,7 +175,7 @@ async def test_a_token_ends_between_two_requests(world: World, callers: dict[str
 
 
 async def test_what_no_route_serves_is_refused(world: World, callers: dict[str, Client]) -> None:
-    """Other verbs of known addresses, and addresses near known ones, do nothing for anybody."""
+    """Other verbs of known addresses, and addresses near known ones, do nothing for any user."""
     for method, path in (
         ("POST", QUEUE.format(name="own")),
         ("DELETE", QUEUES),

@@ -14,7 +14,7 @@ async def queue(world: World) -> None:
     await world.admin("POST", QUEUES, {"name": "a100"})
 
 
-async def test_a_new_queue_is_for_nobody_but_administrators(world: World) -> None:
+async def test_a_new_queue_is_for_administrators_only(world: World) -> None:
     assert (await world.admin("GET", f"{QUEUES}/a100/members")).body == NOBODY
     refused = await world.user("POST", JOBS, pytorch())
     assert (refused.status, refused.body["code"]) == (403, "QueueNotPermitted")

@@ -358,7 +358,7 @@ class TestForgery:
         return str(made["metadata"]["uid"])
 
     async def bobs(self, world: World, uid: str) -> None:
-        """Bob's object stays, and nobody else gets it."""
+        """Bob's object stays, and no other user gets it."""
         assert [obj["metadata"]["uid"] for obj in world.kube.objects.values()] == [uid]
         assert [one.submitter for one in await world.store.acceptances.all()] in ([], ["bob"])
 
@@ -368,7 +368,7 @@ class TestForgery:
         await recovery(world).sweep()
         await self.bobs(world, uid)
 
-    async def test_the_right_mark_on_what_somebody_else_submitted(self, world: World) -> None:
+    async def test_the_right_mark_on_another_users_object(self, world: World) -> None:
         entry = await self.lost(world)
         uid = await self.make(world, "b", entry.mark(1))
         about = {"uid": uid, "kind": "PyTorchTrainingJob", "namespace": "default", "name": "b"}

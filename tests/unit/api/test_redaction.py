@@ -1,4 +1,4 @@
-"""Names of other people's jobs in histories: who took the room of mine is for managers of his queue."""
+"""Names of other people's jobs in histories: the job that took the room of mine is shown to managers of its queue."""
 
 from t9ksched.store.history import PREEMPTED, SUBMITTED, Event
 from tests.unit.api.test_jobs import live
@@ -32,6 +32,6 @@ async def test_who_took_the_room_is_hidden_in_history(world: World) -> None:
 
     clients = {name: Client(world.user.url, world.user.session, token) for name, token in tokens.items()}
     assert await takers(world.admin) == both
-    assert await takers(clients["rival"]) == both, "he manages both queues"
+    assert await takers(clients["rival"]) == both, "the rival manages both queues"
     assert await takers(clients["boss"]) == [None, both[1]]
     assert await takers(clients["ann"]) == [None, both[1]], "the other one is her own job"

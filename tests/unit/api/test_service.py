@@ -1,4 +1,4 @@
-"""The service itself: health, documentation without internet, errors that nobody foresaw, logs without secrets."""
+"""The service itself: health, documentation without internet, unforeseen errors, logs without secrets."""
 
 import asyncio
 import base64

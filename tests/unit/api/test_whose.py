@@ -151,7 +151,7 @@ async def test_the_owner_of_a_namespace_needs_the_clusters_word_for_jobs_of_othe
 
 
 @pytest.mark.parametrize("anew", ["by kubectl", "by REST", "not"])
-async def test_a_group_that_another_made_anew_keeps_nobody_from_cancelling(world: World, anew: str) -> None:
+async def test_a_group_made_anew_by_another_user_prevents_no_cancelling(world: World, anew: str) -> None:
     """The first owner's pods run on, at the cost of their queue: their record says whose they are."""
     reviews(world, ("ann", "create", ""), ("bob", "create", ""), ("bob", "delete", ""))
     await world.user("POST", WORKLOADS, documents(pod_group("g"), pod("p-0", group="g"), pod("p-1", group="g")))

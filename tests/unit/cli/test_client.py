@@ -58,7 +58,7 @@ def test_an_answer_that_is_not_json(service: Service) -> None:
         Client.at(service.url, "").get("/x")
 
 
-def test_nobody_answers() -> None:
+def test_no_server_answers() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"

@@ -30,7 +30,7 @@ def test_holders_are_told_in_what_they_hold() -> None:
     lines = [" ".join(line.split()) for line in text.splitlines()]
     assert "Place in its queue: 3" in lines
     assert "q ns/MPIJob/walk 8 GPUs unknown" in lines
-    assert "q – 1 GPU 2031-05-01T00:00:00Z" in lines, "a job of somebody else has no name"
+    assert "q – 1 GPU 2031-05-01T00:00:00Z" in lines, "a job of another user has no name"
     assert "– ns/Pod/web 50 cpu, 1Gi memory unknown" in lines
     assert "→ room is given back" in lines
 

@@ -36,7 +36,7 @@ async def test_alive_is_not_yet_ready() -> None:
         await answers(url)
 
 
-async def test_without_a_port_nobody_listens() -> None:
+async def test_without_a_port_no_server_listens() -> None:
     async with probed("127.0.0.1", None, lambda: True) as url:
         assert url is None
 

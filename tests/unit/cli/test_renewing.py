@@ -90,7 +90,7 @@ async def test_a_leader_that_stands_still_makes_room_for_a_standby(trouble: dict
 
 
 async def test_without_a_standby_it_stays() -> None:
-    """An outage for all is no reason: nobody would do better."""
+    """An outage for all is no reason: no process would do better."""
     stage = Stage()
     await stage.go_on(90)
     assert not await stage.go_on(200, answers=False, standby=False)

@@ -100,7 +100,7 @@ def test_workloads(told: list[Key]) -> None:
     workloads.wrote(JOB, newer)
     assert workloads.get(KEY) is newer
     workloads.wrote(JOB, JOB)
-    assert workloads.get(KEY) is newer, "somebody was faster"
+    assert workloads.get(KEY) is newer, "another writer was faster"
     workloads.on_delete(JOB)
     assert workloads.get(KEY) is None
     assert told == [KEY, KEY]

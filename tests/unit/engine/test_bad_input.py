@@ -82,7 +82,7 @@ CASES: dict[str, tuple[Gang, str, str]] = {
         "GangIncomplete",
         "has 1 of 2 in role 'lead', has 1 of 2 in role 'work'",
     ),
-    "a role nobody has": (gang("bad", pods=2, roles={"ghost": 1}), "GangIncomplete", "has 0 of 1 in role 'ghost'"),
+    "a role without members": (gang("bad", pods=2, roles={"ghost": 1}), "GangIncomplete", "has 0 of 1 in role 'ghost'"),
     "a resource no node has": (gang("bad", **{"example.com/fpga": 1}), "NeverFits", "1 × example.com/fpga"),
     "more than any number we count in": (gang("bad", cpu="1e30"), "NeverFits", "cpu on one node"),
     "no members at all": (gang("bad", pods=0, min_member=1), "GangIncomplete", "has 0 of 1 members"),
@@ -102,7 +102,7 @@ def test_each_has_a_clear_reason_and_stops_no_other_gang(bad: Gang, code: str, s
     assert codes(found)["bad"][0] == code
     assert says in " ".join(reason.message for entry in found.waiting for reason in entry.reasons)
     assert all(reason.unblocks for reason in found.waiting[0].reasons), "what would help is told too"
-    assert (starts(found), found.evictions) == (["fine"], ()), "nobody is stopped, and nobody goes in vain"
+    assert (starts(found), found.evictions) == (["fine"], ()), "no gang is blocked, and no victim goes in vain"
     assert decide(load(dump(given)), policy).to_bytes() == found.to_bytes()
 
 

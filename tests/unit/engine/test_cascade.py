@@ -1,4 +1,4 @@
-"""No cascade: controllers make their evicted pods anew, round after round, and nobody preempts twice for one start."""
+"""No cascade: controllers make their evicted pods anew, round after round, and no job preempts twice for one start."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -159,7 +159,7 @@ def test_inside_a_queue_too() -> None:
 
 @pytest.mark.parametrize("queue_", ["low", "mid"])
 def test_the_same_victims_come_again_200_times(queue_: str) -> None:
-    """One high job after the other, each for one round: the low job makes room and waits, and takes from nobody."""
+    """One high job after the other, each for one round: the low job makes room and waits, and preempts no job."""
     cluster = Cluster(Random(1))
     for at in range(6):
         cluster.arrive(f"v{at}", queue_, 1, CARDS, 1)

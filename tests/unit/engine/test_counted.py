@@ -48,7 +48,7 @@ def test_cards_out_of_service_are_taken_off() -> None:
 
 
 def test_indices_that_pods_name_there_mean_nothing() -> None:
-    """Written before the node was counted, or by somebody else: the number of cards is what is taken."""
+    """Written before the node was counted, or by another scheduler: the number of cards is what is taken."""
     live = table([many(gpu=10)])
     live.charge(live.row("big"), pod_class(gpu=2), {GPU: 0b11})
     live.charge(live.row("big"), pod_class(gpu=2), {GPU: 0b11})

@@ -141,7 +141,7 @@ def test_rules_about_pods_are_tried_again_when_those_they_speak_of_come_or_go() 
     assert cycle(live, waits, memory, near=(webs,)) == (0, 2)
     assert cycle(live, waits, memory, near=(beside("web", "a0", "b1"),)) == (1, 1), "a web server moved to another node"
     assert cycle(live, waits, memory, near=(beside("web", "a0", "b1"), beside("log", "a1"))) == (0, 2), (
-        "nobody asks for it"
+        "no gang asks for it"
     )
     leaving = (structs.replace(webs, leaving=True),)
     assert cycle(live, waits, memory, near=leaving) == (1, 1)
@@ -192,7 +192,7 @@ def test_victims_for_gangs_with_rules_are_not_looked_for_twice_either() -> None:
 
 
 def test_a_search_in_vain_after_others_were_told_to_go_is_not_remembered() -> None:
-    """Nobody may carry the evictions out: who comes next finds the same victims."""
+    """The evictions may not be carried out: the next gang finds the same victims."""
     nodes = [node(f"n{at}", cpu=8, labels={"pool": str(at)}) for at in range(2)]
     policy = Policy(actions=("allocate", "preempt"))
     queues = {"low": queue(), "mid": queue(priority=1)}

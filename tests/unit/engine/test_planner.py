@@ -181,7 +181,7 @@ def test_a_launcher_and_its_workers_share_the_nodes() -> None:
 
 
 def test_another_order_of_kinds_is_tried_when_the_first_fails() -> None:
-    """The larger pod alone would go to `n1`, where it leaves one cpu that nobody can use."""
+    """The larger pod alone would go to `n1`, where it leaves one cpu that no pod can use."""
     large, small = pod_class(cpu=5, memory=0), pod_class(cpu=3, memory=0)
     nodes = [node("n0", cpu=8), node("n1", cpu=6)]
     members = [member("l", large), *(member(f"s{at}", small) for at in range(3))]
@@ -267,7 +267,7 @@ def test_strict_order_does_not_stop_a_gang_with_its_own_room() -> None:
     ("taken", "nodes", "started"),
     [
         ({}, ["n0", "n0", "n1"], ["promised"]),
-        ({"n1": 8}, [], []),  # n0 has room for all three, but whoever is ahead waits for a part of that
+        ({"n1": 8}, [], []),  # n0 has room for all three, but a gang ahead waits for a part of that
         ({"n0": 8}, [], []),  # and so have n0 and n1
     ],
     ids=["whole", "lost one", "lost another"],

@@ -222,7 +222,7 @@ def test_a_budget_is_preferred_and_not_absolute() -> None:
     assert gone(found) == [f"s{at}-0" for at in range(4)], "four go rather than one whose budget it would break"
     stays = [structs.replace(one, queue="top") for one in small]
     assert gone(decide(view(nodes, [wants], LOW_HIGH, running=[*stays, large]))) == ["large-0"], (
-        "nobody else makes room"
+        "no other victim makes room"
     )
     across = [structs.replace(large, queue="mid"), running("b", "high", ["n0"], gpu=4, cards=[15])]
     assert gone(decide(view(nodes, [wants], LOW_HIGH, running=across))) == ["b-0"], "of queues of one priority, too"
@@ -334,7 +334,7 @@ def test_a_gang_with_promised_room_starts_in_what_came_free_although_others_stil
 
 
 def test_no_gang_starts_in_what_came_free_for_another_while_its_own_victim_may_still_stay() -> None:
-    """`q` would have its place, `b` would be spared, and `p`, for whom `a` went, would wait for nobody."""
+    """`q` would have its place, `b` would be spared, and `p`, for which `a` went, would wait in vain."""
     nodes = [node("n0", gpu=2)]
     low = running("b", "low", ["n0"], gpu=1, cards=[2], leaving=[0])
     chosen = structs.replace(low, pods=tuple(structs.replace(pod, asked=False) for pod in low.pods))
@@ -355,7 +355,7 @@ SHORT = {
     "who comes first starts": (2, ["n0"], [], ["p"]),
     "who comes first has no use for what is left": (4, ["n0"], [], ["q"]),
     "who comes first waits for room elsewhere": (2, ["n0", "n1"], [0], []),
-    "nobody leaves elsewhere any more": (2, ["n0", "n1"], [], ["q"]),
+    "no pod leaves another node any more": (2, ["n0", "n1"], [], ["q"]),
 }
 
 
@@ -408,7 +408,7 @@ def test_room_that_comes_back_by_itself_is_waited_for() -> None:
 def test_room_that_comes_back_for_one_is_promised_to_no_gang_behind_it(waits_first: int, victims: list[str]) -> None:
     """Each gang of the first queue needs 2 of the 4 cpu that leave; one of the second needs 6 and may evict 4 more.
 
-    The quota of the first queue ends at two gangs: a third one evicts nobody.
+    The quota of the first queue ends at two gangs: a third one evicts no gang.
     """
     groups = [running("leaves", "mid", ["n0"], cpu=4, leaving=[0])]
     groups += [running(name, "low", ["n0"], cpu=2, created=age) for age, name in enumerate("ab")]
@@ -441,13 +441,16 @@ def test_surplus_of_the_queue_yields_to_its_waiting_minimum() -> None:
     found = decide(view(nodes, [gang("p", "q", pods=3, cpu=8)], tight, running=[elastic]))
     assert gone(found) == []
     above = gang("p", "q", pods=2, cpu=8, min_member=0)
-    assert gone(decide(view(nodes, [above], tight, running=[elastic]))) == [], "nobody goes for members above a minimum"
+    assert gone(decide(view(nodes, [above], tight, running=[elastic]))) == [], "no victim for members above a minimum"
 
 
 def test_a_gang_gives_up_a_member_for_a_role_it_lost_whatever_else_its_queue_has() -> None:
     nodes = [node("n0", cpu=8), node("n1", cpu=8)]
     workers = running("g", "q", ["n0", "n0"], cpu=4, min_member=1, roles={"lead": 1}, role_of=["w", "w"])
-    for name in ("a", "z"):  # answers about groups are shared by kind: whoever stands for the kind, it is the same
+    for name in (
+        "a",
+        "z",
+    ):  # answers about groups are shared by kind, whichever group came first
         other = running(name, "q", ["n1"], cpu=8)
         lost = gang("g", "q", cpu=4, min_member=1, roles={"lead": 1}, placed={"w": 2}, total=3)
         lost = structs.replace(lost, waiting=tuple(structs.replace(one, role="lead") for one in lost.waiting))

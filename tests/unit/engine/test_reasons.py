@@ -1,4 +1,4 @@
-"""All reasons at once: whoever waits for several things is told each of them, with its numbers."""
+"""All reasons at once: a gang that waits for several things has a reason for each of them, with its numbers."""
 
 import pytest
 

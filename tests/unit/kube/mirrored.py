@@ -31,7 +31,7 @@ class Change:
 class FakeServer:
     """Objects, the history of their changes, and a list of faults to commit, one an attempt.
 
-    A version is a scrambled word: whoever compares two of them by anything but equality goes wrong.
+    A version is a scrambled word: code that compares two of them by anything but equality fails.
     """
 
     def __init__(self) -> None:

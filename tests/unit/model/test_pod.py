@@ -146,7 +146,7 @@ def bound(managed: list[Any], *conditions: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("form", [msgspec.json.encode, lambda found: found])
 def test_the_creator_or_the_binding_named_the_node(form: Any) -> None:
-    """A binding sets a condition with the node; a creator's own word stands among the fields that he owns."""
+    """A binding sets a condition with the node; a creator's own node name is among the fields that the creator owns."""
     creator = [{"manager": "c", "fieldsV1": {"f:spec": {"f:containers": {}, "f:nodeName": {}}}}]
     other = [{"manager": "c", "fieldsV1": {"f:spec": {"f:containers": {}}}}]
     assert not decode_pod(form(bound(other, "PodScheduled", "Ready"))).put_there

@@ -28,7 +28,7 @@ def arrivals(limiter: ConcurrencyLimiter, callers: str) -> list[Ticket]:
         ("aaaab", [RUNNING] * 3 + [WAITING] + [RUNNING]),
         # The queue is full: who has the longest queue gives way, newest first.
         ("aaaaaaabb", [RUNNING] * 3 + [WAITING] * 3 + [SHARE] + [RUNNING, WAITING]),
-        # Many with one request each: nobody has more than others.
+        # Many with one request each: none has more than others.
         ("abcdefghij", [RUNNING] * 4 + [WAITING] * 4 + [FULL] * 2),
     ],
 )
@@ -36,7 +36,7 @@ def test_who_is_let_in(callers: str, states: list[State]) -> None:
     assert [ticket.state for ticket in arrivals(ConcurrencyLimiter(4), callers)] == states
 
 
-def test_turns_go_to_those_who_have_fewest() -> None:
+def test_turns_go_to_callers_with_the_fewest_requests() -> None:
     limiter, told = ConcurrencyLimiter(4), Counter[str]()
     first = arrivals(limiter, "aaab")
     waiting = [
@@ -91,7 +91,7 @@ def test_what_always_takes_long_is_not_slow() -> None:
     assert limiter.limit == 16
 
 
-def test_who_sends_slowly_slows_nobody_down() -> None:
+def test_a_slow_sender_delays_no_other_caller() -> None:
     limiter = ConcurrencyLimiter(64)
     answer(limiter, 0.01, 0.0)
     for second in range(1, 30):
@@ -114,7 +114,7 @@ def test_as_many_wait_as_get_their_turn_in_time(pace: float, waiting: int) -> No
     assert limiter.waiting == pytest.approx(waiting, abs=2)
 
 
-def test_nobody_joins_a_queue_that_stands_still() -> None:
+def test_no_request_joins_a_queue_that_stands_still() -> None:
     limiter = ConcurrencyLimiter(4)
     running = arrivals(limiter, "abcde")
     limiter.leave(running[0], 0.01)

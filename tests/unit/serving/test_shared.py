@@ -23,7 +23,7 @@ class Question:
         return self.asked
 
 
-async def test_one_answer_for_all_who_wait_and_another_afterwards() -> None:
+async def test_one_answer_for_all_waiting_callers_and_another_afterwards() -> None:
     question = Question()
     shared = Shared(question)
     asking = [asyncio.create_task(shared()) for _ in range(5)]
@@ -33,7 +33,7 @@ async def test_one_answer_for_all_who_wait_and_another_afterwards() -> None:
     assert await shared() == 2
 
 
-async def test_who_goes_away_ends_it_for_nobody_and_begins_no_second_one() -> None:
+async def test_a_caller_that_goes_away_ends_it_for_no_other_and_begins_no_second_one() -> None:
     question = Question()
     shared = Shared(question)
     for _ in range(3):

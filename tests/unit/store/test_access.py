@@ -169,8 +169,8 @@ class TestHistory:
             [
                 row("submitted", "mine", "ann"),
                 row("bound", "mine", "scheduler"),
-                row("submitted", "his", "bob"),
-                row("bound", "his", "scheduler"),
+                row("submitted", "bobs", "bob"),
+                row("bound", "bobs", "scheduler"),
                 row("bound", "ruled", "scheduler", queue="a"),
                 row("bound", "owned", "scheduler", namespace="home"),
             ]
@@ -181,6 +181,6 @@ class TestHistory:
 
         assert await seen(Sight("ann")) == {"mine"}
         assert len(await store.history.list(seen_by=Sight("ann"))) == 2
-        assert await seen(Sight("bob", queues=frozenset({"a"}))) == {"his", "ruled"}
+        assert await seen(Sight("bob", queues=frozenset({"a"}))) == {"bobs", "ruled"}
         assert await seen(Sight("eve", namespaces=frozenset({"home"}))) == {"owned"}
         assert await seen(Sight("eve")) == set()

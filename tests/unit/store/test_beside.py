@@ -1,4 +1,4 @@
-"""Work beside the event loop ends before whoever asked for it goes on, cancelled or not, and keeps no lock."""
+"""Work beside the event loop ends before its caller goes on, cancelled or not, and keeps no lock."""
 
 import asyncio
 import shutil
@@ -42,7 +42,7 @@ async def test_a_cancelled_transaction_is_over_when_its_caller_goes_on(tmp_path:
     with pytest.raises(asyncio.CancelledError):
         await task
     await store.close()
-    assert not (tmp_path / "store.db-wal").exists(), "nobody has the file open any more"
+    assert not (tmp_path / "store.db-wal").exists(), "no process has the file open any more"
 
 
 async def test_a_closed_store_is_one_file_also_if_another_process_has_it_open(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ async def test_a_writer_cancelled_before_the_rows_come_keeps_no_lock(
             assert another.execute("SELECT value FROM revision_counter").fetchone() != (FAR,), "it is undone"
             another.execute("ROLLBACK")
         await store.close()
-        assert not (tmp_path / "store.db-wal").exists(), "nobody has the file open any more"
+        assert not (tmp_path / "store.db-wal").exists(), "no process has the file open any more"
 
 
 async def test_a_reader_cancelled_before_the_rows_come_keeps_nothing_open(
@@ -105,4 +105,4 @@ async def test_a_reader_cancelled_before_the_rows_come_keeps_nothing_open(
     store = await Store.open(f"sqlite:///{tmp_path}/store.db")
     async with cancelled_before_the_rows(monkeypatch, store.changes.head()):
         await store.close()
-        assert not (tmp_path / "store.db-wal").exists(), "nobody has the file open any more"
+        assert not (tmp_path / "store.db-wal").exists(), "no process has the file open any more"

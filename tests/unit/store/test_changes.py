@@ -1,4 +1,4 @@
-"""The change log: a reader who follows revisions misses nothing, whoever writes."""
+"""The change log: a reader who follows revisions misses nothing, whichever process writes."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta

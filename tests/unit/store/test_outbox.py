@@ -1,4 +1,5 @@
-"""Submissions in progress: one claim at a time, taken over when its lease is over, closed by whoever records them."""
+"""Submissions in progress: one claim at a time, taken over when its lease is over, closed by the process that records
+them."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""Promised room is written and read whole, replaced by owner, forgotten by owner, and only by whoever leads."""
+"""Promised room is written and read whole, replaced by owner, forgotten by owner, and only by the leader."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Queues: every change has its revision, and nobody's edit is lost."""
+"""Queues: every change has its revision, and no edit is lost."""
 
 import asyncio
 

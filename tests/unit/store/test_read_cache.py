@@ -1,4 +1,4 @@
-"""What is decided, from memory: as true as the database at each question, whoever changed it."""
+"""What is decided, from memory: as true as the database at each question, whichever process changed it."""
 
 import asyncio
 from collections.abc import AsyncIterator

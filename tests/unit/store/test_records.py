@@ -229,7 +229,7 @@ class TestMeta:
 
 
 async def test_what_no_column_takes_is_cut_and_blocks_nothing(store: Store) -> None:
-    """Anybody may write any text as the queue of an object of his."""
+    """Any user may write any text as the queue of an object."""
     for queue in ("q" * 300, "a\x00b"):
         detail = {"message": f"there is no queue {queue}"}
         about = {"kind": "PodGroup", "namespace": "ns", "name": "g", "uid": f"u{len(queue)}", "queue": queue}

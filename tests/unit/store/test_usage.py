@@ -297,7 +297,7 @@ async def test_the_way_up_sums_the_history_there_is(address: str, seed: int) -> 
 
 
 def _over(events: list[Event], by: str) -> dict[Any, tuple[int, int]]:
-    """As expected, with jobs nobody knows any more over at their last word."""
+    """As expected, with unknown jobs ended at their last record."""
     fold = Fold()
     for event in events:
         fold.take(event)

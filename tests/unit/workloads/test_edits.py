@@ -110,7 +110,7 @@ def test_restarts_of_replicas_that_went_stay_used() -> None:
 
 
 def test_a_size_that_was_not_refused_makes_all_pods_anew() -> None:
-    """As with older definitions, or where the pause was over before anybody looked."""
+    """As with older definitions, or where the pause was over before the controller looked."""
     world = running(pytorch(replicas=4))
     resize(world, 2)
     world.settle()

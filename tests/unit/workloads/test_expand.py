@@ -282,7 +282,7 @@ def test_mpi_workers_run_sshd_with_the_jobs_keys() -> None:
     assert "AuthorizedKeysFile=/keys/authorized_keys" in command
     (secret,) = expansion.secrets
     assert "data" not in secret, "keys are random, so they are not made here"
-    assert secret["metadata"]["name"] == "walk-uid-walk-ssh", "nobody can know the name before the job exists"
+    assert secret["metadata"]["name"] == "walk-uid-walk-ssh", "the name cannot be known before the job exists"
     filled = with_keys(secret, {"metadata": {"uid": "u9"}}, "PRIVATE", "PUBLIC")
     assert filled["stringData"]["ssh-privatekey"] == "PRIVATE"
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "walk-mpi", "uid": "u9"}

@@ -1,4 +1,4 @@
-"""Bodies: what is not read is refused before it costs anything, and a large one holds up nobody else."""
+"""Bodies: what is not read is refused before it costs anything, and a large one delays no other request."""
 
 import asyncio
 import threading

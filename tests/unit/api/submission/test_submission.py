@@ -231,7 +231,7 @@ class TestRefused:
         await nothing_is_left(world)
 
     @pytest.mark.parametrize("ours", [True, False])
-    async def test_nobody_names_the_node(self, world: World, ours: bool) -> None:
+    async def test_no_user_names_the_node(self, world: World, ours: bool) -> None:
         """What is bound already asks no scheduler: it would run outside quota, and while scheduling is stopped."""
         job = pytorch()
         job["spec"]["replicaSpecs"][0]["template"]["spec"]["nodeName"] = "a"
@@ -313,7 +313,7 @@ class TestRefused:
         refused = await world.user("POST", WORKLOADS, pod("p", group="g", queue="a40", gpus=17))
         assert refused.body["code"] == "OverQuota"
 
-    async def test_nobody_submits_pods_into_the_group_of_anothers_job(self, world: World) -> None:
+    async def test_no_user_submits_pods_into_the_group_of_anothers_job(self, world: World) -> None:
         """The scheduler would keep them out; the user hears of it at once."""
         for submitter, client in (("ann", world.user), ("admin", world.admin)):
             job = (await client("POST", WORKLOADS, pytorch(f"of-{submitter}"))).job

@@ -47,7 +47,7 @@ def test_versions_grow_and_keys_stay_sorted(history: list[tuple[str, str]]) -> N
 
 
 @given(writes, st.data())
-def test_whoever_resumes_a_watch_ends_with_the_same_state(history: list[tuple[str, str]], data: st.DataObject) -> None:
+def test_a_resumed_watch_ends_with_the_same_state(history: list[tuple[str, str]], data: st.DataObject) -> None:
     storage = Storage()
     collection = storage.collection("pods")
     snapshots = [(storage.version, state(collection))]

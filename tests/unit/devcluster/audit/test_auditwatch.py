@@ -56,7 +56,7 @@ async def test_a_gang_is_partial_until_it_is_whole_and_may_shrink_later() -> Non
         await asyncio.sleep(1)
         await w.port.delete(PODS, "b", "default", grace=0)
         await asyncio.sleep(1)
-        assert w.agents.audit().ok, "it was whole although nobody asked then"
+        assert w.agents.audit().ok, "it was whole although no audit was asked for then"
 
 
 @on_virtual_time

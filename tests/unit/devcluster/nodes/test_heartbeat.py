@@ -58,7 +58,7 @@ async def test_a_silent_node_lets_it_lapse_and_says_so_when_it_is_back() -> None
 
 
 @on_virtual_time
-async def test_with_controllers_of_our_own_nobody_asks_for_leases() -> None:
+async def test_with_controllers_of_our_own_no_leases_are_kept() -> None:
     async with world() as w:
         await w.port.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
         await asyncio.sleep(2 * SECONDS)

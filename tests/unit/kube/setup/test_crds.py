@@ -85,7 +85,7 @@ async def test_who_may_not_install_needs_what_is_there() -> None:
         await ensure(port, [definition("1")])  # type: ignore[arg-type]
 
 
-async def test_the_namespace_is_made_by_who_may() -> None:
+async def test_the_namespace_is_made_by_a_user_with_the_right() -> None:
     port = MemoryPort()
     await ensure_namespace(port)  # type: ignore[arg-type]
     assert await port.get(NAMESPACES, SYSTEM_NAMESPACE)

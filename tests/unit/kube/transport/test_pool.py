@@ -214,7 +214,7 @@ async def test_silence_is_a_timeout_and_other_requests_go_on(peer: Peer, pool: T
     assert (await pool.exchange(REQUEST, 90)).content == b"ok"
 
 
-async def test_a_late_answer_is_nobodys(peer: Peer, pool: TransportPool) -> None:
+async def test_a_late_answer_belongs_to_no_request(peer: Peer, pool: TransportPool) -> None:
     release = asyncio.Event()
 
     async def late(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -249,7 +249,7 @@ async def test_a_connection_that_the_server_closed_while_idle_is_replaced(peer: 
     assert len(peer.requests) == 2
 
 
-async def test_words_nobody_asked_for_end_a_connection(peer: Peer, pool: TransportPool) -> None:
+async def test_an_unrequested_answer_ends_a_connection(peer: Peer, pool: TransportPool) -> None:
     async def chatty(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(OK)
         await writer.drain()
@@ -398,7 +398,7 @@ async def test_an_opening_that_is_done_and_not_yet_noted_does_not_stop_the_world
     def looks() -> None:
         nonlocal looked
         looked += 1
-        assert looked < 100, "it looks again and again, and nobody else has a turn"
+        assert looked < 100, "it polls again and again, and no other task runs"
 
     monkeypatch.setattr(pool, "_with_room", looks)
     pool._opening = asyncio.create_task(connected())

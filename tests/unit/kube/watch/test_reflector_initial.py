@@ -81,7 +81,7 @@ class TestInitialEvents:
         assert mirror.replaced == 1
         assert mirror.objects == server.objects
 
-    async def test_nobody_is_asked_who_was_not_to_be(self) -> None:
+    async def test_a_server_is_not_asked_for_initial_events_unless_told(self) -> None:
         server, mirror = StreamingServer(), Mirror()
         reflector, _ = following(server, mirror)
         await until_quiet(reflector, server)

@@ -116,7 +116,7 @@ EDITED = pod("n1", annotations={**ANNOTATIONS, INDEX + "main": "6,7"})
         ([ServerError(504, "Timeout")], [HERE], Bound(found=True), "bind get"),
         ([LOST, None], [pod()], Bound(), "bind get bind"),
         ([LOST, CONFLICT], [pod(), HERE], Bound(found=True), "bind get bind get"),
-        # A user edited the annotation since: on its node it is by this binding, for nobody else was asked.
+        # A user edited the annotation since: on its node it is by this binding, for no other scheduler was asked.
         ([LOST], [EDITED], Bound(found=True), "bind get"),
         ([LOST], [pod("n1")], Bound(found=True), "bind get"),
         ([LOST, CONFLICT], [pod(), EDITED], Bound(found=True), "bind get bind get"),

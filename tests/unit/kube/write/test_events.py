@@ -42,7 +42,7 @@ def written(port: MemoryPort) -> list[dict[str, Any]]:
     return [obj for (res, _, _), obj in port.objects.items() if res == str(EVENTS)]
 
 
-async def test_an_event_says_who_what_and_when() -> None:
+async def test_an_event_says_its_object_reason_and_time() -> None:
     port = MemoryPort()
     events, _ = recorder(port)
     events.record(JOB, "Waiting", "0/4 nodes fit", type="Warning")

@@ -125,7 +125,7 @@ async def test_failing_requests_let_it_end_by_the_clock(verb: str, failure: Exce
     assert not await first.attempt()
 
 
-async def test_an_answer_counts_for_a_while_whoever_leads() -> None:
+async def test_an_answer_counts_for_a_while_whichever_process_leads() -> None:
     port, clock = MemoryPort(), Clock()
     await candidate(port, "other", clock).attempt()
     waiting = candidate(port, "me", clock)

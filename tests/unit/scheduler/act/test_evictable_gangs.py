@@ -25,7 +25,7 @@ def test_the_same_tuple_while_nothing_changed() -> None:
     assert [(one.uid, len(one.pods)) for one in first] == [("group-g", 2), ("group-h", 2)]
     assert tenants.running(NOW + 1) is first
     state.upsert_pod(pod("waits", queue="q"))
-    assert tenants.running(NOW) is first, "who waits is nobody's victim"
+    assert tenants.running(NOW) is first, "a waiting gang is no victim"
 
 
 def test_only_the_group_that_changed_is_new() -> None:

@@ -100,7 +100,7 @@ async def test_reactions(answers: list[Outcome], outcomes: list[Outcome], refuse
     assert executor.stats.bound == (0 if refused else 1)
 
 
-async def test_a_volume_that_cannot_be_bound_is_told_to_whoever_waits_for_it(answers: list[Outcome]) -> None:
+async def test_a_volume_that_cannot_be_bound_is_the_reason_of_its_gang(answers: list[Outcome]) -> None:
     refusal = Refusal(0, "VolumeNotBound", "the volume claim 'data' got no volume for node n1")
     _, recorder, _ = await carry_out(answers, [Refused(refusal)])
     assert recorder.told == [f"g waits: VolumeNotBound: {refusal.message}"]
@@ -118,7 +118,7 @@ async def test_the_number_in_flight_follows_the_server(answers: list[Outcome]) -
 
 
 def test_the_pace_follows_the_answers_while_many_are_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With as many in flight as there may be nobody new begins, and the pace is set anew all the same."""
+    """With as many in flight as there may be no new binding begins, and the pace is set anew all the same."""
     seen: list[float] = []
 
     async def run(_: Any, binding: Binding, *, sent: bool = False) -> Outcome:

@@ -1,4 +1,4 @@
-"""Promised room: written before anybody is evicted, held again after a restart, removed when it is over."""
+"""Promised room: written before any victim is evicted, held again after a restart, removed when it is over."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -99,7 +99,7 @@ async def test_a_promise_made_since_the_start_is_the_newer_one() -> None:
     assert state.reservations.stands("pod-waits", made["pod-waits"])
 
 
-def test_a_promise_ends_at_its_time_and_somebody_wakes_for_that() -> None:
+def test_a_promise_ends_at_its_time_and_wakes_the_loop() -> None:
     state, hold = waiting()
     state.reservations.promise([hold], hold.until)
     assert state.next_retry() == hold.until
@@ -170,14 +170,14 @@ class Preempting:
         return [(pod.leaving, pod.asked) for group in running for pod in group.pods if pod.uid == "pod-victim"]
 
 
-async def test_nobody_is_evicted_before_the_promise_is_written() -> None:
+async def test_no_victim_is_evicted_before_the_promise_is_written() -> None:
     world = Preempting()
     world.evictor.submit(world.plan, 30)
     for _ in range(20):
         await asyncio.sleep(0)
     assert world.calls == []
-    assert world.leaving, "nobody else may choose it meanwhile"
-    assert world.told == [(True, False)], "nobody may lean on it yet"
+    assert world.leaving, "no other plan may choose it meanwhile"
+    assert world.told == [(True, False)], "no plan may rely on it yet"
     assert held(world.state) == ["pod-waits"]
     world.book.go.set()
     await world.settle()
@@ -189,7 +189,7 @@ async def test_nobody_is_evicted_before_the_promise_is_written() -> None:
     assert not world.leaving
 
 
-async def test_nobody_is_evicted_on_a_promise_that_cannot_be_written() -> None:
+async def test_no_victim_is_evicted_on_a_promise_that_cannot_be_written() -> None:
     world = Preempting()
     world.book.away = True
     world.book.go.set()
@@ -208,7 +208,7 @@ async def test_a_silent_database_counts_as_away(monkeypatch: pytest.MonkeyPatch)
     assert (world.calls, world.lost) == ([], ["lost"])
 
 
-async def test_nobody_is_evicted_on_a_promise_that_does_not_stand_any_more() -> None:
+async def test_no_victim_is_evicted_on_a_withdrawn_promise() -> None:
     for change in ("given up", "replaced"):
         world = Preempting()
         world.evictor.submit(world.plan, 30)
@@ -233,7 +233,7 @@ async def test_a_victim_that_went_meanwhile_is_not_asked() -> None:
     assert world.calls == ["written"]
 
 
-async def test_a_stop_while_the_promise_is_written_evicts_nobody() -> None:
+async def test_a_stop_while_the_promise_is_written_evicts_no_victim() -> None:
     world = Preempting()
     world.evictor.submit(world.plan, 30)
     await asyncio.sleep(0)

@@ -145,7 +145,7 @@ def test_a_view_shows_what_changed_while_it_was_made_as_it_is_at_its_end() -> No
     state.upsert_pod(pod("late", queue="q"))
     state.upsert_pod(pod("p59", queue="q", deleting=True))
     names = {gang.uid for gang in finished(state, steps).gangs}
-    assert names == {f"pod-p{number}" for number in range(2, 59)}, "one that nobody judged is not decided on"
+    assert names == {f"pod-p{number}" for number in range(2, 59)}, "one that was not judged is not decided on"
     assert {gang.uid for gang in state.view(NOW).gangs} == names | {"pod-late"}
 
 

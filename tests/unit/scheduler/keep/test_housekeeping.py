@@ -35,7 +35,7 @@ async def test_what_is_gone_is_forgotten_after_an_hour(tmp_path: Path) -> None:
         assert [one.uid for one in await store.acceptances.all()] == ["job"] == list(state.acceptances)
 
 
-async def test_cards_that_came_free_while_nobody_looked_are_not_counted_on(tmp_path: Path) -> None:
+async def test_cards_that_came_free_while_no_scheduler_ran_are_not_counted_on(tmp_path: Path) -> None:
     now = datetime.now(UTC)
     async with await Store.open(f"sqlite:///{tmp_path / 'store.db'}") as store:
         state = cluster(Members(everyone=True))

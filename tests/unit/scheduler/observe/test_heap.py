@@ -23,7 +23,7 @@ def test_only_a_large_heap_is_frozen(size: int, frozen: bool) -> None:
     assert bool(gc.get_freeze_count()) is frozen
 
 
-def test_whoever_runs_without_a_collector_keeps_it_off() -> None:
+def test_a_process_without_a_collector_keeps_it_off() -> None:
     gc.disable()
     try:
         with pytest.raises(ValueError, match="broken"), reading(lambda: 0):

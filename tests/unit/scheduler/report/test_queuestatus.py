@@ -126,7 +126,7 @@ def test_a_restart_moves_none_either() -> None:
     assert conditions(statuses.of("q")) == {"QueueClosed": ("True", EARLY), "ResourcePressure": ("True", LATE)}
 
 
-def test_what_changed_while_nobody_looked_changed_when_it_was_seen() -> None:
+def test_a_change_while_no_scheduler_ran_counts_from_when_it_was_seen() -> None:
     state, clock = state_with(), Clock()
     clock.now = LATE
     statuses = QueueStatuses(state, clock)

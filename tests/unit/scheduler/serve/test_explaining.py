@@ -88,7 +88,7 @@ async def test_cards_on_the_queues_nodes(state: ClusterState) -> None:
     assert found["unblocks"]
 
 
-async def test_cpu_for_who_asks_for_no_cards(state: ClusterState) -> None:
+async def test_cpu_for_a_job_without_cards(state: ClusterState) -> None:
     state.upsert_pod(pod("a", node="n0", cpu=7))
     state.upsert_pod(pod("b", node="n1", cpu=6, gpu=1))
     state.upsert_pod(pod("mine", cpu=3))
@@ -125,7 +125,7 @@ async def test_a_job_is_over_when_its_last_pod_is(state: ClusterState) -> None:
     assert (holder["job"], holder["holds"], holder["until"]) == ("ns/Job/twins", {"cpu": "4"}, "2023-11-14T23:10:00Z")
 
 
-async def test_what_runs_needs_nobodys_room(state: ClusterState) -> None:
+async def test_a_running_job_needs_no_other_jobs_room(state: ClusterState) -> None:
     state.upsert_pod(pod("a", node="n0", cpu=7))
     found = await told(state, "a")
     assert (found["verdict"], found["holders"]) == ("Placed", [])

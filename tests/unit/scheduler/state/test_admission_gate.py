@@ -92,7 +92,7 @@ def test_who_may(
     assert outcome(state) == (code is None, set() if code is None else {code})
 
 
-def test_roles_count_as_recorded_and_a_managers_only_over_his_queue() -> None:
+def test_roles_count_as_recorded_and_a_managers_only_over_the_managed_queue() -> None:
     for role, queue, allowed in (("administrator", "x", False), ("administrator", "q", True), ("manager", "q", True)):
         state = cluster(Members())
         made = accepted("job", "root", permitted_by=role)
@@ -138,7 +138,7 @@ def test_members_change_and_the_next_view_knows() -> None:
     assert not state.view(LATER).gangs, "what waits stops at the next cycle"
 
 
-def test_priority_is_clamped_and_who_submitted_is_kept() -> None:
+def test_priority_is_clamped_and_the_submitter_is_kept() -> None:
     state = cluster(Members(users=frozenset({"ann"}), max_priority=7))
     state.accept(accepted("job", groups=["lab"], permitted_by="user:ann", priority=90))
     state.upsert_group(owned_group(priority=90))
@@ -180,7 +180,7 @@ def test_on_a_used_cluster_with_an_empty_database_nothing_unknown_joins() -> Non
     assert gang.unpermitted is not None
 
 
-def test_a_stranger_does_not_ride_on_somebody_elses_group() -> None:
+def test_a_stranger_does_not_join_another_users_group() -> None:
     state = cluster(Members(users=frozenset({"ann"})))
     state.accept(accepted("job", permitted_by="user:ann"))
     state.upsert_group(owned_group())

@@ -83,7 +83,7 @@ def test_every_budget_over_a_group_counts() -> None:
     assert guarded([group], budget(5, X), budget(0, {}, name="all")) == ["a"]
 
 
-def test_a_budget_that_is_gone_guards_nobody() -> None:
+def test_a_deleted_budget_guards_no_group() -> None:
     found = Budgets()
     found.upsert(budget(0, X))
     found.remove(budget(0, X))

@@ -110,7 +110,7 @@ def remade(state: ClusterState, queue: str) -> None:
 
 @pytest.mark.parametrize("queue", ["other", "nosuch"])
 def test_a_group_made_anew_stays_in_the_queue_that_pays_for_its_members(queue: str) -> None:
-    """Else its members would run on in a queue that nobody asked, and their own had room again."""
+    """Else its members would run on in a queue that did not accept them, and their own had room again."""
     state = state_with(node("n1"), queues=QUEUES)
     state.upsert_group(group("g", 1))
     state.upsert_pod(pod("p", group="g"))
@@ -269,7 +269,7 @@ def test_the_role_of_a_pod_that_waits_is_what_its_label_says_now() -> None:
     assert decide(state) == []
     woken.clear()
     state.upsert_pod(member("a", "lead"))
-    assert woken, "the gang has its roles now, and nobody would look"
+    assert woken, "the gang has its roles now, and no cycle would run"
     assert roles(state) == {"a": "lead", "b": "worker"}
     assert len(decide(state)) == 2
     state.upsert_pod(member("a", "worker"))

@@ -66,12 +66,12 @@ def places(found: Plan) -> dict[str, str]:
     return {one.pod: one.node for one in found.assignments}
 
 
-def test_without_rules_nobody_is_told_of(state: ClusterState) -> None:
+def test_without_rules_no_pod_is_reported(state: ClusterState) -> None:
     state.upsert_pod(pod("a", "web", node="n0", phase="Running"))
     assert state.view(NOW).neighbours == ()
 
 
-def test_a_rule_that_comes_later_finds_those_who_are_there(state: ClusterState) -> None:
+def test_a_rule_that_comes_later_finds_placed_pods(state: ClusterState) -> None:
     for at in range(3):
         state.upsert_pod(pod(f"web-{at}", "web", node=f"n{at}", phase="Running"))
     state.upsert_pod(pod("other", "other", node="n3", phase="Running"))
@@ -81,7 +81,7 @@ def test_a_rule_that_comes_later_finds_those_who_are_there(state: ClusterState) 
     assert places(cycle(state)) == {"lonely": "n3"}
 
 
-def test_those_who_want_others_away_are_heard(state: ClusterState) -> None:
+def test_anti_affinity_of_placed_pods_counts(state: ClusterState) -> None:
     against = {"podAntiAffinity": term("web", "rack")}
     state.upsert_pod(pod("lonely", "lonely", node="n0", phase="Running", affinity=against))
     state.upsert_pod(pod("web", "web"))
@@ -148,7 +148,7 @@ def test_namespaces_are_selected_by_any_label(state: ClusterState) -> None:
     state.namespaces.upsert(namespace("ns", team="red"))
     assert woken
     state.namespaces.upsert(namespace("ns", team="red"))
-    assert len(woken) == 1, "what is known already wakes nobody"
+    assert len(woken) == 1, "what is known already does not wake the loop"
     assert places(cycle(state)) == {"client": "n2"}
     state.namespaces.remove(namespace("ns"))
     assert state.namespaces.get("ns") is None
@@ -163,7 +163,7 @@ def test_every_namespace_has_its_name_as_a_label(state: ClusterState) -> None:
     assert places(cycle(state)) == {"client": "n2"}
 
 
-def test_what_those_who_are_there_prefer_is_told(state: ClusterState) -> None:
+def test_preferences_of_placed_pods_count(state: ClusterState) -> None:
     wish = {"weight": 5, "podAffinityTerm": {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "rack"}}
     prefers = {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish]}}
     state.upsert_pod(pod("db", "db", node="n3", phase="Running", affinity=prefers))
@@ -172,7 +172,7 @@ def test_what_those_who_are_there_prefer_is_told(state: ClusterState) -> None:
     assert places(cycle(state))["web"] in ("n2", "n3")
 
 
-def test_a_pod_that_begins_to_leave_wakes_those_who_are_spread(state: ClusterState) -> None:
+def test_a_pod_that_begins_to_leave_wakes_spread_gangs(state: ClusterState) -> None:
     woken: list[int] = []
     state.wake = lambda: woken.append(1)
     key = {"maxSkew": 1, "topologyKey": "rack", "labelSelector": {"matchLabels": {"app": "x"}}}
@@ -197,7 +197,7 @@ def test_labels_that_change_on_a_placed_pod_count_for_the_rules_of_others(state:
     state.upsert_pod(pod("lonely", "lonely", affinity={"podAntiAffinity": term("db")}))
     state.upsert_pod(pod("late", "late", affinity={"podAffinity": term("db")}))
     found = cycle(state)
-    assert places(found) == {"lonely": "n0"}, "nobody is a db any more"
+    assert places(found) == {"lonely": "n0"}, "no pod is a db any more"
 
 
 def test_labels_that_change_on_a_placed_pod_count_where_pods_are_spread(state: ClusterState) -> None:
@@ -210,7 +210,7 @@ def test_labels_that_change_on_a_placed_pod_count_where_pods_are_spread(state: C
     assert places(cycle(state)) == {"x-3": "n3"}
 
 
-def test_labels_that_change_on_a_pod_that_waits_count_for_the_rules_of_those_who_are_there(state: ClusterState) -> None:
+def test_labels_that_change_on_a_pod_that_waits_count_for_the_rules_of_placed_pods(state: ClusterState) -> None:
     against = {"podAntiAffinity": term("web")}
     for at in range(4):
         state.upsert_pod(pod(f"lonely-{at}", "lonely", node=f"n{at}", phase="Running", affinity=against))

@@ -1,4 +1,4 @@
-"""Nobody is evicted again and again for a job that cannot use the room."""
+"""No victims are evicted repeatedly for a job that cannot use the room."""
 
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.state.preemption_backoff import FIRST_NS, FORGIVEN_NS, LONGEST_NS, PreemptionBackoff
@@ -37,7 +37,7 @@ def test_members_of_a_gang_that_are_refused_together_are_one_failure() -> None:
     assert patience.until(GangRecord("ns", "h", uid="v"), NOW) == 0
 
 
-def test_the_view_says_until_when_a_refused_gang_evicts_nobody_and_the_loop_wakes_then() -> None:
+def test_the_view_says_until_when_a_refused_gang_may_not_preempt_and_the_loop_wakes_then() -> None:
     state = state_with()
     state.upsert_pod(pod("a", queue="q"))
     assert state.view(NOW).gangs[0].evicts_from == 0

@@ -1,4 +1,5 @@
-"""What the state remembers of things that went wrong: nodes to avoid, promised room nobody leaves, gangs that fell."""
+"""What the state remembers of things that went wrong: nodes to avoid, promised room that no pod leaves, gangs that
+fell."""
 
 import msgspec
 
@@ -41,7 +42,7 @@ def test_a_pod_that_failed_by_itself_is_not_the_nodes_fault() -> None:
     assert not turned_away("Error").node_backoff.take(NOW)
 
 
-def test_promised_room_is_given_up_when_nobody_has_been_leaving_it_for_a_while() -> None:
+def test_promised_room_is_given_up_when_no_pod_has_been_leaving_it_for_a_while() -> None:
     state = state_with(node("n1"))
     state.upsert_pod(pod("victim", 8, queue="q", node="n1", deleting=True))
     state.upsert_pod(pod("waits", 4, queue="q"))

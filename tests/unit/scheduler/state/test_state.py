@@ -361,7 +361,7 @@ def test_a_group_that_cannot_be_read_is_not_guessed_at() -> None:
     assert len(decide(state)) == 1
 
 
-def test_our_own_word_about_a_group_wakes_nobody() -> None:
+def test_our_own_status_of_a_group_does_not_wake_the_loop() -> None:
     """The status of a PodGroup comes back by the watch while its members are being bound."""
     woken: list[str] = []
     state = ClusterState(lambda: woken.append("x"))

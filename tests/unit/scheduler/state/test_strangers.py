@@ -63,7 +63,7 @@ def test_a_stranger_counts_in_nothing_and_says_why_it_waits() -> None:
     assert state.counts.pods["q"]["Pending"] == 1
 
 
-def test_the_group_of_a_stranger_is_not_submitted_by_nobody() -> None:
+def test_the_group_of_a_stranger_has_a_submitter() -> None:
     """While none of its own members waits, a stranger's reason is none of the group's."""
     state = cluster(ANN)
     state.accept(by("job", "ann"))
@@ -141,10 +141,10 @@ def test_who_may_join_the_group_of_a_job(job: str | None, its: str | None, owner
             state.accept(by(uid, submitter))
     state.upsert_group(owned_group())
     state.upsert_pod(owned_pod("p", owner=owner))
-    assert members(state) == ({"p"} if member else set()), "whoever may use the queue"
+    assert members(state) == ({"p"} if member else set()), "whichever user may use the queue"
 
 
-def test_owners_between_a_pod_and_the_job_are_followed_and_unknown_kinds_believed_where_nobody_is_known() -> None:
+def test_owners_between_a_pod_and_the_job_are_followed_and_unknown_kinds_believed_without_a_submitter() -> None:
     state = cluster(Members(everyone=True))
     state.upsert_group(owned_group())
     for name, kind, above in (("below", "StatefulSet", "job"), ("strange", "StatefulSet", "another")):
@@ -162,7 +162,7 @@ def test_owners_between_a_pod_and_the_job_are_followed_and_unknown_kinds_believe
     state.upsert_pod(unknown)
     assert members(state) == {"below", "unknown"}
     state.accept(by("job", "ann"))
-    assert members(state) == {"below"}, "it is another's, or nobody knows"
+    assert members(state) == {"below"}, "it is another's, or unknown"
 
 
 def test_strangers_and_groups_come_and_go() -> None:
@@ -208,7 +208,7 @@ def test_what_has_a_place_stays_a_member() -> None:
     assert members(again) == {"a"}, "so it is after a restart"
 
 
-def test_nobody_is_a_stranger_before_the_database_was_read() -> None:
+def test_no_pod_is_a_stranger_before_the_database_was_read() -> None:
     state = cluster(ANN)
     state.outage.unread = True
     state.upsert_group(owned_group())

@@ -64,11 +64,11 @@ def test_what_starts_makes_room_for_another() -> None:
         state.upsert_pod(pod(name, 1, queue="q"))
     woken.clear()
     assert [assignment.pod for assignment in decide(state)] == ["pod-a"]
-    assert woken, "or nobody would look at the other again"
+    assert woken, "or the other would not be judged again"
     assert look(state) == ["b"]
 
 
-def test_a_user_has_a_limit_in_all_queues_whatever_way_his_jobs_came() -> None:
+def test_a_user_has_a_limit_in_all_queues_whatever_way_the_jobs_came() -> None:
     state = limited(user=1)
     for name in ("a", "b", "c"):
         state.accept(
@@ -80,7 +80,7 @@ def test_a_user_has_a_limit_in_all_queues_whatever_way_his_jobs_came() -> None:
     assert set(refused(state).values()) == {"1 jobs of 'ann' wait already, and at most 1 may: it is not accepted yet"}
 
 
-def test_jobs_of_nobody_known_count_by_namespace() -> None:
+def test_jobs_of_unknown_users_count_by_namespace() -> None:
     state = limited(user=1)
     state.upsert_pod(pod("a", queue="q"))
     state.upsert_pod(pod("b", queue="r"))

@@ -1,4 +1,4 @@
-"""Free volumes that lie on nodes: a gang goes where there are enough, and nobody goes for one that has too few."""
+"""Free volumes that lie on nodes: a gang goes where there are enough, and no victim goes for one that has too few."""
 
 from t9ksched.engine.planner import plan
 from t9ksched.engine.policy import Policy
@@ -40,7 +40,7 @@ def test_a_node_gets_no_more_pods_than_it_has_volumes_for() -> None:
         lying(state, name, on)
     disks(state, "a", "b", "c")
     assert sorted(a.node for a in decide(state)) == ["n1", "n1", "n2"]
-    assert state.charges.queue_used["q"].keys() == {"cpu", "pods", GPU}, "what is free is nobody's charge"
+    assert state.charges.queue_used["q"].keys() == {"cpu", "pods", GPU}, "what is free is not charged"
 
 
 def test_volumes_that_come_and_go_are_counted() -> None:
@@ -63,7 +63,7 @@ def test_pods_that_share_a_claim_need_one_volume() -> None:
     assert [a.node for a in decide(state)] == ["n1", "n1"]
 
 
-def test_nobody_goes_for_a_gang_whose_volumes_are_too_few() -> None:
+def test_no_victim_goes_for_a_gang_whose_volumes_are_too_few() -> None:
     queues = {"high": {"priority": 10}, "low": {}}
     state = state_with(node("n1", 3), queues=queues)
     state.upsert_pod(pod("victim", 3, queue="low", node="n1", phase="Running"))
