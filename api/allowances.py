@@ -12,7 +12,10 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Final
 
-from api.http.problems import Problem, invalid
+from api.http.problems import Problem, invalid, refused
+from t9ksched.admission import Request
+from t9ksched.admission.entry import jobs_could_wait, jobs_may_wait
+from t9ksched.admission.request import WaitCount
 from t9ksched.model.errors import FieldError
 from t9ksched.store.jobs import Jobs
 
@@ -64,20 +67,10 @@ class _Wanted:
         """Under which it is counted."""
         return self.what, self.name
 
-    @property
-    def whose(self) -> str:
-        """As sentences say it."""
-        return f"of {self.name!r}" if self.what == "submitter" else f"in the queue {self.name!r}"
-
-    def check(self) -> None:
-        """Refuse a request that exceeds the limit even if no other job waits.
-
-        Raises:
-            Problem: InvalidField.
-        """
-        if self.most is not None and self.more > self.most:
-            text = f"the request has {self.more} jobs {self.whose}, and at most {self.most} of them may wait"
-            raise invalid([FieldError("", text)], remedy="split it, and send each part when there is room for it")
+    def beside(self, count: int) -> WaitCount:
+        """As the rules read it, beside so many that wait already."""
+        whose = f"of {self.name!r}" if self.what == "submitter" else f"in the queue {self.name!r}"
+        return WaitCount(whose, count, self.most, self.more)
 
 
 class Allowances:
@@ -134,8 +127,9 @@ class Allowances:
             return
         wanted = [_Wanted("submitter", user, more, self._limits.waiting)]
         wanted += [_Wanted("queue", name, count, self._limits.queued) for name, count in queues.items()]
-        for one in wanted:  # the refusal that waiting does not lift comes first
-            one.check()
+        could = Request("", waiting=[one.beside(0) for one in wanted])
+        if not (verdict := jobs_could_wait(could)).allowed:  # the refusal that waiting does not lift comes first
+            raise refused(verdict)
         for one in wanted:
             await self._room(one)
         for one in wanted:
@@ -154,11 +148,8 @@ class Allowances:
             if len(self._counts) >= _MOST_KEPT:
                 self._counts.clear()
             self._counts[key] = now, count
-        if count + wanted.more > most:
-            text = (
-                f"{count} jobs {wanted.whose} wait already, the request has {wanted.more}, and at most {most} may wait"
-            )
-            raise _limited(text, _WAIT_SECONDS, "wait until some have started, or cancel some")
+        if not (verdict := jobs_may_wait(Request("", waiting=[wanted.beside(count)]))).allowed:
+            raise refused(verdict, {"Retry-After": str(_WAIT_SECONDS)})
 
     def _forget(self, now: float, most: int) -> None:
         full = [user for user, one in self._buckets.items() if one.left + (now - one.at) * most / 60 >= most]

@@ -7,6 +7,7 @@ names one of the rules at the end of this file.
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Security
@@ -15,7 +16,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from api.http.parameters import known_parameters
 from api.http.problems import Problem
 from api.services import Given
-from t9ksched.admission import access
+from t9ksched.admission.identity import ADMINISTRATOR, MANAGER, Identity, Rights
 from t9ksched.store import tokens
 from t9ksched.store.job_overrides import Stop
 from t9ksched.store.read_cache import Decided
@@ -60,10 +61,6 @@ class Caller:
         """The only queues that the token is valid for; all if empty."""
         return self.queues if self.role in (tokens.USER, tokens.VIEWER) else frozenset()
 
-    def in_scope(self, queue: str) -> bool:
-        """Whether the token is valid for the queue at all."""
-        return not self.limits or queue in self.limits
-
     @property
     def stops(self) -> list[Stop]:
         """The stops in force."""
@@ -73,11 +70,15 @@ class Caller:
         """The groups of any user, as the user's tokens name them."""
         return self.decided.groups_of(user, datetime.now(UTC))
 
-    def role_over(self, queue: str) -> str:
-        """The rule by which the role alone lets the caller use the queue, empty if none does."""
-        if self.is_admin:
-            return access.ADMINISTRATOR
-        return access.MANAGER if self.rules(queue) else ""
+    @cached_property
+    def identity(self) -> Identity:
+        """Who that is, without any rights."""
+        return Identity(self.user, self.groups)
+
+    def rights(self, queue: str) -> Rights:
+        """What the token permits in the queue by itself."""
+        role = ADMINISTRATOR if self.is_admin else MANAGER if self.rules(queue) else ""
+        return Rights(role, self.limits, self.token)
 
 
 async def authenticate(

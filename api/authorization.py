@@ -8,15 +8,18 @@ from dataclasses import dataclass
 
 from api.auth import Caller
 from api.http.responses import Json
-from api.namespaces import Namespace
 from api.services import Services
-from t9ksched.admission.access import QUEUE_NOT_PERMITTED, Access, Members, may_use, parse_members
+from t9ksched.admission.access import Access, Members, may_use, parse_members
+from t9ksched.admission.identity import NO_RIGHTS, Identity, Namespace, Place, Rights
 from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.store.history import Sight
 from t9ksched.store.queues import QueueRecord
 
 _parsed: dict[tuple[str, int], tuple[Queue, Members]] = {}
 _MOST_PARSED = 20_000
+
+NOWHERE = Place(Namespace(""))
+"""No namespace in particular."""
 
 
 def rules_of(record: QueueRecord) -> tuple[Queue, Members]:
@@ -32,30 +35,18 @@ def rules_of(record: QueueRecord) -> tuple[Queue, Members]:
     return _parsed[key]
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a workload would be: a namespace, and the groups of its owner."""
-
-    namespace: Namespace
-    owner_groups: frozenset[str] = frozenset()
-
-    @classmethod
-    async def of(cls, services: Services, caller: Caller, name: str | None) -> "Place":
-        """The place of that namespace; without a name, no namespace in particular."""
-        if not name:
-            return cls(Namespace(""))
-        namespace = await services.namespaces.get(name)
-        owner = namespace.owner
-        return cls(namespace, caller.groups_of(owner) if owner else frozenset())
+async def place_of(services: Services, caller: Caller, name: str | None) -> Place:
+    """The place of that namespace; nowhere in particular without one."""
+    if not name:
+        return NOWHERE
+    namespace = await services.namespaces.get(name)
+    owner = namespace.owner
+    return Place(namespace, caller.groups_of(owner) if owner else frozenset())
 
 
 def may_caller_use(caller: Caller, record: QueueRecord, place: Place) -> Access:
     """Whether the caller may use the queue for a workload in that place."""
-    found = may_somebody_use(record, place, caller.user, caller.groups, role=caller.role_over(record.name))
-    if found.allowed and not caller.in_scope(record.name):
-        text = f"the token {caller.token!r} is not good for the queue {record.name!r}"
-        return Access(False, QUEUE_NOT_PERMITTED, text, remedy="use a token without this limit")
-    return found
+    return may_somebody_use(record, place, caller.identity, caller.rights(record.name))
 
 
 def usable(caller: Caller, places: Sequence[Place]) -> list[tuple[QueueRecord, Access]]:
@@ -108,21 +99,10 @@ def _index(queues: Mapping[str, QueueRecord]) -> _Grants:
     return _latest
 
 
-def may_somebody_use(
-    record: QueueRecord, place: Place, user: str | None, groups: frozenset[str], *, role: str = ""
-) -> Access:
+def may_somebody_use(record: QueueRecord, place: Place, who: Identity, rights: Rights = NO_RIGHTS) -> Access:
     """Whether that user may use the queue for a workload in that place."""
     queue, members = rules_of(record)
-    return may_use(
-        queue,
-        members,
-        labels=place.namespace.labels,
-        annotations=place.namespace.annotations,
-        submitter=user,
-        groups=groups,
-        owner_groups=place.owner_groups,
-        role=role,
-    )
+    return may_use(queue, members, who, place, rights)
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,12 @@ known: no user gets a right because the answer is missing.
 """
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Any
 
 import structlog
 
-from t9ksched.admission.access import OWNER_ANNOTATION
+from t9ksched.admission.identity import Namespace
 from t9ksched.kube.errors import ApiError, NotFound
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.resources import NAMESPACES
@@ -18,20 +17,6 @@ from t9ksched.kube.resources import NAMESPACES
 log = structlog.get_logger(__name__)
 
 KEPT_SECONDS = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class Namespace:
-    """A namespace as access rules see it."""
-
-    name: str
-    labels: Mapping[str, str] = field(default_factory=dict)
-    annotations: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def owner(self) -> str | None:
-        """The user who owns it."""
-        return self.annotations.get(OWNER_ANNOTATION)
 
 
 class Namespaces:

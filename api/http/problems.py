@@ -50,6 +50,9 @@ STATUS: Final[dict[str, int]] = {
 }
 """The usual status of each code; the code is what programs should look at."""
 
+PUBLISHED: Final[dict[str, str]] = {"UnsupportedClaim": "InvalidField"}
+"""What REST calls the codes of verdicts that it has another name for."""
+
 
 class Problem(Exception):
     """An answer other than success."""
@@ -96,10 +99,11 @@ def invalid(errors: Iterable[FieldError], *, remedy: str = "") -> Problem:
     return Problem("InvalidField", f"{found[0]}{more}", found, remedy=remedy)
 
 
-def refused(verdict: Verdict) -> Problem:
+def refused(verdict: Verdict, headers: dict[str, str] | None = None) -> Problem:
     """The problem of a refusal at the door. An unknown queue is here a fault of the content, not of the address."""
     status = 422 if verdict.code == "QueueNotFound" else None
-    return Problem(verdict.code, verdict.message, verdict.errors, status=status, remedy=verdict.remedy)
+    code = PUBLISHED.get(verdict.code, verdict.code)
+    return Problem(code, verdict.message, verdict.errors, status=status, remedy=verdict.remedy, headers=headers)
 
 
 def from_store(error: store_errors.StoreError) -> Problem:

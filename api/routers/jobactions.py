@@ -21,6 +21,7 @@ from api.routers.workloads import from_cluster, is_held, not_found
 from api.schemas import ControlShape, PriorityBody, UpdateBody
 from api.services import Given, Services
 from api.submission.kinds import addressed
+from t9ksched.admission.rules import limit_fault
 from t9ksched.model.api_resource import Resource
 from t9ksched.model.errors import FieldError
 from t9ksched.model.job import FINISHED
@@ -86,10 +87,7 @@ async def update(namespace: str, kind: str, name: str, request: Request, service
     seconds = limit_seconds(str(limit_text(str(text))))
     resource, job = await _seen(services, caller, namespace, kind, name)
     record = caller.decided.queues.get(str(job.get("queue")))
-    spec = rules_of(record)[0].spec if record is not None else None
-    longest = limit_seconds(spec.max_duration) if spec is not None else None
-    if spec is not None and longest is not None and (seconds is None or seconds > longest):
-        message = f"{text!r} is too long: queue {job['queue']!r} lets jobs run for {spec.max_duration} at most"
+    if message := limit_fault(str(text), rules_of(record)[0] if record is not None else None):
         raise invalid([FieldError("timeLimit", message)])
     if job["phase"] in FINISHED and not _comes_back(job):
         raise Problem("Conflict", f"{resource.kind}/{name} is {job['phase']}: its time limit means nothing any more")

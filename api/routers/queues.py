@@ -13,7 +13,7 @@ from fastapi import Header, Query, Request
 from starlette.responses import Response
 
 from api.auth import Admin, Caller, Manager, Ruler, User, guarded
-from api.authorization import Place, usable
+from api.authorization import place_of, usable
 from api.http.problems import Problem
 from api.http.responses import BODY, Json, answer, body_of, documented
 from api.leader import LeaderAway
@@ -63,7 +63,7 @@ async def list_mine(
 ) -> Response:
     held, headers = await held_now(services)
     names = [*await services.namespaces.owned_by(caller.user), *([namespace] if namespace else [])]
-    places = [await Place.of(services, caller, name) for name in (None, *dict.fromkeys(names))]
+    places = [await place_of(services, caller, name) for name in (None, *dict.fromkeys(names))]
     found = usable(caller, places)
     return several((text(record, held, caller, access) for record, access in found), caller, headers)
 

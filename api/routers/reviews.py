@@ -2,17 +2,18 @@
 others.
 """
 
-from fastapi import Request
+from fastapi import Request as HttpRequest
 from starlette.responses import Response
 
 from api.auth import User, guarded
-from api.authorization import Place, may_caller_use, may_somebody_use
+from api.authorization import may_caller_use, may_somebody_use, place_of
 from api.http.problems import Problem
 from api.http.responses import BODY, answer, body_of, documented
 from api.schemas import AccessAnswer, AccessQuestion
 from api.services import Given
-from t9ksched.admission import Verdict
-from t9ksched.admission.access import within_maximum
+from t9ksched.admission import Request, judge
+from t9ksched.admission.identity import Identity
+from t9ksched.admission.judge import ENTRY
 from t9ksched.model.errors import FieldError, Invalid
 from t9ksched.model.queue import MAX_PRIORITY
 
@@ -25,7 +26,7 @@ router = guarded("/apis/v1/access-reviews", "queues")
     responses=documented({200: AccessAnswer}, 400, 403, 404, *BODY, 422),
     openapi_extra=body_of(AccessQuestion),
 )
-async def review(request: Request, services: Given, caller: User) -> Response:
+async def review(request: HttpRequest, services: Given, caller: User) -> Response:
     body = await services.bodies.mapping(request, caller.user)
     _check(body)
     name, user, space = body["queue"], body.get("user") or caller.user, body.get("namespace")
@@ -36,26 +37,25 @@ async def review(request: Request, services: Given, caller: User) -> Response:
     record = caller.decided.queues.get(name)
     if record is None:
         raise Problem("QueueNotFound", f"there is no queue {name!r}")
-    place = await Place.of(services, caller, space)
+    place = await place_of(services, caller, space)
     if other:
         groups = frozenset(body["groups"]) if body.get("groups") else caller.groups_of(user)
-        access = may_somebody_use(record, place, user, groups)
+        access = may_somebody_use(record, place, Identity(user, groups))
     else:
         access = may_caller_use(caller, record, place)
-    refusal: Verdict = access
-    if access.allowed and body.get("priority") is not None:
-        refusal = within_maximum(access, body["priority"], name, "priority")
+    asked = Request(f"User/{user}", name, "queue", namespace=space or "", access=access, priority=body.get("priority"))
+    verdict = judge(asked, ENTRY)
     return answer(
         {
-            "allowed": access.allowed and refusal.allowed,
+            "allowed": verdict.allowed,
             "queue": name,
             "namespace": space,
             "user": user,
             "rule": access.rule or None,
             "maxPriority": access.max_priority if access.allowed else None,
-            "code": refusal.code or None,
-            "message": refusal.message or None,
-            "remedy": refusal.remedy or None,
+            "code": verdict.code or None,
+            "message": verdict.message or None,
+            "remedy": verdict.remedy or None,
         }
     )
 

@@ -11,11 +11,16 @@ from typing import Any
 from api.http.problems import Problem, invalid, refused
 from api.submission.kinds import accepted, queue_path
 from t9ksched.admission import Request, judge
+from t9ksched.admission.access import Access
+from t9ksched.admission.identity import Identity
+from t9ksched.admission.judge import FORM
 from t9ksched.admission.mistyped import mistyped_fields
 from t9ksched.admission.podfields import POD_SPEC
+from t9ksched.admission.request import JoinedGroup, least_requests
+from t9ksched.admission.verdict import INVALID_FIELD
 from t9ksched.model.api_resource import Resource
 from t9ksched.model.errors import FieldError, Invalid
-from t9ksched.model.names import QUEUE_LABEL, SCHEDULER_NAME, TIME_LIMIT_ANNOTATION, is_system_namespace
+from t9ksched.model.names import QUEUE_LABEL, SCHEDULER_NAME, TIME_LIMIT_ANNOTATION
 from t9ksched.model.podgroup import PodGroupSpec
 from t9ksched.model.queue import Queue
 from t9ksched.workloads.queueing import set_time_limit, with_queue
@@ -42,8 +47,8 @@ class Wish:
 class Item:
     """One object to be created.
 
-    `members` of a PodGroup are the pods of it in the same request; `permitted_by` is the rule that lets the caller use
-    the queue.
+    `members` of a PodGroup are the pods of it in the same request; `joins` is the PodGroup of the cluster that a pod
+    names. `access` says whether the caller may use the queue; None for what another object pays for, or nothing.
     """
 
     prefix: str
@@ -52,7 +57,8 @@ class Item:
     workload: Workload
     queue_path: str
     priority_path: str = "priority"
-    permitted_by: str | None = None
+    access: Access | None = None
+    joins: JoinedGroup | None = None
     members: list["Item"] = field(default_factory=list)
     group: "Item | None" = None
 
@@ -72,6 +78,12 @@ class Item:
         return self.ours and self.workload.group is None
 
     @property
+    def permitted_by(self) -> str | None:
+        """The rule that lets the caller use the queue."""
+        access = (self.group or self).access
+        return access.rule if access is not None else None
+
+    @property
     def limits(self) -> list[str]:
         """The time limits that it asks for in annotations, of Kubernetes' own kinds also in those of their pods."""
         found = [self.obj["metadata"].get("annotations") or {}]
@@ -85,11 +97,7 @@ class Item:
         if not self.members:
             return self.workload.min_totals
         minimum = PodGroupSpec.parse(self.obj.get("spec")).min_member
-        names = {name for member in self.members for name in member.workload.totals}
-        cheapest = {
-            name: sorted(member.workload.totals.get(name, 0) for member in self.members)[:minimum] for name in names
-        }
-        return {name: sum(amounts) for name, amounts in cheapest.items()}
+        return least_requests([member.workload.totals for member in self.members], minimum)
 
     @property
     def totals(self) -> dict[str, int]:
@@ -134,8 +142,24 @@ def prepare(documents: Sequence[tuple[str, Any]], wish: Wish) -> list[Item]:
     return sorted(items, key=lambda item: item.resource.kind != "PodGroup")
 
 
+def entering(item: Item, submitter: Identity) -> Request:
+    """What is asked of the queue, as far as it is known before the queue's own rules are looked at."""
+    return Request(
+        what=item.what,
+        namespace=item.workload.namespace,
+        queue_name=item.workload.queue,
+        queue_path=item.queue_path,
+        submitter=submitter,
+        access=item.access,
+        group=item.joins,
+        priority=item.workload.priority,
+        priority_path=item.priority_path,
+    )
+
+
 def check(
     items: Sequence[Item],
+    submitter: Identity,
     queues: Mapping[str, Queue],
     allocated: Mapping[str, Mapping[str, int]] | None,
     suggested: Sequence[str] = (),
@@ -150,10 +174,8 @@ def check(
         if not item.ours or item.group is not None:
             continue
         name = item.workload.queue
-        request = Request(
-            what=item.what,
-            queue_name=name,
-            queue_path=item.queue_path,
+        request = replace(
+            entering(item, submitter),
             queue=queues.get(name),
             queue_names=tuple(suggested),
             templates=[
@@ -191,10 +213,11 @@ def _item(prefix: str, document: Any, wish: Wish) -> Item:
         raise Invalid.at("metadata.name", "is missing: generated names cannot be followed, give the object a name")
     if meta.get("ownerReferences"):
         raise Invalid.at("metadata.ownerReferences", "is set by controllers: leave it out")
-    _check_namespace(workload.namespace, prefix)
-    if named := [template for template in workload.templates if template.spec.get("nodeName")]:
-        text = "is set by the scheduler: leave it out, and name nodes by nodeSelector or affinity"
-        raise Invalid([FieldError(f"{template.path}.nodeName", text) for template in named])
+    form = judge(Request(workload.kind, namespace=workload.namespace, templates=workload.templates), FORM)
+    if form.code == INVALID_FIELD:
+        raise Invalid(form.errors)
+    if not form.allowed:
+        raise refused(replace(form, errors=tuple(_prefixed(prefix, form.errors))))
     # Of the kinds defined here the API server judges the pods only when the controller creates them, after the job.
     if wrong := [one for each in workload.templates for one in mistyped_fields(each.spec, POD_SPEC, each.path)]:
         raise Invalid(wrong)
@@ -202,14 +225,6 @@ def _item(prefix: str, document: Any, wish: Wish) -> Item:
     path = "queue" if wish.queue is not None else written
     priority_path = "priority" if wish.priority is not None else f"{written.removesuffix('queue')}priority"
     return Item(prefix, obj, resource, workload, path, priority_path)
-
-
-def _check_namespace(namespace: str, prefix: str) -> None:
-    if is_system_namespace(namespace):
-        message = f"the namespace {namespace!r} belongs to the system: nothing can be submitted there"
-        raise Problem(
-            "Forbidden", message, [FieldError(f"{prefix}metadata.namespace", message)], remedy="use another namespace"
-        )
 
 
 def _join_groups(items: list[Item]) -> None:

@@ -1,7 +1,8 @@
 """What may enter a queue.
 
 Each rule is a pure function `(Request) -> Verdict`; `judge` asks them all. One place serves REST and the scheduler's
-last gate. A refusal carries a stable code, the fields at fault and what to do about it.
+last gate. A refusal carries a stable code, the fields at fault and what to do about it. Begin at `judge.py`, which has
+the rules in their order; `request.py` says what they know.
 """
 
 from t9ksched.admission.judge import judge

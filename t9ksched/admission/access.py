@@ -2,31 +2,22 @@
 
 Any one of these suffices: a role over the queue, the queue's namespaceSelector (unset or empty selects nothing), the
 submitting user or one of the user's groups, the namespace's owner, or a queue open to everyone. If the submitter is
-unknown (None), only grants count that do not depend on the user. What no rule grants is refused.
+unknown, only grants count that do not depend on the user. What no rule grants is refused.
+
+Access depends on the queue, the submitter and the namespace alone, not on the workload: both doors remember it.
 """
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from t9ksched.admission.verdict import ALLOWED, Verdict, refuse
+from t9ksched.admission.identity import NO_RIGHTS, ROLE_RULES, Identity, Place, Rights
+from t9ksched.admission.verdict import QUEUE_NOT_PERMITTED, SUBMITTER_UNKNOWN, Verdict
 from t9ksched.model.errors import FieldError, Invalid, child
-from t9ksched.model.names import PLATFORM_GROUP
 from t9ksched.model.queue import MAX_PRIORITY, Queue
-
-OWNER_ANNOTATION: Final = f"{PLATFORM_GROUP}/owner"
-"""Annotation of a namespace: the user it belongs to. It admits that user: RBAC must bound who may write it."""
-
-QUEUE_NOT_PERMITTED: Final = "QueueNotPermitted"
-SUBMITTER_UNKNOWN: Final = "SubmitterUnknown"
-PRIORITY_ABOVE_MAXIMUM: Final = "PriorityAboveMaximum"
 
 EVERYONE: Final = "everyone"
 NAMESPACE_SELECTOR: Final = "namespaceSelector"
-ADMINISTRATOR: Final = "administrator"
-MANAGER: Final = "manager"
-ROLE_RULES: Final = frozenset({ADMINISTRATOR, MANAGER})
-"""Rules by which a role, not a membership, permits; recorded at acceptance, so that the last gate knows them."""
 
 _MAX_NAME: Final = 253
 _MAX_MEMBERS: Final = 10_000
@@ -114,41 +105,44 @@ class Access(Verdict):
     rule: str = ""
     max_priority: int = MAX_PRIORITY
 
+    def reduced(self, priority: int) -> int:
+        """The priority that counts of an object that is there already: as asked for, at most the maximum.
 
-def may_use(
-    queue: Queue,
-    members: Members,
-    *,
-    labels: Mapping[str, str],
-    annotations: Mapping[str, str],
-    submitter: str | None,
-    groups: Collection[str] = (),
-    owner_groups: Collection[str] = (),
-    role: str = "",
-) -> Access:
-    """Whether a workload in a namespace with these labels and annotations may use the queue.
+        REST refuses what is above (`rules.priority_permitted`); the scheduler reduces it.
+        """
+        return min(priority, self.max_priority)
 
-    `submitter` is the user that REST authenticated, None if unknown; `groups` are the submitter's, `owner_groups` those
-    of the namespace's owner. `role` is one of `ROLE_RULES` if the submitter has that role over the queue. Of several
-    grants the one with the highest priority counts.
+
+def may_use(queue: Queue, members: Members, submitter: Identity, place: Place, rights: Rights = NO_RIGHTS) -> Access:
+    """Whether the submitter may use the queue for a workload in that place.
+
+    Of several grants the one with the highest priority counts. Credentials that are not good for the queue permit
+    nothing in it.
     """
+    found = _granted_access(queue, members, submitter, place, rights.role)
+    if found.allowed and rights.queues and queue.name not in rights.queues:
+        text = f"the token {rights.credential!r} is not good for the queue {queue.name!r}"
+        return Access(False, QUEUE_NOT_PERMITTED, text, remedy="use a token without this limit")
+    return found
+
+
+def _granted_access(queue: Queue, members: Members, submitter: Identity, place: Place, role: str) -> Access:
     if role in ROLE_RULES:
         return Access(True, rule=role)
-    owner = annotations.get(OWNER_ANNOTATION)
-    selector = queue.spec.namespace_selector
+    owner, selector = place.namespace.owner, queue.spec.namespace_selector
     grants: list[tuple[str, str]] = []
-    if submitter is not None:
-        grants += _granted(members, submitter, groups, "")
+    if submitter.user is not None:
+        grants += _granted(members, submitter.user, submitter.groups, "")
     if members.everyone:
         grants.append((EVERYONE, EVERYONE))
     if owner:
-        grants += _granted(members, owner, owner_groups, f"owner {owner}: ")
-    if selector is not None and selector.requirements and selector.matches(labels):
+        grants += _granted(members, owner, place.owner_groups, f"owner {owner}: ")
+    if selector is not None and selector.requirements and selector.matches(place.namespace.labels):
         grants.append((NAMESPACE_SELECTOR, NAMESPACE_SELECTOR))
     if grants:
         rule, key = max(grants, key=lambda grant: members.maximum(grant[1]))
         return Access(True, rule=rule, max_priority=members.maximum(key))
-    if submitter is None:
+    if submitter.user is None:
         return Access(
             False,
             SUBMITTER_UNKNOWN,
@@ -158,19 +152,10 @@ def may_use(
     return Access(
         False,
         QUEUE_NOT_PERMITTED,
-        f"the user {submitter!r} may not use the queue {queue.name!r}: it is granted neither to that user, nor"
+        f"the user {submitter.user!r} may not use the queue {queue.name!r}: it is granted neither to that user, nor"
         " to a group of the user, nor to the namespace or its owner",
         remedy="use another queue (GET /apis/v1/queues lists yours), or ask an administrator to make you a member",
     )
-
-
-def within_maximum(access: Access, priority: int, queue: str, path: str) -> Verdict:
-    """Whether that priority may be asked for under `access`; the last gate clamps to `access.max_priority` instead."""
-    if priority <= access.max_priority:
-        return ALLOWED
-    message = f"the priority {priority} is above {access.max_priority}, the highest you may ask for in queue {queue!r}"
-    fault = FieldError(path, message)
-    return refuse(PRIORITY_ABOVE_MAXIMUM, message, [fault], f"ask for {access.max_priority} or less")
 
 
 def _granted(members: Members, user: str, groups: Collection[str], prefix: str) -> list[tuple[str, str]]:

@@ -1,13 +1,15 @@
-"""The rules, one function each, in the order they are asked.
+"""Rules about a gang and its queue, one function each: whether it takes new work, what it must declare, its quota.
 
 A workload larger than the whole quota is refused; one that does not fit at the moment waits, unless the queue has
-`overQuota: Reject`. A closed queue refuses new work only. Limits count as requests, as Kubernetes defaults them. Pods
-with resource claims are refused until they are supported. See `docs/decisions/0017-refuse-or-wait.md`.
+`overQuota: Reject`. A closed queue refuses new work only. Limits count as requests, as Kubernetes defaults them. See
+`docs/decisions/0017-refuse-or-wait.md`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 
+from t9ksched.admission.forms import containers
 from t9ksched.admission.request import Request
 from t9ksched.admission.verdict import (
     ALLOWED,
@@ -20,11 +22,9 @@ from t9ksched.admission.verdict import (
 )
 from t9ksched.model.duration import parse_duration
 from t9ksched.model.errors import FieldError, child
-from t9ksched.model.names import MAX_CARD_CONTAINER_NAME, SIGNAL_BEFORE_ANNOTATION, TIME_LIMIT_ANNOTATION
+from t9ksched.model.names import SIGNAL_BEFORE_ANNOTATION, TIME_LIMIT_ANNOTATION
 from t9ksched.model.quantity import from_units
-from t9ksched.model.queue import Queue
-from t9ksched.model.resources import is_card_resource
-from t9ksched.workloads.shape import Template
+from t9ksched.model.queue import Queue, closed_to_new, queue_missing
 
 _SHOWN = 10
 
@@ -33,17 +33,11 @@ def queue_exists(request: Request) -> Verdict:
     """The queue is there; else the nearest names are listed."""
     if request.queue is not None:
         return ALLOWED
-    near = get_close_matches(request.queue_name, request.queue_names, n=3, cutoff=0.5)
-    known = sorted(request.queue_names)
-    if near:
-        hint = f"did you mean {' or '.join(near)}?"
-    elif known:
-        hint = f"queues are {', '.join(known[:_SHOWN])}{' …' if len(known) > _SHOWN else ''}"
-    else:
-        hint = "no queue is open to you yet"
-    message = f"there is no queue {request.queue_name!r}"
-    fault = FieldError(request.queue_path, f"{message}: {hint}")
-    return refuse(QUEUE_NOT_FOUND, f"{message}: {hint}", [fault], "name an existing queue, or have this one created")
+    message = queue_missing(request.queue_name)
+    if request.queue_names is not None:
+        message = f"{message}: {_hint(request.queue_name, request.queue_names)}"
+    fault = FieldError(request.queue_path, message)
+    return refuse(QUEUE_NOT_FOUND, message, [fault], "name an existing queue, or have this one created")
 
 
 def queue_open(request: Request) -> Verdict:
@@ -51,13 +45,9 @@ def queue_open(request: Request) -> Verdict:
     queue = request.queue
     if queue is None or not (queue.spec.closed or queue.draining):
         return ALLOWED
-    message = f"the queue {queue.name!r} is closed: it takes no new workloads; those already in it go on"
+    message = closed_to_new(queue.name, draining=queue.draining)
     remedy = "use another queue, or ask an administrator to open this one"
     if queue.draining:
-        message = (
-            f"the queue {queue.name!r} is draining: it takes no new workloads and starts none that wait; those that run"
-            " go on"
-        )
         remedy = (
             "use another queue: this one is being emptied, and takes workloads again once an administrator opens it"
         )
@@ -75,7 +65,7 @@ def requests_declared(request: Request) -> Verdict:
             f"is missing: queue {request.queue.name!r} has a quota of {resource}, so every container must request it",
         )
         for resource in named
-        for path, resources in _containers(request)
+        for path, _, resources in containers(request.templates)
         if not any(resource in (resources.get(part) or {}) for part in ("requests", "limits"))
     ]
     return invalid(faults, "add the requests, or use a queue whose quota does not name them") if faults else ALLOWED
@@ -94,12 +84,9 @@ def within_quota(request: Request) -> Verdict:
     if whole:
         return _over(request, queue, whole, "the whole quota is", "ask for less, or use a queue with a larger quota")
     if queue.spec.over_quota == "Reject" and request.allocated is not None:
+        fresh = request.needs if request.fresh is None else request.fresh
         left = {name: limit - request.allocated.get(name, 0) for name, limit in queue.spec.quota.items()}
-        short = {
-            name: (request.needs[name], rest)
-            for name, rest in left.items()
-            if request.needs.get(name, 0) > max(0, rest)
-        }
+        short = {name: (fresh[name], rest) for name, rest in left.items() if fresh.get(name, 0) > max(0, rest)}
         if short:
             remedy = "submit again when it has room, or use another queue; this one refuses rather than lets wait"
             left_is = "what is left of its quota now is"
@@ -111,7 +98,6 @@ def within_quota(request: Request) -> Verdict:
 
 def time_limit_allowed(request: Request) -> Verdict:
     """A time limit, if given, is a duration and not longer than the queue's maxDuration; `0`, for none, is longer."""
-    longest = request.queue.spec.duration if request.queue is not None else None
     faults = []
     for path, annotations in _annotations(request):
         text = annotations.get(TIME_LIMIT_ANNOTATION)
@@ -119,14 +105,27 @@ def time_limit_allowed(request: Request) -> Verdict:
             continue
         where = child(path, TIME_LIMIT_ANNOTATION)
         try:
-            length = parse_duration(str(text))
+            fault = limit_fault(str(text), request.queue)
         except ValueError as error:
-            faults.append(FieldError(where, str(error)))
-            continue
-        if longest is not None and request.queue is not None and text and (length is None or length > longest):
-            allowed = f"queue {request.queue.name!r} lets jobs run for {request.queue.spec.max_duration} at most"
-            faults.append(FieldError(where, f"{text!r} is too long: {allowed}"))
+            fault = str(error)
+        if fault:
+            faults.append(FieldError(where, fault))
     return invalid(faults, "write a time limit such as 4h, within what the queue allows") if faults else ALLOWED
+
+
+def limit_fault(text: str, queue: Queue | None) -> str:
+    """Why a queue does not let a job run for as long as `text` says; empty if it does, or there is no queue.
+
+    REST refuses such a limit; of an object that is there already the scheduler reduces it to what the queue allows.
+
+    Raises:
+        ValueError: `text` is no duration; its message says what is one.
+    """
+    length = parse_duration(text)
+    longest = queue.spec.duration if queue is not None else None
+    if queue is None or longest is None or not text or (length is not None and length <= longest):
+        return ""
+    return f"{text!r} is too long: queue {queue.name!r} lets jobs run for {queue.spec.max_duration} at most"
 
 
 def signal_readable(request: Request) -> Verdict:
@@ -140,45 +139,6 @@ def signal_readable(request: Request) -> Verdict:
     return invalid(faults, "write a time such as 5m, shorter than the time limit") if faults else ALLOWED
 
 
-def claims_supported(request: Request) -> Verdict:
-    """No template asks for devices by resource claims, which this scheduler does not place yet."""
-    faults = [
-        FieldError(
-            f"{template.path}.resourceClaims", "resource claims are not supported: ask for cards in resources.limits"
-        )
-        for template in request.templates
-        if template.spec.get("resourceClaims")
-    ]
-    return invalid(faults) if faults else ALLOWED
-
-
-def card_names_fit(request: Request) -> Verdict:
-    """A container that asks for cards has a name that fits into the annotation of its card indices."""
-    faults = [
-        FieldError(
-            f"{path}.name",
-            f"{name!r} has {len(name)} characters, and a container that asks for cards may have at most"
-            f" {MAX_CARD_CONTAINER_NAME}: its card indices are kept in an annotation named after it",
-        )
-        for template in request.templates
-        for part in ("containers", "initContainers")
-        for path, name, resources in _named(template, part)
-        if len(name) > MAX_CARD_CONTAINER_NAME and _asks_for_cards(resources)
-    ]
-    return invalid(faults, f"give it a name of at most {MAX_CARD_CONTAINER_NAME} characters") if faults else ALLOWED
-
-
-def _named(template: Template, part: str) -> Iterator[tuple[str, str, Mapping[str, Mapping[str, object]]]]:
-    """Path, name and resources of each container."""
-    for index, container in enumerate(template.spec.get(part) or ()):
-        yield f"{template.path}.{part}[{index}]", str(container.get("name") or ""), container.get("resources") or {}
-
-
-def _asks_for_cards(resources: Mapping[str, Mapping[str, object]]) -> bool:
-    asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
-    return any(is_card_resource(name) and str(amount) != "0" for name, amount in asked.items())
-
-
 def _annotations(request: Request) -> Iterator[tuple[str, Mapping[str, object]]]:
     """Path and annotations of the object and of its pod templates, each once."""
     yield request.annotations_path, request.annotations
@@ -188,21 +148,21 @@ def _annotations(request: Request) -> Iterator[tuple[str, Mapping[str, object]]]
             yield path, template.metadata.get("annotations") or {}
 
 
-def _containers(request: Request) -> Iterator[tuple[str, Mapping[str, Mapping[str, object]]]]:
-    """Path and resources of every container of every template."""
-    for template in request.templates:
-        for part in ("containers", "initContainers"):
-            for path, _, resources in _named(template, part):
-                yield path, resources
+def _hint(name: str, known: Sequence[str]) -> str:
+    if near := get_close_matches(name, known, n=3, cutoff=0.5):
+        return f"did you mean {' or '.join(near)}?"
+    if known:
+        return f"queues are {', '.join(sorted(known)[:_SHOWN])}{' …' if len(known) > _SHOWN else ''}"
+    return "no queue is open to you yet"
 
 
 def _over(request: Request, queue: Queue, short: Mapping[str, tuple[int, int]], limit_is: str, remedy: str) -> Verdict:
+    needs = {name: need for name, (need, _) in sorted(short.items())}
+    has = {name: max(0, limit) for name, (_, limit) in sorted(short.items())}
     numbers = [
-        f"{name}: needs {from_units(name, need)}, {limit_is} {from_units(name, max(0, limit))}"
-        for name, (need, limit) in sorted(short.items())
+        f"{name}: needs {from_units(name, need)}, {limit_is} {from_units(name, has[name])}"
+        for name, need in needs.items()
     ]
     message = f"{request.what} does not fit the quota of queue {queue.name!r} ({'; '.join(numbers)})"
-    faults = [
-        FieldError(child("quota.requests", name), text) for name, text in zip(sorted(short), numbers, strict=True)
-    ]
-    return refuse(OVER_QUOTA, message, faults, remedy)
+    faults = [FieldError(child("quota.requests", name), text) for name, text in zip(needs, numbers, strict=True)]
+    return replace(refuse(OVER_QUOTA, message, faults, remedy), needs=needs, has=has)

@@ -79,6 +79,19 @@ class Queue:
     draining: bool = False
 
 
+def queue_missing(name: str) -> str:
+    """The sentence that a queue is not there, which submissions and waiting jobs are told alike."""
+    return f"queue {name!r} does not exist"
+
+
+def closed_to_new(name: str, *, draining: bool) -> str:
+    """The sentence that a queue takes no new workloads, which submissions and waiting jobs are told alike."""
+    if draining:
+        goes_on = "it takes no new workloads and starts none that wait; those that run go on"
+        return f"the queue {name!r} is draining: {goes_on}"
+    return f"the queue {name!r} is closed: it takes no new workloads; those already in it go on"
+
+
 def validate_queue_name(name: object, path: str = "name") -> str:
     """The name itself when it is a DNS label of at most 63 characters.
 

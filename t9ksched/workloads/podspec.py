@@ -132,10 +132,15 @@ def _check_containers(spec: Field, images: bool) -> None:
         amounts = check_resources(container["resources"])
         cards = sorted(key for key, units in amounts.items() if units > 0 and is_card_resource(key))
         if cards and len(text) > MAX_CARD_CONTAINER_NAME:
-            name.fault(
-                f"has {len(text)} characters, and a container that asks for {cards[0]} may have at most"
-                f" {MAX_CARD_CONTAINER_NAME}: its card indices are kept in an annotation named after it; shorten it"
-            )
+            name.fault(long_name_fault(text, cards[0]))
+
+
+def long_name_fault(container: str, resource: str) -> str:
+    """What is wrong with the name of a container that asks for cards of that resource and is too long for it."""
+    return (
+        f"has {len(container)} characters, and a container that asks for {resource} may have at most"
+        f" {MAX_CARD_CONTAINER_NAME}: its card indices are kept in an annotation named after it; shorten it"
+    )
 
 
 def check_labels(labels: Field) -> None:

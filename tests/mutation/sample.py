@@ -38,9 +38,9 @@ _STATE = (
         "membership",
         "admission_gate",
     ),
-    *("lastgate", "outage", "node_backoff", "preemption_backoff"),
+    *("lastgate", "new_work", "refusals", "outage", "node_backoff", "preemption_backoff"),
 )
-_DOOR = ("access", "judge", "rules")
+_DOOR = ("access", "entry", "forms", "judge", "request", "rules")
 
 
 def modules() -> list[str]:

@@ -6,12 +6,15 @@ It shares with `AdmissionGate` the door's own rule (`may_use`), and nothing else
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from t9ksched.admission.access import OWNER_ANNOTATION, Access, Members, may_use
+from t9ksched.admission.access import Access, Members, may_use
+from t9ksched.admission.identity import OWNER_ANNOTATION, Identity, Namespace, Place, Rights
 from t9ksched.model.queue import Queue
 from t9ksched.store.acceptances import Acceptance
 
 FOLLOWED = frozenset({"Deployment", "ReplicaSet", "StatefulSet", "Job", "PyTorchTrainingJob", "MPIJob", "Notebook"})
 """Kinds of which every object is seen, unless the right to read them is missing."""
+
+NONE: frozenset[str] = frozenset()
 
 
 @dataclass
@@ -54,19 +57,14 @@ class Word:
         record = self.record(owner, uid)
         if record is not None and record.namespace != space:
             record = None
-        known = record is not None
-        ruled = (
-            record is not None and record.queue == queue.name and record.permitted_by in ("administrator", "manager")
-        )
+        ruled = record is not None and record.queue == queue.name
+        role = record.permitted_by if ruled and record is not None else None
         return may_use(
             queue,
             self.members.get(queue.name, Members()),
-            labels=labels,
-            annotations=annotations,
-            submitter=record.submitter if known else None,  # type: ignore[union-attr]
-            groups=record.groups if known else (),  # type: ignore[union-attr]
-            owner_groups=self.groups.get(annotations.get(OWNER_ANNOTATION, ""), ()),
-            role=record.permitted_by or "" if ruled else "",  # type: ignore[union-attr]
+            Identity() if record is None else Identity(record.submitter, frozenset(record.groups)),
+            Place(Namespace(space, labels, annotations), self.groups.get(annotations.get(OWNER_ANNOTATION, ""), NONE)),
+            Rights(role if role in ("administrator", "manager") else ""),
         )
 
     def leads(self, uid: str | None, top: str) -> bool:

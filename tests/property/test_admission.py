@@ -12,7 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from t9ksched.admission import Request, judge
-from t9ksched.admission.access import Members, may_use, parse_members, within_maximum
+from t9ksched.admission.access import Members, may_use, parse_members
+from t9ksched.admission.entry import priority_permitted
+from t9ksched.admission.identity import Identity, Namespace, Place, Rights
 from t9ksched.model.errors import Invalid
 from t9ksched.model.names import MAX_CARD_CONTAINER_NAME, SIGNAL_BEFORE_ANNOTATION, TIME_LIMIT_ANNOTATION
 from t9ksched.model.queue import Queue, parse_queue_spec
@@ -61,23 +63,16 @@ def test_access_to_a_queue_and_up_to_which_priority(rng: random.Random) -> None:
     most = 100 if role in ("administrator", "manager") else max((_maximum(said, key) for key in grants), default=None)
     members = parse_members(said)
     assert parse_members(members.to_dict()) == members
-    access = may_use(
-        queue,
-        members,
-        labels={"team": label},
-        annotations={"tensorstack.dev/owner": owner} if owner else {},
-        submitter=user or None,
-        groups=mine,
-        owner_groups=theirs,
-        role=role,
-    )
+    annotations = {"tensorstack.dev/owner": owner} if owner else {}
+    place = Place(Namespace("ns", {"team": label}, annotations), frozenset(theirs))
+    access = may_use(queue, members, Identity(user or None, frozenset(mine)), place, Rights(role))
     assert access.allowed is (most is not None)
     if most is None:
         assert access.code == ("QueueNotPermitted" if user else "SubmitterUnknown")
         return
     assert access.max_priority == most
     for priority in (0, most - 1, most, most + 1):
-        verdict = within_maximum(access, priority, "q", "spec.priority")
+        verdict = priority_permitted(Request("Pod/p", access=access, priority=priority))
         assert verdict.allowed is (priority <= most)
         assert verdict.code == ("" if priority <= most else "PriorityAboveMaximum")
 
@@ -118,13 +113,14 @@ def test_a_gang_gets_in_unless_a_rule_is_against_it(rng: random.Random) -> None:
     held = rng.choice((None, {name: rng.randrange(6) for name in quota if rng.random() < 0.8}))
     strict, closed, draining = rng.random() < 0.5, rng.random() < 0.15, rng.random() < 0.15
     longest, asked = rng.choice(("", "1h")), rng.choice((None, None, *LENGTHS, "soon"))
-    signal, claims = rng.choice((None, None, "", "5m", "later")), rng.random() < 0.1
+    signal, claims, share = rng.choice((None, None, "", "5m", "later")), rng.random() < 0.1, rng.random() < 0.1
     name = "c" * rng.choice((1, 1, 43, 44, 63))
     cards, amounts = rng.choice((None, "0", "1")), rng.choice(({}, {"memory": "1"}))
     part, where = rng.choice(("requests", "limits")), rng.choice(("containers", "initContainers"))
     card_part = rng.choice(("requests", "limits"))
     resources: dict[str, Any] = {part: dict(amounts)}
     resources.setdefault(card_part, {}).update({} if cards is None else {GPU: cards})
+    resources[part] |= {"nvidia.com/gpumem": "1"} if share else {}
     spec: dict[str, Any] = {"containers": [], where: [{"name": name, "resources": resources}]}
     spec |= {"resourceClaims": [{"name": "x"}]} if claims else {}
     said = {TIME_LIMIT_ANNOTATION: asked, SIGNAL_BEFORE_ANNOTATION: signal}
@@ -150,6 +146,7 @@ def test_a_gang_gets_in_unless_a_rule_is_against_it(rng: random.Random) -> None:
         fields.add("time limit")
     fields |= {"signal"} if signal == "later" else set()
     fields |= {"claims"} if claims else set()
+    fields |= {"share"} if share else set()
     fields |= {"card name"} if cards == "1" and len(name) > MAX_CARD_CONTAINER_NAME else set()
     fields |= {"undeclared"} if there and "memory" in quota and not amounts else set()
     refused += [] if there else ["QueueNotFound"]
@@ -159,6 +156,7 @@ def test_a_gang_gets_in_unless_a_rule_is_against_it(rng: random.Random) -> None:
     over = over or any(needs.get(key, 0) > max(0, rest) for key, rest in left.items())
     refused += ["OverQuota"] if there and over else []
     verdict = judge(request)
-    expected = "InvalidField" if fields else (refused or [""])[0]
+    faulty = "UnsupportedClaim" if fields <= {"claims", "share"} else "InvalidField"
+    expected = faulty if fields else (refused or [""])[0]
     assert (verdict.allowed, verdict.code) == (not expected, expected), verdict
     assert len(verdict.errors) == len(fields) if fields else verdict.allowed or verdict.errors

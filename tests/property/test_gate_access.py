@@ -4,7 +4,8 @@ import random
 from typing import Any
 from unittest.mock import patch
 
-from t9ksched.admission.access import OWNER_ANNOTATION, Members
+from t9ksched.admission.access import Members
+from t9ksched.admission.identity import OWNER_ANNOTATION
 from t9ksched.kube.resources import DEPLOYMENTS, JOBS, REPLICASETS
 from t9ksched.model.pod import OwnerReference
 from t9ksched.model.queue import Queue, parse_queue_spec

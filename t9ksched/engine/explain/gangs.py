@@ -8,7 +8,7 @@ from t9ksched.engine.ledger import Shortfall
 from t9ksched.engine.placement.pack import Group
 from t9ksched.model.gang import Gang, Running
 from t9ksched.model.quantity import from_units
-from t9ksched.model.queue import QueueSpec
+from t9ksched.model.queue import QueueSpec, closed_to_new, queue_missing
 from t9ksched.model.reasons import Code, Reason
 
 
@@ -16,7 +16,7 @@ def queue_not_found(name: str) -> Reason:
     """The queue does not exist."""
     return Reason(
         Code.QUEUE_NOT_FOUND,
-        f"queue {name!r} does not exist",
+        queue_missing(name),
         unblocks=(f"an administrator creates queue {name!r}", "submit it again to a queue that exists"),
     )
 
@@ -26,7 +26,7 @@ def queue_closed(name: str, *, draining: bool = False) -> Reason:
     if draining:
         return Reason(
             Code.QUEUE_CLOSED,
-            f"queue {name!r} is draining: it takes nothing new and starts nothing that waits in it",
+            closed_to_new(name, draining=True),
             unblocks=(
                 "submit it again to another queue",
                 f"an administrator opens queue {name!r}, which ends the draining",
@@ -34,7 +34,7 @@ def queue_closed(name: str, *, draining: bool = False) -> Reason:
         )
     return Reason(
         Code.QUEUE_CLOSED,
-        f"queue {name!r} is closed and takes nothing new",
+        closed_to_new(name, draining=False),
         unblocks=(f"an administrator opens queue {name!r}", "submit it again to an open queue"),
     )
 

@@ -8,14 +8,20 @@ the namespace, its owner, a queue open to everyone. What runs is never judged ag
 from collections.abc import Mapping
 from typing import Final
 
-from t9ksched.admission.access import OWNER_ANNOTATION, ROLE_RULES, SUBMITTER_UNKNOWN, Access, Members, may_use
+from t9ksched.admission import Request
+from t9ksched.admission.access import Access, Members, may_use
+from t9ksched.admission.entry import group_joinable
+from t9ksched.admission.identity import ROLE_RULES, UNKNOWN, Identity, Namespace, Place, Rights
+from t9ksched.admission.request import JoinedGroup
+from t9ksched.model.names import GROUP_LABEL
 from t9ksched.model.pod import OwnerReference
 from t9ksched.model.podrules import namespace_labels
 from t9ksched.model.queue import Queue
-from t9ksched.model.reasons import Code, Reason
+from t9ksched.model.reasons import Reason
 from t9ksched.scheduler.state.namespaces import Namespaces
 from t9ksched.scheduler.state.owners import Owners
 from t9ksched.scheduler.state.records import GangRecord, PodRecord
+from t9ksched.scheduler.state.refusals import waiting
 from t9ksched.store.acceptances import Acceptance
 
 NAMING_NS: Final = 3_000_000_000
@@ -96,19 +102,20 @@ class AdmissionGate:
         It may join a group made by hand if it may use the group's queue itself, and never the group of a job.
         """
         owner, own = gang.owner, self._submission(pod.owner, pod.uid)
-        if owner is not None:
-            whose = _submitter(own, pod.namespace)
-            code = Code.SUBMITTER_UNKNOWN if whose is None else Code.NOT_PERMITTED
-            title = f"{owner.kind}/{owner.name}"
-            why = f"that is the group of {title}, which the pod does not belong to and its submitter did not submit"
-            return _kept_out(gang, code, why, f"the pods of {title} are made by its controller: leave the label out")
-        if queue is None:
+        if owner is None and queue is None:
             return None
-        access = self._ask(queue, pod.namespace, own)
-        if access.allowed:
-            return None
-        code = Code.SUBMITTER_UNKNOWN if access.code == SUBMITTER_UNKNOWN else Code.NOT_PERMITTED
-        return _kept_out(gang, code, access.message, access.remedy)
+        path = f"metadata.labels[{GROUP_LABEL}]"
+        asked = Request(
+            f"Pod/{pod.name}",
+            gang.queue,
+            path,
+            namespace=pod.namespace,
+            submitter=Identity(_submitter(own, pod.namespace)),
+            access=None if owner is not None or queue is None else self._ask(queue, pod.namespace, own),
+            group=JoinedGroup(gang.key, path, f"{owner.kind}/{owner.name}" if owner is not None else ""),
+        )
+        verdict = group_joinable(asked)
+        return None if verdict.allowed else waiting(verdict)
 
     def whose(self, pod: PodRecord) -> str | None:
         """The submitter of the pod, or of the root owner above it; None if unknown."""
@@ -136,26 +143,22 @@ class AdmissionGate:
         if known is None:
             if len(self._known) >= _MOST_KEPT:
                 self._known.clear()
-            namespace = self._namespaces.get(space)
-            annotations = namespace.annotations if namespace else {}
             known = self._known[key] = may_use(
                 queue,
                 self._members.get(queue.name, _NOBODY),
-                labels=namespace_labels(space, self._namespaces.labels),
-                annotations=annotations,
-                submitter=submitter,
-                groups=groups,
-                owner_groups=self._groups.get(annotations.get(OWNER_ANNOTATION, ""), ()),
-                role=role,
+                UNKNOWN if submitter is None else Identity(submitter, frozenset(groups)),
+                self._place(space),
+                Rights(role),
             )
         return known
+
+    def _place(self, space: str) -> Place:
+        known = self._namespaces.get(space)
+        labels = namespace_labels(space, self._namespaces.labels)
+        namespace = Namespace(space, labels, known.annotations if known is not None else {})
+        return Place(namespace, self._groups.get(namespace.owner or "", frozenset()))
 
 
 def _submitter(record: Acceptance | None, space: str) -> str | None:
     """The user whom a record names; None for a record of another namespace."""
     return record.submitter if record is not None and record.namespace == space else None
-
-
-def _kept_out(gang: GangRecord, code: Code, why: str, helps: str) -> Reason:
-    message = f"it names the PodGroup {gang.key} and may not join it: {why}"
-    return Reason(code, message, unblocks=(helps,) if helps else ())

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from t9ksched.admission import Request, judge
+from t9ksched.admission import judge
+from t9ksched.admission.access import Access
 from t9ksched.admission.verdict import OVER_QUOTA
-from t9ksched.model.names import QUEUE_LABEL
 from t9ksched.model.queue import Queue
 from t9ksched.model.reasons import Reason
 from t9ksched.scheduler.state.limits import limit_agreed
+from t9ksched.scheduler.state.new_work import NewWork
 from t9ksched.scheduler.state.objects import natural
 from t9ksched.scheduler.state.owner_records import (
-    NO_TEMPLATE,
     Held,
     began,
     inside,
@@ -32,7 +32,7 @@ from t9ksched.scheduler.state.owner_records import (
 )
 from t9ksched.scheduler.state.owners import Root, alike, exceeds
 from t9ksched.scheduler.state.records import GangRecord, PodRecord
-from t9ksched.scheduler.state.refusals import refused, turned_away, unknown, withdrawn
+from t9ksched.scheduler.state.refusals import refused, unknown, withdrawn
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.workloads.registry import ENDLESS_KINDS
 
@@ -110,7 +110,7 @@ class LastGate:
         if record is None or moves:
             if gang.placed_count() or gang.ran:
                 return unknown(access) or withdrawn(access)
-            return turned_away(access) or self._new(gang, root, queue, now)
+            return self._new(gang, root, queue, access, now)
         if record.replicas is None:
             record = self._adopt(gang, root, queue, now) or record
         if not (gang.placed_count() and not gang.ran) and (reason := withdrawn(access)) is not None:
@@ -170,62 +170,41 @@ class LastGate:
             return True  # the pods may have more than their template says: defaults, sidecars
         return not exceeds(held.amounts + Counter(requested(pod)), record.amounts)
 
-    def _new(self, gang: GangRecord, root: Root, queue: Queue, now: int) -> Reason | None:
+    def _new(self, gang: GangRecord, root: Root, queue: Queue, access: Access, now: int) -> Reason | None:
         """The whole judge about an owner that was never accepted."""
         wanted = root.owner.wanted if root.owner is not None else None
         needs = wanted.needs if wanted is not None else least_requests(gang)
-        return self._judged(gang, root, queue, needs, needs, gang.members.values(), now)
+        asked = NewWork(gang, root, queue, needs, access=access)
+        return self._judged(asked, gang.members.values(), now)
 
     def _more(self, gang: GangRecord, root: Root, queue: Queue, held: Held, pod: PodRecord, now: int) -> Reason | None:
-        """The whole judge about one pod beyond what was accepted with its owner."""
+        """The whole judge about one pod beyond what was accepted with its owner, which may use the queue."""
         if not gang.virtual and held.count < gang.spec.min_member:
             # What the group cannot do without came with it, though its pods are seen one by one.
             queue = replace(queue, spec=replace(queue.spec, closed=False), draining=False)
         total = held.amounts + Counter(requested(pod))
-        return self._judged(gang, root, queue, total, requested(pod), (pod,), now, of=pod.uid)
+        return self._judged(NewWork(gang, root, queue, total, requested(pod), pod.uid), (pod,), now)
 
-    def _judged(
-        self,
-        gang: GangRecord,
-        root: Root,
-        queue: Queue,
-        total: Mapping[str, int],
-        fresh: Mapping[str, int],
-        pods: Iterable[PodRecord],
-        now: int,
-        *,
-        of: str = "",
-    ) -> Reason | None:
-        """The rules about an owner that needs `total`, of which `fresh` is not charged yet.
+    def _judged(self, asked: NewWork, pods: Iterable[PodRecord], now: int) -> Reason | None:
+        """What the rules say of it.
 
         What was refused for lack of room in a queue that rejects stays refused while the queue, its members, the group
         and what it needs are the same: changes of other queues and room that comes free are no reason to judge again.
         """
-        pods = list(pods)
+        pods, gang, queue = list(pods), asked.gang, asked.queue
         members = self._state.permissions.members(queue.name)
-        judged = (queue, members, gang.terms(), sorted(total.items()), sorted(pod.uid for pod in pods))
-        standing = (gang.turned_away or {}).get(of)
+        needs, uids = sorted(asked.needs.items()), sorted(pod.uid for pod in pods)
+        judged = (queue, members, asked.access, gang.terms(), needs, uids)
+        standing = (gang.turned_away or {}).get(asked.of)
         if standing is not None and standing[0] == judged:
             return standing[1]
         used: Mapping[str, int] = self._state.charges.queue_used.get(queue.name, {})
-        templates = {id(pod.template): (pod.name, pod.template or NO_TEMPLATE) for pod in pods if pod.waiting}
-        request = Request(
-            what=root.title,
-            queue_name=queue.name,
-            queue_path=f"metadata.labels[{QUEUE_LABEL}]" if gang.virtual else "spec.queue",
-            queue=queue,
-            templates=[replace(template, path=f"pod {name}: spec") for name, template in templates.values()],
-            needs=total,
-        )
-        verdict = judge(request)
-        if verdict.allowed:
-            at = f"{moment(now):%H:%M:%S} UTC"
-            verdict = judge(replace(request, needs=fresh, allocated=used, judged_at=at))
+        verdict = judge(asked.request(pods, used, self._state.permissions.submitter(gang), now))
         if verdict.allowed:
             return None
-        reason = refused(verdict, queue, total, fresh, used)
+        reason = refused(verdict)
         if verdict.code == OVER_QUOTA:
-            gang.turned_away = {**(gang.turned_away or {}), of: (judged, reason)}
+            gang.turned_away = {**(gang.turned_away or {}), asked.of: (judged, reason)}
         return reason
 
     def accept(self, gang: GangRecord, now: int, *, runs: bool = False) -> None:
@@ -254,7 +233,7 @@ class LastGate:
             namespace=gang.namespace,
             name=gang.name,
             queue=queue.name,
-            priority=min(asked, access.max_priority),
+            priority=access.reduced(asked),
             submitter=source.submitter if source else None,
             groups=list(source.groups) if source else [],
             permitted_by=access.rule,

@@ -1,10 +1,10 @@
 """What is known of namespaces: their labels, which rules about pods and queues select by, and their annotations."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 
 import msgspec
 
+from t9ksched.admission.identity import Namespace
 from t9ksched.model.pod import Metadata
 
 
@@ -12,15 +12,6 @@ class NamespaceObject(msgspec.Struct, gc=False):
     """A Namespace as the API server has it."""
 
     metadata: Metadata
-
-
-@dataclass(frozen=True, slots=True)
-class Namespace:
-    """A namespace by name."""
-
-    name: str
-    labels: Mapping[str, str] = field(default_factory=dict)
-    annotations: Mapping[str, str] = field(default_factory=dict)
 
 
 class Namespaces:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from msgspec import structs
 
+from t9ksched.admission.request import least_requests as cheapest
 from t9ksched.model.resources import is_card_resource
 from t9ksched.scheduler.state.owners import Root
 from t9ksched.scheduler.state.records import GangRecord, PodRecord
@@ -90,10 +91,7 @@ def requested(pod: PodRecord) -> Mapping[str, int]:
 
 def least_requests(gang: GangRecord) -> dict[str, int]:
     """What the cheapest members that make up the minimum ask for."""
-    asked = [requested(pod) for pod in gang.living()]
-    names = sorted({name for requests in asked for name in requests})
-    count = gang.spec.min_member
-    return {name: sum(sorted(requests.get(name, 0) for requests in asked)[:count]) for name in names}
+    return cheapest([requested(pod) for pod in gang.living()], gang.spec.min_member)
 
 
 def moment(now: int) -> datetime:

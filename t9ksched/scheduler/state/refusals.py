@@ -1,46 +1,50 @@
-"""What the last gate answers: of new work what REST would answer, of accepted work why no more of it starts."""
+"""What the scheduler makes of verdicts: reasons with the code, the message and the remedy that REST would answer with.
+
+New work is `refused`. What `waits` is judged again by itself: jobs beyond a limit, pods kept out of a group, pods of
+accepted work. `CODES` has the codes that waiting reasons call by another name.
+"""
 
 from collections.abc import Mapping
+from typing import Final
 
-from t9ksched.admission.access import SUBMITTER_UNKNOWN, Access
-from t9ksched.admission.verdict import OVER_QUOTA, Verdict
-from t9ksched.model.queue import Queue
+from t9ksched.admission.verdict import (
+    FORBIDDEN,
+    QUEUE_NOT_PERMITTED,
+    SUBMITTER_UNKNOWN,
+    UNSUPPORTED_CLAIM,
+    Verdict,
+)
 from t9ksched.model.reasons import Code, Reason
 
+CODES: Final[Mapping[str, Code]] = {FORBIDDEN: Code.NOT_PERMITTED, QUEUE_NOT_PERMITTED: Code.NOT_PERMITTED}
 
-def withdrawn(access: Access) -> Reason | None:
+
+def refused(verdict: Verdict) -> Reason:
+    """Why new work may not come in at all. What this version cannot place waits: a later one may."""
+    return _reason(Code(verdict.code), verdict, refused=verdict.code != UNSUPPORTED_CLAIM)
+
+
+def waiting(verdict: Verdict) -> Reason:
+    """Why something waits that nothing was refused of yet."""
+    return _reason(CODES.get(verdict.code) or Code(verdict.code), verdict)
+
+
+def withdrawn(verdict: Verdict) -> Reason | None:
     """Why an owner that was accepted gets no more pods."""
-    if access.allowed:
+    if verdict.allowed:
         return None
-    message = f"what runs goes on, but nothing more of it is started: {access.message}"
-    return Reason(Code.NOT_PERMITTED, message, unblocks=(access.remedy,) if access.remedy else ())
+    message = f"what runs goes on, but nothing more of it is started: {verdict.message}"
+    return Reason(Code.NOT_PERMITTED, message, unblocks=_unblocks(verdict))
 
 
-def unknown(access: Access) -> Reason | None:
+def unknown(verdict: Verdict) -> Reason | None:
     """The refusal that the submitter is unknown, if that is why it may not go on."""
-    if access.code != SUBMITTER_UNKNOWN:
-        return None
-    return Reason(Code.SUBMITTER_UNKNOWN, access.message, unblocks=(access.remedy,) if access.remedy else ())
+    return waiting(verdict) if verdict.code == SUBMITTER_UNKNOWN else None
 
 
-def turned_away(access: Access) -> Reason | None:
-    """Why new work may not come in at all."""
-    if access.allowed:
-        return None
-    return Reason(Code(access.code), access.message, unblocks=(access.remedy,) if access.remedy else (), refused=True)
+def _reason(code: Code, verdict: Verdict, *, refused: bool = False) -> Reason:
+    return Reason(code, verdict.message, verdict.needs, verdict.has, unblocks=_unblocks(verdict), refused=refused)
 
 
-def refused(
-    verdict: Verdict, queue: Queue, total: Mapping[str, int], fresh: Mapping[str, int], used: Mapping[str, int]
-) -> Reason:
-    needs: dict[str, int] = {}
-    has: dict[str, int] = {}
-    if verdict.code == OVER_QUOTA:
-        quota = queue.spec.quota
-        whole = {name for name, limit in quota.items() if total.get(name, 0) > limit}
-        left = quota if whole else {name: max(0, limit - used.get(name, 0)) for name, limit in quota.items()}
-        asked = total if whole else fresh
-        needs = {name: asked[name] for name, limit in left.items() if asked.get(name, 0) > limit}
-        has = {name: left[name] for name in needs}
-    unblocks = (verdict.remedy,) if verdict.remedy else ()
-    return Reason(Code(verdict.code), verdict.message, needs, has, unblocks=unblocks, refused=True)
+def _unblocks(verdict: Verdict) -> tuple[str, ...]:
+    return (verdict.remedy,) if verdict.remedy else ()

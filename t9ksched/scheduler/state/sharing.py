@@ -6,7 +6,7 @@ decide it; tables that were filled by very unlike pods begin anew, so that they 
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -53,6 +53,7 @@ class Sharing:
                 spec.host_network,
                 around,
                 (namespace, labels) if any(around) else None,  # only rules about other pods read them
+                spec.resource_claims,
             )
         )
         known = self._classes.get(key)
@@ -83,9 +84,9 @@ class Sharing:
 
 
 def _template(spec: PodSpec, own: PodClass) -> Template:
-    """The resources of its containers, as they stand in the pod."""
+    """What the rules read: the resources of its containers and its claims, as they stand in the pod."""
     parts = {"containers": spec.containers, "initContainers": spec.init_containers or ()}
-    written = {
+    written: dict[str, Any] = {
         part: [
             {
                 "name": container.name,
@@ -98,6 +99,8 @@ def _template(spec: PodSpec, own: PodClass) -> Template:
         ]
         for part, containers in parts.items()
     }
+    if spec.resource_claims:
+        written["resourceClaims"] = spec.resource_claims
     requests = {name: amount for name, amount in own.requests if name != "pods"}
     return Template("", 1, 1, {}, written, "spec", requests)
 

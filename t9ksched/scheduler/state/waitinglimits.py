@@ -11,10 +11,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
 
-from t9ksched.model.reasons import Code, Reason
+from t9ksched.admission import Request
+from t9ksched.admission.entry import jobs_may_wait
+from t9ksched.admission.request import WaitCount, no_room
+from t9ksched.model.reasons import Reason
 from t9ksched.scheduler.state.admission_gate import AdmissionGate
 from t9ksched.scheduler.state.owners import Owners
 from t9ksched.scheduler.state.records import GangRecord
+from t9ksched.scheduler.state.refusals import waiting
 from t9ksched.store.acceptances import Acceptance
 
 T = TypeVar("T")
@@ -154,18 +158,15 @@ class WaitingJobs:
 
     def _is_full(self, job: _Job) -> bool:
         """Whether one job more may not wait beside those that count."""
-        most, queued = self.limits.per_user, self.limits.per_queue
-        return (queued is not None and self._queues[job.queue] >= queued) or (
-            most is not None and self._users[job.user] >= most
-        )
+        limits = self.limits
+        return no_room(self._queues[job.queue], limits.per_queue) or no_room(self._users[job.user], limits.per_user)
 
     def _reason(self, job: _Job) -> Reason:
-        count, whose, most = self._queues[job.queue], f"in the queue {job.queue!r}", self.limits.per_queue
-        if most is None or count < most:
-            count, whose, most = self._users[job.user], f"of {job.user}", self.limits.per_user
-        message = f"{count} jobs {whose} wait already, and at most {most} may: it is not accepted yet"
-        helps = (f"jobs {whose} start or are cancelled",)
-        return Reason(Code.RATE_LIMITED, message, {"jobs": count + 1}, {"jobs": most or 0}, unblocks=helps)
+        counts = (
+            WaitCount(f"of {job.user}", self._users[job.user], self.limits.per_user),
+            WaitCount(f"in the queue {job.queue!r}", self._queues[job.queue], self.limits.per_queue),
+        )
+        return waiting(jobs_may_wait(Request("", waiting=counts)))
 
 
 def _add(counts: Counter[T], key: T, more: int) -> None:

@@ -37,7 +37,7 @@ async def test_what_is_beyond_the_limit_of_its_queue_waits_until_another_starts(
             await world.create(world.pod(name, 2, queue=queue))
             await world.event(names.EVENT_WAITING, name)
         assert (await explained(service, world, "first"))[1][0][0] == "InsufficientResources"
-        message = f"1 jobs in the queue {queue!r} wait already, and at most 1 may: it is not accepted yet"
+        message = f"1 jobs in the queue {queue!r} wait already, and at most 1 may wait"
         assert await explained(service, world, "second") == ("Waiting", [("RateLimited", message)])
         # Written within a second of the acceptance: then "second" would be there as well.
         await written(store, "first")

@@ -6,14 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from t9ksched.admission.access import (
-    OWNER_ANNOTATION,
-    Access,
-    Members,
-    may_use,
-    parse_members,
-    within_maximum,
-)
+from t9ksched.admission import Request
+from t9ksched.admission.access import Access, Members, may_use, parse_members
+from t9ksched.admission.entry import priority_permitted
+from t9ksched.admission.identity import OWNER_ANNOTATION, Identity, Namespace, Place, Rights
 from t9ksched.model.errors import Invalid
 from t9ksched.model.queue import Queue, parse_queue_spec
 
@@ -32,16 +28,9 @@ def ask(
     role: str = "",
 ) -> Access:
     queue = Queue("q", parse_queue_spec({"namespaceSelector": selector}))
-    return may_use(
-        queue,
-        parse_members(members or {}),
-        labels=labels or {},
-        annotations={OWNER_ANNOTATION: owner} if owner else {},
-        submitter=who,
-        groups=groups,
-        owner_groups=owner_groups,
-        role=role,
-    )
+    annotations = {OWNER_ANNOTATION: owner} if owner else {}
+    place = Place(Namespace("ns", labels or {}, annotations), frozenset(owner_groups))
+    return may_use(queue, parse_members(members or {}), Identity(who, frozenset(groups)), place, Rights(role))
 
 
 @pytest.mark.parametrize(
@@ -95,9 +84,10 @@ def test_an_unknown_submitter() -> None:
 def test_the_highest_priority_of_all_grants_counts(members: dict[str, Any], maximum: int) -> None:
     access = ask(members, groups=("a", "b"))
     assert access.max_priority == maximum
-    assert within_maximum(access, maximum, "q", "p").allowed
+    assert priority_permitted(Request("Pod/p", access=access, priority=maximum)).allowed
     if maximum < 100:
-        refused = within_maximum(access, maximum + 1, "q", "spec.priority")
+        above = Request("Pod/p", "q", access=access, priority=maximum + 1, priority_path="spec.priority")
+        refused = priority_permitted(above)
         assert (refused.code, refused.errors[0].path) == ("PriorityAboveMaximum", "spec.priority")
 
 

@@ -114,7 +114,7 @@ async def test_jobs_that_wait(
     for number in range(3):
         assert (await world.user("POST", JOBS, pytorch(f"j{number}"))).status == 201
     world.kube.calls.clear()
-    assert f"3 jobs {told} wait already, the request has 1, and at most 3 may wait" in refused(
+    assert f"3 jobs {told} wait already, and at most 3 may wait" in refused(
         await world.user("POST", JOBS, pytorch("more")), world
     )
     assert refused(await world.user("POST", f"{JOBS}?dryRun=true", pytorch("more")), world)

@@ -324,7 +324,7 @@ class TestRefused:
         refused = await world.user("POST", WORKLOADS, pod("p", group="of-admin"))
         assert (refused.status, refused.body["code"]) == (403, "Forbidden")
         assert refused.paths == ["metadata.labels[scheduler.tensorstack.dev/group-name]"]
-        assert "PodGroup/of-admin is that of PyTorchTrainingJob/of-admin" in refused.body["detail"]
+        assert "the group of PyTorchTrainingJob/of-admin" in refused.body["detail"]
         assert (await world.user("POST", WORKLOADS, pod("p", group="of-ann"))).status == 201
 
     async def test_the_cluster_decides_where_a_user_may_create(self, world: World) -> None:

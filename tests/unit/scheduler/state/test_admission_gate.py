@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from t9ksched.admission.access import OWNER_ANNOTATION, Members
+from t9ksched.admission.access import Members
+from t9ksched.admission.identity import OWNER_ANNOTATION
 from t9ksched.model.pod import OwnerReference
 from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.model.reasons import Code

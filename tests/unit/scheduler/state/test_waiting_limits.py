@@ -49,7 +49,7 @@ def test_a_queue_takes_no_more_than_may_wait() -> None:
         state.upsert_pod(pod(name, queue="q"))
     state.upsert_pod(pod("d", queue="r"))
     assert look(state) == ["a", "b", "d"]
-    assert refused(state) == {"c": "2 jobs in the queue 'q' wait already, and at most 2 may: it is not accepted yet"}
+    assert refused(state) == {"c": "2 jobs in the queue 'q' wait already, and at most 2 may wait"}
     assert "pod-c" not in state.acceptances
     state.remove_pod("pod-a")
     assert look(state) == ["b", "c", "d"]
@@ -77,7 +77,7 @@ def test_a_user_has_a_limit_in_all_queues_whatever_way_the_jobs_came() -> None:
         made = owned_pod(name, owner=f"job-{name}")
         state.upsert_pod(made)
     assert len(look(state)) == 1
-    assert set(refused(state).values()) == {"1 jobs of 'ann' wait already, and at most 1 may: it is not accepted yet"}
+    assert set(refused(state).values()) == {"1 jobs of 'ann' wait already, and at most 1 may wait"}
 
 
 def test_jobs_of_unknown_users_count_by_namespace() -> None:

@@ -1,0 +1,125 @@
+"""Rules about what pods ask for that this version cannot honour, or that users may not write, whatever the queue.
+
+`unplaceable` asks the rules about a single pod template: the scheduler asks them of every pod, because pods may differ
+from the job that was accepted.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+from t9ksched.admission.request import Request
+from t9ksched.admission.verdict import ALLOWED, FORBIDDEN, UNSUPPORTED_CLAIM, Verdict, invalid, refuse
+from t9ksched.model.cardmode import is_share
+from t9ksched.model.errors import FieldError, child
+from t9ksched.model.names import MAX_CARD_CONTAINER_NAME, is_system_namespace
+from t9ksched.model.resources import is_card_resource
+from t9ksched.workloads.podspec import long_name_fault
+from t9ksched.workloads.shape import Template
+
+PARTS: Final = ("containers", "initContainers")
+Resources = Mapping[str, Mapping[str, Any]]
+
+
+def namespace_for_users(request: Request) -> Verdict:
+    """The namespace is not the system's: REST creates objects by its own rights, which reach further than a user's."""
+    if not is_system_namespace(request.namespace):
+        return ALLOWED
+    message = f"the namespace {request.namespace!r} belongs to the system: nothing can be submitted there"
+    return refuse(FORBIDDEN, message, [FieldError("metadata.namespace", message)], "use another namespace")
+
+
+def node_left_open(request: Request) -> Verdict:
+    """No template names its node: such pods start past the scheduler, which counts them to no queue."""
+    text = "is set by the scheduler: leave it out, and name nodes by nodeSelector or affinity"
+    faults = [
+        FieldError(f"{template.path}.nodeName", text) for template in request.templates if template.spec.get("nodeName")
+    ]
+    return invalid(faults) if faults else ALLOWED
+
+
+def claims_supported(request: Request) -> Verdict:
+    """No template asks for devices by resource claims, which this scheduler does not place yet."""
+    return _claims(request.templates)
+
+
+def card_shares_supported(request: Request) -> Verdict:
+    """No container asks for a share of a card: totals of a node do not tell shares of single cards apart."""
+    return _shares(request.templates)
+
+
+def card_names_fit(request: Request) -> Verdict:
+    """A container that asks for cards has a name that fits into the annotation of its card indices."""
+    return _card_names(request.templates)
+
+
+def unplaceable(template: Template) -> list[Verdict]:
+    """What of a pod template no scheduler of this version places, rule by rule; empty for one that it does."""
+    one = (template,)
+    return [verdict for rule in _OF_PODS if not (verdict := rule(one)).allowed]
+
+
+def _claims(templates: Iterable[Template]) -> Verdict:
+    faults = [
+        FieldError(
+            f"{template.path}.resourceClaims", "resource claims are not supported: ask for cards in resources.limits"
+        )
+        for template in templates
+        if template.spec.get("resourceClaims")
+    ]
+    remedy = "ask for devices by resource name, such as nvidia.com/gpu"
+    return invalid(faults, remedy, UNSUPPORTED_CLAIM) if faults else ALLOWED
+
+
+def _shares(templates: Iterable[Template]) -> Verdict:
+    faults = [
+        FieldError(
+            child(f"{path}.resources.{part}", resource),
+            "is a share of a card: this scheduler gives out whole cards and does not keep shares of cards apart",
+        )
+        for path, _, resources in containers(templates)
+        for part, resource in _shared(resources)
+    ]
+    remedy = (
+        "ask for whole cards, such as nvidia.com/gpu, or leave the pod to the scheduler of the system that shares cards"
+    )
+    return invalid(faults, remedy, UNSUPPORTED_CLAIM) if faults else ALLOWED
+
+
+def _shared(resources: Resources) -> Iterator[tuple[str, str]]:
+    """Each share that a container asks for, once, and where: `limits` or `requests`."""
+    seen: set[str] = set()
+    for part in ("limits", "requests"):
+        for resource in resources.get(part) or ():
+            if resource not in seen and _is_share(resource):
+                seen.add(resource)
+                yield part, resource
+
+
+def _card_names(templates: Iterable[Template]) -> Verdict:
+    faults = [
+        FieldError(f"{path}.name", long_name_fault(name, resource))
+        for path, name, resources in containers(templates)
+        if len(name) > MAX_CARD_CONTAINER_NAME and (resource := _first_card(resources))
+    ]
+    remedy = f"give it a name of at most {MAX_CARD_CONTAINER_NAME} characters"
+    return invalid(faults, remedy) if faults else ALLOWED
+
+
+def _first_card(resources: Resources) -> str:
+    """The first card resource that a container asks for, empty if it asks for none."""
+    asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+    return min((name for name, amount in asked.items() if is_card_resource(name) and str(amount) != "0"), default="")
+
+
+def containers(templates: Iterable[Template]) -> Iterator[tuple[str, str, Resources]]:
+    """Path, name and resources of every container, init containers too."""
+    for template in templates:
+        for part in PARTS:
+            for index, container in enumerate(template.spec.get(part) or ()):
+                path = f"{template.path}.{part}[{index}]"
+                yield path, str(container.get("name") or ""), container.get("resources") or {}
+
+
+_is_share = lru_cache(maxsize=1024)(is_share)
+_OF_PODS: Final[tuple[Callable[[Iterable[Template]], Verdict], ...]] = (_claims, _shares, _card_names)

@@ -1,0 +1,54 @@
+"""From a group that was created past REST to the request that the rules of admission judge."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from t9ksched.admission import Request
+from t9ksched.admission.access import Access
+from t9ksched.admission.identity import UNKNOWN, Identity
+from t9ksched.model.names import QUEUE_LABEL
+from t9ksched.model.queue import Queue
+from t9ksched.scheduler.state.owner_records import NO_TEMPLATE, moment
+from t9ksched.scheduler.state.owners import Root
+from t9ksched.scheduler.state.records import GangRecord, PodRecord
+
+
+@dataclass(frozen=True, slots=True)
+class NewWork:
+    """New work as the gate sees it.
+
+    Attributes:
+        needs: what is needed in all, in units by resource, of which `fresh` is not charged yet; None if nothing is.
+        of: the UID of the pod that is asked about, empty where it is the whole group.
+        access: whether the submitter may use the queue; None where it is known to.
+    """
+
+    gang: GangRecord
+    root: Root
+    queue: Queue
+    needs: Mapping[str, int]
+    fresh: Mapping[str, int] | None = None
+    of: str = ""
+    access: Access | None = None
+
+    def request(self, pods: Iterable[PodRecord], used: Mapping[str, int], submitter: str | None, now: int) -> Request:
+        """What the rules are asked.
+
+        Priorities and time limits of what is there already are reduced, not refused; annotations that cannot be read
+        are told as warnings.
+        """
+        templates = {id(pod.template): (pod.name, pod.template or NO_TEMPLATE) for pod in pods if pod.waiting}
+        return Request(
+            what=self.root.title,
+            namespace=self.gang.namespace,
+            submitter=UNKNOWN if submitter is None else Identity(submitter),
+            access=self.access,
+            queue_name=self.queue.name,
+            queue_path=f"metadata.labels[{QUEUE_LABEL}]" if self.gang.virtual else "spec.queue",
+            queue=self.queue,
+            templates=[replace(template, path=f"pod {name}: spec") for name, template in templates.values()],
+            needs=self.needs,
+            fresh=self.fresh,
+            allocated=used,
+            judged_at=f"{moment(now):%H:%M:%S} UTC",
+        )
