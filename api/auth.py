@@ -94,7 +94,7 @@ async def authenticate(
     secret = credentials.credentials
     record = None
     if 0 < len(secret) <= _MAX_TOKEN and secret.isascii():
-        decided = await services.store.mirror.now()
+        decided = await services.store.read_cache.now()
         record = await services.store.tokens.used(decided.tokens.get(tokens.digest(secret)))
     if record is None:
         raise _unauthenticated("the token is unknown or was revoked, or its time is over", ', error="invalid_token"')

@@ -150,7 +150,7 @@ def caller_of(services: Services, secret: str, client: tuple[str, int] | None) -
     Only known tokens have a share of their own: a client could invent any number of others.
     """
     if secret and secret.isascii():
-        owner = services.store.mirror.owner(tokens.digest(secret))
+        owner = services.store.read_cache.owner(tokens.digest(secret))
         if owner is not None:
             return f"user {owner}"
     return f"address {client[0] if client else ''}"

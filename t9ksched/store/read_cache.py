@@ -71,7 +71,7 @@ class _News(NamedTuple):
     changes: list[tuple[int, str, str]]
 
 
-class Mirror:
+class ReadCache:
     """The tables in memory; `await close()` when done."""
 
     def __init__(self, database: Database, queues: Queues, tokens: Tokens, controls: Controls, stops: Stops) -> None:

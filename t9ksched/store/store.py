@@ -22,7 +22,7 @@ from t9ksched.store.meta import Meta
 from t9ksched.store.outbox import Outbox
 from t9ksched.store.promises import Promises
 from t9ksched.store.queues import Queues
-from t9ksched.store.read_cache import Mirror
+from t9ksched.store.read_cache import ReadCache
 from t9ksched.store.repeats import Repeats
 from t9ksched.store.runs import Runs
 from t9ksched.store.submissions import Submissions
@@ -55,7 +55,7 @@ class Store:
         self.instances = Instances(database)
         self.meta = Meta(database)
         self.submissions = Submissions(database)
-        self.mirror = Mirror(database, self.queues, self.tokens, self.controls, self.stops)
+        self.read_cache = ReadCache(database, self.queues, self.tokens, self.controls, self.stops)
 
     @classmethod
     async def open(cls, address: str, *, migrate: bool = True, timing: Timing | None = None) -> "Store":
@@ -115,7 +115,7 @@ class Store:
 
     async def close(self) -> None:
         """Close every connection."""
-        await self.mirror.close()
+        await self.read_cache.close()
         await self.changes.close()
         await self.database.close()
 

@@ -266,4 +266,4 @@ async def test_a_flood_writes_one_line(world: World, held: Held, monkeypatch: py
 
 async def test_the_owner_of_a_token_is_a_hint_only(world: World) -> None:
     store: Store = world.store
-    assert store.mirror.owner("unknown") is None
+    assert store.read_cache.owner("unknown") is None

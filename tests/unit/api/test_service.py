@@ -138,7 +138,7 @@ async def test_an_outage_tells_strangers_nothing_of_the_database(
     async def away(*_: object) -> None:
         raise DatabaseUnreachable("the database postgresql://t9k@db.internal:5432/x cannot be reached (refused)")
 
-    monkeypatch.setattr(world.store.mirror, "now", away)
+    monkeypatch.setattr(world.store.read_cache, "now", away)
     for client in (world.nobody, world.user):
         headers = {"Authorization": "Bearer guess"} if client is world.nobody else {}
         failed = await client("GET", "/apis/v1/queues", **headers)

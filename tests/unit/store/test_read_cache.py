@@ -37,7 +37,7 @@ async def truth(store: Store) -> Decided:
 
 async def test_every_change_is_seen_by_the_next_question(store: Store, elsewhere: Store) -> None:
     about = Event(event=history.JOB_HELD, uid="job", actor="boss")
-    assert await store.mirror.now() == await truth(store)
+    assert await store.read_cache.now() == await truth(store)
     secret = ""
 
     async def token() -> None:
@@ -57,73 +57,73 @@ async def test_every_change_is_seen_by_the_next_question(store: Store, elsewhere
         lambda: elsewhere.stops.resume(SCHEDULING, "admin"),
     ):
         await change()
-        now = await store.mirror.now()
+        now = await store.read_cache.now()
         assert now == await truth(store)
         assert list(now.queues) == sorted(now.queues)
-    assert (await store.mirror.now()).tokens[digest(secret)].name == "ann"
+    assert (await store.read_cache.now()).tokens[digest(secret)].name == "ann"
     await elsewhere.tokens.revoke("ann")
-    assert digest(secret) not in (await store.mirror.now()).tokens
+    assert digest(secret) not in (await store.read_cache.now()).tokens
 
 
 async def test_what_did_not_change_is_not_read_again(store: Store, elsewhere: Store) -> None:
-    before = await store.mirror.now()
-    assert await store.mirror.now() is before
+    before = await store.read_cache.now()
+    assert await store.read_cache.now() is before
     await elsewhere.tokens.create("ann")
-    after = await store.mirror.now()
+    after = await store.read_cache.now()
     assert after.queues is before.queues
     assert after.tokens is not before.tokens
 
 
 async def test_a_log_with_a_gap_is_reason_to_read_everything(store: Store, elsewhere: Store) -> None:
-    await store.mirror.now()
+    await store.read_cache.now()
     await elsewhere.queues.create("a", {}, {})
     await elsewhere.queues.create("b", {}, {})
     async with elsewhere.database.write() as connection:
         await connection.execute(text("DELETE FROM change_log WHERE key = 'a'"))
-    assert set((await store.mirror.now()).queues) == {"a", "b", "default"}
+    assert set((await store.read_cache.now()).queues) == {"a", "b", "default"}
     await elsewhere.queues.create("c", {}, {})
     await elsewhere.changes.purge(datetime.now(UTC) + timedelta(hours=1))
-    assert await store.mirror.now() == await truth(store)
+    assert await store.read_cache.now() == await truth(store)
 
 
 async def test_another_database_in_its_place_is_read_as_it_is(store: Store, elsewhere: Store) -> None:
     """A backup was restored under a running process: the revisions go back."""
     for name in ("a", "b"):
         await elsewhere.queues.create(name, {}, {})
-    await store.mirror.now()
+    await store.read_cache.now()
     async with elsewhere.database.write() as connection:
         await connection.execute(text("DELETE FROM queue WHERE name = 'b'"))
         await connection.execute(text("DELETE FROM change_log WHERE key = 'b'"))
         await connection.execute(text("UPDATE revision_counter SET value = value - 1"))
-    assert await store.mirror.now() == await truth(store)
+    assert await store.read_cache.now() == await truth(store)
 
 
 async def test_more_changes_than_are_taken_one_by_one(store: Store, elsewhere: Store) -> None:
-    await store.mirror.now()
+    await store.read_cache.now()
     await elsewhere.queues.create("a", {}, {})
     async with elsewhere.database.write() as connection:
         await changes.append(connection, "acceptance", *(f"u{number}" for number in range(1100)))
     await elsewhere.queues.create("b", {}, {})
-    assert await store.mirror.now() == await truth(store)
+    assert await store.read_cache.now() == await truth(store)
 
 
 async def test_many_questions_at_once_share_reads_and_see_what_was_committed(store: Store, elsewhere: Store) -> None:
     async def one(number: int) -> None:
         await elsewhere.queues.create(f"q{number}", {}, {})
-        assert f"q{number}" in (await store.mirror.now()).queues
+        assert f"q{number}" in (await store.read_cache.now()).queues
 
     await asyncio.gather(*(one(number) for number in range(20)))
 
 
 async def test_a_database_that_is_away_is_told_and_what_it_said_before_is_not(store: Store, elsewhere: Store) -> None:
-    await store.mirror.now()
+    await store.read_cache.now()
     async with elsewhere.database.write() as connection:
         await connection.execute(text("ALTER TABLE change_log RENAME TO gone"))
-    asked = await asyncio.gather(*(store.mirror.now() for _ in range(5)), return_exceptions=True)
+    asked = await asyncio.gather(*(store.read_cache.now() for _ in range(5)), return_exceptions=True)
     assert all(isinstance(one, StoreError) for one in asked)
     async with elsewhere.database.write() as connection:
         await connection.execute(text("ALTER TABLE gone RENAME TO change_log"))
-    assert await store.mirror.now() == await truth(store)
+    assert await store.read_cache.now() == await truth(store)
 
 
 def test_groups_of_a_user_are_those_of_tokens_that_still_count() -> None:

@@ -57,7 +57,7 @@ async def test_every_session_has_limits(postgres: str, monkeypatch: pytest.Monke
     monkeypatch.setattr(psycopg.AsyncConnection, "connect", noted)
     async with await Store.open(postgres) as store:
         epoch = await store.instances.lead("http://one", "one")
-        await store.mirror.now()
+        await store.read_cache.now()
         listening = asyncio.create_task(store.changes.wait(await store.changes.head()))
         async with asyncio.timeout(60):
             await listens.wait()
