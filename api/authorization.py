@@ -12,7 +12,7 @@ from api.services import Services
 from t9ksched.admission.access import Access, Members, may_use, parse_members
 from t9ksched.admission.identity import NO_RIGHTS, Identity, Namespace, Place, Rights
 from t9ksched.model.queue import Queue, parse_queue_spec
-from t9ksched.store.history import Sight
+from t9ksched.store.history import Visibility
 from t9ksched.store.queues import QueueRecord
 
 _parsed: dict[tuple[str, int], tuple[Queue, Members]] = {}
@@ -106,14 +106,14 @@ def may_somebody_use(record: QueueRecord, place: Place, who: Identity, rights: R
 
 
 @dataclass(frozen=True)
-class Eyes:
+class JobAccess:
     """Which jobs of other users a caller may see: those in the caller's queues and namespaces."""
 
     caller: Caller
     namespaces: frozenset[str]
 
     @classmethod
-    async def of(cls, services: Services, caller: Caller) -> "Eyes":
+    async def of(cls, services: Services, caller: Caller) -> "JobAccess":
         """The caller's."""
         if caller.is_admin:
             return cls(caller, frozenset())
@@ -142,8 +142,8 @@ class Eyes:
         ]
 
     @property
-    def sight(self) -> Sight | None:
+    def visibility(self) -> Visibility | None:
         """The same for histories in SQL, None for a caller who sees all."""
         if self.caller.is_admin:
             return None
-        return Sight(self.caller.user, self.caller.ruled, self.namespaces, self.caller.limits)
+        return Visibility(self.caller.user, self.caller.ruled, self.namespaces, self.caller.limits)

@@ -16,7 +16,7 @@ import msgspec
 from api.http.problems import Problem
 from api.slices import read_objects
 from t9ksched.admission.oddities import Vocabulary
-from t9ksched.store.history import Sight
+from t9ksched.store.history import Visibility
 from t9ksched.store.instance import Instance, Instances
 
 Json = dict[str, Any]
@@ -45,7 +45,7 @@ class LeaderAway(Problem):
 class Leader(Protocol):
     """What a leader can be asked. Each method raises LeaderAway; those about one thing return None if it is unknown."""
 
-    async def jobs(self, seen_by: Sight | None = None) -> list[Json]: ...
+    async def jobs(self, seen_by: Visibility | None = None) -> list[Json]: ...
     async def job(self, namespace: str, kind: str, name: str) -> Json | None: ...
     async def explanation(self, namespace: str, kind: str, name: str) -> Json | None: ...
     async def nodes(self) -> list[Json]: ...
@@ -80,7 +80,7 @@ class HttpLeader:
             await self._session.close()
             self._session = None
 
-    async def jobs(self, seen_by: Sight | None = None) -> list[Json]:
+    async def jobs(self, seen_by: Visibility | None = None) -> list[Json]:
         """The jobs that the leader knows; with `seen_by` those that the caller may see, and perhaps a few more."""
         return await self._list("jobs", _question(seen_by))
 
@@ -208,7 +208,7 @@ class HttpLeader:
             raise LeaderAway("Unavailable", detail, instance.heartbeat_at) from error
 
 
-def _question(seen_by: Sight | None) -> Asked:
+def _question(seen_by: Visibility | None) -> Asked:
     """Which jobs to return, as a query string; empty for all jobs."""
     if seen_by is None:
         return ()

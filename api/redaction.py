@@ -2,7 +2,7 @@
 a holder of cards if its job is among the jobs that the caller may see.
 """
 
-from api.authorization import Eyes
+from api.authorization import JobAccess
 from api.http.responses import Json
 from api.leader import LeaderAway
 from api.services import Services
@@ -10,24 +10,24 @@ from api.services import Services
 _HIDDEN = ("namespace", "pod", "container", "job")
 
 
-class Others:
+class Redaction:
     """Hides the names of jobs that one caller may not see."""
 
-    def __init__(self, eyes: Eyes, seen: frozenset[tuple[str, str]]) -> None:
-        self._eyes = eyes
+    def __init__(self, job_access: JobAccess, seen: frozenset[tuple[str, str]]) -> None:
+        self._job_access = job_access
         self._seen = seen
 
     @classmethod
-    async def of(cls, services: Services, eyes: Eyes) -> "Others":
+    async def of(cls, services: Services, job_access: JobAccess) -> "Redaction":
         """For this caller, by the jobs there are now."""
-        if eyes.caller.is_admin:
-            return cls(eyes, frozenset())
+        if job_access.caller.is_admin:
+            return cls(job_access, frozenset())
         try:
-            jobs = await services.leader.jobs(eyes.sight)
+            jobs = await services.leader.jobs(job_access.visibility)
         except LeaderAway:
             jobs = []
-        seen = {(str(job.get("namespace")), f"{job.get('kind')}/{job.get('name')}") for job in eyes.those(jobs)}
-        return cls(eyes, frozenset(seen))
+        seen = {(str(job.get("namespace")), f"{job.get('kind')}/{job.get('name')}") for job in job_access.those(jobs)}
+        return cls(job_access, frozenset(seen))
 
     def holder(self, holder: Json) -> Json:
         """A holder of cards; without names if the caller may not see its job."""
@@ -50,7 +50,7 @@ class Others:
         return node | {"gpus": cards}
 
     def _known(self, holder: Json) -> bool:
-        if self._eyes.caller.rules(holder.get("queue")) or holder.get("namespace") in self._eyes.namespaces:
+        if self._job_access.caller.rules(holder.get("queue")) or holder.get("namespace") in self._job_access.namespaces:
             return True
         job, namespace = str(holder.get("job")), str(holder.get("namespace"))
         # An explanation's holder names its job in full, a node's within the namespace beside it.

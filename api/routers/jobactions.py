@@ -12,7 +12,7 @@ from fastapi import Request
 from starlette.responses import Response
 
 from api.auth import Actor, Caller, User, guarded
-from api.authorization import Eyes, rules_of
+from api.authorization import JobAccess, rules_of
 from api.http.parameters import limit_text
 from api.http.problems import Problem, invalid
 from api.http.responses import BODY, Json, answer, at, body_of, documented
@@ -118,7 +118,7 @@ async def _seen(
         Problem: there is none, or the caller may not see it.
     """
     resource, job = await _found(services, namespace, kind, name)
-    if not caller.rules(job.get("queue")) and not (await Eyes.of(services, caller)).see(job):
+    if not caller.rules(job.get("queue")) and not (await JobAccess.of(services, caller)).see(job):
         raise not_found(resource, namespace, name)
     return resource, job
 
@@ -144,7 +144,7 @@ async def _decided(
     own = job.get("submitter") == caller.user and caller.role != tokens.VIEWER
     own = own and event == history.JOB_RELEASED and _timed_out(job) and not is_held(caller, job)
     if not caller.rules(job.get("queue")) and not own:
-        if not (await Eyes.of(services, caller)).see(job):
+        if not (await JobAccess.of(services, caller)).see(job):
             raise not_found(resource, namespace, name)
         raise Problem(
             "Forbidden",

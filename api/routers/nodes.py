@@ -5,10 +5,10 @@ sees how full a node is; the names of other users' jobs on it are shown to their
 from starlette.responses import Response
 
 from api.auth import User, guarded
-from api.authorization import Eyes
+from api.authorization import JobAccess
 from api.http.problems import Problem
 from api.http.responses import Json, answer, documented
-from api.redaction import Others
+from api.redaction import Redaction
 from api.schemas import Node, Nodes
 from api.services import Given
 from api.slices import answer_items, slices
@@ -19,10 +19,10 @@ router = guarded("/apis/v1/nodes", "nodes")
 @router.get("", summary="List the nodes", responses=documented({200: Nodes}, 503))
 async def list_all(services: Given, caller: User) -> Response:
     nodes = await services.leader.nodes()
-    others = await Others.of(services, await Eyes.of(services, caller))
+    redaction = await Redaction.of(services, await JobAccess.of(services, caller))
     shown: list[Json] = []
     async for some in slices(nodes):
-        shown += [others.node(node) for node in some]
+        shown += [redaction.node(node) for node in some]
     return await answer_items(shown, {})
 
 
@@ -31,5 +31,5 @@ async def get(name: str, services: Given, caller: User) -> Response:
     node = await services.leader.node(name)
     if node is None:
         raise Problem("NotFound", f"there is no node {name!r}", remedy="GET /apis/v1/nodes lists those there are")
-    others = await Others.of(services, await Eyes.of(services, caller))
-    return answer(others.node(node))
+    redaction = await Redaction.of(services, await JobAccess.of(services, caller))
+    return answer(redaction.node(node))

@@ -10,7 +10,7 @@ from fastapi import Query
 from starlette.responses import Response
 
 from api.auth import User, guarded
-from api.authorization import Eyes
+from api.authorization import JobAccess
 from api.http.problems import invalid
 from api.http.responses import answer, at, documented
 from api.schemas import UsageReport
@@ -51,8 +51,8 @@ async def report(
     groups: list[str] = list(dict.fromkeys(by or ["queue"]))
     now = datetime.now(UTC)
     begin, end = _window(since, until, month, now)
-    eyes = await Eyes.of(services, caller)
-    found = await services.store.usage.report(groups, since=begin, until=end, now=now, seen_by=eyes.sight)
+    job_access = await JobAccess.of(services, caller)
+    found = await services.store.usage.report(groups, since=begin, until=end, now=now, seen_by=job_access.visibility)
     lines = rows(found, groups)
     if format == "csv":
         return Response(_csv(groups, lines), media_type="text/csv")

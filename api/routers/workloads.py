@@ -15,14 +15,14 @@ from fastapi import Query, Request
 from starlette.responses import Response
 
 from api.auth import Actor, Caller, User, guarded
-from api.authorization import Eyes
+from api.authorization import JobAccess
 from api.http.aside import aside
 from api.http.parameters import limit_text
 from api.http.problems import Problem, from_kube, invalid
 from api.http.responses import BODY, Json, answer, at, body_of, documented
 from api.leader import LeaderAway
 from api.queueshapes import stops_now
-from api.redaction import Others, name_others
+from api.redaction import Redaction, name_others
 from api.schemas import PHASES, Cancelled, Explanation, HistoryPage, Job, Jobs, Shape, Submitted
 from api.services import Given, Services
 from api.shapes import from_event, from_object
@@ -130,23 +130,23 @@ async def list_jobs(
         near = nearest(phase, PHASES)
         hint = f"did you mean {near}?" if near else f"they are {', '.join(PHASES)}"
         raise invalid([FieldError("query.phase", f"{phase!r} is no phase: {hint}")])
-    eyes = await Eyes.of(services, caller)
+    job_access = await JobAccess.of(services, caller)
     headers: dict[str, str] = {}
     live: list[Json] = []
     fresh: datetime | None = None
     try:
-        live = await services.leader.jobs(eyes.sight)
+        live = await services.leader.jobs(job_access.visibility)
         fresh = datetime.now(UTC) - _FRESH
     except LeaderAway as away:
         headers = away.age_header(away.age)
     recorded = await services.store.jobs.list(
-        namespace=namespace, queue=queue, phase=phase, deleted=deleted, live_since=fresh, seen_by=eyes.sight
+        namespace=namespace, queue=queue, phase=phase, deleted=deleted, live_since=fresh, seen_by=job_access.visibility
     )
     known = {job["uid"] for job in live}
     wanted = {"namespace": namespace, "queue": queue, "phase": phase}
     asked = {key: value for key, value in wanted.items() if value is not None}
     jobs = [job for job in live if all(job.get(key) == value for key, value in asked.items())] if asked else live
-    jobs = eyes.those([*jobs, *(_recorded(record) for record in recorded if record.uid not in known)])
+    jobs = job_access.those([*jobs, *(_recorded(record) for record in recorded if record.uid not in known)])
     jobs.sort(key=lambda job: (job.get("submittedAt") or "", job["namespace"], job["name"]))
     if queue and not jobs and queue not in caller.decided.queues:
         raise await _no_queue(services, caller, queue)
@@ -184,11 +184,11 @@ async def explain(namespace: str, kind: str, name: str, services: Given, caller:
     explanation = await services.leader.explanation(namespace, resource.kind, name)
     if explanation is None:
         explanation = _unseen(*await from_cluster(services, resource, namespace, name))
-    eyes = await _see(services, caller, explanation.get("job") or {"namespace": namespace}, resource, name)
+    job_access = await _see(services, caller, explanation.get("job") or {"namespace": namespace}, resource, name)
     holders = explanation.get("holders") or []
     if holders:
-        others = await Others.of(services, eyes)
-        holders = [others.holder(one) for one in holders]
+        redaction = await Redaction.of(services, job_access)
+        holders = [redaction.holder(one) for one in holders]
     return answer(explanation | {"holders": holders, "stopped": stops_now(caller)})
 
 
@@ -207,21 +207,21 @@ async def events(
     limit: Annotated[int, Query(ge=1, le=1000)] = 200,
 ) -> Response:
     resource = addressed(kind)
-    eyes = await Eyes.of(services, caller)
+    job_access = await JobAccess.of(services, caller)
     found = await services.store.history.list(
-        namespace=namespace, kind=resource.kind, name=name, after=after, limit=limit, seen_by=eyes.sight
+        namespace=namespace, kind=resource.kind, name=name, after=after, limit=limit, seen_by=job_access.visibility
     )
     if not found and after == 0:
         job, _ = await from_cluster(services, resource, namespace, name)
         await _see(services, caller, job, resource, name)
         if job["kind"] != resource.kind:
             found = await services.store.history.list(
-                namespace=namespace, kind=job["kind"], name=job["name"], limit=limit, seen_by=eyes.sight
+                namespace=namespace, kind=job["kind"], name=job["name"], limit=limit, seen_by=job_access.visibility
             )
     items = [from_event(event) for event in found]
     if any(name_others(event.detail) for event in found):
-        others = await Others.of(services, eyes)
-        items = [item | {"detail": others.preemptor(item["detail"])} for item in items]
+        redaction = await Redaction.of(services, job_access)
+        items = [item | {"detail": redaction.preemptor(item["detail"])} for item in items]
     return answer({"items": items})
 
 
@@ -255,17 +255,17 @@ async def cancel(namespace: str, kind: str, name: str, services: Given, caller: 
     return answer(shown | {"warnings": [each.to_json() for each in kept]})
 
 
-async def _see(services: Services, caller: Caller, job: Json, resource: Resource, name: str) -> Eyes:
+async def _see(services: Services, caller: Caller, job: Json, resource: Resource, name: str) -> JobAccess:
     """Raise the problem of a job that does not exist unless the caller may see the job."""
-    eyes = await Eyes.of(services, caller)
-    seen = eyes.see(job)
+    job_access = await JobAccess.of(services, caller)
+    seen = job_access.see(job)
     if not seen and job.get("uid") and job.get("submitter") is None:
         # The leader knows an object before it knows its submitter.
         accepted = await services.store.acceptances.get(job["uid"])
-        seen = accepted is not None and eyes.see(job | {"submitter": accepted.submitter})
+        seen = accepted is not None and job_access.see(job | {"submitter": accepted.submitter})
     if not seen:
         raise not_found(resource, str(job.get("namespace")), name)
-    return eyes
+    return job_access
 
 
 async def _no_queue(services: Services, caller: Caller, name: str) -> Problem:

@@ -19,7 +19,7 @@ from t9ksched.model.api_resource import Resource
 from t9ksched.model.names import GROUP_LABEL, SCHEDULER_NAME
 from t9ksched.model.pod import decode_pod
 from t9ksched.store.acceptances import Acceptance
-from t9ksched.store.history import Sight
+from t9ksched.store.history import Visibility
 
 _AT_ONCE: Final = 16
 """Reviews of single objects in flight for one request."""
@@ -72,7 +72,7 @@ async def members_of(services: Services, caller: Caller, job: Mapping[str, Any])
     pods = [pod for pod in named if not _no_member(pod)]
     records = await services.store.acceptances.of(uid_of(pod) for pod in pods)
     try:
-        seen = await services.leader.jobs(Sight("", namespaces=frozenset({job["namespace"]})))
+        seen = await services.leader.jobs(Visibility("", namespaces=frozenset({job["namespace"]})))
     except LeaderAway:
         members, strangers = _submitted_together(caller, job, pods, records)
         return members, kept + strangers

@@ -23,7 +23,7 @@ from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.transport.client import Client
 from t9ksched.kube.write.leader_guard import LeaderGuard
 from t9ksched.kube.write.lease import LeaderElection
-from t9ksched.kube.write.standby import StandbyReport, StandbySight
+from t9ksched.kube.write.standby import StandbyMonitor, StandbyReport
 from t9ksched.model.leadership import Timing
 from t9ksched.model.names import SYSTEM_NAMESPACE
 
@@ -101,7 +101,7 @@ async def standing(
             if renew is None:
                 helpers = [tasks.create_task(election.run())]
             else:
-                overseer = Overseer(election, StandbySight(renew, name, SYSTEM_NAMESPACE), work, timing)
+                overseer = Overseer(election, StandbyMonitor(renew, name, SYSTEM_NAMESPACE), work, timing)
                 report = StandbyReport(client, name, SYSTEM_NAMESPACE, identity, able, timing.duration / 2)
                 helpers = [
                     tasks.create_task(renewing(election, renew, overseer)),

@@ -11,7 +11,7 @@ from t9ksched.kube.errors import ApiError
 from t9ksched.kube.transport.client import Client
 from t9ksched.kube.write.clock import boot_time
 from t9ksched.kube.write.lease import LeaderElection
-from t9ksched.kube.write.standby import StandbySight
+from t9ksched.kube.write.standby import StandbyMonitor
 from t9ksched.model.leadership import Timing
 
 log = structlog.get_logger(__name__)
@@ -49,7 +49,7 @@ class Overseer:
     def __init__(
         self,
         election: LeaderElection,
-        standby: StandbySight,
+        standby: StandbyMonitor,
         work: Work,
         timing: Timing,
         clock: Callable[[], float] = boot_time,

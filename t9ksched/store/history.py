@@ -99,7 +99,7 @@ _OWN: Final = exists().where(_first.c.uid == history.c.uid, _first.c.event.in_((
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class Visibility:
     """What one user may see of histories: those of the user's own jobs, and of the queues and namespaces the user
     rules.
 
@@ -169,7 +169,7 @@ class History:
         queues: Collection[str] | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
-        seen_by: Sight | None = None,
+        seen_by: Visibility | None = None,
         after: int = 0,
         limit: int = 200,
         newest_first: bool = False,

@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, Connection, Select, Text, and_, cast, dele
 
 from t9ksched.store.bulk import Bulk
 from t9ksched.store.database import Database
-from t9ksched.store.history import Sight
+from t9ksched.store.history import Visibility
 from t9ksched.store.rows import BATCH, batches, inserting_missing, lengths, upserting
 from t9ksched.store.tables import job
 
@@ -97,7 +97,7 @@ class Jobs:
         phase: str | None = None,
         deleted: bool = False,
         live_since: datetime | None = None,
-        seen_by: Sight | None = None,
+        seen_by: Visibility | None = None,
         limit: int = 10_000,
     ) -> list[JobRecord]:
         """Jobs that match every filter given, oldest first; of more than `limit` the newest.
@@ -154,14 +154,16 @@ MISSING: Final[Bulk[JobRecord]] = inserting_missing(job, _STORED, _CUT)
 _COLUMNS = tuple(job.c[name] for name in _NAMES)
 
 
-def _seen(sight: Sight) -> ColumnElement[bool]:
+def _seen(visibility: Visibility) -> ColumnElement[bool]:
     seen = or_(
-        job.c.shape["submitter"].as_string() == sight.user,
-        job.c.shape["formerSubmitters"].as_string().contains(msgspec.json.encode(sight.user).decode(), autoescape=True),
-        job.c.queue.in_(sight.queues),
-        job.c.namespace.in_(sight.namespaces),
+        job.c.shape["submitter"].as_string() == visibility.user,
+        job.c.shape["formerSubmitters"]
+        .as_string()
+        .contains(msgspec.json.encode(visibility.user).decode(), autoescape=True),
+        job.c.queue.in_(visibility.queues),
+        job.c.namespace.in_(visibility.namespaces),
     )
-    return seen if not sight.within else and_(seen, or_(job.c.queue.in_(sight.within), job.c.queue.is_(None)))
+    return seen if not visibility.within else and_(seen, or_(job.c.queue.in_(visibility.within), job.c.queue.is_(None)))
 
 
 def _record(row: Sequence[Any]) -> JobRecord:

@@ -30,7 +30,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from t9ksched.store.bulk import Bulk
 from t9ksched.store.database import Database
-from t9ksched.store.history import ACCEPTED, CLOCK_SET, Event, Sight
+from t9ksched.store.history import ACCEPTED, CLOCK_SET, Event, Visibility
 from t9ksched.store.rows import BATCH, among, upserting
 from t9ksched.store.spans import (
     EVENTS,
@@ -116,7 +116,13 @@ class Usage:
             connection.execute(delete(usage_job).where(usage_job.c.uid.in_(gone)))
 
     async def report(
-        self, by: Sequence[str], *, since: datetime | None, until: datetime, now: datetime, seen_by: Sight | None = None
+        self,
+        by: Sequence[str],
+        *,
+        since: datetime | None,
+        until: datetime,
+        now: datetime,
+        seen_by: Visibility | None = None,
     ) -> dict[GroupKey, Amount]:
         """Hours of the window, grouped; what goes on counts up to `until`, at most to `now`.
 
@@ -141,7 +147,7 @@ class Usage:
         return total
 
     async def _from_spans(
-        self, by: Sequence[str], since: datetime | None, until: datetime, seen_by: Sight | None
+        self, by: Sequence[str], since: datetime | None, until: datetime, seen_by: Visibility | None
     ) -> dict[GroupKey, Amount]:
         async with self._database.read() as connection:
             spans = await _closed(connection, since, until, seen_by)
@@ -210,24 +216,24 @@ def _uncounted(months: dict[str, frozenset[str]]) -> Any:
     return mark
 
 
-def _seen(source: Any, sight: Sight | None) -> list[ColumnElement[bool]]:
-    if sight is None:
+def _seen(source: Any, visibility: Visibility | None) -> list[ColumnElement[bool]]:
+    if visibility is None:
         return []
     columns = source.c
     seen = or_(
-        columns.submitter == sight.user,
-        columns.queue.in_(sight.queues),
-        columns.namespace.in_(sight.namespaces),
+        columns.submitter == visibility.user,
+        columns.queue.in_(visibility.queues),
+        columns.namespace.in_(visibility.namespaces),
     )
-    return [seen, columns.queue.in_(sight.within)] if sight.within else [seen]
+    return [seen, columns.queue.in_(visibility.within)] if visibility.within else [seen]
 
 
 async def _from_sums(
-    connection: AsyncConnection, by: Sequence[str], days: tuple[str | None, str | None], sight: Sight | None
+    connection: AsyncConnection, by: Sequence[str], days: tuple[str | None, str | None], visibility: Visibility | None
 ) -> dict[GroupKey, Amount]:
     groups = [_COLUMNS[name] for name in by]
     amounts = (func.sum(usage_sum.c.amount), func.sum(usage_sum.c.held), func.sum(usage_sum.c.jobs))
-    query = select(*groups, *amounts).where(*_seen(usage_sum, sight)).group_by(*groups)
+    query = select(*groups, *amounts).where(*_seen(usage_sum, visibility)).group_by(*groups)
     first, end = days
     query = query if first is None else query.where(usage_sum.c.day >= first)
     query = query if end is None else query.where(usage_sum.c.day < end)
@@ -236,9 +242,9 @@ async def _from_sums(
 
 
 async def _closed(
-    connection: AsyncConnection, since: datetime | None, until: datetime, sight: Sight | None
+    connection: AsyncConnection, since: datetime | None, until: datetime, visibility: Visibility | None
 ) -> list[Span]:
-    wanted = [usage_span.c.bound_at < until, *_seen(usage_span, sight)]
+    wanted = [usage_span.c.bound_at < until, *_seen(usage_span, visibility)]
     if since is not None:
         wanted.append(usage_span.c.ended_at > since)
     spans: list[Span] = []
@@ -252,11 +258,13 @@ async def _closed(
         after = found[-1]["id"]
 
 
-async def _running(connection: AsyncConnection, sight: Sight | None) -> tuple[list[Span], dict[str, frozenset[str]]]:
+async def _running(
+    connection: AsyncConnection, visibility: Visibility | None
+) -> tuple[list[Span], dict[str, frozenset[str]]]:
     """Spans that go on, and the months that their jobs were counted in."""
     spans: list[Span] = []
     after = ("", "")
-    while page := await _open_page(connection, after, _seen(usage_open, sight)):
+    while page := await _open_page(connection, after, _seen(usage_open, visibility)):
         spans += page
         after = (page[-1].uid, page[-1].pod)
     months: dict[str, frozenset[str]] = {}

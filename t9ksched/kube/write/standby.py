@@ -81,7 +81,7 @@ class StandbyReport:
         await self._port.replace(LEASES, lease | {"spec": (lease.get("spec") or {}) | spec})
 
 
-class StandbySight:
+class StandbyMonitor:
     """The leader's check of the reports for the lease `name`; `fresh` is called repeatedly while something is wrong."""
 
     def __init__(self, port: ClusterPort, name: str, namespace: str) -> None:

@@ -8,7 +8,7 @@ from aiohttp import web
 
 from api.leader import HttpLeader, LeaderAway
 from t9ksched.store import Store
-from t9ksched.store.history import Sight
+from t9ksched.store.history import Visibility
 
 SECRET = "a shared secret"
 
@@ -68,8 +68,8 @@ async def test_answers(store: Store, address: str) -> None:
         assert await leader.explanation("ml", "MPIJob", "walk") == {"verdict": "Waiting"}
         assert await leader.queues() == {"q": {}}
         assert await leader.jobs() == [{"asked": []}]
-        sight = Sight("ann", frozenset({"q"}), frozenset({"ml"}))
-        assert await leader.jobs(sight) == [{"asked": [["submitter", "ann"], ["queue", "q"], ["namespace", "ml"]]}]
+        visibility = Visibility("ann", frozenset({"q"}), frozenset({"ml"}))
+        assert await leader.jobs(visibility) == [{"asked": [["submitter", "ann"], ["queue", "q"], ["namespace", "ml"]]}]
 
 
 async def test_a_successor_is_found_at_once(store: Store, address: str) -> None:

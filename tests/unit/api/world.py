@@ -17,7 +17,7 @@ from t9ksched.kube.port import ObjectList
 from t9ksched.kube.resources import NAMESPACES
 from t9ksched.model.api_resource import Resource
 from t9ksched.store import Store
-from t9ksched.store.history import Sight
+from t9ksched.store.history import Visibility
 
 Json = dict[str, Any]
 
@@ -130,7 +130,7 @@ class ScriptedLeader:
         if self.away:
             raise LeaderAway("NotLeader", "no scheduler leads now", datetime.now(UTC))
 
-    async def jobs(self, seen_by: Sight | None = None) -> list[Json]:
+    async def jobs(self, seen_by: Visibility | None = None) -> list[Json]:
         self._here()
         return self.job_list
 

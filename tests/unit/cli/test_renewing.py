@@ -16,7 +16,7 @@ from t9ksched.kube.errors import ServerError
 from t9ksched.kube.resources import LEASES
 from t9ksched.kube.write.clock import Clock
 from t9ksched.kube.write.lease import LeaderElection
-from t9ksched.kube.write.standby import StandbyReport, StandbySight, lease_of
+from t9ksched.kube.write.standby import StandbyMonitor, StandbyReport, lease_of
 from t9ksched.model.leadership import Timing
 from t9ksched.model.names import SYSTEM_NAMESPACE
 from tests.unit.kube.memory import MemoryPort
@@ -49,8 +49,8 @@ class Stage:
         self.election = LeaderElection(
             self.port, NAME, SYSTEM_NAMESPACE, "leader", timing=TIMING, clock=Clock(lambda: self.seconds, sleep=wait)
         )
-        sight = StandbySight(self.port, NAME, SYSTEM_NAMESPACE)
-        self.overseer = Overseer(self.election, sight, self.work, TIMING, clock=lambda: self.seconds)
+        monitor = StandbyMonitor(self.port, NAME, SYSTEM_NAMESPACE)
+        self.overseer = Overseer(self.election, monitor, self.work, TIMING, clock=lambda: self.seconds)
         self.reports = True
 
         async def able() -> bool:
@@ -121,15 +121,15 @@ async def test_a_cluster_that_does_not_tell_of_standbys_is_no_reason() -> None:
 
 async def test_a_standby_reports_only_while_it_could_lead() -> None:
     stage = Stage()
-    sight = StandbySight(stage.port, NAME, SYSTEM_NAMESPACE)
-    assert not await sight.fresh()
+    monitor = StandbyMonitor(stage.port, NAME, SYSTEM_NAMESPACE)
+    assert not await monitor.fresh()
     await stage.report.report()
-    assert await sight.fresh()
-    assert not await sight.fresh(), "it has not reported since"
+    assert await monitor.fresh()
+    assert not await monitor.fresh(), "it has not reported since"
     await stage.report.report()
-    assert await sight.fresh()
-    sight.forget()
-    assert not await sight.fresh(), "what was reported before the trouble does not count"
+    assert await monitor.fresh()
+    monitor.forget()
+    assert not await monitor.fresh(), "what was reported before the trouble does not count"
     stage.reports = False
     before = stage.port.one(LEASES, lease_of(NAME), SYSTEM_NAMESPACE)["metadata"]["resourceVersion"]
     reporting = asyncio.create_task(stage.report.run())
@@ -144,7 +144,7 @@ async def test_work_does_not_starve_the_renewal(monkeypatch: pytest.MonkeyPatch)
     port: Any = OpenPort()
     quick = Timing(4, 3.0, 0.01)
     election = LeaderElection(port, NAME, SYSTEM_NAMESPACE, "leader", timing=quick)
-    overseer = Overseer(election, StandbySight(port, NAME, SYSTEM_NAMESPACE), Work(), quick)
+    overseer = Overseer(election, StandbyMonitor(port, NAME, SYSTEM_NAMESPACE), Work(), quick)
     running = asyncio.create_task(renewing(election, port, overseer))
     await asyncio.sleep(0)
     renewals = set[str]()

@@ -8,7 +8,7 @@ from sqlalchemy import create_engine, text
 
 from t9ksched.store import Store, schema, urls
 from t9ksched.store.errors import RevisionChanged, StoreError
-from t9ksched.store.history import AUDIT_RETENTION, AUDITED, Event, Sight
+from t9ksched.store.history import AUDIT_RETENTION, AUDITED, Event, Visibility
 from t9ksched.store.job_overrides import PREEMPTION, SCHEDULING, Stop
 
 NOW = datetime(2031, 1, 1, tzinfo=UTC)
@@ -176,11 +176,11 @@ class TestHistory:
             ]
         )
 
-        async def seen(sight: Sight) -> set[str | None]:
-            return {event.uid for event in await store.history.list(seen_by=sight)}
+        async def seen(visibility: Visibility) -> set[str | None]:
+            return {event.uid for event in await store.history.list(seen_by=visibility)}
 
-        assert await seen(Sight("ann")) == {"mine"}
-        assert len(await store.history.list(seen_by=Sight("ann"))) == 2
-        assert await seen(Sight("bob", queues=frozenset({"a"}))) == {"bobs", "ruled"}
-        assert await seen(Sight("eve", namespaces=frozenset({"home"}))) == {"owned"}
-        assert await seen(Sight("eve")) == set()
+        assert await seen(Visibility("ann")) == {"mine"}
+        assert len(await store.history.list(seen_by=Visibility("ann"))) == 2
+        assert await seen(Visibility("bob", queues=frozenset({"a"}))) == {"bobs", "ruled"}
+        assert await seen(Visibility("eve", namespaces=frozenset({"home"}))) == {"owned"}
+        assert await seen(Visibility("eve")) == set()

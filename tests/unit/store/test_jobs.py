@@ -9,7 +9,7 @@ from msgspec import structs
 
 from t9ksched.store import acceptances, jobs, schema
 from t9ksched.store.acceptances import Acceptance
-from t9ksched.store.history import Sight
+from t9ksched.store.history import Visibility
 from t9ksched.store.jobs import JobRecord, Written
 from t9ksched.store.store import Store
 
@@ -52,8 +52,8 @@ async def test_whose_pods_run_on_in_a_job_sees_it(store: Store, name: str) -> No
     """Another's name of the same pattern finds nothing."""
     shape = SHAPE | {"submitter": "bob", "formerSubmitters": ["cat", name]}
     await store.jobs.put_many([structs.replace(record(1), shape=shape), record(2)])
-    for sight, found in ((name, ["u001"]), ("bob", ["u001"]), ("axb", []), ("cat,", []), ("nobody", [])):
-        assert [one.uid for one in await store.jobs.list(seen_by=Sight(sight))] == found, sight
+    for visibility, found in ((name, ["u001"]), ("bob", ["u001"]), ("axb", []), ("cat,", []), ("nobody", [])):
+        assert [one.uid for one in await store.jobs.list(seen_by=Visibility(visibility))] == found, visibility
 
 
 async def test_acceptances_come_in_pieces(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from t9ksched.store import Store
 from t9ksched.store.acceptances import Acceptance
-from t9ksched.store.history import Event, Sight
+from t9ksched.store.history import Event, Visibility
 from t9ksched.store.instance import LeadershipLost
 from t9ksched.store.jobs import JobRecord
 
@@ -186,15 +186,15 @@ class TestJobs:
         await store.jobs.put_many([of("ann", "f", submitted_at=old), of("bob", "g", submitted_at=old)])
         await store.jobs.mark_deleted(["f", "g"], NOW)
 
-        async def seen(sight: Sight | None, **asked: Any) -> list[str]:
-            return [one.uid for one in await store.jobs.list(seen_by=sight, **asked)]
+        async def seen(visibility: Visibility | None, **asked: Any) -> list[str]:
+            return [one.uid for one in await store.jobs.list(seen_by=visibility, **asked)]
 
-        assert await seen(Sight("ann"), live_since=NOW) == ["b"]
-        assert await seen(Sight("ann"), live_since=NOW, deleted=True) == ["f", "b"]
-        assert await seen(Sight("ann"), deleted=True) == ["a", "f", "b"]
-        assert await seen(Sight("ann", queues=frozenset({"r"})), live_since=NOW) == ["b", "d"]
-        assert await seen(Sight("ann", namespaces=frozenset({"nlp"})), live_since=NOW) == ["b", "e"]
-        assert await seen(Sight("bob", within=frozenset({"r"})), live_since=NOW) == ["d"]
+        assert await seen(Visibility("ann"), live_since=NOW) == ["b"]
+        assert await seen(Visibility("ann"), live_since=NOW, deleted=True) == ["f", "b"]
+        assert await seen(Visibility("ann"), deleted=True) == ["a", "f", "b"]
+        assert await seen(Visibility("ann", queues=frozenset({"r"})), live_since=NOW) == ["b", "d"]
+        assert await seen(Visibility("ann", namespaces=frozenset({"nlp"})), live_since=NOW) == ["b", "e"]
+        assert await seen(Visibility("bob", within=frozenset({"r"})), live_since=NOW) == ["d"]
         assert await seen(None, deleted=True, limit=2) == ["d", "e"]
 
 

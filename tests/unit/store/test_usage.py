@@ -11,7 +11,7 @@ from msgspec import structs
 from sqlalchemy import func, select
 
 from t9ksched.store import Store, schema
-from t9ksched.store.history import CLOCK_SET, Event, Sight
+from t9ksched.store.history import CLOCK_SET, Event, Visibility
 from t9ksched.store.spans import CARD, HOUR, KEYS, SUMMED, Amount, Fold, Span, rows, table
 from t9ksched.store.tables import usage_job, usage_open, usage_span
 
@@ -268,14 +268,18 @@ async def test_every_user_sees_their_own(store: Store) -> None:
     events = history(5)
     await store.history.append_many(events)
     for by in ("user", "job"):
-        mine = await store.usage.report([by], since=None, until=NOW, now=NOW, seen_by=Sight("ann"))
-        theirs = await store.usage.report([by], since=None, until=NOW, now=NOW, seen_by=Sight("bob"))
+        mine = await store.usage.report([by], since=None, until=NOW, now=NOW, seen_by=Visibility("ann"))
+        theirs = await store.usage.report([by], since=None, until=NOW, now=NOW, seen_by=Visibility("bob"))
         assert sum(one.amount for one in mine.values()) == sum(
             amount for key, (amount, _) in expected(events, "user", None, 5000).items() if key == ("ann",)
         )
         assert mine.keys().isdisjoint(theirs.keys())
     some = await store.usage.report(
-        ["queue", "namespace"], since=None, until=NOW, now=NOW, seen_by=Sight("eve", frozenset("a"), frozenset("m"))
+        ["queue", "namespace"],
+        since=None,
+        until=NOW,
+        now=NOW,
+        seen_by=Visibility("eve", frozenset("a"), frozenset("m")),
     )
     assert {key for key in some if key[0] != "a" and key[1] != "m"} == set()
     assert some
