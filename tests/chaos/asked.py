@@ -77,7 +77,7 @@ class Asked:
     async def tend(self, world: "World") -> None:
         """Its controller makes pods that are gone and drops those that failed."""
         for index in range(self.size):
-            found = world.witness.pods.get(f"default/{self.pod_name(index)}")
+            found = world.checker.pods.get(f"default/{self.pod_name(index)}")
             if found is None:
                 await self._make(world, index)
             elif found["status"].get("phase") == "Failed":
@@ -96,7 +96,7 @@ class Asked:
     def pods(self, world: "World") -> list[Object]:
         """Its pods that there are."""
         names = {self.pod_name(index) for index in range(self.size)}
-        return [seen for seen in world.witness.pods.values() if seen["metadata"]["name"] in names]
+        return [seen for seen in world.checker.pods.values() if seen["metadata"]["name"] in names]
 
     def _labels(self) -> dict[str, str]:
         return {QUEUE: self.queue}
@@ -142,7 +142,7 @@ class Gang(Asked):
         await super().submit(world)
 
     async def tend(self, world: "World") -> None:
-        if f"default/{self.name}" in world.witness.groups:
+        if f"default/{self.name}" in world.checker.groups:
             await super().tend(world)
 
     async def forget(self, world: "World") -> None:
@@ -153,7 +153,7 @@ class Gang(Asked):
         return f"{self.name}-{index}"
 
     def pods(self, world: "World") -> list[Object]:
-        found = world.witness.pods.values()
+        found = world.checker.pods.values()
         return [seen for seen in found if (seen["metadata"].get("labels") or {}).get(GROUP) == self.name]
 
     def _labels(self) -> dict[str, str]:
@@ -174,7 +174,7 @@ class Owned(Asked):
         await world.delete(self._resource(), self.name)
 
     def pods(self, world: "World") -> list[Object]:
-        return [seen for seen in world.witness.pods.values() if self._owns(seen)]
+        return [seen for seen in world.checker.pods.values() if self._owns(seen)]
 
     def _owns(self, seen: Object) -> bool:
         owners = seen["metadata"].get("ownerReferences") or ()

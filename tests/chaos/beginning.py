@@ -24,7 +24,7 @@ from t9ksched.model.names import SYSTEM_NAMESPACE
 from t9ksched.scheduler.act import gang_timeouts as integrity
 from t9ksched.scheduler.act import preemption
 from t9ksched.store import schema
-from tests.chaos.invariant_checker import Witness
+from tests.chaos.invariant_checker import InvariantChecker
 from tests.chaos.repeat import START
 from tests.chaos.world import World
 
@@ -51,7 +51,7 @@ def _watched(world: World) -> Any:
 
     def telling(original: Any) -> Any:
         async def evict(port: Any, victim: Any, **options: Any) -> Any:
-            world.witness.sets_out(victim.uid)
+            world.checker.sets_out(victim.uid)
             return await original(port, victim, **options)
 
         return evict
@@ -67,21 +67,21 @@ def _watched(world: World) -> Any:
 async def new_world(seed: int, folder: Path) -> AsyncIterator[World]:
     """An empty cluster with its agents at work; services begin by `World.begin`."""
     clock = asyncio.get_running_loop().time
-    witness = Witness(lambda: START + clock())
-    storage = Storage(witness)
+    checker = InvariantChecker(lambda: START + clock())
+    storage = Storage(checker)
     api = Api(storage, Registry())
     Definitions(api)
     collector = asyncio.create_task(GarbageCollector(api).run())
     for crd in _crds():
         api.create(DEFINITIONS, None, msgspec.json.decode(crd))
     shutil.copy(_empty_database(), folder / "store.db")
-    world = World(api, witness, seed, folder)
+    world = World(api, checker, seed, folder)
     for name in ("default", SYSTEM_NAMESPACE):
         await world.port.create(NAMESPACES, {"metadata": {"name": name}})
     store = world.store()
     await store.queues.ensure_default()
     await store.close()
-    witness.decided = world.plans.decided
+    checker.decided = world.plans.decided
     world.agents.begin()
     await world.agents.synced()
     with _watched(world):

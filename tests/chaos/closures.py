@@ -55,10 +55,10 @@ def _new(dice: Random, name: str) -> asked.Asked:
 async def _delete(world: World, dice: Random) -> None:
     """Of pods that run and are made again under the owner that was accepted, one or two are deleted."""
     running = []
-    for key in sorted(world.witness.pods):
-        pod = world.witness.pods[key]
-        single = not (pod["metadata"].get("ownerReferences") or world.witness.group_of(pod))
-        if world.witness.queue_of(pod) == "qa" and world.witness.holds(pod) and not single:
+    for key in sorted(world.checker.pods):
+        pod = world.checker.pods[key]
+        single = not (pod["metadata"].get("ownerReferences") or world.checker.group_of(pod))
+        if world.checker.queue_of(pod) == "qa" and world.checker.holds(pod) and not single:
             running.append(pod["metadata"]["name"])
     for name in dice.sample(running, min(len(running), dice.randint(1, 2))):
         await world.delete(PODS, name)

@@ -1,7 +1,7 @@
 """Users forge whatever they may write, at any moment of a history, and write it back in the end.
 
 Not every history has that, and what it draws comes from dice of its own: the others stay as they are. Of the jobs half
-are forged; the others stand by, and nothing may happen to them. What was agreed when it was forged is what the witness
+are forged; the others stand by, and nothing may happen to them. What was agreed when it was forged is what the checker
 goes on believing. When faults end, fields are written back as they were: the cluster must be as if nothing had been.
 """
 
@@ -41,7 +41,7 @@ class Forger:
         """By UID, the least minimum that was written into a group."""
         self.counts: defaultdict[str, int] = defaultdict(int)
         if "preempt" not in world.policy.actions:
-            world.witness.whole = self._untouched
+            world.checker.whole = self._untouched
 
     def draw(self) -> list[Happening]:
         """What is forged when."""
@@ -58,18 +58,18 @@ class Forger:
     async def forge(self, field: Field, dice: Random, dies: float | None = None) -> None:
         """Write one field of some objects."""
         objects = list(self._objects(field.resource))
-        groups = self._world.witness.groups
+        groups = self._world.checker.groups
         others = [
             f"{key.rpartition('/')[2]}/{groups[key]['metadata']['uid']}" for key in sorted(groups) if stands_by(key)
         ]
         for obj in objects:
             if self._may(field, obj) and dice.random() < 0.6:
                 body = field.write(dice, obj, others)
-                meta, witness = obj["metadata"], self._world.witness
+                meta, checker = obj["metadata"], self._world.checker
                 if field.resource is not PVCS and field.since:
-                    witness.agree(obj)
+                    checker.agree(obj)
                 if field.resource is PODGROUPS:
-                    witness.loose.add(f"{meta['namespace']}/{meta['name']}")
+                    checker.loose.add(f"{meta['namespace']}/{meta['name']}")
                 self._before.setdefault((field.resource, meta["name"], meta["uid"]), obj)
                 if least := body.get("spec", {}).get("minMember"):
                     self._least[meta["uid"]] = min(least, self._least.get(meta["uid"], least))
@@ -80,8 +80,8 @@ class Forger:
 
     def _objects(self, resource: Resource) -> Iterable[Object]:
         """Those of forged jobs, in order of their names."""
-        witness = self._world.witness
-        known: Any = {PODS: witness.pods, PODGROUPS: witness.groups, PVCS: witness.claims}[resource]
+        checker = self._world.checker
+        known: Any = {PODS: checker.pods, PODGROUPS: checker.groups, PVCS: checker.claims}[resource]
         for key in sorted(known):
             if not stands_by(key):
                 yield known[key]
@@ -89,7 +89,7 @@ class Forger:
     def _may(self, field: Field, obj: Object) -> bool:
         meta, database = obj["metadata"], self._world.database
         if field.resource is PODS:
-            group = self._world.witness.group_of(obj)
+            group = self._world.checker.group_of(obj)
             if obj["spec"].get("schedulerName") != OURS or group == {} or obj["status"].get("phase") in ENDED:
                 return False
             if field.since == BOUND:
@@ -104,20 +104,20 @@ class Forger:
 
     def _untouched(self, pod: Object) -> bool:
         """Whether a pod stands by, and its group has been whole: no gang has a reason to evict it."""
-        witness, group = self._world.witness, self._world.witness.group_of(pod)
+        checker, group = self._world.checker, self._world.checker.group_of(pod)
         if not stands_by(pod["metadata"]["name"]) or group == {}:
             return False
         if group is None:
             return True
         key = f"{group['metadata']['namespace']}/{group['metadata']['name']}"
-        mine = [one for one in witness.pods.values() if witness.group_of(one) is group and witness.holds(one)]
+        mine = [one for one in checker.pods.values() if checker.group_of(one) is group and checker.holds(one)]
         there = [one for one in mine if not one["metadata"].get("deletionTimestamp")]
-        return key in witness.ran and len(there) >= int(group["spec"].get("minMember") or 1)
+        return key in checker.ran and len(there) >= int(group["spec"].get("minMember") or 1)
 
     async def write_back(self) -> None:
         """All fields as they were, of what is still there. Statuses are the scheduler's to mend."""
-        self._world.witness.loose.clear()
-        self._world.witness.whole = lambda pod: False
+        self._world.checker.loose.clear()
+        self._world.checker.whole = lambda pod: False
         for (resource, name, uid), was in self._before.items():
             with contextlib.suppress(ApiError):
                 now = await self._world.port.get(resource, name, "default")
@@ -127,7 +127,7 @@ class Forger:
                 for part in ("labels", "annotations"):
                     old, new = was["metadata"].get(part) or {}, now["metadata"].get(part) or {}
                     body["metadata"][part] = {key: old.get(key) for key in {*old, *new} & _written(part)}
-                if uid in self._least and f"default/{name}" in self._world.witness.ran:
+                if uid in self._least and f"default/{name}" in self._world.checker.ran:
                     self._world.lowered[name] = self._least[uid]
                 body["metadata"]["ownerReferences"] = was["metadata"].get("ownerReferences")
                 if resource is PODGROUPS:

@@ -35,11 +35,11 @@ def forgeries(world: World, seed: int) -> list[Happening]:
 
 
 async def _forge(world: World, dice: Random, dies: float | None) -> None:
-    for key in sorted(world.witness.pods):
-        pod = world.witness.pods.get(key)
+    for key in sorted(world.checker.pods):
+        pod = world.checker.pods.get(key)
         if pod is None or dice.random() < 0.2 or not _may_be_edited(pod):
             continue
-        cards = world.witness.cards(pod)
+        cards = world.checker.cards(pod)
         for container in containers(pod):
             edits = {ASKED + container: _text(dice, cards)}
             if dice.random() < 0.2:

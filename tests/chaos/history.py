@@ -34,7 +34,7 @@ class Outcome:
     faults: list[str] = field(default_factory=list)
     log: list[str] = field(default_factory=list)
     bindings: int = 0
-    lives: int = 0
+    starts: int = 0
     jobs: int = 0
     plans: int = 0
     evictions: int = 0
@@ -47,7 +47,7 @@ class Outcome:
 
     def __str__(self) -> str:
         head = (
-            f"history {self.seed}: {self.jobs} jobs, {self.plans} plans, {self.bindings} bindings, {self.lives} lives"
+            f"history {self.seed}: {self.jobs} jobs, {self.plans} plans, {self.bindings} bindings, {self.starts} starts"
         )
         again = f"again: python -m tests.chaos.history {self.seed}"
         return "\n".join([head, "  what happened", *self.log, "  what must not be", *self.faults, again])
@@ -60,10 +60,10 @@ async def _play(seed: int, folder: Path) -> Outcome:
         await _live(world, seed)
         jobs = len(world.asked)
         await quiet_scene(world, seed)
-        counts = {"bindings": world.witness.bindings, "lives": world.lives, "jobs": jobs}
-        counts |= {"plans": world.plans.plans, "evictions": world.plans.evictions, "kept": world.heirs.kept}
+        counts = {"bindings": world.checker.bindings, "starts": world.starts, "jobs": jobs}
+        counts |= {"plans": world.plans.plans, "evictions": world.plans.evictions, "kept": world.restart_checks.kept}
         counts |= {"judged": world.plans.order.judged}
-        return Outcome(seed, world.witness.faults, world.log, digest=world.witness.digest, **counts)
+        return Outcome(seed, world.checker.faults, world.log, digest=world.checker.digest, **counts)
 
 
 async def _live(world: World, seed: int) -> None:
@@ -81,7 +81,7 @@ async def _live(world: World, seed: int) -> None:
     world.note("faults end")
     await forger.write_back()
     if not await world.calm_down():
-        world.witness.say("the cluster did not come to rest within an hour")
+        world.checker.say("the cluster did not come to rest within an hour")
     await audit_at_rest(world)
 
 

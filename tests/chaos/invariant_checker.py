@@ -1,4 +1,4 @@
-"""The witness sees every write at the moment it is stored, and holds it against what must always be true.
+"""Sees every write at the moment it is stored, and checks it against what must always be true.
 
 It sits where the dev cluster's storage records its writes, so nothing is missed between two looks. It shares no code
 with the scheduler: amounts come from the auditor's own reading of the documents, sums are made here anew.
@@ -62,8 +62,8 @@ def _shunned(pod: Object) -> set[str]:
     return {term["labelSelector"]["matchLabels"]["app"] for term in terms}
 
 
-class Witness:
-    """`faults` is what it saw that must not be; `bindings` counts what it judged."""
+class InvariantChecker:
+    """`faults` are the violations that it saw; `bindings` counts the bindings that it checked."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self.now = now

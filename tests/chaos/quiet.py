@@ -27,9 +27,9 @@ async def quiet_scene(world: World, seed: int) -> None:
     """Play the seed's scene and audit the cluster again."""
     for name in list(world.asked):
         await world.forget(name)
-    for found in list(world.witness.pods.values()):
+    for found in list(world.checker.pods.values()):
         await world.delete(PODS, found["metadata"]["name"])
-    for node in sorted(world.witness.nodes):
+    for node in sorted(world.checker.nodes):
         await world.cordon(node, True)
     for name in ("q0", "q1"):
         await world.node(name, 4, "a")
@@ -44,7 +44,7 @@ async def quiet_scene(world: World, seed: int) -> None:
     world.faults.clear()
     for gang in scene.must_run:
         if (running := scene.running(gang)) != gang.size:
-            world.witness.say(f"after {SILENCE:g} quiet seconds {running} of {gang.size} pods of {gang.name} run")
+            world.checker.say(f"after {SILENCE:g} quiet seconds {running} of {gang.size} pods of {gang.name} run")
     await audit_at_rest(world)
 
 
@@ -79,7 +79,7 @@ class Scene:
         assert life is not None
         if bindings < 3:
             self.rule(count=3 - bindings, latency=10.0)
-        self.world.witness.on_bound.append((self.world.witness.bindings + bindings, lambda _: life.end()))
+        self.world.checker.on_bound.append((self.world.checker.bindings + bindings, lambda _: life.end()))
         return life.ended
 
     async def preempting(self) -> None:
@@ -98,7 +98,7 @@ class Scene:
         gang = await self.gang(3, 1)
         await asyncio.sleep(15)
         if any(found["status"].get("phase") != "Running" for found in gang.pods(self.world)):
-            self.world.witness.say("each binding was refused twice, and 15 s later not all pods run")
+            self.world.checker.say("each binding was refused twice, and 15 s later not all pods run")
 
     async def answers_are_lost(self) -> None:
         self.rule(count=self.count, drop=self.dice.choice(("before", "after")))
@@ -121,7 +121,7 @@ class Scene:
         def deaf(_: str) -> None:
             self.world.stalled["pods"] = loop.time() + 30
 
-        self.world.witness.on_bound.append((self.world.witness.bindings + 1, deaf))
+        self.world.checker.on_bound.append((self.world.checker.bindings + 1, deaf))
         await self.gang(2, 4, name="first")
         await self.gang(2, 4, name="second", runs=False)
 
@@ -162,13 +162,13 @@ class Scene:
         """Evictions are slow, and pods of the same names are there when they arrive."""
         await self.the_scheduler_dies_half_way_and_others_take_the_room()
         self.world.faults.rules = [Rule("delete", "pods", latency=8.0)]
-        known = set(self.world.witness.to_go)
+        known = set(self.world.checker.to_go)
         for _ in range(200):
             await asyncio.sleep(0.5)
-            if self.world.witness.to_go - known:
+            if self.world.checker.to_go - known:
                 break
-        for uid in sorted(self.world.witness.to_go - known):
-            named = {found["metadata"]["uid"]: found["metadata"]["name"] for found in self.world.witness.pods.values()}
+        for uid in sorted(self.world.checker.to_go - known):
+            named = {found["metadata"]["uid"]: found["metadata"]["name"] for found in self.world.checker.pods.values()}
             if uid in named:
                 await self.world.delete(PODS, named[uid])
 
@@ -201,17 +201,17 @@ class Scene:
 
     async def the_scheduler_dies_while_victims_leave(self) -> None:
         """Half of the room is free long before the other half: who was evicted, and others, must not take it."""
-        world, witness = self.world, self.world.witness
+        world, checker = self.world, self.world.checker
         await self.preempting()
         for name, stops in (("quick", 3.0), ("slow", 25.0)):
             await world.submit(Gang(name, "qb", 1, 4, None, 1, stops=stops))
         await asyncio.sleep(30)
-        life, before = world.scheduler, len(witness.to_go)
+        life, before = world.scheduler, len(checker.to_go)
         assert life is not None
         life.port.last, life.port.after, life.port.counted = 2, True, ("delete",)
         await self.gang(2, 4)
         if not await _within(60, life.ended.wait()):
-            witness.say("no victim was evicted for a group of a more important queue")
+            checker.say("no victim was evicted for a group of a more important queue")
             return
         world.database_away = away = self.dice.random() < 0.5
         await world.submit(Asked("third", "qb", 1, 4, None))
@@ -219,27 +219,27 @@ class Scene:
             await asyncio.sleep(12)
             world.database_away = False
         await asyncio.sleep(60)
-        if len(witness.to_go) - before > 2:
-            witness.say(f"{len(witness.to_go) - before} pods were evicted where two had to go")
+        if len(checker.to_go) - before > 2:
+            checker.say(f"{len(checker.to_go) - before} pods were evicted where two had to go")
 
     async def a_promise_cannot_be_written(self) -> None:
         """No victim is evicted until it is: the connection breaks at a statement of it, or the database is away."""
-        world, witness = self.world, self.world.witness
+        world, checker = self.world, self.world.checker
         await self.preempting()
         for name in ("low0", "low1"):
             await world.submit(Gang(name, "qb", 1, 4, None, 1, stops=10.0))
         await asyncio.sleep(30)
-        before = len(witness.to_go)
+        before = len(checker.to_go)
         await self.gang(2, 4)
         world.database_away = True
         await asyncio.sleep(20)
-        if len(witness.to_go) > before:
-            witness.say("a victim was evicted for a promise that was not written")
+        if len(checker.to_go) > before:
+            checker.say("a victim was evicted for a promise that was not written")
         world.database_away = False
 
     async def new_work_waits_while_the_database_is_away(self) -> None:
         """What was accepted before goes on, and what is new goes on by itself when the database answers."""
-        world, witness = self.world, self.world.witness
+        world, checker = self.world, self.world.checker
         await world.submit(Gang("first", "qa", 2, 3, None, 2))
         await asyncio.sleep(20)
         known = await self.gang(2, 2, name="known")
@@ -251,17 +251,17 @@ class Scene:
         await world.forget("first")
         await asyncio.sleep(25)
         if any(found["spec"].get("nodeName") for found in fresh.pods(world)):
-            witness.say("a new group was started while the database was away")
+            checker.say("a new group was started while the database was away")
         if any(found["spec"].get("nodeName") for found in known.pods(world)):
-            witness.say("cards of nodes that honour indices were given while they could not be put on record")
-        group = witness.groups.get("default/fresh", {})
+            checker.say("cards of nodes that honour indices were given while they could not be put on record")
+        group = checker.groups.get("default/fresh", {})
         conditions = (group.get("status") or {}).get("conditions") or ()
         if "DatabaseAway" not in [one.get("reason") for one in conditions]:
-            witness.say("no reason says that the database is why a new group waits")
+            checker.say("no reason says that the database is why a new group waits")
         world.database_away = False
         await asyncio.sleep(20)
         if any(found["status"].get("phase") != "Running" for found in fresh.pods(world)):
-            witness.say("the database answers, and 20 s later a new group does not run")
+            checker.say("the database answers, and 20 s later a new group does not run")
 
     # Nodes
 
@@ -282,7 +282,7 @@ class Scene:
 
     async def a_node_admits_no_pod_for_ever(self) -> None:
         """The one that the first binding goes to."""
-        self.world.witness.on_bound.append((self.world.witness.bindings + 1, self.world.faults.broken.add))
+        self.world.checker.on_bound.append((self.world.checker.bindings + 1, self.world.faults.broken.add))
         await self.gang(3, 1)
 
 

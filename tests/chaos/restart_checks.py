@@ -1,9 +1,8 @@
-"""What a scheduler's first look, and every look while SQL is away, must rest on: what was written down before.
+"""Checks of the first view of a scheduler, and of each view while SQL is away: both must rest on what was recorded.
 
-A scheduler that starts after a death inherits the promises of the dead one: a group that others were told to go for,
-and that still waits, has its room held on the first view. While a scheduler knows that the database is away, it plans
-for no group whose acceptance does not stand there; a group of which the minimum is not there yet is in the plan to be
-told that.
+A scheduler that starts after another one died inherits its promises: a group for which victims were evicted, and that
+still waits, has its room reserved on the first view. While a scheduler knows that the database is away, it plans for no
+group without a written acceptance; a group whose minimum does not exist yet is in the plan to get that reason.
 """
 
 import sqlite3
@@ -28,14 +27,14 @@ def gathered(gang: Gang) -> bool:
     return gang.total >= gang.min_member and all(there.get(role, 0) >= least for role, least in gang.roles)
 
 
-class Heirs:
+class RestartChecks:
     """Follows the schedulers of one world. `kept` counts promises that had to be inherited."""
 
     def __init__(self, world: "World") -> None:
         self._world = world
         self._services: dict[Life, SchedulerService] = {}
         self._planned: Life | None = None
-        """Who planned last."""
+        """The process that planned last."""
         self.kept = 0
 
     def serve(self, life: Life, service: SchedulerService) -> None:
@@ -62,11 +61,11 @@ class Heirs:
             connection.close()
         for gang in view.gangs:
             if not gang.placed and gathered(gang) and gang.uid not in written:
-                self._world.witness.say(f"SQL is away, and {gang.name} is planned for without a written acceptance")
+                self._world.checker.say(f"SQL is away, and {gang.name} is planned for without a written acceptance")
 
     def _inherited(self, view: View, dead: SchedulerService) -> None:
-        witness = self._world.witness
-        told_to_go = {self._world.plans.victims.get(uid) for uid in witness.to_go}
+        checker = self._world.checker
+        told_to_go = {self._world.plans.victims.get(uid) for uid in checker.to_go}
         held = {hold.owner for hold in view.reservations if hold.kind is ReservationKind.VICTIMS}
         waiting = {gang.uid: gang for gang in view.gangs if not gang.placed}
         end = int(self._world.now() * 1e9) + _CLOCKS
@@ -74,7 +73,7 @@ class Heirs:
             if owner in told_to_go and owner in waiting and min(hold.until for hold in holds) > end:
                 self.kept += 1
                 if owner not in held:
-                    witness.say(f"room was promised to {waiting[owner].name}, and a restart has forgotten it")
+                    checker.say(f"room was promised to {waiting[owner].name}, and a restart has forgotten it")
 
 
-__all__ = ["Heirs"]
+__all__ = ["RestartChecks"]

@@ -20,7 +20,7 @@ async def who_was_evicted_whole_has_no_precedence(scene: "Scene") -> None:
     high = await scene.gang(2, 4, name="high", runs=False)
     await asyncio.sleep(30)
     if scene.running(high) != 2:
-        world.witness.say("a gang of a lower queue was not evicted for one that fills the same nodes")
+        world.checker.say("a gang of a lower queue was not evicted for one that fills the same nodes")
     urgent = Gang("urgent", "qb", 2, 4, None, 2, priority=90)
     scene.must_run.append(urgent)
     await world.submit(urgent)
@@ -58,8 +58,8 @@ async def the_room_of_a_lost_member_is_kept(scene: "Scene") -> None:
         await asyncio.sleep(dice.choice((0.0, 0.5, 3.0)))
         world.scheduler.end()
     await asyncio.sleep(80)
-    if any(world.witness.holds(pod) for pod in waits.pods(world)):
-        world.witness.say(f"the room of {lost}, a member that a running gang lost, went to another job")
+    if any(world.checker.holds(pod) for pod in waits.pods(world)):
+        world.checker.say(f"the room of {lost}, a member that a running gang lost, went to another job")
 
 
 async def room_is_taken_in_the_order_of_the_policy(scene: "Scene") -> None:
@@ -104,8 +104,8 @@ async def a_closed_queue_goes_on_with_what_it_accepted(scene: "Scene") -> None:
     await world.delete(PODS, dice.choice(sorted(pod["metadata"]["name"] for pod in runs.pods(world))))
     await asyncio.sleep(60)
     if scene.running(runs) != size:
-        world.witness.say(f"{scene.running(runs)} of {size} pods run of what a closed queue had accepted")
+        world.checker.say(f"{scene.running(runs)} of {size} pods run of what a closed queue had accepted")
     await world.forget("runs")
     await asyncio.sleep(30)
     if scene.running(queued) != 2:
-        world.witness.say("a group that a queue accepted before it was closed does not start, and there is room")
+        world.checker.say("a group that a queue accepted before it was closed does not start, and there is room")

@@ -34,7 +34,7 @@ def played(scene: Callable[[World], Awaitable[None]]) -> World:
             world.begin()
             await asyncio.sleep(30)
             await scene(world)
-            assert not world.witness.faults
+            assert not world.checker.faults
             return world
 
     with (
@@ -56,10 +56,10 @@ async def edit(world: World, pod: str, text: str | None) -> None:
 
 def running(world: World) -> dict[str, set[int]]:
     """The cards of each pod that runs, as it was bound."""
-    given = world.witness.ledger.given
+    given = world.checker.ledger.given
     return {
         pod["metadata"]["name"]: set(given[pod["metadata"]["uid"]].cards)
-        for pod in world.witness.pods.values()
+        for pod in world.checker.pods.values()
         if pod["status"].get("phase") == "Running"
     }
 
@@ -73,7 +73,7 @@ def test_a_death_around_the_binding_gives_no_card_away(after: bool) -> None:
         dying.port.last, dying.port.after, dying.port.counted = 2, after, ("bind",)
         await world.submit(Gang("gang", "qa", 2, 1, None, 2))
         await dying.ended.wait()
-        for pod in list(world.witness.pods.values()):
+        for pod in list(world.checker.pods.values()):
             if pod["status"].get("phase") == "Running":
                 await edit(world, pod["metadata"]["name"], "3")
         await world.submit(Asked("other", "qa", 1, 2, None))
@@ -100,7 +100,7 @@ def test_a_lost_answer_and_an_edited_annotation_leave_the_pod_on_its_cards() -> 
             world.stalled["pods"] = asyncio.get_running_loop().time() + 30
             bound.set()
 
-        world.witness.on_bound.append((world.witness.bindings + 1, deaf))
+        world.checker.on_bound.append((world.checker.bindings + 1, deaf))
         await world.submit(Asked("first", "qa", 1, 2, None))
         await asyncio.wait_for(bound.wait(), 60)
         while not running(world):  # noqa: ASYNC110 (its node goes by the annotation until then)
@@ -139,7 +139,7 @@ def test_a_crash_before_the_database_is_back_keeps_those_cards_from_others() -> 
 
     async def scene(world: World) -> None:
         await finish_without_the_database(world)
-        lost = [pod for pod in world.witness.pods.values() if world.read_row(pod["metadata"]["uid"]) is None]
+        lost = [pod for pod in world.checker.pods.values() if world.read_row(pod["metadata"]["uid"]) is None]
         assert len(lost) == 1
         await edit(world, lost[0]["metadata"]["name"], "3")
         life(world).end()
@@ -166,9 +166,9 @@ def test_a_refused_member_whose_row_names_other_cards_waits_for_the_database() -
         def away(_: str) -> None:
             world.database_away = True
 
-        before = world.witness.bindings
+        before = world.checker.bindings
         world.faults.rules = [Rule("create", "pods/binding", status=422, count=1)]
-        world.witness.on_bound += [(before + 1, come), (before + 2, away)]
+        world.checker.on_bound += [(before + 1, come), (before + 2, away)]
         await world.submit(Gang("gang", "qa", 2, 1, None, 2))
         await asyncio.sleep(10)
         assert len(running(world)) == 2
@@ -202,7 +202,7 @@ def test_a_standby_that_heard_nothing_of_the_last_bindings_gives_no_card_away() 
 
 
 def uids(world: World) -> list[str]:
-    return [pod["metadata"]["uid"] for pod in world.witness.pods.values()]
+    return [pod["metadata"]["uid"] for pod in world.checker.pods.values()]
 
 
 async def finish_without_the_database(world: World) -> None:
@@ -216,12 +216,12 @@ async def finish_without_the_database(world: World) -> None:
 
     async def made_anew() -> None:
         await asyncio.sleep(0.5)
-        for pod in list(world.witness.pods.values()):
+        for pod in list(world.checker.pods.values()):
             if not pod["spec"].get("nodeName"):
                 await world.delete(PODS, pod["metadata"]["name"])
 
     world.faults.rules = [Rule("create", "pods/binding", status=422, count=1)]
-    world.witness.on_bound.append((world.witness.bindings + 1, away))
+    world.checker.on_bound.append((world.checker.bindings + 1, away))
     await world.submit(Gang("gang", "qa", 2, 1, None, 2))
     await asyncio.wait_for(first.wait(), 60)
     await asyncio.sleep(10)

@@ -16,11 +16,11 @@ async def cards_on_no_record_are_given_to_nobody(scene: "Scene") -> None:
     Of three members one is refused, deleted and made anew, so that it has no row when it is bound. On the gang's node,
     the only one with free cards, another pod gets none until the gang is gone; if the scheduler lives, it soon does.
     """
-    world, witness, dice = scene.world, scene.world.witness, scene.dice
+    world, checker, dice = scene.world, scene.world.checker, scene.dice
     await world.submit(Gang("filler", "qa", 1, 4, None, 1))
     await asyncio.sleep(20)
     scene.rule(count=1, status=dice.choice((404, 409, 422)))
-    dies, before = dice.random() < 0.7, witness.bindings
+    dies, before = dice.random() < 0.7, checker.bindings
     half = Gang("half", "qa", 3, 1, None, 3)
 
     async def begin(_: str) -> None:
@@ -36,11 +36,11 @@ async def cards_on_no_record_are_given_to_nobody(scene: "Scene") -> None:
         if dies and world.scheduler is not None:
             world.scheduler.end()
 
-    witness.on_bound += [(before + 2, away), (before + 3, dead)]
+    checker.on_bound += [(before + 2, away), (before + 3, dead)]
     await world.submit(half)
     for _ in range(60):
         await asyncio.sleep(1)
-        if witness.bindings >= before + 3:
+        if checker.bindings >= before + 3:
             break
     await asyncio.sleep(dice.choice((0.0, 5.0)))
     world.database_away = False
@@ -50,9 +50,9 @@ async def cards_on_no_record_are_given_to_nobody(scene: "Scene") -> None:
     scene.must_run.append(second)
     await asyncio.sleep(40)
     if not dies and scene.running(second) != 1:
-        witness.say("a gang was finished while the database was away, and then its node gives no cards")
-    for text in witness.ledger.at_rest([pod for pod in witness.pods.values() if witness.holds(pod)]):
-        witness.say(text)
+        checker.say("a gang was finished while the database was away, and then its node gives no cards")
+    for text in checker.ledger.at_rest([pod for pod in checker.pods.values() if checker.holds(pod)]):
+        checker.say(text)
     await world.forget("half")
 
 
@@ -60,7 +60,7 @@ async def a_successor_has_not_heard_of_the_last_bindings(scene: "Scene") -> None
     """A standby hears nothing of pods when the leader binds a gang and dies, or stands still for a while. For the
     standby a gang of another queue goes first, to which the same cards must not be given.
     """
-    world, witness, dice = scene.world, scene.world.witness, scene.dice
+    world, checker, dice = scene.world, scene.world.checker, scene.dice
     if not world.elected:
         world.elected = True
         if world.scheduler is not None:
@@ -89,7 +89,7 @@ async def a_successor_has_not_heard_of_the_last_bindings(scene: "Scene") -> None
         (leader.pause if stops else leader.end)()
         world.also(go_on())
 
-    witness.on_bound += [(witness.bindings + 1, deaf), (witness.bindings + 2, leave)]
+    checker.on_bound += [(checker.bindings + 1, deaf), (checker.bindings + 2, leave)]
     await world.cordon("q0", False)
     for _ in range(40):
         await asyncio.sleep(0.25)
@@ -98,6 +98,6 @@ async def a_successor_has_not_heard_of_the_last_bindings(scene: "Scene") -> None
     await world.queue("qb", None, zone="a", priority=50)
     await asyncio.sleep(120)
     if "preempt" not in world.policy.actions and scene.running(first) != 2:
-        witness.say("a gang does not run that was bound just before the scheduler died")
+        checker.say("a gang does not run that was bound just before the scheduler died")
     await world.cordon("q1", False)
     scene.must_run.append(world.asked["second"])

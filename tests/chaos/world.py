@@ -30,12 +30,12 @@ from t9ksched.store.errors import StoreError
 from t9ksched.store.instance import LeadershipLost
 from t9ksched.store.store import Store
 from tests.chaos.asked import Asked
-from tests.chaos.invariant_checker import GPU, LAG, Witness
+from tests.chaos.invariant_checker import GPU, LAG, InvariantChecker
 from tests.chaos.plans import PlanAuditor
 from tests.chaos.precedence import RECOVERY
 from tests.chaos.process_faults import Life, MortalDatabase, Stalling
 from tests.chaos.repeat import SQL, START, seconds
-from tests.chaos.restart_checks import Heirs
+from tests.chaos.restart_checks import RestartChecks
 from tests.chaos.written import has_all_rows, read_queues, read_row
 
 Object = dict[str, Any]
@@ -47,10 +47,10 @@ _EVERYBODY = {"everyone": True}
 class World:
     """`port` is the cluster without faults; lives act through `faults`. `log` is the history for people."""
 
-    def __init__(self, api: Api, witness: Witness, seed: int, folder: Path) -> None:
+    def __init__(self, api: Api, checker: InvariantChecker, seed: int, folder: Path) -> None:
         self.port = InProcessPort(api)
         self.api = api
-        self.witness = witness
+        self.checker = checker
         self.seed = seed
         self.random = Random(seed)
         self.faults = Faults(seed)
@@ -65,13 +65,13 @@ class World:
         self.closed: set[str] = set()
         """Queues that stay closed, whatever else of them is edited."""
         self.agents = Agents(self.port, clock=self.now, faults=self.faults)
-        self.plans = PlanAuditor(witness.say, seed)
+        self.plans = PlanAuditor(checker.say, seed)
         self.scheduler: Life | None = None
         """The one that leads, or leads soon."""
         self.service: SchedulerService | None = None
-        self.heirs = Heirs(self)
+        self.restart_checks = RestartChecks(self)
         self.controllers: Life | None = None
-        self.lives = 0
+        self.starts = 0
         self.elected = seed % 4 == 1
         """Two schedulers stand for election."""
         self.policy = Policy(("allocate", "preempt")) if seed % 3 == 0 else Policy()
@@ -80,12 +80,12 @@ class World:
         self._writing = asyncio.Lock()
         self._past: list[Life] = []
         self._tasks: list[asyncio.Task[None]] = []
-        SQL.changed = lambda: read_queues(self.database, self.witness.queues, self.now())
-        self.plans.looked = self.heirs.look
-        self.plans.untrue = witness.precedence.faults
-        witness.ledger.row = self.read_row = partial(read_row, self.database)
-        witness.ledger.trouble = self._database_trouble
-        witness.ledger.complete = partial(has_all_rows, self.database)
+        SQL.changed = lambda: read_queues(self.database, self.checker.queues, self.now())
+        self.plans.looked = self.restart_checks.look
+        self.plans.untrue = checker.precedence.faults
+        checker.ledger.row = self.read_row = partial(read_row, self.database)
+        checker.ledger.trouble = self._database_trouble
+        checker.ledger.complete = partial(has_all_rows, self.database)
 
     def now(self) -> float:
         return START + asyncio.get_running_loop().time()
@@ -114,7 +114,7 @@ class World:
 
     def after_bindings(self, count: int, act: Callable[[str], Awaitable[None]]) -> None:
         """Once so many more pods are bound, at that very moment: `act(node)` of the last one."""
-        self.witness.on_bound.append((self.witness.bindings + count, lambda node: self.also(_wait_for(act(node)))))
+        self.checker.on_bound.append((self.checker.bindings + count, lambda node: self.also(_wait_for(act(node)))))
 
     # Lives
 
@@ -131,12 +131,12 @@ class World:
         while True:
             life = new()
             self._past.append(life)
-            self.lives += 1
+            self.starts += 1
             await life.ended.wait()
             if life.failed is not None:
                 self.note(f"a service ended by itself: {_causes(life.failed)}")
                 if not (self.database_away or _lost_leadership(life.failed)):
-                    self.witness.say(f"a service ended by itself: {_causes(life.failed)}")
+                    self.checker.say(f"a service ended by itself: {_causes(life.failed)}")
             await asyncio.sleep(1.0 if self.calm else self.random.choice((0.1, 1.0, 5.0, 25.0)))
 
     async def another_scheduler(self) -> None:
@@ -184,16 +184,16 @@ class World:
                 self.scheduler = life
             if life.alive:
                 self.service = service
-            self.heirs.serve(life, service)
+            self.restart_checks.serve(life, service)
 
         await service.run(turn)
 
     def _on_write(self, life: Life, method: str, args: tuple[Any, ...], options: dict[str, Any]) -> None:
         """A scheduler writes: may it?"""
         if method == "delete" and args[0] is PODS:
-            self.witness.deleted_by_us(f"{args[2]}/{args[1]}", options.get("uid"))
+            self.checker.deleted_by_us(f"{args[2]}/{args[1]}", options.get("uid"))
         if method == "bind":
-            self.witness.ledger.binders[args[2]["metadata"].get("uid", "")] = life
+            self.checker.ledger.binders[args[2]["metadata"].get("uid", "")] = life
         if self.elected and method not in ("create", "replace", "patch"):
             self._check_leader(life, method)
 
@@ -203,7 +203,7 @@ class World:
         )
         holder = str((entry.object["spec"] if entry else {}).get("holderIdentity", ""))
         if not holder.endswith(life.identity):
-            self.witness.say(f"{method} by a scheduler that does not lead: {life.identity}, the lease is {holder}'s")
+            self.checker.say(f"{method} by a scheduler that does not lead: {life.identity}, the lease is {holder}'s")
 
     def _new_controllers(self) -> Life:
         life = Life(self.port, self._way)
@@ -225,9 +225,9 @@ class World:
         """Pods bound to nodes that are no more are taken away, as the pod garbage collector does."""
         while True:
             await asyncio.sleep(20)
-            for pod in list(self.witness.pods.values()):
+            for pod in list(self.checker.pods.values()):
                 node = pod["spec"].get("nodeName")
-                if node and node not in self.witness.nodes:
+                if node and node not in self.checker.nodes:
                     with contextlib.suppress(NotFound):
                         await self.port.delete(PODS, pod["metadata"]["name"], "default", grace=0)
 
@@ -334,11 +334,11 @@ class World:
         self.faults.clear()
         self.stalled.clear()
         self.database_away, SQL.breaks_in = False, 0
-        self.witness.on_bound.clear()
+        self.checker.on_bound.clear()
         for life in self._past:
             life.port.last = life.steps_left = 0
             life.resume()
-        for name in list(self.witness.nodes):
+        for name in list(self.checker.nodes):
             await self.silence(name, False)
             await self.cordon(name, False)
         return await self.rest()
@@ -348,9 +348,9 @@ class World:
         still, before, halves = 0, "", set[str]()
         for _ in range(72):
             await asyncio.sleep(50)
-            now_half = self.witness.half_bound()
+            now_half = self.checker.half_bound()
             for text in sorted(halves & now_half):
-                self.witness.say(f"still in part long after the bind timeout: {text}")
+                self.checker.say(f"still in part long after the bind timeout: {text}")
             halves, seen = now_half, self._picture()
             still, before = (still + 1 if seen == before else 0), seen
             if still == 2:
@@ -360,9 +360,9 @@ class World:
     def _picture(self) -> str:
         pods = [
             (key, pod["metadata"]["uid"], pod["spec"].get("nodeName"), pod["status"].get("phase"))
-            for key, pod in sorted(self.witness.pods.items())
+            for key, pod in sorted(self.checker.pods.items())
         ]
-        return repr((pods, self.lives))
+        return repr((pods, self.starts))
 
     async def stop(self) -> None:
         for task in self._tasks:

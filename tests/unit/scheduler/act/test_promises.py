@@ -46,9 +46,9 @@ def held(state: ClusterState, now: int = NOW) -> list[str]:
 async def test_a_promise_outlives_the_scheduler_that_made_it(store: Store) -> None:
     state, hold = waiting()
     assert await PromiseKeeper(store.promises, state).write([hold])
-    heir, _ = waiting()
-    await PromiseKeeper(store.promises, heir).restore(NOW)
-    assert held(heir) == ["pod-waits"]
+    successor, _ = waiting()
+    await PromiseKeeper(store.promises, successor).restore(NOW)
+    assert held(successor) == ["pod-waits"]
 
 
 async def test_it_holds_although_the_clock_that_made_it_was_ahead(store: Store) -> None:
@@ -64,10 +64,10 @@ async def test_what_is_over_by_time_or_whose_owner_is_gone_is_dropped_and_remove
     await keeper.write(
         [hold, Reservation("gone", "n1", hold.pod_class, since=NOW, until=hold.until, kind=ReservationKind.VICTIMS)]
     )
-    heir, _ = waiting()
-    keeper = PromiseKeeper(store.promises, heir)
+    successor, _ = waiting()
+    keeper = PromiseKeeper(store.promises, successor)
     await keeper.restore(NOW)
-    assert held(heir) == ["pod-waits"]
+    assert held(successor) == ["pod-waits"]
     await keeper.sweep()
     assert [one.owner for one in await store.promises.all()] == ["pod-waits"]
     late, _ = waiting()

@@ -110,13 +110,13 @@ def test_an_evicted_gang_needs_its_whole_minimum_also_after_a_restart() -> None:
     state.settle()
     state.start_again(gang, "GangRecoveryTimeout", "it lost members")
     status = group_status(gang, {}, state.charges, "t1", lambda: "id")
-    heir = state_with(node("n1"))
-    heir.upsert_group(msgspec.structs.replace(group("g", 2), status=status))
-    heir.upsert_pod(pod("a", 1, group="g", node="n1"))
-    (found,) = heir.partial
+    successor = state_with(node("n1"))
+    successor.upsert_group(msgspec.structs.replace(group("g", 2), status=status))
+    successor.upsert_pod(pod("a", 1, group="g", node="n1"))
+    (found,) = successor.partial
     assert (found.ran, found.scheduled, found.evicted) == (False, True, ("GangRecoveryTimeout", "it lost members"))
-    heir.upsert_pod(pod("b", 1, group="g", node="n1"))
-    heir.settle()
+    successor.upsert_pod(pod("b", 1, group="g", node="n1"))
+    successor.settle()
     assert (found.ran, found.evicted) == (True, None)
 
 
