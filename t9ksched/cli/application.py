@@ -51,6 +51,7 @@ _COMMANDS: Final = (
     _Command("usage", "usage:usage", _ADMIN),
     _Command("stop-scheduling", "stops:stop_scheduling", _ADMIN),
     _Command("token", "token:app", _ADMIN),
+    _Command("simulate", "simulate:app", _ADMIN),
     _Command("doctor", "doctor:doctor", _OPERATE),
     _Command("db", "db:app", _OPERATE),
     _Command("scheduler", "roles:scheduler", _OPERATE),

@@ -1,0 +1,163 @@
+"""`t9ksched simulate replay`: what policies would have made of a recorded workload. It needs no service."""
+
+import re
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+from rich.progress import Progress
+
+from t9ksched.cli.failure import BAD_USAGE, Failure
+from t9ksched.cli.options import OutputOption
+from t9ksched.cli.output import Output, console, print_json, print_table, table
+from t9ksched.engine.scheduler_conf import parse_conf
+from t9ksched.model.errors import Invalid
+from t9ksched.simulation.cluster import Cluster
+from t9ksched.simulation.figures import Figures, figures
+from t9ksched.simulation.policies import NAMED, Contender, named
+from t9ksched.simulation.replay import Replay, replay
+from t9ksched.simulation.traces import FORMATS, Trace, read
+
+app = typer.Typer(name="simulate", help="Try policies on recorded workloads, without a cluster.", no_args_is_help=True)
+_WINDOW: Final = re.compile(r"([0-9]{0,9}):([0-9]{0,9})")
+_COLUMNS: Final = ("POLICY", "JOBS", "MEAN WAIT", "MEAN COMPLETION", "P99", "SLOWDOWN", "MAKESPAN", "UTILISATION")
+
+
+@app.callback()
+def _simulate() -> None:
+    """Try policies on recorded workloads, without a cluster."""
+
+
+@app.command("replay")
+def replay_command(
+    jobs: Annotated[Path, typer.Option("--jobs", metavar="FILE", help="The recorded jobs.")],
+    form: Annotated[str, typer.Option("--format", metavar="FORMAT", help=f"{', '.join(sorted(FORMATS))}.")],
+    cluster: Annotated[
+        str, typer.Option("--cluster", metavar="NxM", help="So many nodes with so many cards, such as 64x8.")
+    ],
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--policy",
+            metavar="NAME",
+            help=f"{', '.join(NAMED)}, or a scheduler.conf file; may be given repeatedly. Default: all four.",
+        ),
+    ] = None,
+    window: Annotated[
+        str | None,
+        typer.Option("--window", metavar="START:END", help="Count the jobs at these positions only, from 0."),
+    ] = None,
+    output: OutputOption = Output.table,
+) -> None:
+    """Play recorded jobs through the scheduler's engine on virtual time, once for each policy, and compare."""
+    try:
+        shape, counted = Cluster.parse(cluster), _window(window)
+        contenders = {name: _contender(name) for name in policy or NAMED}
+        trace = _trace(jobs, form)
+    except Invalid as error:
+        details = [f"{fault.path}: {fault.message}" for fault in error.errors]
+        raise Failure("this cannot be simulated", details=details, code=BAD_USAGE) from error
+    found: dict[str, tuple[Figures, Replay, float]] = {}
+    for name, contender in contenders.items():
+        with _bar(name, len(trace.jobs)) as progress:
+            begun = time.perf_counter()
+            played = replay(trace.jobs, shape, contender, progress)
+        try:
+            sums = figures(played.runs, shape.capacity, counted)
+        except ValueError as error:
+            raise Failure(f"there is nothing to count: {error}", code=BAD_USAGE) from error
+        found[name] = sums, played, time.perf_counter() - begun
+    if output is Output.json:
+        print_json(_document(trace, found))
+    else:
+        _print(trace, found)
+
+
+def _trace(path: Path, form: str) -> Trace:
+    try:
+        with path.open(encoding="utf-8", newline="") as lines:
+            return read(form, lines)
+    except OSError as error:
+        raise Failure(f"{path} cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise Invalid.at(str(path), "it is no text in UTF-8") from error
+
+
+def _contender(name: str) -> Contender:
+    path = Path(name)
+    if name in NAMED or not path.is_file():
+        return named(name)
+    try:
+        found = parse_conf(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise Failure(f"{name} cannot be read: {error}") from error
+    if "preempt" in found.actions:
+        raise Invalid.at(f"{name}: actions", "preemption is not simulated yet: leave preempt out")
+    return Contender(policy=found, by_priority=True)
+
+
+def _window(text: str | None) -> slice:
+    """`START:END` as a slice; either may be left out."""
+    if text is None:
+        return slice(None)
+    found = _WINDOW.fullmatch(text)
+    if found is None:
+        raise Invalid.at("window", f"{text!r} must be START:END, positions of jobs from 0, such as 1000:2000")
+    first, last = (int(part) if part else None for part in found.groups())
+    return slice(first, last)
+
+
+@contextmanager
+def _bar(name: str, jobs: int) -> Iterator[Any]:
+    """A bar on stderr while a person looks; what it gives is told how many jobs have ended."""
+    if not sys.stderr.isatty():
+        yield lambda ended: None
+        return
+    with Progress(console=console(sys.stderr), transient=True) as progress:
+        task = progress.add_task(name, total=jobs)
+        yield lambda ended: progress.update(task, completed=ended)
+
+
+def _document(trace: Trace, found: dict[str, tuple[Figures, Replay, float]]) -> dict[str, Any]:
+    return {
+        "leftOut": trace.left_out,
+        "policies": {
+            name: {
+                "jobs": sums.jobs,
+                "tooLarge": played.too_large,
+                "makespan": sums.makespan,
+                "meanWait": sums.mean_wait,
+                "meanCompletion": sums.mean_completion,
+                "p99Completion": sums.p99_completion,
+                "meanBoundedSlowdown": sums.mean_bounded_slowdown,
+                "utilisation": sums.utilisation,
+                "preemptions": sums.preemptions,
+                "wallSeconds": wall,
+            }
+            for name, (sums, played, wall) in found.items()
+        },
+    }
+
+
+def _print(trace: Trace, found: dict[str, tuple[Figures, Replay, float]]) -> None:
+    rows = [
+        [
+            name,
+            str(sums.jobs),
+            *(f"{value:,.0f} s" for value in (sums.mean_wait, sums.mean_completion, sums.p99_completion)),
+            f"{sums.mean_bounded_slowdown:,.1f}",
+            f"{sums.makespan:,.0f} s",
+            f"{sums.utilisation:.1%}",
+        ]
+        for name, (sums, _, _) in found.items()
+    ]
+    out = console()
+    print_table(out, table(_COLUMNS, rows, right=_COLUMNS[1:]))
+    too_large = next(iter(found.values()))[1].too_large
+    for count, why in ((trace.left_out, "have no cards or no run time"), (too_large, "need more cards than there are")):
+        if count:
+            out.print(f"{count} jobs {why}: they are left out.")

@@ -1,0 +1,87 @@
+"""The cluster of a replay: alike nodes with cards, and the pods that a job of so many cards has on them."""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from t9ksched.engine.nodes import NodeTable
+from t9ksched.model.errors import Invalid
+from t9ksched.model.node import NodeFacts
+from t9ksched.model.podclass import ClassTable, ContainerCards, PodClass
+
+CARD: Final = "nvidia.com/gpu"
+MOST_NODES: Final = 100_000
+MOST_CARDS: Final = 64
+_SHAPE: Final = re.compile(r"([0-9]{1,9})x([0-9]{1,9})")
+_MOST_PODS: Final = 1_000_000
+"""What a node takes in pods: no more than its cards ever decide."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """So many nodes with so many cards each."""
+
+    nodes: int
+    cards: int
+
+    @classmethod
+    def parse(cls, text: str) -> "Cluster":
+        """From `NxM`: N nodes with M cards each.
+
+        Raises:
+            Invalid: the text has another form, or asks for more than can be simulated.
+        """
+        found = _SHAPE.fullmatch(text.strip().lower())
+        if found is None:
+            raise Invalid.at("cluster", f"{text!r} must be NxM: N nodes with M cards each, such as 64x8")
+        nodes, cards = int(found[1]), int(found[2])
+        if not 1 <= nodes <= MOST_NODES:
+            raise Invalid.at("cluster", f"{nodes} nodes: at least 1, at most {MOST_NODES}")
+        if not 1 <= cards <= MOST_CARDS:
+            raise Invalid.at("cluster", f"{cards} cards a node: at least 1, at most {MOST_CARDS}")
+        return cls(nodes, cards)
+
+    @property
+    def capacity(self) -> int:
+        """All its cards."""
+        return self.nodes * self.cards
+
+    def table(self) -> NodeTable:
+        """The nodes, empty."""
+        found = NodeTable()
+        for at in range(self.nodes):
+            allocatable = {CARD: self.cards, "pods": _MOST_PODS}
+            found.upsert(NodeFacts(f"node-{at:06}", allocatable=allocatable, cards={CARD: self.cards}))
+        return found
+
+    def pods(self, cards: int) -> tuple[int, int]:
+        """How many pods a job of so many cards has, and how many cards each has.
+
+        A job that fits a node is one pod. A larger one has as few alike pods as the empty cluster has room for: pods
+        of whole nodes where its size is a multiple of a node's cards.
+
+        Raises:
+            ValueError: the cluster has fewer cards.
+        """
+        if cards > self.capacity:
+            raise ValueError(f"{cards} cards, of {self.capacity}")
+        whole = (size for size in range(min(cards, self.cards), 0, -1) if cards % size == 0)
+        each = next(size for size in whole if cards // size <= self.nodes * (self.cards // size))
+        return cards // each, each
+
+
+class Shapes:
+    """The classes of pods with so many cards, made once each."""
+
+    def __init__(self) -> None:
+        self._table = ClassTable()
+        self._known: dict[int, PodClass] = {}
+
+    def of(self, cards: int) -> PodClass:
+        """A pod that asks for that many cards and nothing else."""
+        found = self._known.get(cards)
+        if found is None:
+            requests = ((CARD, cards), ("pods", 1))
+            made = PodClass(requests, (ContainerCards("main", CARD, cards),))
+            found = self._known[cards] = self._table.intern(made)
+        return found

@@ -1,0 +1,69 @@
+"""A job of a trace, and what became of it in a replay. Times are seconds since the trace began."""
+
+from dataclasses import dataclass
+from typing import Final
+
+BOUND_SECONDS: Final = 10.0
+"""Runs that are shorter count as this long in the bounded slowdown."""
+_SECOND: Final = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job as it was recorded.
+
+    Attributes:
+        name: what the trace calls it.
+        submitted: when it came.
+        runs: how long it runs once all its pods have a place, more than 0.
+        cards: how many cards it needs together, more than 0.
+        user: who submitted it, empty where the trace does not say.
+        priority: larger goes first, for policies that ask for it.
+        limit: the run time that its user asked for; None without one.
+    """
+
+    name: str
+    submitted: float
+    runs: float
+    cards: int
+    user: str = ""
+    priority: int = 0
+    limit: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A job that was started, and when. It ends at `started + job.runs`."""
+
+    job: Job
+    started: float
+
+    @property
+    def ended(self) -> float:
+        """When it ended."""
+        return self.started + self.job.runs
+
+    @property
+    def wait(self) -> float:
+        """Seconds from its submission to its start."""
+        return self.started - self.job.submitted
+
+    @property
+    def completion(self) -> float:
+        """Seconds from its submission to its end."""
+        return self.ended - self.job.submitted
+
+    @property
+    def bounded_slowdown(self) -> float:
+        """How many times longer it took than it ran, at least 1; short runs count as ten seconds (Feitelson 1997)."""
+        return max(1.0, self.completion / max(self.job.runs, BOUND_SECONDS))
+
+
+def nanoseconds(seconds: float) -> int:
+    """Seconds in the unit of the engine."""
+    return round(seconds * _SECOND)
+
+
+def seconds(moment: int) -> float:
+    """The inverse of `nanoseconds`."""
+    return moment / _SECOND

@@ -1,0 +1,82 @@
+"""The policies that a replay compares, by name: an order of jobs, and whether a job may pass one that finds no room."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from t9ksched.engine.plugins import PluginUse
+from t9ksched.engine.policy import Policy
+from t9ksched.model.errors import Invalid
+from t9ksched.model.gang import Gang
+from t9ksched.model.queue import Ordering
+from t9ksched.simulation.job import Job, nanoseconds
+from t9ksched.simulation.lines import Key
+
+_MILLISECONDS: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """What a replay follows.
+
+    Attributes:
+        policy: as the live service follows one.
+        ordering: of the one queue that all jobs are in.
+        by_priority: whether priorities of the trace count; else all are equal.
+        shortest_first: whether jobs that ask for less time, or run shorter where they ask for none, go first.
+    """
+
+    policy: Policy = field(default_factory=Policy)
+    ordering: Ordering = "BestEffort"
+    by_priority: bool = False
+    shortest_first: bool = False
+
+    def key(self, job: Job, at: int) -> Key:
+        """Where the job at this position of the trace stands among those that wait, as the planner orders gangs."""
+        rank = asks(job) if self.shortest_first else 0
+        return rank, -job.priority if self.by_priority else 0, nanoseconds(job.submitted), at
+
+    def policy_for(self, jobs: Mapping[str, Job]) -> Policy:
+        """The policy, with an order of these jobs, by the UIDs of their gangs, where it needs to know them."""
+        if not self.shortest_first:
+            return self.policy
+        use = PluginUse(_SHORTEST, _Shortest(jobs))
+        return Policy(gang_order=(_SHORTEST, "basic"), plugins=(use,))
+
+
+class _Shortest:
+    """Orders gangs by how long their jobs ask for, in milliseconds."""
+
+    def __init__(self, jobs: Mapping[str, Job]) -> None:
+        self._jobs = jobs
+
+    def gang_rank(self, gang: Gang, now: int) -> int:
+        """Smaller goes first; it does not depend on `now`."""
+        return asks(self._jobs[gang.uid])
+
+
+def asks(job: Job) -> int:
+    """How long the job asks for, or runs where it asks for no time, in milliseconds."""
+    return round((job.runs if job.limit is None else job.limit) * _MILLISECONDS)
+
+
+_SHORTEST: Final = "shortest"
+NAMED: Final[Mapping[str, Contender]] = {
+    "fcfs": Contender(ordering="Strict"),
+    "besteffort": Contender(),
+    "priority": Contender(ordering="Strict", by_priority=True),
+    "sjf": Contender(ordering="Strict", shortest_first=True),
+}
+"""First come, first served; the same, but who finds no room is passed; larger priority first; shortest job first."""
+
+
+def named(name: str) -> Contender:
+    """The policy of that name.
+
+    Raises:
+        Invalid: there is none.
+    """
+    found = NAMED.get(name)
+    if found is None:
+        raise Invalid.at("policy", f"{name!r} is unknown: the policies are {', '.join(NAMED)}, or a file")
+    return found

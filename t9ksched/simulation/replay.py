@@ -1,0 +1,140 @@
+"""Plays the jobs of a trace through the planner of the live service, on virtual time.
+
+Time moves from one event to the next: jobs come, jobs end. All events of one moment happen before the planner is asked
+what starts now; a start takes no time. A job is a gang that needs all its pods at once.
+"""
+
+import heapq
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from t9ksched.engine.memory import Memory
+from t9ksched.engine.plan import Assignment
+from t9ksched.engine.planner import plan
+from t9ksched.engine.view import QueueState, View
+from t9ksched.model.gang import Gang, Member
+from t9ksched.model.queue import QueueSpec
+from t9ksched.simulation.cluster import Cluster, Shapes
+from t9ksched.simulation.job import Job, Run, nanoseconds, seconds
+from t9ksched.simulation.lines import Lines
+from t9ksched.simulation.policies import Contender
+
+QUEUE: Final = "trace"
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What became of the jobs.
+
+    Attributes:
+        runs: one a job that was started, in the order of submission.
+        too_large: jobs that need more cards than the cluster has; they are left out.
+        plans: how often the planner was asked.
+    """
+
+    runs: tuple[Run, ...]
+    too_large: int = 0
+    plans: int = 0
+
+
+def replay(
+    jobs: Sequence[Job], cluster: Cluster, contender: Contender, progress: Callable[[int], None] = lambda ended: None
+) -> Replay:
+    """Play the jobs, which are in the order of their submission; `progress` hears how many have ended so far."""
+    fitting = [job for job in jobs if job.cards <= cluster.capacity]
+    return _Replaying(fitting, cluster, contender).run(progress, len(jobs) - len(fitting))
+
+
+@dataclass(slots=True)
+class _Place:
+    """What a running job holds: its pods' nodes, with the masks of their cards."""
+
+    gang: Gang
+    pods: list[Assignment] = field(default_factory=list)
+
+
+class _Replaying:
+    """The state of a replay. Times are nanoseconds since the trace began; jobs are known by their positions."""
+
+    def __init__(self, jobs: Sequence[Job], cluster: Cluster, contender: Contender) -> None:
+        self._jobs = jobs
+        self._cluster = cluster
+        self._contender = contender
+        self._free = cluster.capacity
+        self._nodes = cluster.table()
+        self._shapes = Shapes()
+        self._memory = Memory()
+        self._policy = contender.policy_for({str(at): job for at, job in enumerate(jobs)})
+        self._queues = {QUEUE: QueueState(QueueSpec(ordering=contender.ordering))}
+        self._waiting = Lines(strict=contender.ordering == "Strict")
+        self._running: dict[str, _Place] = {}
+        self._ends: list[tuple[int, int]] = []
+        self._started: dict[int, int] = {}
+        self._plans = 0
+
+    def run(self, progress: Callable[[int], None], too_large: int) -> Replay:
+        """Go from event to event until every job has ended."""
+        comes = [(nanoseconds(job.submitted), at) for at, job in enumerate(self._jobs)]
+        comes.reverse()
+        ended = 0
+        while comes or self._ends:
+            now = min(events[at][0] for events, at in ((comes, -1), (self._ends, 0)) if events)
+            while self._ends and self._ends[0][0] <= now:
+                self._end(heapq.heappop(self._ends)[1])
+                ended += 1
+            while comes and comes[-1][0] <= now:
+                self._come(comes.pop()[1])
+            if gangs := self._waiting.candidates(self._free):
+                self._plan(gangs, now)
+            progress(ended)
+        return Replay(tuple(self._run(at) for at in range(len(self._jobs))), too_large, self._plans)
+
+    def _run(self, at: int) -> Run:
+        """What became of the job; one that started at once waited for no time at all, however its time is rounded."""
+        job = self._jobs[at]
+        return Run(job, max(job.submitted, seconds(self._started[at])))
+
+    def _come(self, at: int) -> None:
+        job, uid = self._jobs[at], str(at)
+        pods, cards = self._cluster.pods(job.cards)
+        shape = self._shapes.of(cards)
+        gang = Gang(
+            uid=uid,
+            name=f"trace/{at:09}",
+            queue=QUEUE,
+            priority=job.priority if self._contender.by_priority else 0,
+            created=nanoseconds(job.submitted),
+            min_member=pods,
+            waiting=tuple(Member(f"{uid}-{pod}", f"trace/{uid}-{pod}", "", shape) for pod in range(pods)),
+            total=pods,
+            total_roles=(("", pods),),
+        )
+        self._waiting.add(gang, job.cards, self._contender.key(job, at))
+
+    def _plan(self, gangs: tuple[Gang, ...], now: int) -> None:
+        """Ask the planner which of the gangs start, and let them start."""
+        self._plans += 1
+        known = {gang.uid: gang for gang in gangs}
+        for one in plan(View(self._nodes.freeze(), self._queues, gangs), self._policy, now, self._memory).assignments:
+            place = self._running.get(one.gang)
+            if place is None:
+                place = self._running[one.gang] = _Place(known[one.gang])
+                self._start(place.gang, now)
+            place.pods.append(one)
+            self._nodes.charge(self._nodes.row(one.node), place.gang.waiting[0].pod_class, dict(one.masks))
+
+    def _start(self, gang: Gang, now: int) -> None:
+        at = int(gang.uid)
+        job = self._jobs[at]
+        self._started[at] = now
+        self._free -= job.cards
+        self._waiting.started(gang, job.cards)
+        heapq.heappush(self._ends, (now + nanoseconds(job.runs), at))
+
+    def _end(self, at: int) -> None:
+        place = self._running.pop(str(at))
+        self._free += self._jobs[at].cards
+        pod_class = place.gang.waiting[0].pod_class
+        for one in place.pods:
+            self._nodes.discharge(self._nodes.row(one.node), pod_class, dict(one.masks))

@@ -1,0 +1,127 @@
+"""Replays held against a plain simulator of slots, against the planner that is shown everything, and against figures
+worked out by hand.
+"""
+
+import heapq
+from collections.abc import Callable
+from dataclasses import replace
+from math import fsum
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from t9ksched.engine.policy import Policy
+from t9ksched.simulation.cluster import Cluster
+from t9ksched.simulation.figures import Figures, figures
+from t9ksched.simulation.job import Job, Run
+from t9ksched.simulation.lines import Lines
+from t9ksched.simulation.policies import NAMED, Contender, named
+from t9ksched.simulation.replay import replay
+
+JOBS = st.lists(
+    st.builds(
+        Job,
+        name=st.just("j"),
+        submitted=st.integers(0, 60).map(float),
+        runs=st.integers(1, 40).map(float),
+        cards=st.integers(1, 16),
+        priority=st.integers(0, 2),
+    ),
+    min_size=1,
+    max_size=25,
+).map(lambda jobs: sorted(jobs, key=lambda job: job.submitted))
+
+ORDERS: dict[str, Callable[[Job], float]] = {
+    "fcfs": lambda job: 0,
+    "besteffort": lambda job: 0,
+    "priority": lambda job: -job.priority,
+    "sjf": lambda job: job.runs,
+}
+
+
+def slots(jobs: list[Job], capacity: int, name: str) -> list[float]:
+    """When each job starts where any free cards will do: a simulator of a dozen lines."""
+    waiting: list[int] = []
+    ends: list[tuple[float, int]] = []
+    starts: dict[int, float] = {}
+    free, comes = capacity, 0
+    while comes < len(jobs) or ends:
+        now = min([job.submitted for job in jobs[comes : comes + 1]] + [end for end, _ in ends[:1]])
+        while ends and ends[0][0] <= now:
+            free += jobs[heapq.heappop(ends)[1]].cards
+        while comes < len(jobs) and jobs[comes].submitted <= now:
+            waiting.append(comes)
+            comes += 1
+        for at in sorted(waiting, key=lambda at: (ORDERS[name](jobs[at]), jobs[at].submitted, at)):
+            if jobs[at].cards <= free:
+                free -= jobs[at].cards
+                starts[at] = now
+                waiting.remove(at)
+                heapq.heappush(ends, (now + jobs[at].runs, at))
+            elif name != "besteffort":
+                break
+    return [starts[at] for at in range(len(jobs))]
+
+
+@pytest.mark.parametrize("name", NAMED)
+@given(jobs=JOBS)
+def test_on_one_pool_of_slots_it_is_the_textbook_policy(name: str, jobs: list[Job]) -> None:
+    played = replay(jobs, Cluster(16, 1), named(name))
+    assert [run.started for run in played.runs] == slots(jobs, 16, name)
+    assert [run.job for run in played.runs] == jobs
+
+
+class Everything(Lines):
+    """Shows the planner all that waits."""
+
+    def candidates(self, free: int) -> tuple[object, ...]:  # type: ignore[override]
+        return super().candidates(1 << 40)
+
+
+@pytest.mark.parametrize("name", NAMED)
+@given(jobs=JOBS, shape=st.sampled_from(["2x8", "4x4", "5x3", "16x1"]))
+def test_what_is_not_shown_to_the_planner_could_not_start(name: str, jobs: list[Job], shape: str) -> None:
+    """On nodes of several cards, where free cards may be of no use."""
+    cluster = Cluster.parse(shape)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("t9ksched.simulation.replay.Lines", Everything)
+        whole = replay(jobs, cluster, named(name))
+    assert replay(jobs, cluster, named(name)).runs == whole.runs
+
+
+@given(jobs=JOBS, name=st.sampled_from(sorted(NAMED)))
+def test_no_card_is_held_twice_and_none_idles_beside_a_job_that_fits(jobs: list[Job], name: str) -> None:
+    cluster = Cluster(4, 4)
+    runs = replay(jobs, cluster, named(name)).runs
+    for moment in sorted({run.started for run in runs}):
+        held = sum(run.job.cards for run in runs if run.started <= moment < run.ended)
+        assert held <= cluster.capacity
+    assert all(run.started >= run.job.submitted for run in runs)
+
+
+def test_what_is_too_large_is_left_out_and_counted() -> None:
+    jobs = [Job("a", 0, 5, 4), Job("b", 0, 5, 5), Job("c", 1, 5, 4)]
+    played = replay(jobs, Cluster(1, 4), named("fcfs"))
+    assert (played.too_large, [(run.job.name, run.started) for run in played.runs]) == (1, [("a", 0), ("c", 5)])
+
+
+def test_progress_is_told_until_all_have_ended() -> None:
+    told: list[int] = []
+    replay([Job("a", 0, 5, 1), Job("b", 9, 5, 1)], Cluster(1, 1), named("fcfs"), told.append)
+    assert told == [0, 1, 1, 2]
+
+
+def test_a_policy_of_an_administrator_orders_by_priority_and_passes() -> None:
+    jobs = [Job("a", 0, 5, 3), Job("b", 1, 5, 2), Job("c", 2, 5, 1), replace(Job("d", 2, 5, 1), priority=1)]
+    played = replay(jobs, Cluster(1, 4), Contender(policy=Policy(), by_priority=True))
+    assert [run.started for run in played.runs] == [0, 5, 5, 2]
+
+
+def test_figures_by_hand() -> None:
+    """Two cards; `a` holds both for 20 s, `b` one for 4 s after it, `c` one for 30 s."""
+    runs = [Run(Job("a", 0, 20, 2), 0), Run(Job("b", 5, 4, 1), 20), Run(Job("c", 10, 30, 1), 20)]
+    assert figures(runs, 2) == Figures(3, 50, 25 / 3, 79 / 3, 40, fsum((1, 19 / 10, 40 / 30)) / 3, 74 / 100)
+    assert figures(runs, 2, slice(1, 2)) == Figures(1, 19, 15, 19, 19, 1.9, (15 * 2 + 4 + 4) / 38)
+    with pytest.raises(ValueError, match="there are 3"):
+        figures(runs, 2, slice(3, None))
