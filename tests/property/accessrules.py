@@ -42,9 +42,12 @@ class Word:
         return over if kind == "ReplicaSet" and over is not None else uid
 
     def record(self, owner: str | None, uid: str) -> Acceptance | None:
-        """Of the root owner, else of the owner, else of the object itself."""
-        those = [] if owner is None else [self.root(owner), owner]
-        return next((self.acceptances[one] for one in (*those, uid) if one in self.acceptances), None)
+        """Of the root owner, else of the owner, else of the object itself, if it names a submitter; if none does, the
+        first that there is.
+        """
+        those = [uid] if owner is None else [self.root(owner), owner, uid]
+        named = [one for one in those if one in self.acceptances and self.acceptances[one].submitter]
+        return next((self.acceptances[one] for one in (*named, *those) if one in self.acceptances), None)
 
     def whose(self, owner: str | None, uid: str, space: str) -> str | None:
         """Its submitter; a record of another namespace does not count."""

@@ -81,6 +81,11 @@ class AdmissionGate:
         """The submitter of the group, as far as that is on record."""
         return _submitter(self._submission(gang.owner, gang.uid), gang.namespace)
 
+    def groups_of_submitter(self, gang: GangRecord) -> list[str]:
+        """The groups that the submitter of the gang had when it was submitted."""
+        record = self._submission(gang.owner, gang.uid)
+        return list(record.groups) if record is not None and record.namespace == gang.namespace else []
+
     def came_with(self, pod: PodRecord, gang: GangRecord) -> bool:
         """Whether a pod is a member of the group that it names whoever may use the queue.
 
@@ -122,11 +127,12 @@ class AdmissionGate:
         return _submitter(self._submission(pod.owner, pod.uid), pod.namespace)
 
     def _submission(self, owner: OwnerReference | None, uid: str) -> Acceptance | None:
-        """The record of the submission of an object: its root owner's, else its own."""
-        root = None
-        if owner is not None:
-            root = self._acceptances.get(self._owners.root_uid(owner)) or self._acceptances.get(owner.uid)
-        return root or self._acceptances.get(uid)
+        """The record of the submission of an object: its root owner's, its owner's or its own, the first that names a
+        submitter. An owner that the scheduler let in and recorded by itself has a record without one.
+        """
+        above = () if owner is None else (self._owners.root_uid(owner), owner.uid)
+        found = [record for one in (*above, uid) if (record := self._acceptances.get(one)) is not None]
+        return next((record for record in found if record.submitter is not None), found[0] if found else None)
 
     def _ask(self, queue: Queue, space: str, root: Acceptance | None) -> Access:
         if root is not None and root.namespace != space:

@@ -51,13 +51,11 @@ class Agreements:
                 self._state.begun.add(gang)
         if gang is not None:
             self._state.group_events.settle_agreement(gang)
-        self._state.membership.submitted(uid)
+        self._state.membership.owner_changed(uid)
         self._state.membership.doubt_strangers()
         owned = (one for below in self._state.owners.controllers(uid) for one in self._state.gangs_of_owner(below))
         for concerned in dict.fromkeys((gang, pod.gang if pod else None, *owned)):
             if concerned is not None:
-                if not concerned.virtual:
-                    self._state.membership.doubt(concerned)
                 self._state.changes.gang_changed(concerned)
                 self._state.group_events.settle_bill(concerned)
                 self._state.wake()
@@ -92,6 +90,7 @@ class Agreements:
         the age it has.
         """
         gang.ran, gang.displaced, gang.began_with = False, True, None
+        gang.leaving = frozenset(pod.uid for pod in gang.members.values() if pod.node)
         self._state.begun.add(gang)
         self._state.clocks.start_anew(gang)
         if gang.scheduled:

@@ -47,8 +47,9 @@ class Assumptions:
             sure = self._state.cards.certain(record.pod_class, assignment.node)
             cards = dict(assignment.masks)
             self._state.charges.charge(record.uid, assignment.node, record.pod_class, gang.queue, cards, sure=sure)
-            self._state.reservations.drop_place(record.uid)
             done.append(record)
+        for record in done:  # a place that is kept stays kept when the decision is dropped
+            self._state.reservations.drop_place(record.uid)
         if gang.complete():
             self._state.reservations.used(gang_uid)
             gang.displaced = False
@@ -71,6 +72,8 @@ class Assumptions:
         self._state.pod_events.take_role(record)
         self._state.charges.release(record.uid)
         self._state.changes.gang_changed(record.gang)
+        if record.gang is not None and not record.gang.virtual:
+            self._state.membership.doubt(record.gang)  # it waits again, and may not be a member by what changed since
 
     def refuse(self, pod_uid: str, reason: Reason, now: int, *, keep_place: bool) -> None:
         """A binding did not happen: take the assumption back; its place may be kept for the gang."""

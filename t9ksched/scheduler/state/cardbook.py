@@ -154,8 +154,8 @@ class CardBook:
             record = self._pods.get(charge.uid)
             if record is not None and self.unknown(charge, facts):
                 self._differs(record, _no_record(facts.name))
-            elif record is not None and self.drifting.get(record.uid) == _no_record(facts.name):
-                del self.drifting[record.uid]
+            elif record is not None:
+                self._found(record.uid, facts.name)
 
     def released(self, record: PodRecord, charge: Charge) -> None:
         """A pod's charge was taken back."""
@@ -195,6 +195,13 @@ class CardBook:
             del self._taken[uid]
             self._charges.charge(uid, charge.node, charge.pod_class, charge.queue, cards, sure=sure)
             self._settle(charge.node)
+            self._found(uid, charge.node)
+
+    def _found(self, uid: str, node: str) -> None:
+        """Which cards a pod on the node holds may be known now."""
+        charge, known = self._charges.get(uid), self._nodes.get(node)
+        if self.drifting.get(uid) == _no_record(node) and charge and known and not self.unknown(charge, known[1]):
+            del self.drifting[uid]
 
     def recorded(self, uid: str) -> list[CardBinding]:
         """The row that was read of a pod that has not been seen bound, if there was one."""

@@ -58,7 +58,6 @@ class Changes:
                 continue
             if gang.kept and self._state.group_events.settle_agreement(gang):
                 self._state.group_events.settle_bill(gang)
-                self._state.membership.doubt(gang)
                 self._state.wake()
             self.note_run(gang)
             if gang.uid and gang.unnoted and gang.placed_count():
@@ -78,7 +77,7 @@ class Changes:
         """See whether the PodGroup has begun to run; the minimum that its spec has now is the one it began with."""
         if gang.ran or not gang.uid:
             return
-        if gang.complete(bound=True) and not self._state.clocks.leaving(gang):
+        if gang.complete(bound=True) and not gang.leaves():
             gang.ran = gang.scheduled = True
             least = max(gang.spec.min_member, sum(least for _, least in gang.spec.roles))
             gang.began_with = Minimum(least, gang.spec.roles)
@@ -87,6 +86,7 @@ class Changes:
         elif running := _inherited_running(gang):
             gang.ran, gang.began_with = True, running
             self._state.begun.add(gang)
+            self._state.wake()  # others of it need not wait for the minimum that its spec asks for
 
     def _settle_single(self, gang: GangRecord) -> None:
         pod = next(iter(gang.members.values()), None)

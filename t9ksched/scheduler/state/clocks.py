@@ -124,11 +124,6 @@ class Clocks:
         if clock is not None:
             clock.start_anew(pod.uid for pod in gang.members.values() if pod.node and not gang.inherited(pod))
 
-    def leaving(self, gang: GangRecord) -> bool:
-        """Whether the group was evicted or paused whole, and some of those members still look as if they ran."""
-        clock = self.of(gang)
-        return clock is not None and not clock.evicted.isdisjoint(gang.members)
-
     def refusal(self, gang: GangRecord, want: Asked, control: JobControl | None, now: int) -> Reason | None:
         """Why the group may not be placed now; None when nothing speaks against it."""
         clock = self.of(gang)

@@ -73,7 +73,6 @@ class GroupEvents:
             gang.spec_faults = str(error)
         if gang.terms() != before:  # else it is our own word about it, which lets nothing start
             self.settle_agreement(gang)
-            self._state.membership.doubt(gang)
             self._state.changes.gang_changed(gang)
             self.settle_bill(gang)
             self._state.wake()
@@ -96,12 +95,16 @@ class GroupEvents:
             self.forget(gang)
 
     def settle_bill(self, gang: GangRecord) -> None:
-        """What members hold is paid by the group's queue, which may be known later than they are."""
+        """What members hold is paid by the group's queue, which may be known later than they are; and who may use that
+        queue may join the group.
+        """
         for uid in gang.members:
             self._state.charges.pay(uid, gang.queue)
         self._state.changes.count(gang)
         self._state.feed.queues.note(gang.queue)
         self._state.changes.job_changed(gang)
+        if not gang.virtual:
+            self._state.membership.doubt(gang)
 
     def _paying(self, gang: GangRecord) -> str:
         """The queue that pays for what members hold; empty if they hold nothing."""
@@ -165,9 +168,10 @@ class GroupEvents:
             gang.owner = None
             self._state.changes.gang_changed(gang)
         if record is not None and record.ours and record.owner is not None:
-            claimed_by = None if record.orphaned else record.owner
+            if not (record.finished or record.deleting):
+                self._state.pod_events.departed(record)
             record.owner, record.orphaned = None, False
-            self._state.pod_events.claim(record, claimed_by)
+            self._state.changes.gang_changed(record.gang)
 
     def disown(self, gang: GangRecord) -> None:
         """The group is not of its owner any more, or is no more itself."""

@@ -51,8 +51,6 @@ class JobEvents:
         self.remove_owner(uid)
         known = self._state.jobs.pop(uid, None)
         if known is not None:
-            if self._state.refills.of_job(uid):
-                self._state.wake()
             if known.phase in FINISHED:
                 self._state.deleted.discard(uid)  # it ended before: its pods say how
             self._state.feed.jobs.note(uid)
@@ -61,6 +59,8 @@ class JobEvents:
         """An object that made pods is gone; its pods, if any are left, end."""
         if uid in self._state.clocks.by_job:
             self._state.feed.jobs.note(uid)  # it may be a job without pods, which a limit stopped
+        if self._state.refills.of_job(uid):
+            self._state.wake()
         self._state.owners.remove(uid)
         self._state.deleted.discard(uid)
         if uid in self._state._by_owner:
@@ -73,15 +73,16 @@ class JobEvents:
             self._state.feed.jobs.note(uid)
 
     def owner_changed(self, uid: str) -> None:
-        """An object that makes pods appeared, or asks for something else."""
+        """An object that makes pods appeared, asks for something else, or is gone."""
         gangs = [gang for below in self._state.owners.controllers(uid) for gang in self._state.gangs_of_owner(below)]
         if uid in self._state.clocks.by_job:
             self._state.feed.jobs.note(uid)
         for gang in gangs:
             gang.changes += 1
             self._state.feed.gangs.note(gang)
+        self._state.membership.owner_changed(uid)
         self._state.membership.doubt_strangers()
-        if gangs:
+        if gangs or self._state.refills.of_job(uid):
             self._state.wake()
 
     def judge_again(self, root: str) -> None:

@@ -234,8 +234,8 @@ class LastGate:
             name=gang.name,
             queue=queue.name,
             priority=access.reduced(asked),
-            submitter=source.submitter if source else None,
-            groups=list(source.groups) if source else [],
+            submitter=state.permissions.submitter(gang),
+            groups=state.permissions.groups_of_submitter(gang),
             permitted_by=access.rule,
             time_limit=limit_agreed(state, gang, queue),
             group_uid=None if gang.virtual else gang.uid,
@@ -309,12 +309,14 @@ class LastGate:
         if known != record:
             state.acceptances[record.uid] = record
             if known is None:
-                state.membership.submitted(record.uid)
+                state.membership.owner_changed(record.uid)
             state.feed.owners.note(record.uid)
             state.feed.jobs.note(record.uid)
             gang = state.gangs_by_uid.get(record.uid)
             if gang is not None and gang.acceptance is not None:
-                gang.acceptance = record
+                minimum, gang.acceptance = gang.minimum, record
+                if gang.minimum != minimum:
+                    state.changes.gang_changed(gang)
                 if not gang.virtual:
                     state.feed.gangs.note(gang)  # its status tells how many members count
         return record

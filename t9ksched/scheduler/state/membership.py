@@ -72,10 +72,18 @@ class Membership:
         """Something changed that decides who may join the group."""
         self._doubtful.add(gang)
 
-    def submitted(self, owner: str) -> None:
-        """The owner has a record now: the submitters of its pods in groups of others may have changed."""
+    def owner_changed(self, owner: str) -> None:
+        """An owner appeared, changed or is gone, or has another record: the jobs and the submitters of its pods and
+        groups may have changed.
+        """
         for uid in self._state.owners.controllers(owner):
+            for gang in self._state.gangs_of_owner(uid):
+                if not gang.virtual:
+                    self.doubt(gang)
             for pod in self._owned.get(uid, {}).values():
+                named = pod.outside or pod.gang
+                if named is not None and not named.virtual:
+                    self.doubt(named)
                 if pod.gang is not None and (pod.gang.owner is None or pod.gang.owner.uid != uid):
                     self._state.changes.job_changed(pod.gang)
 
@@ -155,4 +163,5 @@ class Membership:
         self._strangers.setdefault(gang, {})[pod.uid] = pod
         if pod.gang is not None:
             pod.gang.kept_out = reason
+            self._state.changes.gang_changed(pod.gang)
         self._state.member_changed(pod, gang)

@@ -103,7 +103,7 @@ class Root(NamedTuple):
 
 
 class Owners:
-    """The owners by UID. `on_change` is called with the UID of one that appeared or asks for something else."""
+    """The owners by UID. `on_change` is called with the UID of one that appeared, wants something else or is gone."""
 
     def __init__(self, on_change: Callable[[str], None]) -> None:
         self._on_change = on_change
@@ -129,9 +129,11 @@ class Owners:
         text = _encode(obj.spec)
         limit = str((meta.annotations or {}).get(TIME_LIMIT_ANNOTATION, ""))
         known = self._known.get(meta.uid)
-        if known is not None and (known.text, known.limit_text) == (text, limit):
-            return
         above = meta.controller
+        if known is not None and (known.text, known.limit_text, known.above) == (text, limit, above):
+            return
+        if known is not None and known.above != above:
+            self._not_below(known)
         owner = Owner(
             meta.uid,
             kind.api_version,
@@ -160,9 +162,13 @@ class Owners:
             self._gone.add(uid)
             for oldest in list(islice(self._gone, max(0, len(self._gone) - _MOST_GONE))):
                 self._gone.discard(oldest)
-        if owner is not None and owner.above is not None:
-            below = self._below[owner.above.uid]
-            below.pop(uid, None)
+            self._not_below(owner)
+            self._on_change(uid)
+
+    def _not_below(self, owner: Owner) -> None:
+        """The object is not below another any more."""
+        if owner.above is not None and (below := self._below.get(owner.above.uid)) is not None:
+            below.pop(owner.uid, None)
             if not below:
                 del self._below[owner.above.uid]
 

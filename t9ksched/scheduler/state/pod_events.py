@@ -48,7 +48,7 @@ class PodEvents:
         record.phase = intern(pod.status.phase or "Pending")
         record.deleting = pod.metadata.deletion_timestamp is not None
         record.orphaned = record.owner is not None and pod.metadata.controller is None
-        self.claim(record, pod.metadata.controller)
+        self._claim(record, pod.metadata.controller)
         record.started = nanoseconds(pod.status.start_time or "")
         limit_text = (pod.metadata.annotations or NOTHING).get(names.TIME_LIMIT_ANNOTATION, "")
         if limit_text != record.limit_text:
@@ -90,13 +90,16 @@ class PodEvents:
         if known is None or was != (record.phase, record.node, record.deleting) or opened != record.gates:
             self._state.changes.gang_changed(record.gang)
             if record.finished or record.deleting:
-                self._departed(record)
+                self.departed(record)
         elif relabelled and record.gang is not None:
             self._state.changes.job_changed(record.gang)  # what was edited may not count, and that is told
         # That a decision came true, or that a pod runs, lets nothing start: the loop sleeps on.
         # That one is leaving may: it does not count any more where pods are spread evenly. So may another label.
         moves = (relabelled or (record.deleting and not was[2])) and bool(self._state.affinity_index)
-        if freed or moves or opened != record.gates or (record.node and not was[1] and not expected):
+        # That one counts no longer may, too: the others of its gang that wait are planned without it.
+        going = (record.deleting and not was[2]) or (record.finished and was[0] not in FINISHED)
+        counts_not = going and record.gang in self._state._pending
+        if freed or moves or counts_not or opened != record.gates or (record.node and not was[1] and not expected):
             self._state.wake()
 
     def _relabel(self, record: PodRecord, labels: dict[str, str] | None) -> bool:
@@ -139,7 +142,7 @@ class PodEvents:
         self._state.reservations.drop_place(uid)
         gang = record.gang
         self._state._resting.discard(record)
-        self._departed(record)
+        self.departed(record)
         self._state.membership.left(record)
         if record.owner is not None and (there := self._state.put_there.get(record.owner.uid)) is not None:
             there.pop(uid, None)
@@ -197,12 +200,15 @@ class PodEvents:
             self._state.joining.join(record, pod.spec.node_name or "")
         return record
 
-    def claim(self, record: PodRecord, controller: OwnerReference | None) -> None:
-        """A controller is written into a pod that has none, or no longer."""
-        claimed_by = controller.title if controller is not None and record.owner is None else ""
-        if record.claimed_by != claimed_by:
-            record.claimed_by = claimed_by
-            self._state.changes.gang_changed(record.gang)
+    def _claim(self, record: PodRecord, controller: OwnerReference | None) -> None:
+        """A controller is written into a pod, or no longer: it tells people of it, and of one that has none counts it
+        nothing.
+        """
+        title = intern(controller.title) if controller is not None else ""
+        if record.controller != title:
+            record.controller = title
+            if record.owner is None:
+                self._state.changes.gang_changed(record.gang)
 
     def _recharge(self, record: PodRecord, annotations: Mapping[str, str]) -> bool:
         """Bring the pod's charge in line with where it is; whether room may have become free."""
@@ -242,8 +248,8 @@ class PodEvents:
             self._state.feed.ended.add((record.gang, record))
         return True
 
-    def _departed(self, record: PodRecord) -> None:
-        """A pod ended, or is about to: another of its owner may take its place."""
+    def departed(self, record: PodRecord) -> None:
+        """A pod ended, or is about to, or turns out to be none of its owner's: another of these may take its place."""
         if record.owner is None or not self._state.departures:
             return
         root = self._state.owners.root_uid(record.owner)

@@ -6,18 +6,16 @@ PodGroup with its members, or the virtual group of a single pod; it knows when i
 
 from collections import Counter
 from collections.abc import Collection, Container, Iterable
-from dataclasses import replace
-from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from t9ksched.model.gang import Gang, Member
-from t9ksched.model.labels import NodeSelector, NodeSelectorTerm, Requirement
 from t9ksched.model.pod import OwnerReference
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.podgroup import PodGroupSpec
 from t9ksched.model.reasons import Reason
+from t9ksched.scheduler.state.member_classes import off, taking, unrecorded
 from t9ksched.scheduler.state.objects import HOSTNAME, natural
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.job_overrides import JobControl
@@ -44,8 +42,8 @@ class PodRecord(msgspec.Struct, eq=False):
     owner: OwnerReference | None = None
     orphaned: bool = False
     """Its owner was deleted and left it behind."""
-    claimed_by: str = ""
-    """The controller, as `Kind/name`, that was written into it later and counts nothing."""
+    controller: str = ""
+    """Its controller as it is now, as `Kind/name`; empty without one."""
     claims: tuple[str, ...] = ()
     system: bool = False
     gates: tuple[Reason, ...] = ()
@@ -79,6 +77,11 @@ class PodRecord(msgspec.Struct, eq=False):
     """When its last container ended, in nanoseconds since the epoch; 0 until it has, and where no container says so."""
     ending: str = ""
     """How it failed, for people; empty unless it did."""
+
+    @property
+    def claimed_by(self) -> str:
+        """The controller, as `Kind/name`, that was written into it later and counts nothing."""
+        return self.controller if self.owner is None else ""
 
     @property
     def blocked(self) -> tuple[Reason, ...]:
@@ -158,6 +161,8 @@ class GangRecord(msgspec.Struct, eq=False):
     ran: bool = False
     began_with: Minimum | None = None
     """Its minimum when it began to run, roles included; None where that is not known."""
+    leaving: frozenset[str] = frozenset()
+    """UIDs of the members that had places when its whole place was last taken away."""
     scheduled: bool = False
     """Whether it ever had its whole place; unlike `ran` an eviction takes it not back."""
     evicted: tuple[str, str] | None = None
@@ -234,6 +239,13 @@ class GangRecord(msgspec.Struct, eq=False):
         if not pod.placed_in or self.virtual:
             return False
         return pod.placed_in != self.uid and (self.owner is None or pod.placed_in != self.owner.uid)
+
+    def leaves(self) -> bool:
+        """Whether it was evicted or paused whole, and some of those members still look as if they ran. What an earlier
+        group of the name left runs on, unless a scheduler takes its place away.
+        """
+        those = (pod for uid in self.leaving if (pod := self.members.get(uid)) is not None)
+        return any(pod.evicted or not self.inherited(pod) for pod in those)
 
     def complete(self, *, bound: bool = False) -> bool:
         """Whether the minimum, roles included, holds a place; with `bound`, has it on the API server's word."""
@@ -326,9 +338,9 @@ class GangRecord(msgspec.Struct, eq=False):
             if reasons := pod.blocked:
                 blocked.update({(reason.code, reason.message): reason for reason in reasons})
             elif pod.pod_class is not None:
-                pod_class = _off(_taking(pod, pod.pod_class), self.avoid)
+                pod_class = off(taking(pod.pod_class, pod.to_bind), self.avoid)
                 if self.unrecorded and pod_class.cards:
-                    pod_class = _unrecorded(pod_class)
+                    pod_class = unrecorded(pod_class)
                 waiting.append(Member(pod.uid, pod.key, pod.role, pod_class))
         least = self.minimum
         return Gang(
@@ -363,33 +375,3 @@ class GangRecord(msgspec.Struct, eq=False):
 def job_of(gang: GangRecord) -> str:
     """Whose failure it is when a pod is refused: what replaces a single pod is another group of the same owner."""
     return gang.owner.uid if gang.owner is not None else gang.uid
-
-
-def _taking(pod: PodRecord, pod_class: PodClass) -> PodClass:
-    """The class with the free volumes that the pod needs on its node. It is not charged with them: once they are its
-    own they are free no more.
-    """
-    counts = Counter(resource for _, resource in pod.to_bind if resource)
-    return replace(pod_class, requests=tuple(sorted([*pod_class.requests, *counts.items()]))) if counts else pod_class
-
-
-@lru_cache(maxsize=1024)
-def _unrecorded(pod_class: PodClass) -> PodClass:
-    """The same class of pods, kept off nodes that give cards by index."""
-    return replace(pod_class, unrecorded=True)
-
-
-def _off(pod_class: PodClass, nodes: frozenset[str]) -> PodClass:
-    """The same class of pods, kept off these nodes."""
-    if not nodes:
-        return pod_class
-    elsewhere = Requirement("metadata.name", "NotIn", tuple(sorted(nodes)))
-    if pod_class.node_affinity is None:
-        terms: tuple[NodeSelectorTerm, ...] = (NodeSelectorTerm(fields=(elsewhere,)),)
-    else:  # a term without requirements matches no node, and must not begin to match some
-        terms = tuple(
-            NodeSelectorTerm(term.labels, (*term.fields, elsewhere))
-            for term in pod_class.node_affinity.terms
-            if term.labels or term.fields
-        )
-    return replace(pod_class, node_affinity=NodeSelector(terms))

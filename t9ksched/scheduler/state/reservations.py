@@ -105,6 +105,8 @@ class ReservationBook:
         """
         made = _by_owner(replace(one, until=until) for one in reservations)
         self.promised |= made
+        if any(one.owner in made for one in (*self.refused.values(), *self.refills.reservations)):
+            self._on_change()  # what was reserved for an owner otherwise comes free: all that it lacks is promised
         return made
 
     def restore(self, reservations: Iterable[Reservation]) -> None:

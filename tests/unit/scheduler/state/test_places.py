@@ -331,3 +331,16 @@ def test_a_pod_that_has_ended_stays_what_it_was_until_it_is_gone(phase: str) -> 
     assert state.cards.over == []
     state.remove_pod("pod-a")
     assert state.cards.over == ["pod-a"]
+
+
+def test_cards_that_are_on_record_are_known_though_those_of_a_neighbour_are_not() -> None:
+    state = state_with(node("n2"))
+    for name, card in (("a", "0"), ("b", "1")):
+        state.upsert_pod(pod(name, group="g", node="n1", cards=card))
+    honours = node()
+    honours.metadata.annotations = {names.CARD_MODE_ANNOTATION: names.HONOURS_INDEX}
+    state.upsert_node(honours)
+    assert state.cards.drifting.keys() == {"pod-a", "pod-b"}, "nothing has been read yet"
+    known = structs.replace(row("pod-a", "g"), cards=[("main", GPU, (0,))], honoured=True)
+    state.cards.restore({"pod-a": known}, complete=True)
+    assert state.cards.drifting.keys() == {"pod-b"}

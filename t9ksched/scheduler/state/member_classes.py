@@ -1,0 +1,39 @@
+"""The class of a pod as the engine is to see it: with what it takes on its node, and kept off nodes."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import lru_cache
+
+from t9ksched.model.labels import NodeSelector, NodeSelectorTerm, Requirement
+from t9ksched.model.podclass import PodClass
+
+
+def taking(pod_class: PodClass, to_bind: Iterable[tuple[str, str]]) -> PodClass:
+    """The class with the free volumes that the pod needs on its node, as claims and resources. It is not charged with
+    them: once they are its own they are free no more.
+    """
+    counts = Counter(resource for _, resource in to_bind if resource)
+    return replace(pod_class, requests=tuple(sorted([*pod_class.requests, *counts.items()]))) if counts else pod_class
+
+
+@lru_cache(maxsize=1024)
+def unrecorded(pod_class: PodClass) -> PodClass:
+    """The same class of pods, kept off nodes that give cards by index."""
+    return replace(pod_class, unrecorded=True)
+
+
+def off(pod_class: PodClass, nodes: frozenset[str]) -> PodClass:
+    """The same class of pods, kept off these nodes."""
+    if not nodes:
+        return pod_class
+    elsewhere = Requirement("metadata.name", "NotIn", tuple(sorted(nodes)))
+    if pod_class.node_affinity is None:
+        terms: tuple[NodeSelectorTerm, ...] = (NodeSelectorTerm(fields=(elsewhere,)),)
+    else:  # a term without requirements matches no node, and must not begin to match some
+        terms = tuple(
+            NodeSelectorTerm(term.labels, (*term.fields, elsewhere))
+            for term in pod_class.node_affinity.terms
+            if term.labels or term.fields
+        )
+    return replace(pod_class, node_affinity=NodeSelector(terms))
