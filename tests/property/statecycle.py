@@ -95,6 +95,7 @@ class Cycles(Seldom):
                 continue
             for one in done:
                 self.assumed[one.pod] = one.node
+                self.views.holds.pop(one.pod, None)  # a decision uses the place that was kept
                 self.seen[one.pod]["role"] = self.pods[one.pod]["metadata"].get("labels", {}).get(names.ROLE_LABEL, "")
             if self.state.gangs_by_uid[gang].complete():
                 self.promises.pop(gang, None)
@@ -136,8 +137,7 @@ class Cycles(Seldom):
             case "bound":
                 self.bind(one.pod, one.node, one.cards)
             case "refused":
-                self.assumed.pop(one.pod)
-                self.rows.pop(one.pod, None)
+                self.undecided(one.pod)
                 self.views.refused(self.state.pods[one.pod], self.now)
                 keep = self.rng.random() < 0.7
                 self.state.refuse(one.pod, REFUSED, self.now, keep_place=keep)

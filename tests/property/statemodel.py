@@ -51,6 +51,8 @@ class Model:
         self.ran: dict[GangRecord, tuple[str, bool]] = {}
         self.began_with: dict[GangRecord, tuple[int, dict[str, int]]] = {}
         """The minimum with which a group began, in all and by role, as it was seen or stands in SQL."""
+        self.leaving: dict[GangRecord, set[str]] = {}
+        """Members that had places when those of the whole group were taken away."""
         self._told = Told(world)
 
     def check(self) -> None:
@@ -60,6 +62,7 @@ class Model:
             self._bypassing = self._state.feed.bypassing.follow()
             self.ran.clear()
             self.began_with.clear()
+            self.leaving.clear()
             self._told = Told(self.world)
         self._state.settle()
         self.pods()
@@ -300,22 +303,23 @@ class Model:
             assert not gang.noted or placed or not gang.uid, "another group of that name had started"
             conditions = {one["type"]: one["status"] for one in gang.status.get("conditions", ())}
             if gang.uid:  # of one that is gone nothing else is known than before
+                self.began_with.pop(gang, None)
                 row = self._state.acceptances.get(gang.uid)
                 known = conditions.get("GroupScheduled") == "True" or (row is not None and bool(row.began_with))
                 ran = known and conditions.get("Evicted") != "True"
-        leaving = self._state.clocks.leaving(gang)
+        if self.world.log[-1:] in (["start_again"], ["limit_reached"]) and gang.uid in self.world.back - {""}:
+            ran = False
+            self.leaving[gang] = {uid for uid in gang.members if self.world.pods[uid]["spec"].get("nodeName")}
         if not ran:
             spec = gang.spec
             self.began_with.pop(gang, None)
-            ran = bool(gang.uid and self._enough(gang, bound) and (gang.virtual or not leaving))
+            ran = bool(gang.uid and self._enough(gang, bound) and (gang.virtual or not self._leaves(gang)))
             if ran and not gang.virtual:
                 self.began_with[gang] = max(spec.min_member, sum(least for _, least in spec.roles)), dict(spec.roles)
             elif not ran and not gang.displaced and (left := self._left_running(gang)):
                 ran, self.began_with[gang] = True, (left.total(), dict(left))
         elif gang not in self.began_with and (row := self._state.acceptances.get(gang.uid)) and row.began_with:
             self.began_with[gang] = row.began_with, row.began_roles
-        if self.world.log[-1:] in (["start_again"], ["limit_reached"]) and not gang.ran:
-            ran = False
         self.ran[gang] = gang.uid, ran
         assert gang.ran == ran or not gang.uid, gang.key
         assert not (gang.complete() and gang.fell)
@@ -362,6 +366,14 @@ class Model:
             row = self.world.acceptances.get(gang.uid)
             if row is not None and not self._state.outage.unread and gang.acceptance is not None:
                 assert (row.began_with, row.began_roles) == (members, roles), gang.key
+
+    def _leaves(self, gang: GangRecord) -> bool:
+        """Whether members are still there whose places were taken away, which those of an earlier group of the name
+        keep unless a scheduler evicts them.
+        """
+        own = {"", gang.uid, gang.owner.uid if gang.owner else ""}
+        those = [gang.members[uid] for uid in self.leaving.get(gang, set()) & gang.members.keys()]
+        return any(pod.evicted or pod.placed_in in own for pod in those)
 
     def _left_running(self, gang: GangRecord) -> Counter[str]:
         """By role, how many members run that were placed in an earlier PodGroup of the name."""

@@ -179,6 +179,13 @@ class Objects:
         if row is not None and row.node == node and row.group_name is not None:
             self.seen[uid] |= {"group": row.group_name, "role": row.role or "", "queue": row.queue or ""}
 
+    def undecided(self, uid: str) -> None:
+        """A decision is taken back: what a former scheduler decided about the pod is on record again."""
+        self.assumed.pop(uid, None)
+        self.rows.pop(uid, None)
+        if uid in self.restored:
+            self.rows[uid] = self.restored[uid]
+
     def _forget(self, uid: str) -> None:
         self.pods.pop(uid, None)
         self.seen.pop(uid, None)

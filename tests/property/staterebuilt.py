@@ -14,6 +14,7 @@ from t9ksched.scheduler.observe.informers import decoder
 from t9ksched.scheduler.state.objects import PodGroupObject
 from t9ksched.scheduler.state.records import GangRecord, PodRecord
 from t9ksched.scheduler.state.state import ClusterState
+from t9ksched.scheduler.state.volumes.claims import FREE_PREFIX
 from tests.property.stateobjects import ENDED
 
 OF_PODS = {
@@ -37,8 +38,9 @@ OF_GROUPS = {
     "status": "our own word, read once",
     "kept_out": "said when a view is made",
     **dict.fromkeys(
-        ("ran", "began_with", "scheduled", "evicted", "displaced", "lost", "fell", "first_bound", "admitted"), "history"
+        ("ran", "began_with", "leaving", "scheduled", "evicted", "displaced", "lost", "fell", "first_bound"), "history"
     ),
+    "admitted": "history",
     **dict.fromkeys(("reasons", "position", "avoid", "unrecorded", "evicts_from"), "told by views and plans"),
     **dict.fromkeys(("unpermitted", "judged", "turned_away", "noted", "nameless"), "verdicts of the last gate"),
     **dict.fromkeys(("stale", "changes", "_snapshot"), "what was built from the others"),
@@ -158,9 +160,15 @@ def _charges(live: ClusterState, fresh: ClusterState, uid: str) -> None:
 
 
 def _facts(state: ClusterState, name: str) -> Any:
-    """What a node is; a limit on volumes that some node once had is remembered as no limit."""
-    facts = state.node_objects[name][1]
-    return replace(facts, allocatable={key: amount for key, amount in facts.allocatable.items() if amount < LARGEST})
+    """What a node is; a limit on volumes that some node once had is remembered as no limit, and free volumes are still
+    counted of a class that is gone, which no claim asks for.
+    """
+    facts, classes = state.node_objects[name][1], state.storage._claims.classes
+    asked = {FREE_PREFIX + kind.metadata.name for kind in classes.values() if kind.lies_ready}
+    amounts = {key: amount for key, amount in facts.allocatable.items() if amount < LARGEST}
+    return replace(
+        facts, allocatable={key: had for key, had in amounts.items() if key in asked or not key.startswith(FREE_PREFIX)}
+    )
 
 
 def _owned(state: ClusterState) -> dict[str, set[Any]]:

@@ -335,8 +335,7 @@ class World(Cycles):
             gang = self.state.gangs_by_uid[self.rng.choice(sorted(gangs))]
             mine = [uid for uid in gang.members if uid in self.assumed]
             for uid in mine:
-                del self.assumed[uid]
-                self.rows.pop(uid, None)
+                self.undecided(uid)
             self.state.withdraw([*mine, "nobody"], REFUSED)
 
     def time(self) -> None:

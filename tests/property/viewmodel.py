@@ -26,7 +26,7 @@ class Views:
 
     Attributes:
         rests: until when a refused pod rests and how often it was refused, by UID.
-        backoff: until when a job may not preempt; it is told what the state's own is told.
+        patience: until when a job may not preempt; it is told what the state's own is told.
         avoided: until when a job avoids a node.
         turned: pods that their nodes turned away, not taken up yet.
     """
@@ -42,7 +42,7 @@ class Views:
         )
         self._ever_agreed: set[str] = set()
         self.rests: dict[str, tuple[int, int]] = {}
-        self.backoff = PreemptionBackoff()
+        self.patience = PreemptionBackoff()
         self.avoided: dict[tuple[str, str], int] = {}
         self.turned: list[tuple[GangRecord, str, str, str]] = []
         self.holds: dict[str, Reservation] = {}
@@ -62,7 +62,7 @@ class Views:
         count = self.rests.get(record.uid, (0, 0))[1]
         self.rests[record.uid] = now + SECOND * 2 ** min(count, 6), count + 1
         assert record.gang is not None
-        self.backoff.refused(record.gang, now)
+        self.patience.refused(record.gang, now)
 
     def kept(self, one: Assignment, charge: Charge | None, now: int, *, keep: bool) -> None:
         """Whether the place of a refused member is kept: for a minute, while others of its group have theirs."""
@@ -104,7 +104,7 @@ class Views:
         assert [(one.gang, one.pod, one.node, one.why) for one in told] == self.turned
         for gang, _, node, _ in self.turned:
             self.avoided[job_of(gang), node] = now + 120 * SECOND
-            self.backoff.refused(gang, now)
+            self.patience.refused(gang, now)
         self.turned = []
 
     def before(self, now: int) -> None:
@@ -185,7 +185,7 @@ class Views:
         assert gang not in said
         mine = {node for (job, node), end in self.avoided.items() if job == job_of(gang) and end > now}
         assert gang.avoid == mine
-        evicts_from = self.backoff.until(gang, now)
+        evicts_from = self.patience.until(gang, now)
         assert gang.evicts_from == evicts_from
         if evicts_from:
             self._ends.append(evicts_from)
@@ -278,14 +278,17 @@ class Views:
         assert gang.uid in self._ever_agreed, "what is accepted is written"
         access = state.permissions.access(gang, queue)
         theirs = agreed is not None and agreed.queue == queue.name and gang.owner is not None
-        asked = agreed.priority if agreed is not None and theirs else gang.spec.priority
+        asked = {agreed.priority if agreed is not None and theirs else gang.spec.priority}
+        if agreed is None and gang.owner is not None:  # the first group of an owner is accepted for the others, too
+            asked |= {other.priority for other in self._accepted_with(gang)}
         kind = ("Pod", None, None) if gang.virtual else ("PodGroup", gang.uid, gang.name)
         assert (own.kind, own.group_uid, own.group_name) == kind
         assert (own.uid, own.namespace, own.name) == (gang.uid, gang.namespace, gang.name)
         assert (own.queue, own.permitted_by) == (queue.name, access.rule)
-        assert own.priority == min(asked, access.max_priority)
-        assert own.submitter == (record.submitter if record else None)
-        assert own.groups == (list(record.groups) if record else [])
+        assert own.priority in {min(one, access.max_priority) for one in asked}
+        named = self._named(gang)
+        assert own.submitter == (named.submitter if named else None)
+        assert own.groups == (list(named.groups) if named else [])
         assert own.time_limit == limit_agreed(state, gang, queue)
         assert own.accepted_at.timestamp() * 1e9 == now
         assert all(pod.accepted for pod in gang.members.values() if pod.waiting and not pod.unpermitted)
@@ -293,6 +296,25 @@ class Views:
             now_on_record = state.acceptances.get(root.uid)
             assert now_on_record is not None
             assert now_on_record.replicas is not None
+
+    def _accepted_with(self, gang: GangRecord) -> list[Acceptance]:
+        """What was agreed in this view with other groups of the same root owner and queue."""
+        root_uid = self.state.owners.root_uid
+        return [
+            own
+            for one in self.state.gangs.values()
+            if one.owner is not None and gang.owner is not None and root_uid(one.owner) == root_uid(gang.owner)
+            if one is not gang and (own := one.acceptance) is not None and own.queue == gang.queue
+            if own.uid not in self._acceptances
+        ]
+
+    def _named(self, gang: GangRecord) -> Acceptance | None:
+        """The record that says who submitted a group, as it stood before the view."""
+        owner = gang.owner
+        those = [gang.uid] if owner is None else [self.state.owners.root_uid(owner), owner.uid, gang.uid]
+        found = [self._acceptances[one] for one in those if one in self._acceptances]
+        named = next((one for one in found if one.submitter), None)
+        return named if named is not None and named.namespace == gang.namespace else None
 
     def _started(self, gang: GangRecord) -> bool:
         """Whether it or another group of its root owner has had a place."""
