@@ -84,7 +84,7 @@ class Submitted(Shape):
 
 
 class ExplanationReason(Shape):
-    """One thing that stands in the way, with its numbers, or why the job failed."""
+    """One reason why the job waits, with its numbers, or why the job failed."""
 
     code: str
     message: str

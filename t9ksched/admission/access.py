@@ -4,7 +4,8 @@ Any one of these suffices: a role over the queue, the queue's namespaceSelector 
 submitting user or one of the user's groups, the namespace's owner, or a queue open to everyone. If the submitter is
 unknown, only grants count that do not depend on the user. What no rule grants is refused.
 
-Access depends on the queue, the submitter and the namespace alone, not on the workload: both doors remember it.
+Access depends on the queue, the submitter and the namespace alone, not on the workload: REST and the last gate both
+cache it.
 """
 
 from collections.abc import Collection, Mapping

@@ -54,7 +54,7 @@ def also_read(*annotations: str) -> None:
 
 
 def misspelt_fields(value: Any, schema: Schema, path: str = "") -> Iterator[FieldWarning]:
-    """Fields of a value that its schema does not know, wherever they stand below it.
+    """Fields of a value that its schema does not know, at any depth below it.
 
     `apiVersion`, `kind` and `metadata` of the object itself are `misspelt_metadata`'s.
     """

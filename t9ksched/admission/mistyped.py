@@ -21,7 +21,7 @@ _LONGEST: Final = 60
 
 
 def mistyped_fields(value: Any, schema: Schema, path: str) -> Iterator[FieldError]:
-    """Values below `path` that have another type than the schema says, wherever they stand."""
+    """Values at any depth below `path` that have another type than the schema says."""
     wanted = schema.get("type")
     if value is None or wanted is None:
         return

@@ -45,7 +45,7 @@ def _row(parameter: inspect.Parameter) -> str:
     many = get_origin(kind) is list
     value = info.metavar or _values(kind)
     if isinstance(info, OptionInfo):
-        # The first name stands where Typer has the default when it is not used inside Annotated.
+        # Typer keeps the first name in the place of the default when it is not used inside Annotated.
         first = (info.default,) if isinstance(info.default, str) else ()
         names = (*first, *(info.param_decls or ())) or (f"--{parameter.name.replace('_', '-')}",)
         shown = ", ".join(names) + ("" if kind is bool else f" {value}")

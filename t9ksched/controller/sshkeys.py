@@ -18,7 +18,7 @@ class KeyPair:
 
 
 def new_key_pair(comment: str = "") -> KeyPair:
-    """A pair from the system's random numbers; the comment stands in the public line."""
+    """A pair from the system's random numbers; the comment is in the public line."""
     key = Ed25519PrivateKey.generate()
     private = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).decode()
     public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()

@@ -125,7 +125,7 @@ class _Reader:
         for key_node, value in node.value:
             key = str(key_node.value)
             if key in seen:
-                self._fail(key_node, child(path, key), "stands there twice: keep one")
+                self._fail(key_node, child(path, key), "is listed twice: keep one")
             elif known is not None and key not in known and not (is_known and is_known(key)):
                 says = f"is unknown: use {', '.join(known)}" if known else "takes no arguments"
                 self._fail(key_node, child(path, key), says)
@@ -211,7 +211,7 @@ class _Reader:
         if name not in self._plugins:
             self._fail(fields["name"], child(path, "name"), f"{name!r} is unknown: use {', '.join(self._plugins)}")
         elif name in found:
-            self._fail(fields["name"], child(path, "name"), f"{name!r} stands there twice: keep one")
+            self._fail(fields["name"], child(path, "name"), f"{name!r} is listed twice: keep one")
         else:
             found[name] = (fields.get("arguments"), child(path, "arguments"))
 

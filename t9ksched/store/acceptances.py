@@ -72,10 +72,10 @@ class Acceptance(msgspec.Struct, frozen=True, kw_only=True):
 class Acceptances:
     """The repository of acceptances.
 
-    The first acceptance of a UID stands. A later one may add a submitter where none was known: the scheduler can see an
-    object before the service that created it has recorded its submitter. One with `replicas` replaces the amounts:
-    the object was scaled, and that was accepted. So does one with `began_with` for what a group began with. The
-    queue changes only for kinds that may move to another queue, and of a PodGroup that was made anew: the scheduler
+    The first acceptance of a UID remains in force. A later one may add a submitter where none was known: the scheduler
+    can see an object before the service that created it has recorded its submitter. One with `replicas` replaces the
+    amounts: the object was scaled, and that was accepted. So does one with `began_with` for what a group began with.
+    The queue changes only for kinds that may move to another queue, and of a PodGroup that was made anew: the scheduler
     accepts it in the queue that pays for the members it found.
     """
 

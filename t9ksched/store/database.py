@@ -1,4 +1,4 @@
-"""One database, SQLite or PostgreSQL, behind two doors: `read()` and `write()`.
+"""One database, SQLite or PostgreSQL, with two entry points: `read()` and `write()`.
 
 A write is one short transaction. On SQLite it takes the lock at once (`BEGIN IMMEDIATE`), so that two writers queue up
 instead of failing half-way, and readers go on beside it (WAL). Every database error leaves as a `StoreError`.
@@ -133,7 +133,7 @@ class Database:
         """A connection for reading; statements that follow each other may see different moments.
 
         Raises:
-            StoreError: as any door of this class, in words an operator can act on.
+            StoreError: the database cannot be used; the message says what an operator can do.
         """
         try:
             async with self._reader.connect() as connection:
@@ -145,7 +145,7 @@ class Database:
         """The rows of one question.
 
         Raises:
-            StoreError: as any door of this class.
+            StoreError: as `read`.
         """
         if self.is_sqlite:
             # One step aside in place of one for each of the driver's calls.
@@ -234,7 +234,7 @@ class Database:
         """One transaction, all of it done by `act` in one go: beside the event loop on SQLite.
 
         Raises:
-            StoreError: as any door of this class; then nothing was written.
+            StoreError: as `read`; then nothing was written.
         """
         if not self.is_sqlite:
             async with self.write() as connection:

@@ -70,7 +70,7 @@ class Fence(Database):
 
         Raises:
             LeadershipLost: a later epoch has begun.
-            StoreError: as any door, and while the leadership has not begun yet.
+            StoreError: as `Database.read`, and while the leadership has not begun yet.
         """
         mine = self._mine()
         async with self._database.write() as connection:
@@ -102,7 +102,7 @@ class Fence(Database):
         return await self._database.transact(guarded)
 
     async def finish(self, connection: AsyncConnection, steps: Sequence[Prepared]) -> None:
-        """See `Database.finish`; the test of the epoch stands before the commit.
+        """See `Database.finish`; the epoch is tested before the commit.
 
         Raises:
             LeadershipLost, StoreError: as `write`.

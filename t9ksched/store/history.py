@@ -126,7 +126,7 @@ class Visibility:
 
 
 async def record(connection: AsyncConnection, event: Event) -> None:
-    """Write one event within the caller's transaction: the change and its record stand or fall together."""
+    """Write one event within the caller's transaction: either both the change and its record are written or neither."""
     await connection.run_sync(APPEND.write, [event])
 
 

@@ -67,7 +67,7 @@ class Controls:
         return await self._set(event, root, time_limit_seconds=seconds)
 
     async def all(self) -> list[JobControl]:
-        """Every decision that stands: what a scheduler reads when it starts."""
+        """Every decision in force: what a scheduler reads when it starts."""
         async with self._database.read() as connection:
             return [JobControl(**row) for row in (await connection.execute(select(job_control))).mappings()]
 

@@ -47,7 +47,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Written(NamedTuple):
-    """A job as it stands in SQL; `shape` is the text of its JSON."""
+    """A job as stored in SQL; `shape` is the text of its JSON."""
 
     uid: str
     kind: str

@@ -52,7 +52,7 @@ class Promises:
                 await connection.execute(insert(promise), rows[start : start + BATCH])
 
     async def all(self) -> list[Reservation]:
-        """Everything that stands: what a scheduler reads when it starts. Callers look at `until`."""
+        """All promises: what a scheduler reads when it starts. Callers look at `until`."""
         query = select(promise).order_by(promise.c.owner, promise.c.number)
         async with self._database.read() as connection:
             rows: Sequence[RowMapping] = (await connection.execute(query)).mappings().all()

@@ -34,7 +34,7 @@ _KEY = tuple_(_row.owner, _row.key)
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
-    """The work on a request, as it stands in the table.
+    """The work on a request, as stored in the table.
 
     Attributes:
         owner: the user of the key.

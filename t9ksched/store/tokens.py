@@ -33,7 +33,7 @@ _COLUMNS = tuple(column for column in api_token.c if column.name != "sha256")
 class TokenRecord:
     """A token without its secret.
 
-    `owner` is the user that it stands for, `groups` are that user's groups. `queues` are those a manager rules; on
+    `owner` is the token's user, `groups` are that user's groups. `queues` are those a manager rules; on
     tokens of users and viewers the only ones they may use, all if empty. `last_used_at` is right to the minute.
     """
 
@@ -137,7 +137,7 @@ class Tokens:
     async def groups_until(self, now: datetime) -> tuple[dict[str, frozenset[str]], datetime | None]:
         """The groups of every user that has any, as tokens that still count say, and until when that holds.
 
-        It ends when a token with groups does; None: when a token changes, which stands in the change log.
+        It ends when a token with groups does; None: when a token changes, which the change log records.
         """
         ends: list[datetime] = []
         found: dict[str, frozenset[str]] = {}

@@ -81,7 +81,7 @@ class ReplicaType:
 
     @property
     def name(self) -> str:
-        """The type as it stands in names of pods."""
+        """The type as written in names of pods."""
         return self.template.role.lower()
 
     @property

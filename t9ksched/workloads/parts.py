@@ -55,7 +55,7 @@ class Owner:
 
     @property
     def component(self) -> str:
-        """The kind as it stands in labels."""
+        """The kind as written in labels."""
         return self.kind.lower()
 
     @property

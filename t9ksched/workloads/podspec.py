@@ -43,7 +43,7 @@ def read_pod_spec(
     *,
     images: bool = True,
 ) -> Template:
-    """A PodSpec that stands on its own, with the metadata that goes with it."""
+    """A PodSpec outside a template, with the metadata that belongs to it."""
     before = len(spec.faults)
     check_labels(metadata["labels"])
     metadata["annotations"].labels()

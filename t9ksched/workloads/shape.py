@@ -19,7 +19,7 @@ class Template:
         replicas: how many the object asks for now.
         min_replicas: how many it needs at least.
         metadata, spec: the pod template, as written; spec is a PodSpec.
-        path: where the spec stands in the object, such as `spec.replicaSpecs[0].template.spec`.
+        path: the path of the spec in the object, such as `spec.replicaSpecs[0].template.spec`.
         requests: effective requests of one replica, in units.
     """
 

@@ -55,7 +55,7 @@ def fetch(client: Any, namespace: str | None = None, queue: str | None = None) -
 
 
 def show(items: list[dict[str, Any]], out: Console) -> None:
-    """Print job shapes as a table; on a terminal the reasons stand below it, where there is room for sentences."""
+    """Print job shapes as a table; on a terminal the reasons are printed below it as sentences."""
     columns: tuple[str, ...] = ("NAMESPACE", "JOB", "QUEUE", "PRIO", "PHASE", "READY", "GPUS", "AGE", "WHY")
     rows = [_row(job) for job in items]
     if out.is_terminal:

@@ -84,7 +84,7 @@ def read_folder(path: Path) -> dict[str, Json]:
         for where, raw in _documents(file, faults):
             queue = _canonical(raw, where, faults)
             if queue is not None and queue["name"] in found:
-                faults.append(f"{where}: the queue {queue['name']!r} stands in another file too")
+                faults.append(f"{where}: the queue {queue['name']!r} is in another file too")
             elif queue is not None:
                 found[queue["name"]] = queue
     if faults:

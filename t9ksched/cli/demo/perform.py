@@ -1,6 +1,6 @@
 """The demo's heavy part: the running service, the scenes on it, and the auditor's score.
 
-It is imported only once the first picture stands.
+It is imported only once the first picture is shown.
 """
 
 import asyncio

@@ -32,7 +32,7 @@ async def play(*, keep: bool, output: Output) -> int:
         with log.open("w") as lines:
             async with AsyncExitStack() as stack:
                 with audience(out, picture, program=for_program) as watching:
-                    # Importing the services takes a second or two: the picture stands before that.
+                    # Importing the services takes a second or two: the picture is shown before that.
                     await asyncio.sleep(0)
                     from t9ksched.cli.demo.perform import cluster, perform
 

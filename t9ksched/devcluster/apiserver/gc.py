@@ -21,7 +21,7 @@ Object = dict[str, Any]
 _BATCH: Final = 20
 """Steps after which other tasks run."""
 Place = tuple[str, str]
-"""Collection and key: where an object stands."""
+"""Collection and key of an object."""
 
 
 class GarbageCollector:

@@ -81,7 +81,7 @@ class Kind:
         return f'{{"kind":"{self.kind}","apiVersion":"{self.api_version}",'.encode()
 
     def key(self, namespace: str | None, name: str) -> str:
-        """Where an object stands in its collection."""
+        """The key of an object in its collection."""
         return f"{namespace}/{name}" if self.namespaced else name
 
     def decode(self, body: Object, unknown: list[str]) -> Object:

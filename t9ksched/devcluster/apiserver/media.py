@@ -103,7 +103,7 @@ def _parse(raw: bytes, media: str, prefix: str) -> Any:
 
 
 def _repeated(raw: bytes) -> str:
-    """The first key that stands twice in one object of a JSON text."""
+    """The first key that occurs twice in one object of a JSON text."""
     found: list[str] = []
 
     def collect(pairs: list[tuple[str, Any]]) -> Object:

@@ -25,7 +25,7 @@ _SCHEMA_TYPE, _SCHEMA_ITEMS, _SCHEMA_PROPERTIES, _SCHEMA_EXTENSION = 22, 23, 25,
 
 
 def document(info: Mapping[str, str], schemas: Mapping[str, Object]) -> Object:
-    """The version 2 document of version 3 schemas, by their names. It has no paths: they stand in version 3."""
+    """The version 2 document of version 3 schemas, by their names. It has no paths: they are in version 3."""
     definitions = {name: _schema(schema) for name, schema in schemas.items()}
     empty: Object = {"parameters": {}, "securityDefinitions": {}, "security": []}
     return {"swagger": "2.0", "info": dict(info), "paths": {}, "definitions": definitions} | empty

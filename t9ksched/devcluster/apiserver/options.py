@@ -120,7 +120,7 @@ def delete_options(query: Mapping[str, str], body: Mapping[str, Any] | None) -> 
 
 
 def section(body: Any, name: str) -> dict[str, Any]:
-    """An object inside a body, empty when it is not there; 400 when something else stands in its place."""
+    """An object inside a body, empty when it is not there; 400 when another value is in its place."""
     found = body.get(name) if isinstance(body, dict) else body
     if found is None:
         return {}

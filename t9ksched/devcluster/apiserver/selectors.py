@@ -1,4 +1,4 @@
-"""Label and field selectors as they stand in a query string.
+"""Label and field selectors as written in a query string.
 
 `labels` takes the whole grammar (`a=b,c!=d,e in (x,y),f notin (z),g,!h,n>1`), `fields` equality on the few fields that
 a kind offers. Both answer with a function from an object to a truth value, or None when everything matches.

@@ -20,7 +20,7 @@ class Cause:
     field: str = ""
 
     def to_dict(self) -> dict[str, str]:
-        """As it stands in `details.causes`; empty parts are left out."""
+        """As written in `details.causes`; empty parts are left out."""
         pairs = {"reason": self.reason, "message": self.message, "field": self.field}
         return {key: value for key, value in pairs.items() if value}
 
@@ -42,7 +42,7 @@ def unsupported(field: str, value: object, known: tuple[str, ...]) -> Cause:
 
 
 def duplicate(field: str, value: object) -> Cause:
-    """A value that may stand only once."""
+    """A value that may occur only once."""
     return Cause("FieldValueDuplicate", f"Duplicate value: {_show(value)}", field)
 
 

@@ -236,7 +236,7 @@ def definitions(kind: Kind) -> list[Object]:
 
 
 def row(kind: Kind, obj: Object, include: str) -> Object:
-    """One row; `include` says what stands beside the cells: Metadata, Object or None."""
+    """One row; `include` says what is sent beside the cells: Metadata, Object or None."""
     shown = {"Object": obj, "None": None}.get(include, partial(obj) if include not in ("Object", "None") else None)
     return {"cells": [column.read(obj) for column in columns(kind)], "object": shown}
 

@@ -136,7 +136,7 @@ def occupied(spec: Object) -> dict[str, Fraction]:
     running = _plus(running, sidecars)
     for step in steps:
         running = {name: max(running.get(name, Fraction(0)), step.get(name, Fraction(0))) for name in {*running, *step}}
-    running.update(_asks(spec))  # resources of the pod as a whole stand for those of its containers
+    running.update(_asks(spec))  # resources of the pod as a whole replace those of its containers
     overhead = {name: amount(value) for name, value in (spec.get("overhead") or {}).items()}
     return {name: value for name, value in _plus(running, overhead).items() if value}
 
@@ -316,7 +316,7 @@ class Books:
         self.findings.setdefault(Finding(kind, node, pods, detail))
 
     def missing_nodes(self) -> list[Finding]:
-        """Pods that are bound to a node that does not exist, as things stand now."""
+        """Pods that are bound to a node that does not exist now."""
         return [
             Finding("NodeMissing", name, (_name(pod),), f"{_name(pod)} is bound to it and there is no such node")
             for name, pods in sorted(self._unseen.items())

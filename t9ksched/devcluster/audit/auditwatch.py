@@ -11,7 +11,7 @@ _GROUP = "scheduler.tensorstack.dev/group-name"
 class AuditWatcher:
     """Audits what a follower sees. `report()` has all findings since the start.
 
-    Gangs are judged as they stand when asked: in the middle of binding any gang is partial for a moment. A gang that
+    Gangs are judged when a report is requested: in the middle of binding any gang is partial for a moment. A gang that
     was seen whole once may lose members later.
     """
 
@@ -31,7 +31,7 @@ class AuditWatcher:
         return cls(follower), follower
 
     def report(self) -> AuditReport:
-        """All findings so far, and the gangs and nodes as they stand now."""
+        """All findings so far, and the present state of gangs and nodes."""
         partial, whole = partial_gangs(self._pods.objects.values(), self._groups.objects.values(), self._ran)
         self._ran |= whole
         return AuditReport((*self._books.findings, *self._books.missing_nodes()), tuple(partial))

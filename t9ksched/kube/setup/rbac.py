@@ -92,7 +92,7 @@ ROLES: Final[dict[str, tuple[Rule, ...]]] = {
         Rule("", ("pods/status",), ("patch",), "says on a pod why it is evicted"),
         Rule("policy", ("poddisruptionbudgets",), _FOLLOW, "sees which pods it should rather not evict"),
         Rule(SCHEDULER_GROUP, ("podgroups",), _FOLLOW, "sees the gangs"),
-        Rule(SCHEDULER_GROUP, ("podgroups/status",), ("patch",), "says how gangs stand"),
+        Rule(SCHEDULER_GROUP, ("podgroups/status",), ("patch",), "writes the status of gangs"),
         Rule("", ("events",), ("create", "patch"), "tells why something waits"),
         _LEASE,
         _CONFIG,
@@ -103,11 +103,11 @@ ROLES: Final[dict[str, tuple[Rule, ...]]] = {
             "keeps Queue objects equal to the database",
             SYSTEM_NAMESPACE,
         ),
-        Rule(SCHEDULER_GROUP, ("queues/status",), ("patch",), "says how queues stand", SYSTEM_NAMESPACE),
+        Rule(SCHEDULER_GROUP, ("queues/status",), ("patch",), "writes the status of queues", SYSTEM_NAMESPACE),
     ),
     CONTROLLER: (
         *_of_kinds(_controlled, _FOLLOW, "sees the workloads"),
-        *_of_kinds(_controlled, ("update",), "says how workloads stand", "status"),
+        *_of_kinds(_controlled, ("update",), "writes the status of workloads", "status"),
         *_of_kinds(_controlled, ("update",), "makes objects that block their owner's deletion", "finalizers"),
         Rule(
             "",

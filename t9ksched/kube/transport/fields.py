@@ -48,7 +48,7 @@ class FieldWriter:
         self._origin = origin
         self._encoder = hpack.Encoder()
         self._known: dict[tuple[str, str | None, str | None], tuple[bytes, bytes]] = {}
-        """By method, content type and authorization: what stands before and after the path."""
+        """By method, content type and authorization: the encoded fields before and after the path."""
 
     def table_size(self, size: int) -> None:
         """The server's table has that many bytes. A small one is left alone: all fields of a request must fit."""
@@ -122,7 +122,7 @@ class StatusReader:
 
 
 def _quick(block: bytes) -> int:
-    """The status where it is one of success and stands where it always stands; else 0."""
+    """The status if it is one of success and at its usual place; else 0."""
     at = 1 if block[:1] == b"\x20" else 0  # the table's size, told once
     first = block[at] if len(block) > at else 0
     if first in _INDEXED:

@@ -54,7 +54,7 @@ _REFUSALS = 3
 
 
 class State(Enum):
-    """Where a reflector stands."""
+    """The state of a reflector."""
 
     EMPTY = "empty"
     STREAMING = "streaming"

@@ -1,4 +1,4 @@
-"""Time as the parts that write are given it, so that a test can run it faster or stand it still."""
+"""The clock of the parts that write, so that a test can run it faster or stop it."""
 
 import asyncio
 import time

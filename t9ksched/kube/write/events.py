@@ -28,7 +28,7 @@ _REMEMBERED = 4096
 
 
 class Regarding(NamedTuple):
-    """The object an event is about. Cluster-wide objects have no namespace; their events stand in `default`."""
+    """The object an event is about. Cluster-wide objects have no namespace; their events are in `default`."""
 
     api_version: str
     kind: str

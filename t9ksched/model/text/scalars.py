@@ -1,4 +1,5 @@
-"""What a plain scalar of YAML means: as kubectl reads it, so that one file means the same at every door.
+"""What a plain scalar of YAML means: as kubectl reads it, so that a file means the same to REST, the command line and
+kubectl.
 
 YAML 1.1 as go-yaml v2 has it: `yes`, `on` and `y` are true, `010` is eight, underscores in numbers are skipped. Times
 and sexagesimal numbers stay text. A whole number that 64 bits do not hold is a float, as Go's JSON reads it.

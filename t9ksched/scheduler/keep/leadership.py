@@ -17,7 +17,7 @@ HEARTBEAT_SECONDS = 5.0
 
 class Leadership:
     """Begins one leadership and keeps it known. `epoch` is 0 before it began; `answered` counts the answers of the
-    database to its heartbeat, so that others can see that it stands still.
+    database to its heartbeat, so that the election can see that they stop.
     """
 
     def __init__(self, instances: Instances) -> None:

@@ -164,7 +164,7 @@ class QueueSync:
             ApiError: the API server did not take it; try again later.
         """
         if not self.loaded:
-            return  # the database was away at the start: what stands in it is not known, the objects stay as they are
+            return  # the database was away at the start: its queues are unknown, the objects stay as they are
         item = self.objects.get(name)
         try:
             if self._observe:

@@ -145,7 +145,7 @@ def job_record(job: JobObject, kind: Resource) -> JobRecord:
 
 
 def _at(spec: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
-    """What stands below the spec at these keys; empty where something is missing."""
+    """The value below the spec at these keys; empty if a key is missing."""
     for key in keys:
         spec = spec.get(key) or {}
     return spec

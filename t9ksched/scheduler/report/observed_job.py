@@ -53,7 +53,7 @@ def identity(gang: GangRecord) -> tuple[str, str, str, str]:
 def observed_job(state: ClusterState, uid: str) -> ObservedJob | None:
     """The job of that UID with its groups; None when neither its object nor any group of it is there.
 
-    A PodGroup that only its members name has no UID, but stands for a job by its `namespace/name`.
+    A PodGroup that only its members name has no UID: its job is found by `namespace/name`.
     """
     record, gangs = state.jobs.get(uid), groups_of(state, uid)
     if record is not None:

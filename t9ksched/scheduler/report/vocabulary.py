@@ -20,7 +20,7 @@ from t9ksched.scheduler.state.state import ClusterState
 log = structlog.get_logger(__name__)
 
 SHAPES: Final = "resource-shapes"
-"""The ConfigMap of the profiles; they stand under the key `config.yaml`."""
+"""The ConfigMap of the profiles; they are under the key `config.yaml`."""
 MOST_VALUES: Final = 10_000
 """Of a label with more values than this, only the key is returned."""
 _NODES_A_SLICE: Final = 200

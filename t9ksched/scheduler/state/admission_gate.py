@@ -1,6 +1,6 @@
 """Whether what waits may use the queue it waits in, whatever created it and by whatever way.
 
-The rule is the door's own (`t9ksched.admission.access`). The submitter of a group is the one recorded by the UID of the
+The rule is that of REST (`t9ksched.admission.access`). The submitter of a group is the one recorded by the UID of the
 object that owns it, or by its own; a label proves nothing. For an unknown submitter only rules that need no name apply:
 the namespace, its owner, a queue open to everyone. What runs is never judged again.
 """

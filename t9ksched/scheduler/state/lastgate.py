@@ -1,4 +1,4 @@
-"""The last gate: the door's own rules, asked of everything that reached the scheduler by another way.
+"""The last gate: the admission rules of REST, applied to everything that reached the scheduler in another way.
 
 What is accepted is the root owner of pods (a Job, a Deployment, a PodGroup made by hand), by its UID: so many pods,
 with so much in all. Its replacement pods go on where new work is refused; what goes beyond that is judged as new work,

@@ -58,7 +58,7 @@ from t9ksched.store.job_overrides import JobControl, Stop
 class ClusterState:
     """Observed and assumed. All times are nanoseconds since the epoch, passed in.
 
-    Its parts take in events and decisions, and share these tables. What other rooms command is found here, too.
+    Its parts take in events and decisions, and share these tables. The commands for other packages are here, too.
     """
 
     def __init__(self, on_change: Callable[[], None] = lambda: None) -> None:

@@ -72,7 +72,7 @@ def read(root: Field) -> list[Template]:
 
 
 def expand(obj: Mapping[str, Any], spec: NotebookSpec, owner: Owner) -> Expansion:
-    """The pod with what stands before it."""
+    """The pod with the Services before it."""
     name = f"{PREFIX}{owner.name}"
     pods, services = (_pod(obj, spec, owner, name),), (_web_service(spec, owner, name), *_ssh_services(spec, owner))
     return Expansion(pods=pods, services=services, configmaps=_key_files(spec, owner))

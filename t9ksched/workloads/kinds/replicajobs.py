@@ -6,7 +6,7 @@ from t9ksched.workloads.shape import Template
 
 
 def read_generic_job(root: Field) -> list[Template]:
-    """GenericJob: restart policies are objects, clean-up stands at the top of the spec."""
+    """GenericJob: restart policies are objects, clean-up is a field of the spec itself."""
     spec = root["spec"]
     spec["cleanUpPolicy"].choice(("None", "Unfinished", "All"), "None")
     read_run_mode(spec["runMode"])

@@ -11,6 +11,6 @@ SCENES: tuple[tuple[str, Callable[[Stage], Awaitable[None]]], ...] = (
     ("Three kinds of jobs start whole, on cards by index", gangs.play),
     ("A pod of another scheduler takes cards: charged, and left alone", foreign.play),
     ("A gang too large for what is free waits whole, and says why", waiting.play),
-    ("A job larger than its queue's quota is refused at the door", quota.play),
+    ("A job larger than its queue's quota is refused at submission", quota.play),
     ("An urgent queue takes the room of exactly one lower gang", urgent.play),
 )
