@@ -1,7 +1,7 @@
 """The door on random queues, members and jobs, by an oracle that shares no code with it.
 
-Two questions: may this user use the queue, and up to which priority; and does this gang get in. The oracle writes down
-each way in and each reason to refuse, and compares the sets.
+The questions: may this user use the queue, and up to which priority; does this gang get in; who enters; how
+many jobs wait. The oracle writes down each way in and each reason to refuse, and compares the sets.
 """
 
 import random
@@ -12,9 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from t9ksched.admission import Request, judge
-from t9ksched.admission.access import Members, may_use, parse_members
+from t9ksched.admission.access import Access, Members, may_use, parse_members
 from t9ksched.admission.entry import priority_permitted
 from t9ksched.admission.identity import Identity, Namespace, Place, Rights
+from t9ksched.admission.judge import LIMITS
+from t9ksched.admission.request import JoinedGroup, WaitCount
 from t9ksched.model.errors import Invalid
 from t9ksched.model.names import MAX_CARD_CONTAINER_NAME, SIGNAL_BEFORE_ANNOTATION, TIME_LIMIT_ANNOTATION
 from t9ksched.model.queue import Queue, parse_queue_spec
@@ -160,3 +162,66 @@ def test_a_gang_gets_in_unless_a_rule_is_against_it(rng: random.Random) -> None:
     expected = faulty if fields else (refused or [""])[0]
     assert (verdict.allowed, verdict.code) == (not expected, expected), verdict
     assert len(verdict.errors) == len(fields) if fields else verdict.allowed or verdict.errors
+
+
+@given(st.randoms(use_true_random=True))
+@MANY
+def test_who_enters_is_asked_before_what_enters(rng: random.Random) -> None:
+    """The group that it names, then the queue, then the priority; and of what enters nothing is said before."""
+    known, granted, most = rng.random() < 0.7, rng.random() < 0.6, rng.choice((0, 20, 100))
+    unknown_code = "QueueNotPermitted" if known else "SubmitterUnknown"
+    access = (
+        Access(True, rule="everyone", max_priority=most) if granted else Access(False, unknown_code, "no", (), "ask")
+    )
+    access_known, priority = rng.random() < 0.9, rng.choice((None, 0, most, most + 1))
+    owner, together = rng.choice(("", "Job/j")), rng.random() < 0.3
+    group = JoinedGroup("ns/g", "metadata.labels", owner, together) if rng.random() < 0.5 else None
+    request = Request(
+        "Pod/p",
+        "q",
+        "spec.queue",
+        Queue("q", parse_queue_spec({"closed": rng.random() < 0.5})),
+        submitter=Identity("ann" if known else None),
+        access=access if access_known else None,
+        priority=priority,
+        priority_path="spec.priority",
+        group=group,
+    )
+    refused = access_known and not granted
+    code, path = "QueueClosed" if request.queue and request.queue.spec.closed else "", "spec.queue"
+    if access_known and granted and priority is not None and priority > most:
+        code, path = "PriorityAboveMaximum", "spec.priority"
+    if refused:
+        code, path = unknown_code, "spec.queue"
+    if group is not None and not together and (owner or refused):
+        code, path = unknown_code, "metadata.labels"
+        code = "Forbidden" if owner and known else code
+    verdict = judge(request)
+    assert (verdict.allowed, verdict.code) == (not code, code)
+    assert [fault.path for fault in verdict.errors] == ([path] if code else [])
+    assert bool(verdict.remedy) is bool(code)
+    said_group = path == "metadata.labels" and bool(code)
+    assert ("the PodGroup ns/g" in verdict.message) is said_group
+    assert ("Job/j" in verdict.message) is (said_group and bool(owner))
+
+
+@given(st.randoms(use_true_random=True))
+@MANY
+def test_as_many_jobs_wait_as_may(rng: random.Random) -> None:
+    counts = [
+        WaitCount(f"of {name!r}", rng.randrange(6), rng.choice((None, 0, 1, 3, 5)), rng.choice((1, 1, 2, 4)))
+        for name in rng.sample(("ann", "bob", "q"), rng.randrange(4))
+    ]
+    limited = [one for one in counts if one.most is not None]
+    never = [one for one in limited if one.more > (one.most or 0)]
+    full = [one for one in limited if one.count + one.more > (one.most or 0)]
+    verdict = judge(Request("", waiting=counts), LIMITS)
+    assert verdict.code == ("InvalidField" if never else "RateLimited" if full else "")
+    for one in (never or full)[:1]:
+        assert one.whose in verdict.message
+        assert f"at most {one.most}" in verdict.message
+        assert ("the request has" in verdict.message) is (bool(never) or one.more > 1)
+    if full and not never:
+        one = full[0]
+        assert (verdict.needs, verdict.has) == ({"jobs": one.count + one.more}, {"jobs": one.most})
+        assert verdict.message.startswith(f"{one.count} jobs")

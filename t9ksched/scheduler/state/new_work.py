@@ -15,12 +15,13 @@ from t9ksched.scheduler.state.records import GangRecord, PodRecord
 
 @dataclass(frozen=True, slots=True)
 class NewWork:
-    """New work as the gate sees it.
+    """An owner that was never accepted, or one pod beyond what was accepted with its owner.
 
     Attributes:
-        needs: what is needed in all, in units by resource, of which `fresh` is not charged yet; None if nothing is.
-        of: the UID of the pod that is asked about, empty where it is the whole group.
-        access: whether the submitter may use the queue; None where it is known to.
+        needs: what the owner needs in all, in units by resource.
+        fresh: the part of it that is not charged to the queue yet; None if that is all.
+        of: the UID of the pod that is judged, empty for the whole owner.
+        access: whether the submitter may use the queue; None where that was judged before.
     """
 
     gang: GangRecord
@@ -32,10 +33,10 @@ class NewWork:
     access: Access | None = None
 
     def request(self, pods: Iterable[PodRecord], used: Mapping[str, int], submitter: str | None, now: int) -> Request:
-        """What the rules are asked.
+        """The request that the rules judge; `used` is what the queue holds, `now` is in nanoseconds since the epoch.
 
-        Priorities and time limits of what is there already are reduced, not refused; annotations that cannot be read
-        are told as warnings.
+        It has no priority and no annotations: what is too high is reduced when the owner is accepted, and annotations
+        that cannot be read are ignored with a warning.
         """
         templates = {id(pod.template): (pod.name, pod.template or NO_TEMPLATE) for pod in pods if pod.waiting}
         return Request(

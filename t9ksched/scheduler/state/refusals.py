@@ -1,7 +1,7 @@
 """What the scheduler makes of verdicts: reasons with the code, the message and the remedy that REST would answer with.
 
-New work is `refused`. What `waits` is judged again by itself: jobs beyond a limit, pods kept out of a group, pods of
-accepted work. `CODES` has the codes that waiting reasons call by another name.
+New work is `refused`. `waiting` is for what is not refused: jobs beyond a limit, pods that may not join a group.
+`CODES` has the codes of verdicts that waiting reasons call by another name.
 """
 
 from collections.abc import Mapping
@@ -20,12 +20,12 @@ CODES: Final[Mapping[str, Code]] = {FORBIDDEN: Code.NOT_PERMITTED, QUEUE_NOT_PER
 
 
 def refused(verdict: Verdict) -> Reason:
-    """Why new work may not come in at all. What this version cannot place waits: a later one may."""
+    """Why new work is not accepted. What this version cannot place waits, because a later one may place it."""
     return _reason(Code(verdict.code), verdict, refused=verdict.code != UNSUPPORTED_CLAIM)
 
 
 def waiting(verdict: Verdict) -> Reason:
-    """Why something waits that nothing was refused of yet."""
+    """Why something waits that was not refused."""
     return _reason(CODES.get(verdict.code) or Code(verdict.code), verdict)
 
 
