@@ -132,8 +132,10 @@ def signal_readable(request: Request) -> Verdict:
     """How long before its time limit a job is told to stop, if that is said, is a duration."""
     faults = []
     for path, annotations in _annotations(request):
+        if not (text := annotations.get(SIGNAL_BEFORE_ANNOTATION)):
+            continue
         try:
-            parse_duration(str(annotations.get(SIGNAL_BEFORE_ANNOTATION) or ""))
+            parse_duration(str(text))
         except ValueError as error:
             faults.append(FieldError(child(path, SIGNAL_BEFORE_ANNOTATION), str(error)))
     return invalid(faults, "write a time such as 5m, shorter than the time limit") if faults else ALLOWED
