@@ -1,8 +1,8 @@
-"""Whether what waits may use the queue it waits in, whatever created it and by whatever way.
+"""Whether a waiting group may use its queue, whatever created the group and in whatever way.
 
 The rule is that of REST (`t9ksched.admission.access`). The submitter of a group is the one recorded by the UID of the
 object that owns it, or by its own; a label proves nothing. For an unknown submitter only rules that need no name apply:
-the namespace, its owner, a queue open to everyone. What runs is never judged again.
+the namespace, its owner, a queue open to everyone. A running group is never judged again.
 """
 
 from collections.abc import Mapping
@@ -69,7 +69,7 @@ class AdmissionGate:
         return self._members.get(queue, _NOBODY)
 
     def changed(self) -> None:
-        """Something that verdicts rest on changed: a queue, a namespace."""
+        """A queue or a namespace changed, on which verdicts depend."""
         self.version += 1
         self._known.clear()
 
@@ -87,7 +87,7 @@ class AdmissionGate:
         return list(record.groups) if record is not None and record.namespace == gang.namespace else []
 
     def came_with(self, pod: PodRecord, gang: GangRecord) -> bool:
-        """Whether a pod is a member of the group that it names whoever may use the queue.
+        """Whether a pod is a member of the group that it names regardless of who may use the queue.
 
         It is if it belongs to the job that owns the group, or if one user submitted both. A pod without a known
         submitter came with a group without one, but with the group of a job only if an owner that is not followed may

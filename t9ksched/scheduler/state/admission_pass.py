@@ -1,4 +1,4 @@
-"""What waits is judged before each plan: accepted or refused, with the reason that people are told.
+"""Judges waiting groups before each plan: accepted or refused, with the reason that users see.
 
 This changes records, acceptances and reasons; taking the view of what may start (`snapshot.py`) changes nothing.
 """
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from t9ksched.scheduler.state.state import ClusterState
 
 _WORK_A_STEP: Final = 400
-"""How many groups that were judged before a step looks at: 20 µs each."""
+"""How many groups with an earlier verdict one step checks: 20 µs each."""
 _JUDGEMENT: Final = 20
-"""What a judgement or an acceptance costs, compared with such a look."""
+"""The cost of a judgement or an acceptance, relative to such a check."""
 
 
 class _Seen(NamedTuple):
-    """What a step of a view found of a group, and after which of its changes."""
+    """The result of a step for a group, and the group's change counter at that time."""
 
     gang: Gang | None
     changes: int
 
     def changed(self, record: GangRecord) -> bool:
-        """Whether the group is not as it was found any more."""
+        """Whether the group changed since."""
         return record.changes != self.changes or (self.gang is not None and record.stale)
 
 
@@ -37,8 +37,8 @@ class AdmissionPass:
     """Judges the groups of a state that wait. All times are nanoseconds since the epoch, passed in.
 
     Attributes:
-        ends: when groups that were passed over may be looked at again: a moment to be named is over, a rest from
-            evictions, or a pause after a start that took too long.
+        ends: when skipped groups may be judged again: the end of the wait for a submitter's record, of a rest after
+            evictions, or of the pause after a start that took too long.
     """
 
     def __init__(self, state: "ClusterState") -> None:
@@ -46,9 +46,9 @@ class AdmissionPass:
         self.ends: list[int] = []
 
     def run(self, now: int) -> Generator[None, None, tuple[Gang, ...]]:
-        """Judge what waits, in steps, between which the event loop may do other work: each looks at so many groups as
-        take a few milliseconds. What changed since its turn is looked at again in the last step; where that is too much
-        for a step, and where a group came meanwhile, it is judged in the next pass.
+        """Judge waiting groups, in steps of a few milliseconds, between which the event loop may do other work. Groups
+        that changed since their step are judged again in the last one; if they are too many for a step, and for groups
+        that came meanwhile, that is done in the next pass.
 
         A verdict that was made in an earlier step counts, as it does while a plan is being made.
         """
@@ -93,8 +93,8 @@ class AdmissionPass:
         return tuple(gangs)
 
     def _look(self, record: GangRecord, now: int, seen: dict[GangRecord, _Seen]) -> int:
-        """Look at a group for a view and note what the engine is to see of it; the work that this took, in units of
-        what a group costs that was judged before.
+        """Judge a group for a view and note its snapshot for the engine. Returns the work that this took, in units of a
+        check of a group with an earlier verdict.
         """
         before = self._state.gate.work
         gang = self._shown(record, now)
@@ -102,7 +102,9 @@ class AdmissionPass:
         return 1 + _JUDGEMENT * (self._state.gate.work - before)
 
     def _shown(self, record: GangRecord, now: int) -> Gang | None:
-        """A group that waits, as the engine is to see it; None when it may not be placed, for a reason that is said."""
+        """The snapshot of a waiting group for the engine; None when it may not be placed, for a reason that is
+        recorded.
+        """
         if self._state.waiting_jobs.stands(record):
             return None
         control = control_of(self._state, record) if self._state.controls else None
@@ -135,7 +137,7 @@ class AdmissionPass:
         if self._state.outage.away and (unwritten := self._state.outage.refusal(record)) is not None:
             self._state.refused(record, unwritten)
             return None
-        # What stands in part is finished; of what runs elsewhere nothing is known before it was read.
+        # An incomplete gang is completed without a judgement; running groups are not known before SQL was read.
         unrecorded = self._state.outage.unread or (self._state.outage.away and not record.in_part())
         if unrecorded != record.unrecorded:
             record.unrecorded, record.stale = unrecorded, True
@@ -150,13 +152,13 @@ class AdmissionPass:
         return record.snapshot()
 
     def _permitted(self, gang: GangRecord, now: int) -> bool:
-        """Whether the group may start in its queue. While its submitter or its owner may just not be known yet, it is
-        given a moment before that is said.
+        """Whether the group may start in its queue. If its submitter or its owner is not known yet, that is reported
+        only after a moment.
         """
         reason = self._state.gate.refusal(gang, now)
         new = reason is None and gang.acceptance is None and gang.owner is not None
         if (
-            (new and self._state.owners.awaited(gang))  # what its annotations ask for is agreed with it
+            (new and self._state.owners.awaited(gang))  # the limits of its annotations are part of the acceptance
             or (reason is not None and reason.code == Code.SUBMITTER_UNKNOWN)
             or (reason is not None and reason.refused and not self._state.owners.root(gang).certain)
         ):

@@ -1,4 +1,4 @@
-"""What was agreed with groups when they were accepted, and what ends a run of theirs."""
+"""Acceptances of groups, and what ends a run of a group."""
 
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -28,10 +28,10 @@ class Agreements:
         """An acceptance read from SQL: at start, or because the service recorded one."""
         uid = acceptance.uid
         known = self._state.acceptances.get(uid)
-        if known is not None and known.replicas is not None:  # what is recorded since is the newer word about amounts
+        if known is not None and known.replicas is not None:  # amounts that were recorded since are newer
             kept = {name: getattr(known, name) for name in ("queue", "priority", "replicas", "requests", "cards")}
             if known.queue != acceptance.queue:
-                kept["permitted_by"] = known.permitted_by  # a role over one queue is none over another
+                kept["permitted_by"] = known.permitted_by  # a role over one queue does not apply to another
             acceptance = structs.replace(acceptance, **kept, started_at=known.started_at or acceptance.started_at)
         if known is not None and known.began_with is not None:
             acceptance = structs.replace(acceptance, began_with=known.began_with, began_roles=known.began_roles)
@@ -61,13 +61,14 @@ class Agreements:
                 self._state.wake()
 
     def accept_running(self, now: int) -> bool:
-        """What holds places is taken as it is, be its queue closed since: it ran before we looked, or the record of its
-        acceptance was lost with the process that made it. Later edits change nothing of it either.
+        """Accept groups that hold places as they are, even if their queue was closed since: they ran before this
+        process started, or the record of their acceptance was lost with the process that made it. Later edits change
+        nothing of them either.
 
         A few groups a call, so that a start on a large cluster does not hold the loop; whether there are more.
         """
         if self._state.outage.unread:
-            return False  # what was agreed with it stands in the database, and is not known yet
+            return False  # its acceptance is in the database and not read yet
         self._state.changes.settle()
         for gang in list(islice(self._state._unaccepted, _ACCEPTED_AT_ONCE)):
             self._state._unaccepted.discard(gang)
@@ -80,7 +81,7 @@ class Agreements:
         return bool(self._state._unaccepted or self._state.begun)
 
     def accepted_anew(self, acceptance: Acceptance) -> None:
-        """A group was accepted: that is to be written."""
+        """A group was accepted: its acceptance must be written."""
         self._state._queue_attribution.changed()
         self._state.feed.acceptances.add(acceptance)
         self._state.outage.accepted(acceptance.uid)
@@ -100,7 +101,7 @@ class Agreements:
         self._state.changes.gang_changed(gang)
 
     def note_end(self, gang: GangRecord, code: Code, message: str, now: int, limit: int | None = None) -> None:
-        """The job of a group was told to end, because of a limit, in seconds if it is the job's own. Its next run is
+        """The job of a group was stopped because of a limit, in seconds if it is the job's own. Its next run is
         timed anew.
         """
         gangs = self._state.groups_of(job_of(gang)) or [gang]
@@ -113,6 +114,6 @@ class Agreements:
             self.start_again(one, str(code), message)
 
     def forfeit(self, gang: GangRecord) -> None:
-        """The room kept for members that the group lost goes to another, and the group waits like any other."""
+        """Another gang gets the room reserved for the group's lost members, and the group waits like any other."""
         self._state.changes.displaced(gang)
         self._state.group_events.drop_reservations(gang)

@@ -23,7 +23,7 @@ log = structlog.get_logger(__name__)
 
 
 class BudgetSpec(msgspec.Struct, gc=False, rename="camel"):
-    """`spec` of a budget; without a selector it speaks of no pods, with an empty one of all in its namespace."""
+    """`spec` of a budget; without a selector it selects no pods, with an empty one all pods of its namespace."""
 
     selector: dict[str, Any] | None = None
 
@@ -97,7 +97,9 @@ class Budgets:
         return tuple(found)
 
     def _breaks(self, group: Running, pods: Mapping[str, PodRecord]) -> Counter[tuple[str, str]]:
-        """How many pods each budget would lose if the least of the group went: one of its surplus, or all of it."""
+        """How many pods each budget would lose by the smallest eviction of the group: one surplus member, or the whole
+        gang.
+        """
         needs: Counter[tuple[str, str]] = Counter()
         mine = self._known.get(group.name.partition("/")[0])
         if not mine:

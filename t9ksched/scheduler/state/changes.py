@@ -1,4 +1,6 @@
-"""What follows when something of a group changed: it is told in the feed, and looked at once before the next plan."""
+"""Handles changes of groups: each is published in the change feed, and the group is settled once before the next
+plan.
+"""
 
 from collections import Counter
 from typing import TYPE_CHECKING
@@ -17,7 +19,9 @@ class Changes:
         self._state = state
 
     def gang_changed(self, gang: GangRecord | None) -> None:
-        """Something of the group changed: it is shown to the engine anew, and settled before that; None is no group."""
+        """Something of the group changed: its snapshot for the engine is renewed, and it is settled before that; None
+        is no group.
+        """
         if gang is None:
             return
         gang.stale = True
@@ -29,7 +33,7 @@ class Changes:
         self.job_changed(gang)
 
     def count(self, gang: GangRecord) -> None:
-        """Count the group in its queue; where it left one, that one's status changes too."""
+        """Count the group in its queue; the status of a queue that it left changes too."""
         if (left := self._state.counts.group(gang)) is not None:
             self._state.feed.queues.note(left)
         if gang.queue not in self._state.queues:
@@ -43,13 +47,15 @@ class Changes:
             self._state.feed.nameless.note(gang.key)
 
     def displaced(self, gang: GangRecord) -> None:
-        """A member's place was taken away on purpose; `settle` sees whether that leaves the group whole."""
+        """A member's place was taken away on purpose; `settle` finds out whether the group still has its minimum."""
         if not gang.displaced:
             gang.displaced = True
             self.gang_changed(gang)
 
     def settle(self) -> None:
-        """Look once at every group that changed: does it run, does it wait. A thousand events cost one look."""
+        """Settle every group that changed, once: whether it runs, whether it waits. A thousand events cost one
+        check.
+        """
         self._state.membership.settle()
         changed, self._state._unsettled = self._state._unsettled, OrderedSet()
         for gang in changed:
@@ -70,11 +76,11 @@ class Changes:
             else:
                 self._state._partial.pop(gang, None)
             if not gang.placed_count():
-                gang.first_bound = 0  # what it gets next is another start
+                gang.first_bound = 0  # its next placement is another start
             self._settle_waiting(gang, waits=any(pod.waiting for pod in gang.members.values()))
 
     def note_run(self, gang: GangRecord) -> None:
-        """See whether the PodGroup has begun to run; the minimum that its spec has now is the one it began with."""
+        """Record whether the PodGroup has begun to run; the minimum of its present spec is the one it began with."""
         if gang.ran or not gang.uid:
             return
         if gang.complete(bound=True) and not gang.leaves():
@@ -86,7 +92,7 @@ class Changes:
         elif running := _inherited_running(gang):
             gang.ran, gang.began_with = True, running
             self._state.begun.add(gang)
-            self._state.wake()  # others of it need not wait for the minimum that its spec asks for
+            self._state.wake()  # its other members need not wait for the minimum of its spec
 
     def _settle_single(self, gang: GangRecord) -> None:
         pod = next(iter(gang.members.values()), None)

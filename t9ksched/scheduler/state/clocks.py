@@ -21,25 +21,25 @@ from t9ksched.store.runs import Run
 
 SECOND: Final = 1_000_000_000
 NEAR_SECONDS: Final = 600
-"""How long before its end a job is told; limits that are not longer are told of no nearing end."""
+"""How long before its end a job gets an event; jobs with shorter limits get none."""
 FIRST_PAUSE_SECONDS: Final = 60
-"""How long a group that did not start in time is kept from its next try; twice that after the second."""
+"""The pause after a group did not start in time; twice as long after the second time."""
 MOST_MISSED: Final = 3
-"""After so many starts in a row that were missed a job waits until it is released."""
+"""After so many missed starts in a row a job waits until it is released."""
 SLOW_START_NS: Final = 60 * SECOND
-"""A job without a limit that takes longer to start is written down: a restart does not forget since when it does."""
+"""The clock of a job without a limit is stored once its start takes longer, so that a restart keeps its beginning."""
 
 
 class Clock(msgspec.Struct, eq=False):
     """The clock of one job.
 
     Attributes:
-        run: what outlives a restart.
-        timed: whether the moment of its binding is known, so that a late start can be told from an early look.
+        run: the part that is kept across a restart.
+        timed: whether the time of its binding is known, so that a late start can be recognised.
         lost_at: since when it has no place; 0 while it has one.
         evicted: UIDs of pods that were evicted or paused, and still look as if they ran.
-        stop_at: when it is told to stop again.
-        signal: how many seconds before its limit its owner is told to stop; None until that was asked.
+        stop_at: when it is asked to stop again.
+        signal: how many seconds before its limit its owner is stopped; None until its annotation was read.
         unsure: whether it may have begun to run while no scheduler was watching.
         unwritten: whether `run` changed since it was written.
         written: whether there is a row of it.
@@ -56,12 +56,12 @@ class Clock(msgspec.Struct, eq=False):
     written: bool = False
 
     def set(self, **change: object) -> None:
-        """Change what outlives a restart."""
+        """Change the part that is kept across a restart."""
         self.run = msgspec.structs.replace(self.run, **change)
         self.unwritten = True
 
     def note(self, *, keep: bool, **change: object) -> None:
-        """As `set`; written down only if `keep`, or if it was before."""
+        """As `set`; stored only if `keep`, or if it was stored before."""
         before = self.unwritten
         self.set(**change)
         self.unwritten = before or keep or self.written
@@ -113,7 +113,7 @@ class Clocks:
         return self.by_job.get(job_of(gang)) if self.by_job else None
 
     def restore(self, runs: Iterable[Run]) -> None:
-        """What was written before a restart."""
+        """Load the clocks that were stored before a restart."""
         for run in runs:
             starting = bool(run.bound_at) and not run.ran_at
             self.by_job.setdefault(run.uid, Clock(run, timed=bool(run.bound_at), unsure=starting, written=True))
@@ -125,7 +125,7 @@ class Clocks:
             clock.start_anew(pod.uid for pod in gang.members.values() if pod.node and not gang.inherited(pod))
 
     def refusal(self, gang: GangRecord, want: Asked, control: JobControl | None, now: int) -> Reason | None:
-        """Why the group may not be placed now; None when nothing speaks against it."""
+        """Why the group may not be placed now; None when it may."""
         clock = self.of(gang)
         if clock is None:
             return None
@@ -153,7 +153,7 @@ class Clocks:
         return None
 
     def limit(self, gang: GangRecord, control: JobControl | None, agreed: Iterable[int | None]) -> int | None:
-        """The job's own limit in seconds that is in force: the one given last, else the shortest agreed."""
+        """The job's own limit in force, in seconds: the one set last, else the shortest accepted one."""
         clock = self.of(gang)
         decided = control.time_limit_seconds if control is not None else None
         if clock is not None and clock.run.limit is not None and (decided is None or clock.run.limit_at > _at(control)):

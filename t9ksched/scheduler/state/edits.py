@@ -1,4 +1,4 @@
-"""What was edited on a group or its pods after it was accepted, and therefore does not count; as sentences."""
+"""Edits of a group or its pods after its acceptance, which have no effect, as sentences."""
 
 from collections.abc import Iterator
 
@@ -6,11 +6,11 @@ from t9ksched.model.names import DEFAULT_QUEUE, GROUP_LABEL, QUEUE_LABEL, ROLE_L
 from t9ksched.scheduler.state.records import GangRecord, PodRecord
 
 _MOST = 5
-"""Pods named of a group: replicas are edited alike."""
+"""How many pods of a group are named: replicas are usually edited alike."""
 
 
 def ignored(gang: GangRecord) -> tuple[str, ...]:
-    """One sentence for each field that says something else than what counts."""
+    """One sentence for each field that differs from the acceptance."""
     found: list[str] = []
     if not gang.virtual and gang.uid:
         found += _group(gang)
@@ -41,7 +41,7 @@ def _group(gang: GangRecord) -> Iterator[str]:
 
 
 def ignored_minimum(gang: GangRecord) -> Iterator[str]:
-    """What of the minimum that a PodGroup asks for does not count."""
+    """The part of a PodGroup's requested minimum that does not count."""
     counts = gang.minimum
     if counts.members != gang.spec.min_member:
         yield (

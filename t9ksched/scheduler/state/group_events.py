@@ -1,4 +1,4 @@
-"""PodGroups as the watches show them, and which queue pays for their members."""
+"""Events of PodGroups, and the queue that is charged for their members."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ class GroupEvents:
         self._state = state
 
     def upsert(self, group: PodGroupObject) -> None:
-        """A PodGroup appeared or changed. What was accepted by its UID stays as it was accepted."""
+        """A PodGroup appeared or changed. The acceptance of its UID stays as it is."""
         meta = group.metadata
         key = (meta.namespace, meta.name)
         gang = self._state.gangs.get(key)
@@ -40,7 +40,7 @@ class GroupEvents:
             self._state.gangs_by_uid.pop(gang.uid, None)
             self._state.deleted.discard(gang.uid)
             gang.uid, gang.acceptance = meta.uid, self._state.acceptances.get(meta.uid)
-            # Later on this status is our own word: it must not bring back what we took back since.
+            # Later on the scheduler itself writes this status: it must not restore what was withdrawn since.
             gang.scheduled = is_true(group.status, "GroupScheduled")
             evicted = true_condition(group.status, "Evicted")
             gang.evicted = (str(evicted.get("reason")), str(evicted.get("message"))) if evicted else None
@@ -71,7 +71,7 @@ class GroupEvents:
             gang.spec, gang.spec_faults = PodGroupSpec.parse(group.spec), ""
         except Invalid as error:
             gang.spec_faults = str(error)
-        if gang.terms() != before:  # else it is our own word about it, which lets nothing start
+        if gang.terms() != before:  # else the scheduler wrote it itself, which lets no gang start
             self.settle_agreement(gang)
             self._state.changes.gang_changed(gang)
             self.settle_bill(gang)
@@ -95,8 +95,8 @@ class GroupEvents:
             self.forget(gang)
 
     def settle_bill(self, gang: GangRecord) -> None:
-        """What members hold is paid by the group's queue, which may be known later than they are; and who may use that
-        queue may join the group.
+        """Charge the members to the group's queue, which may be known later than they are; pods that may use that queue
+        may join the group.
         """
         for uid in gang.members:
             self._state.charges.pay(uid, gang.queue)
@@ -107,12 +107,12 @@ class GroupEvents:
             self._state.membership.doubt(gang)
 
     def _paying(self, gang: GangRecord) -> str:
-        """The queue that pays for what members hold; empty if they hold nothing."""
+        """The queue that is charged for the members; empty if they hold nothing."""
         return next((charge.queue for uid in gang.members if (charge := self._state.charges.get(uid))), "")
 
     def keep_queue(self, gang: GangRecord, pod: PodRecord, queue: str) -> None:
-        """The row of a placed member names the queue that pays: nothing was agreed with the PodGroup itself, or the
-        member got its place in an earlier one.
+        """The row of a placed member names the queue to charge: the PodGroup itself has no acceptance, or the member
+        got its place in an earlier one.
         """
         if gang.uid and gang.kept != queue and (gang.acceptance is None or gang.inherited(pod)):
             gang.kept = queue
@@ -174,7 +174,7 @@ class GroupEvents:
             self._state.changes.gang_changed(record.gang)
 
     def disown(self, gang: GangRecord) -> None:
-        """The group is not of its owner any more, or is no more itself."""
+        """The group does not belong to its owner any more, or does not exist any more."""
         if gang.owner is None:
             return
         self._state._by_owner[gang.owner.uid].pop(gang, None)

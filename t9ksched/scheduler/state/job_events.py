@@ -73,7 +73,7 @@ class JobEvents:
             self._state.feed.jobs.note(uid)
 
     def owner_changed(self, uid: str) -> None:
-        """An object that makes pods appeared, asks for something else, or is gone."""
+        """An object that makes pods appeared, changed its requests, or is gone."""
         gangs = [gang for below in self._state.owners.controllers(uid) for gang in self._state.gangs_of_owner(below)]
         if uid in self._state.clocks.by_job:
             self._state.feed.jobs.note(uid)

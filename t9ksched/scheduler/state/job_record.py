@@ -48,12 +48,13 @@ class JobRecord:
     code: str = ""
     """Why it failed, in a word, as its controller says."""
     had: Had | None = None
-    """What it had, once it has ended and if its object tells."""
+    """Its members and cards, once it has ended and if its object records them."""
     taken: str = ""
-    """Which object of another owner has the name of one that it needs, and whom to ask, as its controller says."""
+    """The object of another owner that has the name of one that it needs, and the user to ask, as its controller
+    reports."""
     refused: str = ""
     """Which object that it needs the API server refuses, and why, as its controller says."""
     fault: str = ""
-    """What is wrong with its spec, as its controller says: nothing is made of it before that is corrected."""
+    """The faults of its spec, as its controller reports them: no pod is created before they are corrected."""
     restarts: Restarts | None = None
     """Members that ended and were made anew, as its controller counts, if any."""

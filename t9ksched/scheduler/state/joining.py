@@ -83,14 +83,14 @@ class Joining:
         return gang
 
     def leave_none(self, record: PodRecord) -> None:
-        """The pod joins the group that it names: its virtual group is no more."""
+        """The pod joins the group that it names: its virtual group is removed."""
         gang, record.gang = record.gang, None
         if gang is not None:
             gang.members.clear()
             self._state.group_events.forget(gang)
 
     def member_changed(self, record: PodRecord, gang: GangRecord) -> None:
-        """The pod joined the group, or left it without having gone."""
+        """The pod joined the group, or left it without being deleted."""
         if record.gang is None:
             self._state.counts.pod_gone(record)
             self._state.reservations.drop_place(record.uid)

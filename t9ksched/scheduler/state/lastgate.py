@@ -1,9 +1,10 @@
 """The last gate: the admission rules of REST, applied to everything that reached the scheduler in another way.
 
 What is accepted is the root owner of pods (a Job, a Deployment, a PodGroup made by hand), by its UID: so many pods,
-with so much in all. Its replacement pods go on where new work is refused; what goes beyond that is judged as new work,
-and counts from then on if it is let in. A refusal stands until its queue, the queue's members or the pods change: so
-with `overQuota: Reject` an owner is judged once, whatever comes free, and pods of an accepted one wait.
+with so many resources in total. Its replacement pods are accepted even if new work is refused; pods beyond that are
+judged as new work, and count from then on if they are accepted. A refusal lasts until its queue, the queue's members or
+the pods change: so with `overQuota: Reject` an owner is judged once, whatever room comes free, and pods of an accepted
+one wait.
 """
 
 from collections import Counter
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class LastGate:
-    """Asks the rules about groups that wait, and keeps what was accepted of each root owner."""
+    """Applies the admission rules to waiting groups, and keeps what was accepted of each root owner."""
 
     def __init__(self, state: "ClusterState") -> None:
         self._state = state
@@ -50,7 +51,7 @@ class LastGate:
         """Judgements and acceptances so far."""
 
     def begin(self) -> None:
-        """A new look at all that waits."""
+        """Start a new pass over all waiting groups."""
         self._held.clear()
 
     def _settle_queue(self, gang: GangRecord) -> None:
@@ -64,7 +65,7 @@ class LastGate:
             self._state.membership.sort(gang)
 
     def agreed(self, gang: GangRecord) -> Acceptance | None:
-        """What was agreed with the group's root owner; of a PodGroup by itself, what counts of that."""
+        """The acceptance of the group's root owner; of a PodGroup without one, its own."""
         if gang.owner is None and gang.acceptance is None:
             return None
         record = self._state.acceptances.get(self._state.owners.root(gang).uid)
@@ -73,7 +74,7 @@ class LastGate:
         return record
 
     def started(self, gang: GangRecord) -> bool:
-        """Whether the group or another of its owner has had a place: a queue that drains lets it go on."""
+        """Whether the group or another one of its owner has had a place: a draining queue still places it."""
         if gang.ran or gang.placed_count():
             return True
         if gang.owner is None:
@@ -93,7 +94,7 @@ class LastGate:
         self._settle_queue(gang)
         queue = self._state.queues.get(gang.queue)
         if queue is None:
-            gang.unpermitted = None  # what was found in another queue says nothing of this one
+            gang.unpermitted = None  # a verdict of another queue does not apply to this one
             return None
         gang.judged = key
         self.work += 1
@@ -118,7 +119,9 @@ class LastGate:
         return self._members(gang, root, queue, record, now)
 
     def _members(self, gang: GangRecord, root: Root, queue: Queue, record: Acceptance, now: int) -> Reason | None:
-        """Let in the members that were accepted with the owner, judge the others, and say of each that may not come."""
+        """Accept the members that were accepted with the owner, judge the others, and record the reason of each refused
+        one.
+        """
         held = self._held_by(root, gang, queue.name)
         first: Reason | None = None
         grown = False
@@ -152,7 +155,7 @@ class LastGate:
 
     @staticmethod
     def _free(gang: GangRecord) -> Iterator[bool]:
-        """Of each member that waits whether it may be placed."""
+        """Judge each waiting member."""
         return (not pod.unpermitted for pod in gang.members.values() if pod.waiting)
 
     def _covers(self, record: Acceptance, root: Root, held: Held, pod: PodRecord) -> bool:
@@ -180,16 +183,16 @@ class LastGate:
     def _more(self, gang: GangRecord, root: Root, queue: Queue, held: Held, pod: PodRecord, now: int) -> Reason | None:
         """The whole judge about one pod beyond what was accepted with its owner, which may use the queue."""
         if not gang.virtual and held.count < gang.spec.min_member:
-            # What the group cannot do without came with it, though its pods are seen one by one.
+            # The group's minimum was submitted together, although its pods are seen one by one.
             queue = replace(queue, spec=replace(queue.spec, closed=False), draining=False)
         total = held.amounts + Counter(requested(pod))
         return self._judged(NewWork(gang, root, queue, total, requested(pod), pod.uid), (pod,), now)
 
     def _judged(self, asked: NewWork, pods: Iterable[PodRecord], now: int) -> Reason | None:
-        """What the rules say of it.
+        """The verdict of the admission rules.
 
-        What was refused for lack of room in a queue that rejects stays refused while the queue, its members, the group
-        and what it needs are the same: changes of other queues and room that comes free are no reason to judge again.
+        A group refused for lack of room in a queue that rejects stays refused while the queue, its members, the group
+        and its needs are the same: changes of other queues and free room do not cause a new judgement.
         """
         pods, gang, queue = list(pods), asked.gang, asked.queue
         members = self._state.permissions.members(queue.name)
@@ -208,7 +211,7 @@ class LastGate:
         return reason
 
     def accept(self, gang: GangRecord, now: int, *, runs: bool = False) -> None:
-        """The group is in: it and its owner are recorded by their UIDs. What `runs` is taken as it is."""
+        """Accept the group: it and its owner are recorded by their UIDs. With `runs` it is accepted as it is."""
         state = self._state
         if gang.spec_faults or state.outage.unread or gang.acceptance is not None:
             return
@@ -254,9 +257,8 @@ class LastGate:
 
     @staticmethod
     def _gathers(gang: GangRecord, root: Root, queue: Queue) -> bool:
-        """Whether members are still to come that the group cannot do without, and only its pods tell what it needs.
-
-        Such a group is not accepted: a quota would be asked for a part of it, and what was accepted waits for ever.
+        """Whether members of the minimum are still missing, and only the pods show what the group needs. Such a group
+        is not accepted: the quota would be checked for a part of it, and the accepted part would wait for ever.
         """
         told = root.owner is not None and root.owner.wanted is not None
         return bool(queue.spec.quota) and not (told or gang.placed_count() or gang.gathered())
@@ -279,7 +281,7 @@ class LastGate:
                 self._state.waiting_jobs.started(self._state.gangs_of_owner(uid))
 
     def note_beginning(self, gang: GangRecord) -> None:
-        """The group began to run, or lost its whole place: with which minimum it runs is on record."""
+        """The group began to run, or lost its whole place: record the minimum with which it runs."""
         if gang.acceptance is None or gang.virtual:
             return
         if gang.ran:
@@ -288,13 +290,13 @@ class LastGate:
             self._keep(structs.replace(gang.acceptance, began_with=0, began_roles={}))
 
     def _adopt(self, gang: GangRecord, root: Root, queue: Queue, now: int) -> Acceptance | None:
-        """Record an owner that was let in before owners were recorded, as it is now."""
+        """Record an owner that was accepted before owners were recorded, as it is now."""
         for pod in self._pods(root.uid, gang):
             pod.accepted = pod.accepted or not pod.finished
         return self._record(gang, root, queue.name, now)
 
     def _record(self, gang: GangRecord, root: Root, queue: str, now: int) -> Acceptance | None:
-        """Write down how much of the owner is accepted: what it asks for, and what its pods that were let in hold."""
+        """Record how much of the owner is accepted: what it requests, and what its accepted pods hold."""
         if not root.certain and root.kind == "ReplicaSet":
             return None  # its owner is not known yet
         state = self._state

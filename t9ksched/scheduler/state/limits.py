@@ -1,6 +1,5 @@
-"""Which time limits there are for a job: asked for by annotations, agreed at acceptance, given since, set by its queue.
-
-What was agreed counts, whatever the annotations say later; `limit_warning` is what people are told of the difference.
+"""The time limits of a job: requested by annotations, recorded at acceptance, changed since, set by its queue. The
+recorded limit counts, whatever the annotations say later; `limit_warning` tells users of the difference.
 """
 
 from collections.abc import Iterable
@@ -43,14 +42,14 @@ def limit_asked(known: Known, gang: GangRecord) -> Asked:
 
 
 def own_limit(known: Known, gang: GangRecord) -> int | None:
-    """The limit in seconds that was agreed with a group's job, or was given to it since; None without one."""
+    """The limit of a group's job in seconds, as accepted or changed since; None without one."""
     root = known.acceptances.get(known.owners.root_uid(gang.owner)) if gang.owner else None
     agreed = [one.time_limit_seconds for one in (gang.acceptance, root) if one is not None]
     return known.clocks.limit(gang, control_of(known, gang), agreed)
 
 
 def control_of(known: Known, gang: GangRecord) -> JobControl | None:
-    """What managers decided about the job of a group, or about the root owner above it; the later of the two."""
+    """The managers' override for the job of a group, or for the root owner above it; the later of the two."""
     own = known.controls.get(job_of(gang))
     above = known.controls.get(known.owners.root_uid(gang.owner)) if gang.owner is not None else None
     if own is None or above is None:
@@ -59,7 +58,7 @@ def control_of(known: Known, gang: GangRecord) -> JobControl | None:
 
 
 def limit_warning(known: Known, gang: GangRecord) -> str:
-    """What people should know of the annotation that asks for a time limit; empty when there is nothing."""
+    """A warning about the annotation that requests a time limit; empty when there is none."""
     want = limit_asked(known, gang)
     if want.fault or gang.acceptance is None:
         return want.fault
@@ -79,7 +78,7 @@ def limit_warning(known: Known, gang: GangRecord) -> str:
 
 
 def limit_of(known: Known, gangs: Iterable[GangRecord], job_uid: str) -> TimeLimit:
-    """What of all limits counts for a job of these groups; of one that was not accepted yet, those it asks for."""
+    """The limit in force for a job of these groups; for one that was not accepted yet, the requested one."""
     limits: list[int | None] = []
     lengths: list[int | None] = []
     for gang in gangs:
@@ -103,7 +102,9 @@ def _seconds(queue: Queue | None) -> int | None:
 
 
 def limit_agreed(known: Known, gang: GangRecord, queue: Queue) -> timedelta | None:
-    """The limit that is agreed to: as asked for, at most what the queue allows. Without one the queue's own holds."""
+    """The limit to accept: the requested one, at most what the queue allows. Without a request the queue's own
+    applies.
+    """
     limit = limit_asked(known, gang).seconds
     found = None if limit is None else shortest((limit, _seconds(queue)))
     return None if found is None else timedelta(seconds=found)

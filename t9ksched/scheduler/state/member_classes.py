@@ -1,4 +1,4 @@
-"""The class of a pod as the engine is to see it: with what it takes on its node, and kept off nodes."""
+"""The class of a pod for the engine: with the free volumes that it needs, and with nodes excluded."""
 
 from collections import Counter
 from collections.abc import Iterable

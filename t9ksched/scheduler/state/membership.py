@@ -1,9 +1,8 @@
-"""Which pods are members of the groups that they name, and what becomes of those that may not join.
-
-A label makes no member. A pod is a member of the group that it names if it belongs to the job that owns the group, if
-it and the group were submitted by the same user, or, of a group made by hand, if its own submitter may use the group's
-queue (`AdmissionGate.stranger`). Any other pod is a stranger: it counts nowhere in the group, and waits as a job of its
-own with a reason that says so, until it may join. A pod that has a place stays a member: what runs is never judged
+"""Which pods are members of the groups that they name, and what happens to those that may not join. A label alone makes
+no pod a member. A pod is a member of the group that it names if it belongs to the job that owns the group, if it and
+the group were submitted by the same user, or, of a group made by hand, if its own submitter may use the group's queue
+(`AdmissionGate.stranger`). Any other pod is a stranger: it counts nowhere in the group, and waits as a job of its own
+with a reason that says so, until it may join. A pod that has a place stays a member: a running pod is never judged
 again.
 """
 
@@ -69,7 +68,7 @@ class Membership:
         return list(self._strangers.get(gang, {}).values())
 
     def doubt(self, gang: GangRecord) -> None:
-        """Something changed that decides who may join the group."""
+        """Something changed that decides which pods may join the group."""
         self._doubtful.add(gang)
 
     def owner_changed(self, owner: str) -> None:
@@ -92,7 +91,7 @@ class Membership:
         self._doubtful.update(self._strangers)
 
     def settle(self) -> None:
-        """Look again at the groups for which something changed."""
+        """Judge again the groups for which something changed."""
         as_of = (self._state.permissions.version, self.unread())
         if as_of != self._as_of:
             self._as_of = as_of
@@ -104,7 +103,7 @@ class Membership:
             self.sort(gang)
 
     def sort(self, gang: GangRecord) -> None:
-        """Look at every pod that names the group and has no place."""
+        """Judge every pod that names the group and has no place."""
         for pod in list(gang.members.values()):
             if pod.waiting and (reason := self._refusal(pod, gang)) is not None:
                 self._keep_out(pod, gang, reason)
@@ -116,7 +115,7 @@ class Membership:
                 self._keep_out(pod, gang, reason)
 
     def show(self, now: int) -> list[int]:
-        """Make strangers jobs of their own, so that they can be told why they wait; when to look again.
+        """Make strangers jobs of their own, so that they have a reason; returns when to judge again.
 
         The submitter of a pod may be recorded a moment after the pod is seen: that it is unknown is not reported at
         once.
@@ -137,7 +136,7 @@ class Membership:
         return again
 
     def _refusal(self, pod: PodRecord, gang: GangRecord) -> Reason | None:
-        """Why the pod may not join the group; None when it may, or it cannot be said."""
+        """Why the pod may not join the group; None when it may, or when that is not known yet."""
         if not gang.uid:
             return None
         if self.unread():

@@ -1,4 +1,4 @@
-"""From a group that was created past REST to the request that the rules of admission judge."""
+"""Makes the request for the admission rules from a group that was not created through REST."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,7 @@
-"""Nodes that turned members of a job away: its next tries go elsewhere for a while.
+"""Nodes that rejected members of a job: the job avoids them for a while.
 
 A kubelet may refuse a pod that is bound to it: the device plugin has no card left, or another pod was admitted first.
-The pod is Failed then, and its controller makes another; without a memory that one would be sent to the same node
+The pod is Failed then, and its controller makes another; without this record that one would be bound to the same node
 again.
 """
 
@@ -12,7 +12,7 @@ from typing import Final
 from t9ksched.scheduler.state.records import GangRecord, PodRecord, job_of
 
 AVOID_NS: Final = 120 * 1_000_000_000
-"""How long a node is avoided by a job of which it turned a pod away."""
+"""How long a job avoids a node that rejected one of its pods."""
 _REASONS: Final = re.compile(r"OutOf\w+|UnexpectedAdmissionError|NodeAffinity|NodePorts|TaintToleration|NodeShutdown")
 
 
@@ -27,20 +27,20 @@ class TurnedAway:
 
 
 class NodeBackoff:
-    """Which node is avoided by which job until when. Times are nanoseconds since the epoch."""
+    """The nodes that each job avoids, and until when. Times are nanoseconds since the epoch."""
 
     def __init__(self) -> None:
         self._new: list[TurnedAway] = []
         self._until: dict[str, dict[str, int]] = {}
 
     def note(self, record: PodRecord, reason: str, message: str) -> None:
-        """A pod has just failed: remember it if its node refused it."""
+        """A pod has just failed: record it if its node rejected it."""
         if record.gang is not None and record.node and _REASONS.fullmatch(reason):
             why = f"{reason}: {message}" if message else reason
             self._new.append(TurnedAway(record.gang, record.name, record.node, why))
 
     def take(self, now: int) -> list[TurnedAway]:
-        """What was noted since the last call; from `now` on the nodes are avoided."""
+        """The rejections since the last call; from `now` on the nodes are avoided."""
         found, self._new = self._new, []
         for each in found:
             self._until.setdefault(job_of(each.gang), {})[each.node] = now + AVOID_NS
@@ -53,7 +53,7 @@ class NodeBackoff:
         return frozenset(node for node, until in self._until.get(job_of(gang), {}).items() if until > now)
 
     def forget(self, now: int) -> None:
-        """Drop what is over."""
+        """Drop entries whose time is over."""
         left = {
             job: {node: until for node, until in nodes.items() if until > now} for job, nodes in self._until.items()
         }

@@ -1,4 +1,4 @@
-"""Nodes, volumes and namespaces as the watches show them."""
+"""Events of nodes, volumes and namespaces."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -37,7 +37,7 @@ class NodeEvents:
         self._state.wake()
 
     def remove(self, name: str) -> None:
-        """A node is gone, its columns with it; the pods on it are charged until they go too."""
+        """A node was deleted, and its columns with it; pods on it stay charged until they are deleted too."""
         if self._state.node_objects.pop(name, None) is not None:
             self._drop(name)
             self.look_again(self._state.storage.claimants.placeless())

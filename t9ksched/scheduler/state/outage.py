@@ -1,9 +1,9 @@
-"""What the scheduler does while the database is away: what was agreed and written down goes on, what is new waits.
+"""What the scheduler does while the database is away: accepted and recorded groups go on, new ones wait.
 
 A group starts only once a scheduler that starts after a crash can read its acceptance. While the database answers, no
 group waits for that: a group is started, and its acceptance is written a few milliseconds later. Once the database is
 known to be away, groups whose acceptance it has not taken wait until it has. A scheduler that started without the
-database knows of no agreement at all: whatever has no place yet waits until it was read.
+database knows no acceptances: groups without a place wait until they were read.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,7 +14,9 @@ from t9ksched.scheduler.state.records import GangRecord
 
 
 class Outage:
-    """Whether the database is away, and what it has not taken. `on_change` is called when waiting groups may go on."""
+    """Whether the database is away, and which acceptances it has not taken. `on_change` is called when waiting groups
+    may go on.
+    """
 
     def __init__(self, on_change: Callable[[], None]) -> None:
         self._on_change = on_change
@@ -27,7 +29,7 @@ class Outage:
 
     @property
     def away(self) -> bool:
-        """Whether what is decided now may not be written down before it is done."""
+        """Whether decisions may be carried out before they are recorded."""
         return self.since is not None or self.unread
 
     def begin(self, at: datetime, unwritten: Iterable[str]) -> None:
@@ -42,7 +44,7 @@ class Outage:
         self._on_change()
 
     def read(self) -> None:
-        """What it knows was read at last."""
+        """The records of the database were read at last."""
         self.unread = False
         self._on_change()
 
@@ -52,7 +54,7 @@ class Outage:
             self._unwritten.add(uid)
 
     def refusal(self, gang: GangRecord) -> Reason | None:
-        """Why the group has to wait; None when it may go on. What has places already is completed."""
+        """Why the group has to wait; None when it may go on. A group with places is completed."""
         if gang.placed_count():
             return None
         if self.unread:

@@ -1,4 +1,4 @@
-"""What is put on record of a root owner that was let in: so many pods, with so much in all."""
+"""The record of an accepted root owner: its number of pods, and their resources in total."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -16,12 +16,12 @@ from t9ksched.store.acceptances import Acceptance
 from t9ksched.workloads.shape import Template
 
 NO_TEMPLATE: Final = Template("", 1, 1, {}, {}, "spec")
-"""Stands for what could not be read."""
+"""Marks an amount that could not be read."""
 
 
 @dataclass(slots=True)
 class Held:
-    """What pods of a root that were let in ask for together."""
+    """The total requests of a root's accepted pods."""
 
     count: int = 0
     amounts: Counter[str] = field(default_factory=Counter)
@@ -35,9 +35,8 @@ class Held:
 def owner_record(
     known: Acceptance | None, gang: GangRecord, root: Root, held: Held, queue: str, now: int
 ) -> Acceptance:
-    """How much of the owner is accepted: what it asks for, and what its pods that were let in hold.
-
-    `known` is what is on record of it, `held` what its pods in the queue ask for; `now` in nanoseconds since the epoch.
+    """How much of the owner is accepted: what it requests, and what its accepted pods hold. `known` is its present
+    record, `held` what its pods in the queue request; `now` in nanoseconds since the epoch.
     """
     wanted = root.owner.wanted if root.owner is not None else None
     count, amounts = held.count, dict(held.amounts)
@@ -78,7 +77,7 @@ def began(gang: GangRecord) -> dict[str, Any]:
 
 
 def inside(pod: PodRecord) -> bool:
-    """Whether the pod was let in."""
+    """Whether the pod was accepted."""
     if pod.node or pod.assumed or pod.accepted:
         return True
     return pod.gang is not None and pod.gang.virtual and pod.gang.acceptance is not None

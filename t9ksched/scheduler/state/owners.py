@@ -25,9 +25,9 @@ from t9ksched.workloads.registry import JOBS, OWNERS
 
 _REPLICATED: Final = frozenset(row.name for row in OWNERS)
 _MOST_GONE: Final = 4096
-"""So many owners that are gone are remembered: their last pods are seen for a while."""
+"""How many deleted owners are remembered: their last pods are seen for a while."""
 _MOST_LEVELS: Final = 8
-"""Owners above one another that are looked at: references are what a user wrote, and may go round in a circle."""
+"""The most owners above one another that are followed: users write the references, which may form a cycle."""
 _BETWEEN: Final = "ReplicaSet"
 """The kind that another owner may stand above."""
 _FOLLOWED: Final = frozenset(row.name for row in (*JOBS, *OWNERS))
@@ -40,7 +40,7 @@ def is_followed(reference: OwnerReference) -> bool:
 
 
 class Wanted(NamedTuple):
-    """What an owner asks for now, in pods and in units by resource; `needs` is what it cannot do without."""
+    """What an owner requests now, in pods and in units by resource; `needs` is the least it needs to start."""
 
     replicas: int
     amounts: Mapping[str, int]
@@ -67,7 +67,7 @@ class Owner(msgspec.Struct, eq=False):
 
     @property
     def wanted(self) -> Wanted | None:
-        """What it asks for; None when its spec cannot be read."""
+        """What it requests; None when its spec cannot be read."""
         if not self._read:
             self._read, self._wanted = True, self._look()
         return self._wanted
@@ -208,8 +208,8 @@ class Owners:
         return Root(reference.uid, reference.api_version, reference.kind, space, reference.name, owner, certain)
 
     def awaited(self, gang: GangRecord) -> bool:
-        """Whether the object that a user made of the group is still to be seen, so that its annotations are not known:
-        of pods and the objects above them the watches may tell in any order.
+        """Whether the user's object above the group has not been seen yet, so that its annotations are unknown: the
+        watches may bring pods and the objects above them in any order.
         """
         root = self.root(gang)
         return (
@@ -221,7 +221,7 @@ class Owners:
         return uid in self._gone
 
     def wants(self, reference: OwnerReference, living: int) -> bool:
-        """Whether an owner wants another pod beside so many that live; True for one that was never seen.
+        """Whether an owner wants another pod beside so many present ones; True for one that was never seen.
 
         One that was seen and is gone wants none.
         """
@@ -244,7 +244,7 @@ class Owners:
 
 
 def exceeds(amounts: Mapping[str, Any], limits: Mapping[str, Any]) -> bool:
-    """Whether any amount is above its limit; what has no limit may not be there at all."""
+    """Whether any amount is above its limit; a resource without a limit counts as above it."""
     return any(amount > limits.get(name, 0) for name, amount in amounts.items())
 
 

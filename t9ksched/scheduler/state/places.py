@@ -1,9 +1,9 @@
 """The group, the role and the queue of bound pods, as they were when the scheduler bound them.
 
-They stand in SQL beside the cards (`store/bindings.py`), by the pod's UID, until the pod is gone. Labels can be edited:
-a scheduler that starts goes by the row of a pod on the node that the row names, and by the labels of a pod without one.
-Such a pod is recorded as it is, so that its labels are believed once. The role of a pod that waits is on no record: it
-is what its label says, at any time, and so the same for a scheduler that runs and for one that starts.
+SQL has them beside the cards (`store/bindings.py`), by the pod's UID, until the pod is gone. Labels can be edited: a
+scheduler that starts uses the row of a pod on the node that the row names, and the labels of a pod without one. Such a
+pod is recorded as it is, so that its labels are used once. The role of a waiting pod is not recorded: it is that of its
+label, for a running scheduler and for one that starts.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Place(NamedTuple):
-    """What is on record of a pod on a node; `group` is empty for a pod that came without one."""
+    """The record of a pod on a node; `group` is empty for a pod that came without one."""
 
     node: str
     group: str
@@ -29,7 +29,7 @@ class Place(NamedTuple):
 
 
 class Places:
-    """What is on record of the pods of `state`."""
+    """The records of the pods of `state`."""
 
     def __init__(self, state: "ClusterState") -> None:
         self._state = state
@@ -39,13 +39,13 @@ class Places:
         """UIDs of pods that were seen bound without anything on record."""
 
     def on(self, uid: str, node: str) -> Place | None:
-        """What is on record of the pod if it is bound to the node; None for a pod without a node."""
+        """The record of the pod if it is bound to the node; None for a pod without a node."""
         place = self._recorded.get(uid)
         return place if place is not None and node and place.node == node else None
 
     def seen_bound(self, record: PodRecord, node: str) -> Place | None:
-        """What is on record of a pod that another process bound to the node. A pod without anything on record is kept
-        for `take_missing`.
+        """The record of a pod that another process bound to the node. A pod without a record is kept for
+        `take_missing`.
         """
         place = self.on(record.uid, node)
         if place is None or (place.group and not place.job):
@@ -71,18 +71,18 @@ class Places:
                 self._state.put_back(record, place)
 
     def take_missing(self) -> list[PodRecord]:
-        """Pods that are bound and have nothing on record, since the last call."""
+        """Pods that are bound and have no record, since the last call."""
         missing, self._missing = self._missing, OrderedSet()
         found = (self._state.pods.get(uid) for uid in missing)
         return [record for record in found if record is not None and record.ours and record.node]
 
     def lost(self, uid: str) -> None:
-        """What was on record of the pod speaks of another place than it has."""
+        """The record of the pod is of another node than the pod's."""
         self._recorded.pop(uid, None)
         self._missing.add(uid)
 
     def forget(self, uids: Iterable[str]) -> None:
-        """These pods are gone, or nothing is on record of them any more."""
+        """These pods are gone, or their records were removed."""
         for uid in uids:
             self._recorded.pop(uid, None)
             self._missing.discard(uid)

@@ -39,14 +39,14 @@ class PodAffinityIndex:
             self._look(pod)
 
     def namespace_changed(self, name: str) -> None:
-        """Labels of a namespace changed: terms that select namespaces may speak of its pods now, or no longer."""
+        """Labels of a namespace changed: terms that select namespaces may select its pods now, or no longer."""
         if any(peers.namespace_selector is not None for term in self._terms for peers in term.peers):
             for pod in self._pods.values():
                 if pod.namespace == name:
                     self._look(pod)
 
     def gone(self, uid: str) -> None:
-        """A pod is no more."""
+        """A pod was deleted."""
         self._near.pop(uid, None)
         if uid in self._of:
             self._swap(uid, ())
@@ -76,7 +76,7 @@ class PodAffinityIndex:
             self._near.pop(pod.uid, None)
 
     def present(self) -> tuple[Neighbours, ...]:
-        """Those with a place, for one view."""
+        """The selected pods that have a place, for one view."""
         groups: defaultdict[_Key, Counter[str]] = defaultdict(Counter)
         for uid, key in self._near.items():
             pod = self._pods.get(uid)

@@ -1,8 +1,6 @@
-"""What keeps a pod from being placed whatever room there is.
-
-Gates open by themselves (`schedulingGates`), or never in this version: what the scheduler cannot honour waits with a
-reason instead of being placed wrongly. The rules are those of admission: they are asked of every pod, because a pod may
-differ from the job that was accepted.
+"""Reasons for which a pod is not placed whatever room there is. Scheduling gates may be removed later; features that
+this version does not support never are: a pod that uses one waits with a reason instead of being placed wrongly. The
+rules are those of admission: they are asked of every pod, because a pod may differ from the job that was accepted.
 """
 
 from collections.abc import Mapping

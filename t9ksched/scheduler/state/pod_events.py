@@ -1,4 +1,4 @@
-"""Pods as the watches show them: where each is, what it holds, and whether its room came free."""
+"""Events of pods: where each is, what it holds, and whether its room came free."""
 
 from collections.abc import Mapping
 from sys import intern
@@ -30,7 +30,7 @@ SYSTEM_PRIORITY = 2_000_000_000
 class PodEvents:
     """Takes in what the watches bring of pods. Events may come twice or late without harm.
 
-    Whatever could let something start calls `on_change` of the state: an idle cluster costs nothing.
+    Each event that could let a gang start calls `on_change` of the state: an idle cluster costs nothing.
     """
 
     def __init__(self, state: "ClusterState") -> None:
@@ -92,11 +92,11 @@ class PodEvents:
             if record.finished or record.deleting:
                 self.departed(record)
         elif relabelled and record.gang is not None:
-            self._state.changes.job_changed(record.gang)  # what was edited may not count, and that is told
-        # That a decision came true, or that a pod runs, lets nothing start: the loop sleeps on.
+            self._state.changes.job_changed(record.gang)  # edits may have no effect, which is reported
+        # That a decision was carried out, or that a pod runs, lets no gang start: the loop is not woken.
         # That one is leaving may: it does not count any more where pods are spread evenly. So may another label.
         moves = (relabelled or (record.deleting and not was[2])) and bool(self._state.affinity_index)
-        # That one counts no longer may, too: the others of its gang that wait are planned without it.
+        # A member that does not count any more may, too: its gang's waiting members are planned without it.
         going = (record.deleting and not was[2]) or (record.finished and was[0] not in FINISHED)
         counts_not = going and record.gang in self._state._pending
         if freed or moves or counts_not or opened != record.gates or (record.node and not was[1] and not expected):
@@ -105,8 +105,8 @@ class PodEvents:
     def _relabel(self, record: PodRecord, labels: dict[str, str] | None) -> bool:
         """Take the labels that a pod has now, which rules about pods select by; whether they changed.
 
-        What was recorded at first sight stays: its group, its queue, and the terms of its own rules, into which the API
-        server writes labels (`matchLabelKeys`) when it creates a pod.
+        What was recorded when the pod was first seen stays: its group, its queue, and the terms of its own rules, into
+        which the API server writes labels (`matchLabelKeys`) when it creates a pod.
         """
         if (labels or NOTHING) == record.labels:
             return False
@@ -166,7 +166,7 @@ class PodEvents:
         labels = self._state._sharing.labels(meta.labels)
         ours = pod.spec.scheduler_name == names.SCHEDULER_NAME
         if ours and pod.put_there:
-            ours = False  # it bypasses us: it takes room like any other scheduler's, and is no member of its group
+            ours = False  # not scheduled here: it only takes room, and is no member of its group
             if pod.status.phase not in FINISHED:
                 self._state.feed.bypassing.add((meta.namespace, meta.name, meta.uid, pod.spec.node_name))
             if meta.controller is not None:
@@ -201,8 +201,8 @@ class PodEvents:
         return record
 
     def _claim(self, record: PodRecord, controller: OwnerReference | None) -> None:
-        """A controller is written into a pod, or no longer: it tells people of it, and of one that has none counts it
-        nothing.
+        """A controller reference was written into a pod, or removed: an event reports it; on a pod that had none it has
+        no effect.
         """
         title = intern(controller.title) if controller is not None else ""
         if record.controller != title:
@@ -239,7 +239,7 @@ class PodEvents:
         return False
 
     def _release(self, record: PodRecord) -> bool:
-        """Take the pod's charge back; whether it had one. Cards that were in use are told to history."""
+        """Take the pod's charge back; whether it had one. Cards that were in use are recorded in history."""
         charge = self._state.charges.release(record.uid)
         if charge is None:
             return False
@@ -249,7 +249,7 @@ class PodEvents:
         return True
 
     def departed(self, record: PodRecord) -> None:
-        """A pod ended, or is about to, or turns out to be none of its owner's: another of these may take its place."""
+        """A pod ended, or is about to, or does not belong to its owner: another pod of the owner may take its place."""
         if record.owner is None or not self._state.departures:
             return
         root = self._state.owners.root_uid(record.owner)

@@ -30,7 +30,7 @@ class PreemptionBackoff:
         self._rests: dict[str, _Rest] = {}
 
     def refused(self, gang: GangRecord, now: int) -> None:
-        """A binding of the gang came to nothing. What is refused before the last rest is over belongs to that."""
+        """A binding of the gang failed. Failures before the end of the last pause count as one with it."""
         rest = self._rests.get(job_of(gang))
         if rest is None or now >= rest.until + FORGIVEN_NS:
             self._rests[job_of(gang)] = _Rest(now + FIRST_NS, FIRST_NS)
@@ -44,6 +44,6 @@ class PreemptionBackoff:
         return rest.until if rest is not None and rest.until > now else 0
 
     def forget(self, now: int) -> None:
-        """Drop what is forgiven."""
+        """Drop entries that are old enough not to count."""
         if self._rests:
             self._rests = {job: rest for job, rest in self._rests.items() if now < rest.until + FORGIVEN_NS}

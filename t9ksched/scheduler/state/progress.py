@@ -1,4 +1,4 @@
-"""What other parts of the scheduler found out about groups and pods, written into their records here alone."""
+"""The only place where findings of other parts of the scheduler are written into records of groups and pods."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +15,7 @@ class Progress:
         self._feed = feed
 
     def waits(self, gang: GangRecord, reasons: tuple[Reason, ...], position: int | None) -> None:
-        """The group stays, for these reasons, at this place of its queue."""
+        """The group waits, for these reasons, at this place of its queue."""
         if gang.position != position or _texts(gang.reasons) != _texts(reasons):
             gang.reasons, gang.position = reasons, position
             self._feed.gangs.note(gang)
@@ -31,7 +31,7 @@ class Progress:
         return True
 
     def starting(self, gang: GangRecord, now: int) -> int:
-        """The group stands in part and has never run; since when."""
+        """The group is incomplete and has never run; since when."""
         gang.first_bound = gang.first_bound or now
         return gang.first_bound
 
@@ -41,7 +41,7 @@ class Progress:
         return gang.fell
 
     def starting_since(self, gang: GangRecord, moment: int) -> None:
-        """The group counts as standing in part since then."""
+        """The group counts as incomplete since then."""
         gang.first_bound = moment
 
     def status_written(self, gang: GangRecord, status: Mapping[str, Any]) -> None:

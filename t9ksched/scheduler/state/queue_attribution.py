@@ -1,7 +1,8 @@
-"""Which queue was agreed to pay for a group, asked by the group's name.
+"""The queue that is charged for a group, by the group's name.
 
-Members outlive their PodGroup while they end, and a scheduler that starts then sees them without it. Their room is paid
-by the queue that was agreed with the last group of that name, else that queue would seem to have more left than it has.
+Members outlive their PodGroup while they end, and a scheduler that starts then sees them without it. Their room is
+charged to the queue of the last accepted group of that name; otherwise that queue would seem to have more left than it
+has.
 """
 
 from collections.abc import Mapping
@@ -18,11 +19,11 @@ class QueueAttribution:
         self._queues: dict[tuple[str, str | None], str] | None = None
 
     def changed(self) -> None:
-        """Something was agreed since."""
+        """A group was accepted since."""
         self._queues = None
 
     def of(self, gang: GangRecord) -> str | None:
-        """The queue that pays; None when nothing is known of such a group."""
+        """The queue to charge; None when no such group is known."""
         if self._queues is None:
             oldest_first = sorted(self._acceptances.values(), key=lambda one: one.accepted_at)
             self._queues = {(one.namespace, one.group_name): one.queue for one in oldest_first if one.queue}

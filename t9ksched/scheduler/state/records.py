@@ -1,7 +1,6 @@
-"""What the scheduler remembers of each pod and group it sees.
-
-The records are the live, mutable side of the model: small, slotted, changed in this room only. A `GangRecord` is a
-PodGroup with its members, or the virtual group of a single pod; it knows when its snapshot for the engine is stale.
+"""The records of each pod and group that the scheduler knows. They are the live, mutable side of the model: small,
+slotted, changed in this package only. A `GangRecord` is a PodGroup with its members, or the virtual group of a single
+pod; it knows when its snapshot for the engine is stale.
 """
 
 from collections import Counter
@@ -43,7 +42,7 @@ class PodRecord(msgspec.Struct, eq=False):
     orphaned: bool = False
     """Its owner was deleted and left it behind."""
     controller: str = ""
-    """Its controller as it is now, as `Kind/name`; empty without one."""
+    """Its present controller, as `Kind/name`; empty without one."""
     claims: tuple[str, ...] = ()
     system: bool = False
     gates: tuple[Reason, ...] = ()
@@ -80,7 +79,7 @@ class PodRecord(msgspec.Struct, eq=False):
 
     @property
     def claimed_by(self) -> str:
-        """The controller, as `Kind/name`, that was written into it later and counts nothing."""
+        """The controller, as `Kind/name`, that was written into it later and has no effect."""
         return self.controller if self.owner is None else ""
 
     @property
@@ -105,7 +104,7 @@ class PodRecord(msgspec.Struct, eq=False):
 
     @property
     def holds(self) -> bool:
-        """Whether it has a place on the API server's word and is not about to lose it."""
+        """Whether the API server shows it on a node and it is not about to lose its place."""
         return bool(self.node) and not (self.finished or self.deleting)
 
     @property
@@ -122,7 +121,7 @@ class Minimum(NamedTuple):
 
     @classmethod
     def on_record(cls, acceptance: Acceptance | None) -> "Minimum | None":
-        """With what a group began to run; None where nothing is recorded, or it has lost its place since."""
+        """The minimum with which a group began to run; None if none is recorded, or if it has lost its place since."""
         if acceptance is None or not acceptance.began_with:
             return None
         return cls(acceptance.began_with, tuple(acceptance.began_roles.items()))
@@ -147,12 +146,12 @@ class GangRecord(msgspec.Struct, eq=False):
     created: int = 0
     owner: OwnerReference | None = None
     claimed_by: str = ""
-    """The controller, as `Kind/name`, that was written into the PodGroup later and counts nothing."""
+    """The controller, as `Kind/name`, that was written into the PodGroup later and has no effect."""
     acceptance: Acceptance | None = None
     agreed: str = ""
-    """The queue that was agreed with its owner; it counts before the group itself is accepted."""
+    """The queue in which its owner was accepted; it counts before the group itself is accepted."""
     kept: str = ""
-    """The queue that pays for members placed before the PodGroup was made anew; the new one is in it, too."""
+    """The queue that is charged for members placed before the PodGroup was made anew; the new one is in it, too."""
     control: JobControl | None = None
     status: dict[str, Any] = msgspec.field(default_factory=dict)
     members: dict[str, PodRecord] = msgspec.field(default_factory=dict)
@@ -164,35 +163,35 @@ class GangRecord(msgspec.Struct, eq=False):
     leaving: frozenset[str] = frozenset()
     """UIDs of the members that had places when its whole place was last taken away."""
     scheduled: bool = False
-    """Whether it ever had its whole place; unlike `ran` an eviction takes it not back."""
+    """Whether its minimum ever had places; unlike `ran` an eviction does not reset it."""
     evicted: tuple[str, str] | None = None
     """Reason and message of the eviction that took its whole place, until it has one again."""
     first_bound: int = 0
     fell: int = 0
     """Since when it has been below its minimum after it ran; 0 while it is whole."""
     displaced: bool = False
-    """Its places were taken away on purpose, and it has not had its minimum since: it waits like any other group."""
+    """It was evicted on purpose and has not had its minimum since: it waits like any other group."""
     lost: bool = False
-    """It lost members a short while ago, and room may be kept for them: the engine is told of it though none waits."""
+    """It lost members recently, and room may be reserved for them: the engine sees it although no member waits."""
     admitted: int = 0
     reasons: tuple[Reason, ...] = ()
     position: int | None = None
     avoid: frozenset[str] = frozenset()
-    """Nodes that turned members away a short while ago."""
+    """Nodes that rejected members recently."""
     unrecorded: bool = False
-    """Which cards its members get cannot be written down now: it gets none that are given by index."""
+    """The cards of its members cannot be recorded now: it gets none that are given by index."""
     evicts_from: int = 0
     """Before this time no victim is evicted for it: its last binding was refused."""
     unpermitted: Reason | None = None
     """Why it may not use its queue, as the last gate found."""
     judged: tuple[int, int] = (0, 0)
-    """As of which version of the rules, and which of its own changes, the last gate looked at it."""
+    """The version of the rules, and its own change counter, at the last judgement of the last gate."""
     turned_away: dict[str, tuple[object, Reason]] | None = None
-    """Refusals that stand though room comes free, each with what was judged: of itself, or of a member by UID."""
+    """Refusals that free room does not lift, each with what was judged: of the group, or of a member by UID."""
     noted: bool = False
-    """What a user made of it is on record as started; of a plain pod that is never asked."""
+    """The user's object above it is recorded as started; of a plain pod that is never checked."""
     nameless: int = 0
-    """Since when its submitter or its owner has not been known; 0 while both are."""
+    """Since when its submitter or its owner has been unknown; 0 while both are known."""
     stale: bool = True
     changes: int = 0
     """How often it or a member of it has changed."""
@@ -205,7 +204,7 @@ class GangRecord(msgspec.Struct, eq=False):
 
     @property
     def queue(self) -> str:
-        """The queue that pays: as recorded of the group, its owner or its members, else the one asked for."""
+        """The queue that is charged: as recorded for the group, its owner or its members, else the requested one."""
         return (self.acceptance and self.acceptance.queue) or self.agreed or self.kept or self.spec.queue
 
     @property
@@ -221,7 +220,7 @@ class GangRecord(msgspec.Struct, eq=False):
         return self.acceptance is None or not (self.noted or (self.virtual and self.owner is None))
 
     def terms(self) -> tuple[object, ...]:
-        """What of its PodGroup decides about its members."""
+        """The fields of its PodGroup on which its members' admission depends."""
         return self.uid, self.created, self.levels, self.owner, self.spec, self.spec_faults, self.limit_text
 
     def living(self) -> Iterable[PodRecord]:
@@ -233,8 +232,8 @@ class GangRecord(msgspec.Struct, eq=False):
         return sum(pod.placed and not pod.deleting for pod in self.members.values())
 
     def inherited(self, pod: PodRecord) -> bool:
-        """Whether the pod got its place in an earlier group of this name. Nothing that this one asks for stops it: who
-        makes a PodGroup anew may not be allowed to delete the pods of the one before.
+        """Whether the pod got its place in an earlier group of this name. This group's limits do not stop it: a user
+        who creates a PodGroup again may not be allowed to delete the pods of the former one.
         """
         if not pod.placed_in or self.virtual:
             return False
@@ -248,7 +247,7 @@ class GangRecord(msgspec.Struct, eq=False):
         return any(pod.evicted or not self.inherited(pod) for pod in those)
 
     def complete(self, *, bound: bool = False) -> bool:
-        """Whether the minimum, roles included, holds a place; with `bound`, has it on the API server's word."""
+        """Whether the minimum, roles included, holds a place; with `bound`, as the API server shows it."""
         return self._minimum(
             pod for pod in self.members.values() if pod.placed and not pod.deleting and not (bound and pod.assumed)
         )
@@ -373,5 +372,5 @@ class GangRecord(msgspec.Struct, eq=False):
 
 
 def job_of(gang: GangRecord) -> str:
-    """Whose failure it is when a pod is refused: what replaces a single pod is another group of the same owner."""
+    """The key under which a refused pod is counted: a single pod's replacement is another group of the same owner."""
     return gang.owner.uid if gang.owner is not None else gang.uid

@@ -1,4 +1,4 @@
-"""The view that the engine plans on, taken from the state as it is. Nothing is changed by that."""
+"""Takes the view that the engine plans on from the state, without changing the state."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -14,9 +14,8 @@ if TYPE_CHECKING:
 
 
 def snapshot(state: "ClusterState", gangs: Iterable[Gang], running: tuple[Running, ...] = ()) -> View:
-    """A frozen view of nodes, queues and reservations, with these gangs, which wait.
-
-    `running` are those that may have to yield, for a policy that preempts.
+    """A frozen view of nodes, queues and reservations, with these waiting gangs. `running` are possible victims, for a
+    policy that preempts.
     """
     queues = {
         name: QueueState(queue.spec, dict(state.charges.queue_used.get(name, {})), queue.draining)

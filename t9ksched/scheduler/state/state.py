@@ -1,6 +1,6 @@
 """The scheduler's state: what is observed, what is assumed, and what is promised.
 
-The loop takes frozen views and tells what was decided (`assume`); the executor tells what was refused (`refuse`).
+The loop takes frozen views and reports decisions (`assume`); the executor reports refused bindings (`refuse`).
 Decisions are charged here before they are carried out, and taken back on refusal.
 """
 
@@ -111,7 +111,7 @@ class ClusterState:
         self._partial: dict[GangRecord, None] = {}
         self._unsettled: OrderedSet[GangRecord] = OrderedSet()
         self.begun: OrderedSet[GangRecord] = OrderedSet()
-        """Groups that began to run, or lost their whole place: that is to be put on record."""
+        """Groups that began to run, or lost their whole place: this must be recorded."""
         self._unaccepted: OrderedSet[GangRecord] = OrderedSet()
         """Groups that hold places, and either nothing was agreed with them or their owner is not known as started."""
         self._by_owner: defaultdict[str, dict[GangRecord, None]] = defaultdict(dict)
@@ -121,12 +121,12 @@ class ClusterState:
         self.places = Places(self)
         self._queue_attribution = QueueAttribution(self.acceptances)
         self.wake = on_change
-        """Is called when something changed that could let something start."""
+        """Called after a change that could let a gang start."""
         self.preemption_backoff = PreemptionBackoff()
         self.outage = Outage(on_change)
         self.membership.unread = lambda: self.outage.unread
         self.stops: tuple[Stop, ...] = ()
-        """What administrators stopped for now."""
+        """The administrators' stops in force."""
         self.controls: dict[str, JobControl] = {}
         """What managers decided, by UID of the job."""
         self.gate = LastGate(self)
@@ -167,9 +167,8 @@ class ClusterState:
         self.forfeit = self.agreements.forfeit
 
     def view(self, now: int, running: tuple[Running, ...] = ()) -> View:
-        """Judge what waits, without a pause between the steps, and take a view of what a plan needs.
-
-        `running` are those that may have to yield, for a policy that preempts.
+        """Judge waiting groups, without a pause between the steps, and take the view for a plan. `running` are possible
+        victims, for a policy that preempts.
         """
         steps = self.judge(now)
         while True:
@@ -179,11 +178,11 @@ class ClusterState:
                 return snapshot(self, end.value, running)
 
     def judge(self, now: int) -> Generator[None, None, tuple[Gang, ...]]:
-        """Accept or refuse what waits, in steps; what the engine is to see of it, for `snapshot`."""
+        """Accept or refuse waiting groups, in steps; returns the gangs for `snapshot`."""
         return self.admission_pass.run(now)
 
     def refused(self, gang: GangRecord, reason: Reason) -> None:
-        """Why a group is not even judged by a plan."""
+        """Why no plan judges a group."""
         if gang.reasons != (reason,):
             gang.reasons, gang.position = (reason,), None
             self.feed.said.add(gang)
@@ -236,7 +235,7 @@ class ClusterState:
         return [gang] if gang is not None and gang.owner is None else []
 
     def follow_losses(self, now: int) -> None:
-        """Bring up to date what is kept for members that gangs lost; called before each look."""
+        """Bring the reservations for lost members up to date; called before each view."""
         self.changes.settle()
         self.refills.follow(now, self.queues, self.reservations.promised_to)
 

@@ -1,9 +1,9 @@
 """How many jobs may wait at the same time, in a queue and of a user, however they were created.
 
-REST refuses what is beyond these limits; what was created past REST is not accepted until others have started or gone.
-Meanwhile it is charged to no queue and has no place in its queue's order. A job is the root owner of its groups. It
-counts from the moment it is let in until its first group has a place. Its user is the submitter on record, or its
-namespace. Each count is kept as groups change, so that a cycle asks for two numbers.
+REST refuses jobs beyond these limits; jobs that were not created through REST are not accepted until others have
+started or are deleted. Meanwhile it is charged to no queue and has no place in its queue's order. A job is the root
+owner of its groups. It counts from its admission until its first group has a place. Its user is the submitter
+on record, or its namespace. Each count is kept as groups change, so that a cycle asks for two numbers.
 """
 
 from collections import Counter
@@ -44,7 +44,7 @@ class _Job(NamedTuple):
 
 
 class _Standing(NamedTuple):
-    """What a refusal rests on besides the counts: changes of the group, and the version of permissions."""
+    """What a refusal depends on besides the counts: changes of the group, and the version of permissions."""
 
     as_of: tuple[int, int]
     job: _Job
@@ -59,7 +59,7 @@ class WaitingJobs:
         self._owners = owners
         self.limits = NO_LIMITS
         self._counted: dict[GangRecord, _Job] = {}
-        """Groups that wait and were let in."""
+        """Groups that wait and were admitted."""
         self._groups: Counter[_Job] = Counter()
         """How many of them each job has."""
         self._queues: Counter[str] = Counter()
@@ -67,7 +67,7 @@ class WaitingJobs:
         self._users: Counter[str] = Counter()
         """Jobs by user."""
         self._let_in: set[GangRecord] = set()
-        """Groups that were let in and not accepted yet, for some of their members are still to come."""
+        """Groups that were admitted and not accepted yet, because some of their members are still missing."""
         self._refused: dict[GangRecord, _Standing] = {}
 
     def __len__(self) -> int:
@@ -101,7 +101,7 @@ class WaitingJobs:
                 self.update(gang, waits=True)
 
     def forget(self, gang: GangRecord) -> None:
-        """The group is no more."""
+        """The group was deleted."""
         self.update(gang, waits=False)
 
     def refusal(self, gang: GangRecord) -> Reason | None:
@@ -122,7 +122,7 @@ class WaitingJobs:
             self.update(gang, waits=True)
 
     def stands(self, gang: GangRecord) -> bool:
-        """Whether the group was refused, and nothing has changed that this rests on. Each group is asked about in each
+        """Whether the group was refused, and nothing has changed on which this depends. Called for each group in each
         cycle.
         """
         known = self._refused.get(gang)

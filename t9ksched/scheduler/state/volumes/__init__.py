@@ -1,4 +1,4 @@
-"""Volume claims: what is known of them, which pods use them, and what they mean for where a pod can go.
+"""Volume claims: their known state, the pods that use them, and how they restrict the nodes of a pod.
 
 `storage.py` keeps claims, volumes, classes and limits of nodes, `claims.py` says what they mean for a pod, and
 `claimants.py` finds the pods that must be judged again when one changes. Begin with `claims.py`.

@@ -1,6 +1,6 @@
 """Which pods use which claims: the pods to judge again when a claim, volume or class changes.
 
-Only pods without a node are looked at again. Of pods that share an exclusive claim one comes first: the one that has a
+Only pods without a node are judged again. Of pods that share an exclusive claim one comes first: the one that has a
 place, else the oldest; the others wait for it.
 """
 
