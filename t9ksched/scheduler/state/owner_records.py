@@ -16,7 +16,7 @@ from t9ksched.store.acceptances import Acceptance
 from t9ksched.workloads.shape import Template
 
 NO_TEMPLATE: Final = Template("", 1, 1, {}, {}, "spec")
-"""Marks an amount that could not be read."""
+"""The template of a pod whose spec could not be read."""
 
 
 @dataclass(slots=True)

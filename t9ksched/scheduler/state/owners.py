@@ -244,7 +244,7 @@ class Owners:
 
 
 def exceeds(amounts: Mapping[str, Any], limits: Mapping[str, Any]) -> bool:
-    """Whether any amount is above its limit; a resource without a limit counts as above it."""
+    """Whether any amount is above its limit; a resource without a limit has the limit 0."""
     return any(amount > limits.get(name, 0) for name, amount in amounts.items())
 
 
