@@ -46,7 +46,7 @@ async def place_of(services: Services, caller: Caller, name: str | None) -> Plac
 
 def may_caller_use(caller: Caller, record: QueueRecord, place: Place) -> Access:
     """Whether the caller may use the queue for a workload in that place."""
-    return may_somebody_use(record, place, caller.identity, caller.rights(record.name))
+    return may_identity_use(record, place, caller.identity, caller.rights(record.name))
 
 
 def usable(caller: Caller, places: Sequence[Place]) -> list[tuple[QueueRecord, Access]]:
@@ -99,7 +99,7 @@ def _index(queues: Mapping[str, QueueRecord]) -> _Grants:
     return _latest
 
 
-def may_somebody_use(record: QueueRecord, place: Place, who: Identity, rights: Rights = NO_RIGHTS) -> Access:
+def may_identity_use(record: QueueRecord, place: Place, who: Identity, rights: Rights = NO_RIGHTS) -> Access:
     """Whether that user may use the queue for a workload in that place."""
     queue, members = rules_of(record)
     return may_use(queue, members, who, place, rights)

@@ -6,7 +6,7 @@ from fastapi import Request as HttpRequest
 from starlette.responses import Response
 
 from api.auth import User, guarded
-from api.authorization import may_caller_use, may_somebody_use, place_of
+from api.authorization import may_caller_use, may_identity_use, place_of
 from api.http.problems import Problem
 from api.http.responses import BODY, answer, body_of, documented
 from api.schemas import AccessAnswer, AccessQuestion
@@ -40,7 +40,7 @@ async def review(request: HttpRequest, services: Given, caller: User) -> Respons
     place = await place_of(services, caller, space)
     if other:
         groups = frozenset(body["groups"]) if body.get("groups") else caller.groups_of(user)
-        access = may_somebody_use(record, place, Identity(user, groups))
+        access = may_identity_use(record, place, Identity(user, groups))
     else:
         access = may_caller_use(caller, record, place)
     asked = Request(f"User/{user}", name, "queue", namespace=space or "", access=access, priority=body.get("priority"))

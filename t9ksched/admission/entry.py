@@ -1,6 +1,6 @@
-"""Rules about who may enter: how many jobs wait, whose group it is, who may use the queue, up to which priority.
-
-They are asked before all rules about what the gang is, so that a user who may not use a queue learns nothing of it.
+"""Rules about the submitter: how many jobs may wait, which group a pod may join, which queue the submitter may use, up
+to which priority. They are applied before all rules about the gang itself, so that a user who may not use a queue
+learns nothing of it.
 """
 
 from dataclasses import replace

@@ -1,7 +1,6 @@
-"""Who asks, where the workload would be, and what the credential permits: three values that rules keep apart.
-
-An `Identity` says who asks and grants nothing. `Rights` come with the credential of a request, or stand on record with
-what was accepted; without any, an identity may do what the queue's members and namespaces grant.
+"""The submitter, the place of the workload, and what the credential permits: three values that rules keep apart. An
+`Identity` names the submitter and grants nothing. `Rights` come with the credential of a request, or are recorded at
+acceptance; without any, an identity may do what the queue's members and namespaces grant.
 """
 
 from collections.abc import Mapping
@@ -11,7 +10,7 @@ from typing import Final
 from t9ksched.model.names import PLATFORM_GROUP
 
 OWNER_ANNOTATION: Final = f"{PLATFORM_GROUP}/owner"
-"""Annotation of a namespace: the user it belongs to. It admits that user: RBAC must bound who may write it."""
+"""Annotation of a namespace: the user it belongs to. It admits that user: RBAC must restrict writing it."""
 
 ADMINISTRATOR: Final = "administrator"
 MANAGER: Final = "manager"
@@ -21,7 +20,7 @@ ROLE_RULES: Final = frozenset({ADMINISTRATOR, MANAGER})
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who submits a workload.
+    """The submitter of a workload.
 
     Attributes:
         user: the name that REST authenticated or that is on record, None if it is unknown. A service account has the
@@ -34,7 +33,7 @@ class Identity:
 
 
 UNKNOWN: Final = Identity()
-"""Nothing is on record of who submitted it."""
+"""The identity of an unknown submitter."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ FORM: Final[Phase] = (forms.namespace_for_users, forms.node_left_open)
 LIMITS: Final[Phase] = (entry.jobs_could_wait, entry.jobs_may_wait)
 """How many jobs may wait. Each door counts them and asks these by themselves, because counting is work."""
 ENTRY: Final[Phase] = (entry.group_joinable, entry.queue_permitted, entry.priority_permitted)
-"""Who may enter."""
+"""The rules about the submitter."""
 CONTENT: Final[Phase] = (
     rules.time_limit_allowed,
     rules.signal_readable,

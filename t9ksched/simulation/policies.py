@@ -32,7 +32,7 @@ class Contender:
     shortest_first: bool = False
 
     def key(self, job: Job, at: int) -> Key:
-        """Where the job at this position of the trace stands among those that wait, as the planner orders gangs."""
+        """The place of the job at this position of the trace among waiting jobs, as the planner orders gangs."""
         rank = asks(job) if self.shortest_first else 0
         return rank, -job.priority if self.by_priority else 0, nanoseconds(job.submitted), at
 
@@ -67,7 +67,7 @@ NAMED: Final[Mapping[str, Contender]] = {
     "priority": Contender(ordering="Strict", by_priority=True),
     "sjf": Contender(ordering="Strict", shortest_first=True),
 }
-"""First come, first served; the same, but who finds no room is passed; larger priority first; shortest job first."""
+"""First come, first served; the same, but a job without room is passed; larger priority first; shortest job first."""
 
 
 def named(name: str) -> Contender:
