@@ -129,8 +129,17 @@ def _is_json(request: Request) -> bool:
     """Whether the body is JSON; a body without a content type is read as YAML, of which JSON is a part.
 
     Raises:
-        Problem: it is neither.
+        Problem: it is neither, or it is compressed.
     """
+    encoding = request.headers.get("content-encoding", "").strip().lower()
+    if encoding not in ("", "identity"):
+        raise Problem(
+            "Malformed",
+            f"a body in the encoding {encoding[:100]!r} is not read",
+            status=415,
+            remedy="send the body as it is, without Content-Encoding",
+            headers={"Accept-Encoding": "identity"},
+        )
     media = request.headers.get("content-type", "").split(";")[0].strip().lower()
     if media not in ("", _JSON, *_YAML):
         raise Problem(

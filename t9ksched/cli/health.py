@@ -13,7 +13,7 @@ from aiohttp import web
 
 from t9ksched.scheduler.report.families import OPENMETRICS, TEXT, negotiated
 from t9ksched.serving import ConnectionLimits, listen
-from t9ksched.serving.aiohttp_site import AcceptingSite, accounted
+from t9ksched.serving.aiohttp_site import AcceptingSite, accounted, app_runner
 
 _log = structlog.get_logger()
 _LIMITS: Final = ConnectionLimits(connections=64, per_address=64)
@@ -54,7 +54,7 @@ async def probed(
     app.add_routes([web.get("/healthz", healthz), web.get("/readyz", readyz)])
     if page is not None:
         app.add_routes([web.get("/metrics", metrics)])
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
+    runner = app_runner(app)
     await runner.setup()
     listener = listen(host, port)
     try:

@@ -33,10 +33,12 @@ from t9ksched.devcluster.faults.faults import Faults
 from t9ksched.kube.setup import crds
 from t9ksched.model.names import SYSTEM_NAMESPACE
 from t9ksched.serving import ConnectionLimits, listen
-from t9ksched.serving.aiohttp_site import AcceptingSite
+from t9ksched.serving.aiohttp_site import AcceptingSite, handler_runner
 
 Object = dict[str, Any]
 _HOST: Final = "127.0.0.1"
+_MOST_FIELD_BYTES: Final = 65536
+"""Of the request line and of each header field."""
 _TOKEN_FILE: Final = "cluster.token"
 _NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease", SYSTEM_NAMESPACE)
 
@@ -136,14 +138,7 @@ class DevCluster:
 
     async def _serve(self, listener: socket.socket) -> None:
         assert self._frontend is not None
-        server = web.Server(
-            self._frontend.handle,
-            handler_cancellation=True,  # a watch ends with its client's connection
-            access_log=None,
-            max_line_size=65536,
-            max_field_size=65536,
-        )
-        self._runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=1)
+        self._runner = handler_runner(self._frontend.handle, _MOST_FIELD_BYTES)  # a watch ends with its connection
         await self._runner.setup()
         await AcceptingSite(self._runner, listener, self._limits, "dev cluster").start()
 

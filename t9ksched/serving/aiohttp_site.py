@@ -41,6 +41,30 @@ class AcceptingSite(web.BaseSite):
         self._server = cast(asyncio.AbstractServer, self.acceptor)
 
 
+def app_runner(app: web.Application) -> web.AppRunner:
+    """What serves an application. Bodies stay as they were sent: a small compressed one may unpack to gigabytes, which
+    aiohttp would do on the event loop, before anything is known of the sender.
+    """
+    return web.AppRunner(app, access_log=None, shutdown_timeout=1, auto_decompress=False)
+
+
+def handler_runner(
+    handle: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]], most_bytes: int
+) -> web.ServerRunner:
+    """What serves a plain handler, which is cancelled when its client goes; bodies stay as they were sent. A line and
+    a header field of a request have at most so many bytes.
+    """
+    server = web.Server(
+        handle,
+        handler_cancellation=True,
+        access_log=None,
+        max_line_size=most_bytes,
+        max_field_size=most_bytes,
+        auto_decompress=False,
+    )
+    return web.ServerRunner(server, handle_signals=False, shutdown_timeout=1)
+
+
 @web.middleware
 async def accounted(
     request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]

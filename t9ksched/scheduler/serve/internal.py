@@ -27,7 +27,7 @@ from t9ksched.scheduler.serve.jobindex import JobIndex
 from t9ksched.scheduler.state.records import PodRecord
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.serving import ConnectionLimits, listen
-from t9ksched.serving.aiohttp_site import AcceptingSite, accounted
+from t9ksched.serving.aiohttp_site import AcceptingSite, accounted, app_runner
 from t9ksched.serving.shared import Shared
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -89,7 +89,7 @@ class InternalServer:
                 web.get("/healthz", self._healthz),
             ]
         )
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
+        self._runner = app_runner(app)
         await self._runner.setup()
         await AcceptingSite(self._runner, listen(*self._listen), ConnectionLimits(), "/internal/v1").start()
         bound = self._runner.addresses[0]

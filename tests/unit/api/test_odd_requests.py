@@ -138,3 +138,15 @@ async def test_requests_put_together_at_random(world: World) -> None:
         sent = None if method == "GET" else text
         answer = await world.admin(method, path, sent, Content_Type=media, If_Match=rng.choice(['"1"', "*", "?"]))
         assert answer.status < 500, (method, path, media, text, answer.body)
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "br", "deflate, gzip", "x" * 5000])
+async def test_a_compressed_body(world: World, encoding: str) -> None:
+    refused = await world.user("POST", WORKLOADS, pytorch(), Content_Encoding=encoding)
+    assert (refused.status, refused.body["code"]) == (415, "Malformed")
+    assert "without Content-Encoding" in refused.body["remedy"]
+    assert world.kube.objects == {}
+
+
+async def test_a_body_that_says_it_is_not_compressed(world: World) -> None:
+    assert (await world.admin("POST", QUEUES, {"name": "q"}, Content_Encoding="identity")).status == 201
