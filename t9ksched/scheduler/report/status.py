@@ -139,8 +139,10 @@ class StatusWriter:
         if self._state.gangs_by_uid.get(uid) is not gang:
             return  # gone meanwhile
         before = gang.status
-        status = group_status(gang, before, self._state.charges, self._now(), lambda: str(uuid.uuid4()))
+        known = before if gang.own_status is None else gang.own_status
+        status = group_status(gang, known, self._state.charges, self._now(), lambda: str(uuid.uuid4()))
         if status == before:
+            self._state.progress.status_written(gang, status)
             return
         cleared = {key: None for key in before if key not in status}
         body = {"metadata": {"uid": uid}, "status": {**cleared, **status}}

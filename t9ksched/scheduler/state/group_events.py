@@ -48,6 +48,7 @@ class GroupEvents:
             gang.ran = gang.began_with is not None or (gang.scheduled and evicted is None)
             gang.first_bound = gang.admitted = gang.fell = gang.nameless = 0
             gang.displaced = gang.noted = False
+            gang.own_status = None
             gang.agreed, gang.judged, gang.turned_away, gang.unpermitted = "", (0, 0), None, None
             self._state.gangs_by_uid[meta.uid] = gang
         if meta.deletion_timestamp:
@@ -67,6 +68,8 @@ class GroupEvents:
         if gang.owner is not None:
             self._state._by_owner[gang.owner.uid][gang] = None
         gang.status = group.status
+        if gang.own_status is not None and group.status != gang.own_status:
+            self._state.feed.gangs.note(gang)  # written by another: it is put right
         try:
             gang.spec, gang.spec_faults = PodGroupSpec.parse(group.spec), ""
         except Invalid as error:

@@ -45,8 +45,8 @@ class Progress:
         gang.first_bound = moment
 
     def status_written(self, gang: GangRecord, status: Mapping[str, Any]) -> None:
-        """The API server took this status of the PodGroup."""
-        gang.status = dict(status)
+        """The API server has this status of the PodGroup, and it is right."""
+        gang.status = gang.own_status = dict(status)
 
     def victims_changed(self, gang: GangRecord) -> None:
         """Members of the group were chosen as victims, or are so no longer: it is shown to the engine anew."""

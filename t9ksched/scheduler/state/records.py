@@ -154,6 +154,8 @@ class GangRecord(msgspec.Struct, eq=False):
     """The queue that is charged for members placed before the PodGroup was made anew; the new one is in it, too."""
     control: JobControl | None = None
     status: dict[str, Any] = msgspec.field(default_factory=dict)
+    own_status: dict[str, Any] | None = None
+    """The status of its object as this process wrote it, or found it right; others may have written another since."""
     members: dict[str, PodRecord] = msgspec.field(default_factory=dict)
     kept_out: Reason | None = None
     """Why its pod may not join the group that it names, if it waits by itself for that."""
