@@ -307,6 +307,8 @@ class Graph:
         self.known: dict[str, dict[str, Any]] = {}
         self.gone: set[str] = set()
         self.told: list[str] = []
+        self.references: dict[str, str] = {}
+        """The kind by which each object refers to the one above it, by UID."""
         self.owners = Owners(self.told.append)
 
     def reference(self, uid: str) -> OwnerReference:
@@ -319,6 +321,7 @@ class Graph:
         self.told.clear()
         if rng.random() < 0.2:
             self.owners.remove(uid)
+            assert self.told == ([uid] if uid in self.known else [])
             if self.known.pop(uid, None) is not None:
                 self.gone.add(uid)
             return
@@ -336,6 +339,7 @@ class Graph:
         }
         if old is not None and rng.random() < 0.4:
             fresh = old  # told again
+        referred = self.references.get(uid) if above else None
         self.send(uid, fresh)
         if not fresh["ours"]:
             if self.known.pop(uid, None) is not None:
@@ -343,7 +347,9 @@ class Graph:
         else:
             self.known[uid] = fresh
         read = ("replicas", "limit", "broken")
-        news = fresh["ours"] and (old is None or [old[key] for key in read] != [fresh[key] for key in read])
+        changed = old is None or [old[key] for key in read] != [fresh[key] for key in read]
+        changed = changed or (above is not None and self.references[uid] != referred)
+        news = changed if fresh["ours"] else old is not None  # an object whose pods are not ours any more is gone
         assert self.told == ([uid] if news else [])
 
     def send(self, uid: str, told: dict[str, Any]) -> None:
@@ -363,6 +369,7 @@ class Graph:
             meta["annotations"] = {"scheduler.tensorstack.dev/time-limit": told["limit"]}
         if told["above"]:
             kind = self.known.get(told["above"], {}).get("kind", "Deployment")
+            self.references[uid] = kind
             owner = {"apiVersion": "apps/v1", "kind": kind, "name": told["above"], "uid": told["above"]}
             meta["ownerReferences"] = [owner | {"controller": True}]
         obj = decoder(JobObject)({"metadata": meta, "spec": spec})
