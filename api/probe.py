@@ -6,13 +6,20 @@ from collections.abc import Callable
 from typing import Final
 
 from t9ksched.store import Store
+from t9ksched.store.errors import DatabaseSlow
 
 WRITE_SECONDS: Final = 5.0
-"""How long a successful write counts as proof. Whether the database answers at all is checked each time."""
+"""How long a successful write counts as proof, unless another write of this process has failed since. Whether the
+database answers at all is checked each time.
+"""
+PATIENCE_SECONDS: Final = 2.5
+"""How long a write may take; less than the caller's own patience, so that the answer names the cause."""
 
 
 class Probe:
-    """Reads from the database, and writes a little every `WRITE_SECONDS`. `clock` gives seconds."""
+    """Reads from the database, and writes every `WRITE_SECONDS` and after each failed write of this process. `clock`
+    gives seconds.
+    """
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
@@ -38,10 +45,22 @@ class Probe:
                 return
             self._begun += 1
             begun = self._begun
-            if self._written is None or self._clock() >= self._written + WRITE_SECONDS:
+            if self._store.write_fault is not None or self._due():
                 self._written = None
-                await self._store.check_writable()
+                await self._write()
                 self._written = self._clock()
             else:
                 await self._store.ping()
             self._good = begun
+
+    def _due(self) -> bool:
+        return self._written is None or self._clock() >= self._written + WRITE_SECONDS
+
+    async def _write(self) -> None:
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await self._store.check_writable()
+        except TimeoutError:
+            raise self._store.write_fault or DatabaseSlow(
+                f"the database did not take a write within {PATIENCE_SECONDS:g} s: see what holds its lock"
+            ) from None

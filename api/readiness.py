@@ -12,7 +12,7 @@ import structlog
 from api.http.problems import Problem
 from api.leader import Leader
 from api.probe import Probe
-from t9ksched.kube.errors import ApiError, NotFound
+from t9ksched.kube.errors import ApiError, NotFound, in_public
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.resources import NAMESPACES
 from t9ksched.store.errors import StoreError
@@ -63,7 +63,7 @@ async def _trouble(question: Awaitable[object]) -> str:
         return error.public
     except ApiError as error:
         log.warning("not ready", error=str(error))
-        return "the Kubernetes API cannot be used now"
+        return in_public(error)
     except Problem as error:
         return str(error)
     return ""

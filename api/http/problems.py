@@ -119,7 +119,7 @@ def from_store(error: store_errors.StoreError) -> Problem:
                 "PreconditionFailed", str(error), headers=headers, remedy="read it again and repeat the change"
             )
     log.warning("the database does not serve", error=str(error))
-    return Problem("Unavailable", error.public, headers={"Retry-After": "2"})
+    return Problem("Unavailable", error.public, remedy=error.remedy, headers={"Retry-After": "2"})
 
 
 def from_kube(error: kube_errors.ApiError, what: str, prefix: str = "") -> Problem:
@@ -162,7 +162,8 @@ def from_kube(error: kube_errors.ApiError, what: str, prefix: str = "") -> Probl
             seconds = str(round(error.retry_after or 1) or 1)
             return Problem("RateLimited", f"the cluster is busy: {error.message}", headers={"Retry-After": seconds})
     log.warning("kubernetes does not answer", what=what, error=str(error))
-    return Problem("Unavailable", "the Kubernetes API cannot be used now", headers={"Retry-After": "2"})
+    remedy = "tell an administrator: etcd is full" if kube_errors.is_full(error) else ""
+    return Problem("Unavailable", kube_errors.in_public(error), remedy=remedy, headers={"Retry-After": "2"})
 
 
 def install(app: FastAPI) -> None:

@@ -117,6 +117,8 @@ class TimedOut(ApiError):
         return True
 
 
+_FULL = ("space exceeded", "no space left")
+"""What etcd says when its quota or its disk is used up."""
 _BY_STATUS: dict[int, type[ApiError]] = {
     400: BadRequest,
     401: Unauthorized,
@@ -146,3 +148,26 @@ def error_from_status(status: int, body: Mapping[str, Any] | None = None, retry_
     if reason == "AlreadyExists":
         kind = AlreadyExists
     return kind(status, reason, str(body.get("message") or ""), details, retry_after)
+
+
+def is_full(error: ApiError) -> bool:
+    """Whether the API has no space left to store objects in."""
+    return isinstance(error, ServerError) and any(text in error.message.lower() for text in _FULL)
+
+
+def in_public(error: ApiError) -> str:
+    """What keeps the API from serving, for users: the kind of the failure, and none of the server's own words, which
+    may name hosts and paths.
+    """
+    match error:
+        case Unreachable():
+            return "the Kubernetes API cannot be reached now"
+        case TimedOut():
+            return "the Kubernetes API did not answer in time"
+        case Unauthorized() | Forbidden():
+            return "the Kubernetes API refuses the service's account"
+        case ServerError() if is_full(error):
+            return "the Kubernetes API cannot store objects: it has no space left"
+        case ServerError():
+            return f"the Kubernetes API failed (HTTP {error.status})"
+    return "the Kubernetes API cannot be used now"

@@ -6,14 +6,12 @@ instead of failing half-way, and readers go on beside it (WAL). Every database e
 
 import asyncio
 import sqlite3
-import threading
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
-from weakref import WeakSet
 
 import msgspec
 import psycopg
@@ -23,13 +21,13 @@ from sqlalchemy.exc import InvalidatePoolError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from t9ksched.model.leadership import SessionLimits, Timing
-from t9ksched.store import urls
+from t9ksched.store import sqlite_file, urls
 from t9ksched.store.bulk import Prepared
-from t9ksched.store.errors import translate
+from t9ksched.store.errors import StoreError, translate
+from t9ksched.store.sqlite_file import Closing, Direct, prepare_sqlite
+from t9ksched.store.writability import Writability, check_room
 
 T = TypeVar("T")
-_BUSY_TIMEOUT_MS = 5000
-_PRAGMAS = ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON")
 COMMIT = Prepared("COMMIT", [{}])
 _TRUSTED_SECONDS = 1.0
 """A connection that was in use so recently is taken to be alive; asking each time costs a round trip."""
@@ -45,26 +43,10 @@ def engine_options(url: URL, timing: Timing | None = None, limits: SessionLimits
     """
     options: dict[str, Any] = {"json_serializer": _dump_json, "json_deserializer": msgspec.json.decode}
     if urls.is_sqlite(url):
-        options["connect_args"] = {"timeout": _BUSY_TIMEOUT_MS / 1000}
+        options["connect_args"] = {"timeout": sqlite_file.BUSY_TIMEOUT_MS / 1000}
     else:
         options["connect_args"] = urls.session(url, timing or Timing(), limits)
     return options
-
-
-def prepare_sqlite(engine: Any) -> None:
-    """Take transactions out of the driver's hands: it would begin them late and without the write lock."""
-
-    @event.listens_for(engine, "connect")
-    def _connect(connection: Any, _record: object) -> None:
-        connection.isolation_level = None
-        cursor = connection.cursor()
-        for pragma in (*_PRAGMAS, f"busy_timeout={_BUSY_TIMEOUT_MS}"):
-            cursor.execute(f"PRAGMA {pragma}")
-        cursor.close()
-
-    @event.listens_for(engine, "begin")
-    def _begin(connection: Connection) -> None:
-        connection.exec_driver_sql(connection.get_execution_options().get("t9k_begin", "BEGIN"))
 
 
 def check_idle(engine: Any) -> None:
@@ -98,7 +80,7 @@ class Database:
         pool = {} if self.is_sqlite else {"pool_size": 10, "max_overflow": 10, "pool_timeout": 5}
         options = engine_options(self.url, self.timing) | pool
         if self.is_sqlite:
-            options["connect_args"]["factory"] = _Closing
+            options["connect_args"]["factory"] = Closing
         self._engine: AsyncEngine = create_async_engine(urls.for_async(self.url), **options)
         self._reader = self._engine
         if self.is_sqlite:
@@ -110,9 +92,10 @@ class Database:
             # A transaction that reads sees each statement's own moment there, so it is left out: two round trips less.
             self._reader = self._engine.execution_options(isolation_level="AUTOCOMMIT")
         self._writer = self._engine.execution_options(t9k_begin="BEGIN IMMEDIATE")
-        self._direct = _Direct(Path(str(self.url.database)).expanduser())
+        self._direct = Direct(Path(str(self.url.database)).expanduser())
         self._one_writer = asyncio.Lock()
         self._after_write: list[Callable[[], None]] = []
+        self.writability = Writability()
 
     @property
     def dialect(self) -> Dialect:
@@ -172,7 +155,7 @@ class Database:
                 async with self._writer.begin() as connection:
                     yield connection
         except SQLAlchemyError as error:
-            raise translate(error, self.shown_url) from error
+            raise self.write_failed(error) from error
         for listener in self._after_write:
             listener()
 
@@ -191,7 +174,7 @@ class Database:
                 async with self._reader.connect() as connection:
                     await at_once(connection, steps)
         except (sqlite3.Error, psycopg.Error, SQLAlchemyError) as error:
-            raise translate(error, self.shown_url) from error
+            raise self.write_failed(error) from error
         for listener in self._after_write:
             listener()
 
@@ -209,7 +192,7 @@ class Database:
         try:
             await at_once(connection, [*steps, COMMIT])
         except psycopg.Error as error:
-            raise translate(error, self.shown_url) from error
+            raise self.write_failed(error) from error
 
     async def alone(self, statement: Executable, lock: int | None = None) -> Sequence[Any]:
         """One statement that is a transaction of its own, and its rows. On PostgreSQL the server carries it out and
@@ -225,7 +208,7 @@ class Database:
             async with self._reader.connect() as connection, _lock_timeout(connection, lock):
                 rows = (await connection.execute(statement)).all()
         except SQLAlchemyError as error:
-            raise translate(error, self.shown_url) from error
+            raise self.write_failed(error) from error
         for listener in self._after_write:
             listener()
         return rows
@@ -243,7 +226,7 @@ class Database:
             async with self._one_writer:
                 done = await _beside(partial(self._transact, act))
         except SQLAlchemyError as error:
-            raise translate(error, self.shown_url) from error
+            raise self.write_failed(error) from error
         for listener in self._after_write:
             listener()
         return done
@@ -251,6 +234,19 @@ class Database:
     def _transact(self, act: Callable[[Connection], T]) -> T:
         with self._aside.execution_options(t9k_begin="BEGIN IMMEDIATE").begin() as connection:
             return act(connection)
+
+    def write_failed(self, error: Exception) -> StoreError:
+        """The error of a driver in our words, on record in `writability`."""
+        return self.writability.note(translate(error, self.shown_url))
+
+    async def check_room(self) -> None:
+        """See that the disk has room, where it is this machine's.
+
+        Raises:
+            DatabaseFull: it has not.
+        """
+        if self.is_sqlite:
+            await asyncio.to_thread(check_room, self._direct.path)
 
     async def ping(self) -> None:
         """Ask the database for a sign of life.
@@ -308,73 +304,3 @@ async def _beside(work: Callable[[], T]) -> T:
         if not working.cancelled():
             working.exception()
         raise
-
-
-class _Closing(sqlite3.Connection):
-    """Lets go of the file when it is closed, transaction and all.
-
-    SQLite keeps the file open until the last statement is read to its end. A task that is cancelled between a query and
-    its rows leaves a statement in a traceback, perhaps for minutes, until the garbage collector runs.
-    """
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self._cursors: WeakSet[sqlite3.Cursor] = WeakSet()
-
-    def cursor(self, *args: Any, **options: Any) -> Any:
-        """A cursor that is closed with the connection."""
-        cursor = super().cursor(*args, **options)
-        self._cursors.add(cursor)
-        return cursor
-
-    def close(self) -> None:
-        """Close it and its cursors; again does no harm."""
-        for cursor in list(self._cursors):
-            cursor.close()
-        self._cursors.clear()
-        super().close()
-
-
-class _Direct:
-    """A connection to an SQLite file without anything in between, for use in one thread after the other."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._connection: sqlite3.Connection | None = None
-        self._one = threading.Lock()
-
-    def run(self, steps: Sequence[Prepared]) -> None:
-        """One transaction."""
-        with self._one:
-            connection = self._connection or self._connect()
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                for text_, parameters in steps:
-                    connection.executemany(text_, parameters)
-                connection.execute("COMMIT")
-            except BaseException:
-                connection.rollback()
-                raise
-
-    def _connect(self) -> sqlite3.Connection:
-        self._connection = sqlite3.connect(
-            self._path, timeout=_BUSY_TIMEOUT_MS / 1000, isolation_level=None, check_same_thread=False
-        )
-        for pragma in _PRAGMAS:
-            self._connection.execute(f"PRAGMA {pragma}")
-        return self._connection
-
-    def close(self) -> None:
-        """Close it; it would be opened again. Before, what was written beside the file is brought into it: the last
-        connection does that by itself, but a driver that was interrupted may have left one open. Does not wait for
-        other connections.
-        """
-        with self._one:
-            if self._connection is None and self._path.exists():
-                with suppress(sqlite3.Error):
-                    self._connect()
-            if self._connection is not None:
-                with suppress(sqlite3.Error):
-                    self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
-                self._connection.close()
-                self._connection = None

@@ -7,10 +7,12 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 class StoreError(Exception):
     """The database could not do what was asked; the message says why and what to do.
 
-    `public` is the message for users: it names neither the database's address nor its user.
+    `public` is the message for users: it names neither the database's address nor its user. `remedy` is what a user
+    can do, empty where waiting is all.
     """
 
     public = "the database cannot be used now"
+    remedy = ""
 
 
 class DatabaseUnreachable(StoreError):
@@ -19,10 +21,44 @@ class DatabaseUnreachable(StoreError):
     public = "the database cannot be reached now"
 
 
+class DatabaseFull(DatabaseUnreachable):
+    """Nothing can be written before there is room on the disk, or in the quota, of the database."""
+
+    public = "the database has no space left"
+    remedy = "tell an administrator: the disk of the database is full"
+
+
+class DatabaseReadOnly(DatabaseUnreachable):
+    """The database can be read, and takes no writes."""
+
+    public = "the database is read-only"
+    remedy = "tell an administrator: the service must be able to write to the database"
+
+
+class DatabaseFaulty(DatabaseUnreachable):
+    """The file of the database, or the disk below it, fails."""
+
+    public = "the disk or the file of the database is faulty"
+    remedy = "tell an administrator: the log of the service says what failed"
+
+
 class DatabaseBusy(StoreError):
     """Another process holds the database, or every connection is taken; trying again soon may help."""
 
     public = "the database is busy"
+
+
+class DatabaseLocked(DatabaseBusy):
+    """Another process holds the lock of the SQLite file."""
+
+    public = "the database is locked by another process"
+    remedy = "repeat in a moment; if it stays so, tell an administrator"
+
+
+class DatabaseSlow(DatabaseBusy):
+    """A write was given up because it took too long."""
+
+    public = "the database does not complete a write in time: it is locked, or slow"
 
 
 class SchemaMismatch(StoreError):
@@ -49,6 +85,9 @@ class RevisionChanged(StoreError):
 
 _BUSY = ("database is locked", "database table is locked", "database schema is locked")
 _TOO_LONG = ("due to lock timeout", "due to statement timeout")
+_FULL = ("disk is full", "no space left", "disk full", "diskfull", "quota exceeded")
+_READ_ONLY = ("readonly database", "read-only transaction", "read-only file system")
+_FAULTY = ("disk i/o error", "malformed", "file is not a database", "input/output error")
 _NO_TABLE = ("no such table", "no such column", "undefinedtable", "undefinedcolumn", "does not exist")
 _GONE = (
     "unable to open database",
@@ -57,11 +96,6 @@ _GONE = (
     "terminating",
     "starting up",
     "shutting down",
-    "disk i/o error",
-    "readonly database",
-    "disk is full",
-    "file is not a database",
-    "no space left",
     "could not translate host",
     "name or service not known",
     "authentication failed",
@@ -77,10 +111,19 @@ def translate(error: Exception, shown_url: str) -> StoreError:
     first = cause.splitlines()[0] if cause else type(error).__name__
     low = f"{type(getattr(error, 'orig', error)).__name__}: {cause}".lower()
     if any(text in low for text in _BUSY):
-        return DatabaseBusy(
+        return DatabaseLocked(
             f"the database {shown_url} is locked by another process: SQLite serves one t9ksched at a time;"
             " stop the other one, or use PostgreSQL"
         )
+    if any(text in low for text in _FULL):
+        return DatabaseFull(f"the database {shown_url} has no space left ({first}): make room on its disk")
+    if any(text in low for text in _READ_ONLY):
+        return DatabaseReadOnly(
+            f"the database {shown_url} takes no writes ({first}): see the permissions of its file and its file system,"
+            " and on PostgreSQL that the address is that of the primary"
+        )
+    if any(text in low for text in _FAULTY):
+        return DatabaseFaulty(f"the database {shown_url} cannot be used ({first}): see its file and its disk")
     if any(text in low for text in _TOO_LONG):
         return DatabaseBusy(
             f"the database {shown_url} took too long ({first}): try again; pg_stat_activity shows what it is busy with"

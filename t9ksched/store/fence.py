@@ -21,7 +21,7 @@ from sqlalchemy.sql.expression import Executable
 from t9ksched.model.leadership import SessionLimits
 from t9ksched.store.bulk import Prepared
 from t9ksched.store.database import COMMIT, Database, at_once
-from t9ksched.store.errors import StoreError, translate
+from t9ksched.store.errors import StoreError
 from t9ksched.store.instance import FENCED, LeadershipLost
 from t9ksched.store.tables import scheduler_instance
 
@@ -144,7 +144,7 @@ class Fence(Database):
         except psycopg.errors.DivisionByZero as error:
             raise _lost(mine) from error
         except psycopg.Error as error:
-            raise translate(error, self._database.shown_url) from error
+            raise self._database.write_failed(error) from error
 
 
 async def _under_way(connection: AsyncConnection) -> bool:

@@ -20,8 +20,9 @@ from sqlalchemy.pool import NullPool
 from t9ksched.model.leadership import SessionLimits
 from t9ksched.packaged import folder
 from t9ksched.store import urls
-from t9ksched.store.database import engine_options, prepare_sqlite
+from t9ksched.store.database import engine_options
 from t9ksched.store.errors import DatabaseUnreachable, SchemaMismatch, translate
+from t9ksched.store.sqlite_file import prepare_sqlite
 
 _LOCK = 0x7439_6B73
 """Advisory lock of PostgreSQL that lets one process migrate at a time ("t9ks")."""

@@ -1,6 +1,7 @@
 """The store: one database and its repositories, opened and closed together."""
 
 import asyncio
+import secrets
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -12,7 +13,7 @@ from t9ksched.store.acceptances import Acceptance, Acceptances
 from t9ksched.store.bindings import Bindings
 from t9ksched.store.changes import Changes
 from t9ksched.store.database import Database
-from t9ksched.store.errors import SchemaMismatch
+from t9ksched.store.errors import SchemaMismatch, StoreError
 from t9ksched.store.fence import Fence
 from t9ksched.store.history import Event, History
 from t9ksched.store.instance import Instances
@@ -31,6 +32,8 @@ from t9ksched.store.usage import Usage
 
 _WRITABLE: Final = "writable"
 """Key in `meta` that is written to see whether anything can be."""
+_LARGE_BYTES: Final = 1 << 20
+"""What a large transaction writes."""
 
 
 class Store:
@@ -105,13 +108,25 @@ class Store:
         """
         await self.database.ping()
 
+    @property
+    def write_fault(self) -> StoreError | None:
+        """Why a write failed, until `check_writable` succeeds; None while none has."""
+        return self.database.writability.fault
+
     async def check_writable(self) -> None:
-        """See that something can be written: a disk may be full, or another process hold the file.
+        """See that ordinary transactions can be written: a disk may be full, or another process hold the file. A little
+        is written, and as much as a large transaction once one has failed, because a little may still find room.
 
         Raises:
-            StoreError: nothing can.
+            StoreError: they cannot.
         """
-        await self.meta.set(_WRITABLE, True)
+        fault = self.database.writability.fault
+        await self.database.check_room()
+        if fault is not None:
+            await self.meta.set(_WRITABLE, secrets.token_hex(_LARGE_BYTES // 2))
+        # SQLite writes nothing where the content is that of before.
+        await self.meta.set(_WRITABLE, secrets.token_hex(8))
+        self.database.writability.proved(fault)
 
     async def close(self) -> None:
         """Close every connection."""

@@ -238,7 +238,7 @@ def repeatable(seed: int) -> Iterator[None]:
         "t9ksched.scheduler.keep.housekeeping.AsyncIOScheduler": _Timers,
         "t9ksched.scheduler.service.InternalServer": _Deaf,
         # No machine loses power here: nothing need reach the disk.
-        "t9ksched.store.database._PRAGMAS": ("journal_mode=WAL", "synchronous=OFF", "foreign_keys=ON"),
+        "t9ksched.store.sqlite_file.PRAGMAS": ("journal_mode=WAL", "synchronous=OFF", "foreign_keys=ON"),
         "t9ksched.store.changes.POLL_SECONDS": 20.0,
         "t9ksched.scheduler.report.sql_writer._PAUSE": 1.0,
         "t9ksched.scheduler.keep.leadership.HEARTBEAT_SECONDS": 30.0,

@@ -156,7 +156,7 @@ async def test_on_sqlite_others_are_told_that_the_file_is_locked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One machine, one file: a writer that is frozen keeps it, and no other process leads meanwhile."""
-    monkeypatch.setattr("t9ksched.store.database._BUSY_TIMEOUT_MS", 100)
+    monkeypatch.setattr("t9ksched.store.sqlite_file.BUSY_TIMEOUT_MS", 100)
     address = f"sqlite:///{tmp_path / 'store.db'}"
     epoch = await first_leader(address)
     async with await Store.open(address, migrate=False) as store:

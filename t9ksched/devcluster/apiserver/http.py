@@ -24,6 +24,7 @@ from t9ksched.devcluster.apiserver.auth import (
 )
 from t9ksched.devcluster.apiserver.discovery import VERSION, Discovery
 from t9ksched.devcluster.apiserver.intake import RESERVED, body_of, check_reserve
+from t9ksched.devcluster.apiserver.journal import CannotRecord
 from t9ksched.devcluster.apiserver.media import Form
 from t9ksched.devcluster.apiserver.openapi import OpenApi
 from t9ksched.devcluster.apiserver.paths import Target, method_not_allowed, parse, verb_of
@@ -87,6 +88,9 @@ class Frontend:
             return status_response(error)
         except (web.HTTPException, ConnectionError):
             raise
+        except CannotRecord as error:
+            _log.warning("a write was refused: %s", error)
+            return status_response(internal(str(error), ""))
         except Exception as error:
             _log.exception("a request failed", extra={"path": request.path})
             return status_response(internal(f"{type(error).__name__}: {error}"))

@@ -5,6 +5,7 @@ acknowledged. At start the journal is read, a torn last line is dropped, and the
 object. A lock keeps a second process away from the same directory.
 """
 
+import errno
 import fcntl
 import os
 from collections.abc import Callable, Iterable
@@ -36,6 +37,10 @@ class Line(msgspec.Struct, array_like=True):
 
 class DirectoryInUse(RuntimeError):
     """Another process keeps its cluster in this directory."""
+
+
+class CannotRecord(RuntimeError):
+    """A write could not be appended, and is not done; the message is what a real API server passes on from etcd."""
 
 
 class CorruptJournal(RuntimeError):
@@ -132,15 +137,22 @@ class Journal:
         self._size = os.fstat(self._file).st_size
 
     def record(self, collection: str, key: str, version: int, obj: dict[str, Any] | None) -> None:
-        """Append one write and hand it to the operating system."""
+        """Append one write and hand it to the operating system.
+
+        Raises:
+            CannotRecord: the disk took none of it, or not all.
+        """
         line = memoryview(_encode(Line(collection, key, version, obj)) + b"\n")
         end = self._size + len(line)
         try:
             while line:
                 line = line[os.write(self._file, line) :]
-        except OSError:
+        except OSError as error:
             os.ftruncate(self._file, self._size)  # half a line would spoil the next one
-            raise
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            raise CannotRecord(
+                "etcdserver: mvcc: database space exceeded" if full else f"etcdserver: {error.strerror}"
+            ) from error
         self._size = end
 
     def close(self) -> None:

@@ -15,9 +15,9 @@ from sqlalchemy import text
 
 from api.http.server import PortInUse, listen
 from api.probe import WRITE_SECONDS, Probe
-from t9ksched.kube.errors import Unreachable
+from t9ksched.kube.errors import ApiError, ServerError, TimedOut, Unreachable
 from t9ksched.store import Store
-from t9ksched.store.errors import DatabaseUnreachable
+from t9ksched.store.errors import DatabaseFull, DatabaseUnreachable, StoreError
 from tests.unit.api.world import World, pytorch
 
 
@@ -80,10 +80,52 @@ async def test_not_ready_while_nothing_can_be_written(world: World) -> None:
     assert (await world.nobody("GET", "/readyz")).status == 200
 
 
+async def test_not_ready_after_a_write_found_no_space(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer to the write says so too, and neither names a file."""
+    async with world.store.database.read() as connection:
+        pages = (await connection.execute(text("PRAGMA page_count"))).scalar_one()
+    limited = ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON", f"max_page_count={pages}")
+    monkeypatch.setattr("t9ksched.store.sqlite_file.PRAGMAS", limited)
+    await world.store.database.close()  # it is opened again; as on a full disk, a little still has room
+    for number in range(200):
+        refused = await world.admin("POST", "/apis/v1/admin/queues", {"name": f"full-{number}"})
+        if refused.status != 201:
+            break
+    assert (refused.status, refused.body["detail"]) == (503, "the database has no space left")
+    assert refused.body["remedy"] == "tell an administrator: the disk of the database is full"
+    for _ in range(3):
+        found = await world.nobody("GET", "/readyz")
+        assert (found.status, found.paths) == (503, ["database"])
+        assert "the database has no space left" in str(found.body)
+    monkeypatch.undo()
+    await world.store.database.close()
+    assert (await world.nobody("GET", "/readyz")).status == 200
+
+
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        (Unreachable("connect to 10.0.0.7 refused"), "the Kubernetes API cannot be reached now"),
+        (TimedOut("10.0.0.7"), "the Kubernetes API did not answer in time"),
+        (
+            ServerError(500, "", "etcdserver: mvcc: database space exceeded"),
+            "the Kubernetes API cannot store objects: it has no space left",
+        ),
+        (ServerError(503, "ServiceUnavailable", "10.0.0.7"), "the Kubernetes API failed (HTTP 503)"),
+    ],
+)
+async def test_a_cancellation_says_how_the_cluster_failed(world: World, fault: ApiError, says: str) -> None:
+    assert (await world.user("POST", "/apis/v1/workloads", pytorch("job", queue=None))).status == 201
+    world.kube.faults = lambda verb, *_: fault if verb == "delete" else None
+    refused = await world.user("DELETE", "/apis/v1/workloads/default/pytorchtrainingjob/job")
+    assert (refused.status, refused.body["detail"]) == (503, says)
+
+
 class _Counted:
     """A database that counts what it is asked, and answers while it is not away."""
 
     def __init__(self) -> None:
+        self.write_fault: StoreError | None = None
         self.writes = self.reads = 0
         self.away = False
         self.answers = asyncio.Event()
@@ -115,6 +157,28 @@ async def test_writing_is_tried_seldom_and_reading_each_time() -> None:
     database.away, now = False, WRITE_SECONDS
     await probe.look()
     assert (database.writes, database.reads) == (2, 2)
+
+
+async def test_a_failed_write_is_followed_by_a_probe_that_writes() -> None:
+    database = _Counted()
+    probe = Probe(cast(Store, database), lambda: 0.0)
+    await probe.look()
+    database.write_fault = DatabaseFull("no space left")
+    await probe.look()
+    assert (database.writes, database.reads) == (2, 0)
+
+
+async def test_a_write_that_takes_too_long_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("api.probe.PATIENCE_SECONDS", 0.01)
+    database = _Counted()
+    probe = Probe(cast(Store, database), lambda: 0.0)
+    database.answers.clear()
+    with pytest.raises(StoreError) as refused:
+        await probe.look()
+    assert refused.value.public == "the database does not complete a write in time: it is locked, or slow"
+    database.write_fault = DatabaseFull("no space left")
+    with pytest.raises(DatabaseFull):
+        await probe.look()
 
 
 async def test_who_comes_while_another_asks_asks_once_more_for_all() -> None:

@@ -97,7 +97,7 @@ async def test_missing_tables_are_named_with_the_remedy(store: Store) -> None:
 
 
 async def test_a_locked_file_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("t9ksched.store.database._BUSY_TIMEOUT_MS", 10)
+    monkeypatch.setattr("t9ksched.store.sqlite_file.BUSY_TIMEOUT_MS", 10)
     address = f"sqlite:///{tmp_path / 'store.db'}"
     async with await Store.open(address) as store:
         other = sqlite3.connect(tmp_path / "store.db", isolation_level=None)

@@ -1,7 +1,10 @@
 """Storage, its history, and its journal, over random histories of writes."""
 
 import asyncio
+import errno
 import itertools
+import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from t9ksched.devcluster.apiserver.journal import CorruptJournal, DirectoryInUse, Journal, replay
+from t9ksched.devcluster.apiserver.journal import CannotRecord, CorruptJournal, DirectoryInUse, Journal, replay
 from t9ksched.devcluster.apiserver.storage import Collection, Storage, TooOld
 
 State = dict[str, str]
@@ -169,6 +172,27 @@ def test_damage_inside_a_journal_is_not_passed_over(tmp_path: Path) -> None:
     again = Journal(tmp_path)
     with pytest.raises(CorruptJournal, match="line 1"):
         again.open()
+
+
+def test_a_write_that_the_disk_does_not_take_is_not_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = Journal(tmp_path)
+    storage = journal.open()
+    write(storage, "pods", "put", "a/x")
+    before = journal.path.read_bytes()
+
+    def half(descriptor: int, data: memoryview, real: Callable[[int, memoryview], int] = os.write) -> int:
+        if len(data) <= 10:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(descriptor, data[:-10])
+
+    with monkeypatch.context() as disk:
+        disk.setattr(os, "write", half)
+        with pytest.raises(CannotRecord, match="etcdserver: mvcc: database space exceeded"):
+            write(storage, "pods", "put", "a/y")
+    assert journal.path.read_bytes() == before
+    assert set(state(storage.collection("pods"))) == {"a/x"}
+    write(storage, "pods", "put", "a/z")
+    journal.close()
 
 
 def test_objects_are_encoded_once() -> None:
