@@ -112,24 +112,24 @@ def measure(nodes: int, pods: int) -> dict[str, Any]:
     while state.accept_running(NOW):
         pass
     steps["pods"] = rss()
-    memory, tenants, policy = Memory(), EvictableGangs(state, set()), Policy(actions=("allocate", "preempt"))
+    memory, evictable, policy = Memory(), EvictableGangs(state, set()), Policy(actions=("allocate", "preempt"))
 
     def cycle() -> None:
-        plan(state.view(NOW, tenants.running(NOW)), policy, NOW, memory)
+        plan(state.view(NOW, evictable.running(NOW)), policy, NOW, memory)
 
     first = best(cycle, 1)
     steps["first_cycle"] = rss()
     again = best(cycle, 5)
     steps["later_cycles"] = rss()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    told = len(tenants.running(NOW))
+    told = len(evictable.running(NOW))
     return {
         "rss_mib": steps,
         "peak_mib": peak,
         "groups_told": told,
         "first_cycle": first.ms(),
         "later_cycle": again.ms(),
-        "running_told_again": best(lambda: tenants.running(NOW), 5).ms(),
+        "running_told_again": best(lambda: evictable.running(NOW), 5).ms(),
     }
 
 

@@ -67,6 +67,6 @@ def _text(dice: Random, cards: int) -> str | None:
 async def end_scheduler(world: World, seconds: float) -> None:
     """The scheduler dies after so many seconds, if the history goes on for so long."""
     await asyncio.sleep(seconds)
-    life = world.scheduler
-    if life is not None and not world.calm:
-        life.end()
+    process = world.scheduler
+    if process is not None and not world.calm:
+        process.end()

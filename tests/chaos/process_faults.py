@@ -1,9 +1,9 @@
-"""Lives of the scheduler and the controllers that end at any moment, as a killed process does, or stand still a while.
+"""Simulated processes of the scheduler and the controllers: each can be killed, or stopped for a while, at any await.
 
-A life acts through a `Mortal` port and a `MortalDatabase`. When it ends, its tasks are cancelled and whatever its last
-words are, neither the cluster nor the database hears them. What was under way is done or not done, by where it ended.
-Every await of a life is a step: `stepping` counts them, so that a life can end at any await there is, those within a
-transaction too, and so that a life that is stopped (as by SIGSTOP) takes no step until it goes on.
+A process acts through a `ProcessPort` and a `ProcessDatabase`. When it ends, its tasks are cancelled, and requests that
+it sends while they end reach neither the cluster nor the database. Work under way is done or not, by where the process
+ended. Every await of a process is a step: `stepping` counts them, so that a process can end at any await, those within
+a transaction too, and so that a process that is stopped (as by SIGSTOP) takes no step until it goes on.
 """
 
 import asyncio
@@ -25,13 +25,13 @@ from t9ksched.store.errors import DatabaseBusy, DatabaseUnreachable, StoreError
 
 BUSY_SECONDS = 5.0
 WRITES = ("create", "replace", "replace_status", "patch", "delete", "bind", "evict")
-LIFE: ContextVar["Life | None"] = ContextVar("life", default=None)
-"""Whose task this is; None for everything that is not part of a life."""
-OnWrite = Callable[["Life", str, tuple[Any, ...], dict[str, Any]], None]
+CURRENT_PROCESS: ContextVar["SimulatedProcess | None"] = ContextVar("process", default=None)
+"""The process of the running task; None for tasks of no simulated process."""
+OnWrite = Callable[["SimulatedProcess", str, tuple[Any, ...], dict[str, Any]], None]
 
 
-class Mortal:
-    """A `ClusterPort` of one life. `last` counts writes down to the one at which `end` is called.
+class ProcessPort:
+    """A `ClusterPort` of one process. `last` counts writes down to the one at which `end` is called.
 
     `on_write(method, args, options)` is told of each write before it is done.
     """
@@ -76,7 +76,7 @@ class Mortal:
 
     async def _go_on(self) -> None:
         if not self.alive:
-            await asyncio.get_running_loop().create_future()  # the dead wait for ever
+            await asyncio.get_running_loop().create_future()  # a dead process waits for ever
 
 
 class Stalling:
@@ -98,7 +98,7 @@ class Stalling:
 
 
 class Network:
-    """What was sent is on its way, whatever becomes of the sender: requests are no steps of a life."""
+    """What was sent is on its way, whatever becomes of the sender: requests are no steps of a process."""
 
     def __init__(self, port: Any) -> None:
         self._port = port
@@ -108,7 +108,7 @@ class Network:
 
         async def act(*args: Any, **kwargs: Any) -> Any:
             context = copy_context()
-            context.run(LIFE.set, None)
+            context.run(CURRENT_PROCESS.set, None)
             return await asyncio.get_running_loop().create_task(method(*args, **kwargs), context=context)
 
         return act
@@ -122,14 +122,14 @@ _COMPILED: dict[type, tuple[Dialect, Any]] = {}
 
 
 def _share(engine: Any) -> None:
-    """Statements are compiled once a process, not once a life: they are the same in all of them."""
+    """Statements are compiled once for all simulated processes: they are the same in all of them."""
     engine.dialect, engine._compiled_cache = _COMPILED.setdefault(
         type(engine.dialect), (engine.dialect, engine._compiled_cache)
     )
 
 
-class MortalDatabase(Database):
-    """A database of one life; `away` says whether it is out of reach for everybody, `lock` is who writes to the file,
+class ProcessDatabase(Database):
+    """A database of one process; `away` says whether no process can reach it, `lock` is held by the writer of the file,
     `meet` does a piece of work unless the connection breaks.
 
     SQLite waits in its own thread for a while when another process writes; here that is on the loop's time.
@@ -163,12 +163,12 @@ class MortalDatabase(Database):
         try:
             async with super().write() as connection:
                 yield connection
-                self._check()  # a transaction of the dead is never committed
+                self._check()  # a dead process commits no transaction
         finally:
             self._lock.release()
 
     async def fetch(self, query: Executable) -> Sequence[Any]:
-        """In this thread; what is awaited before and after is where a life may end."""
+        """In this thread; what is awaited before and after is where a process may end."""
         self._check()
         await asyncio.sleep(0)
         self._check()
@@ -197,7 +197,7 @@ class MortalDatabase(Database):
             raise StoreError("the database does not answer")
 
 
-class Life:
+class SimulatedProcess:
     """One run of a service, from its start to its end. `failed` is the error by which it ended itself.
 
     `way` is what lies between it and the cluster. What is still on the way when it ends does not arrive: a successor
@@ -208,12 +208,12 @@ class Life:
         self,
         port: Any,
         way: Callable[[Any], Any],
-        database: MortalDatabase | None = None,
+        database: ProcessDatabase | None = None,
         on_write: OnWrite | None = None,
     ) -> None:
         told = None if on_write is None else lambda name, args, kwargs: on_write(self, name, args, kwargs)
-        self._gate = Mortal(port, lambda: None, told)
-        self.port = Mortal(Network(way(self._gate)), self.end)
+        self._gate = ProcessPort(port, lambda: None, told)
+        self.port = ProcessPort(Network(way(self._gate)), self.end)
         self.database = database
         self.task: asyncio.Task[None] | None = None
         self.failed: BaseException | None = None
@@ -235,7 +235,7 @@ class Life:
 
     def begin(self, run: Coroutine[Any, Any, None]) -> None:
         context = copy_context()
-        context.run(LIFE.set, self)
+        context.run(CURRENT_PROCESS.set, self)
         self.task = asyncio.get_running_loop().create_task(self._run(run), context=context)
 
     async def _run(self, run: Coroutine[Any, Any, None]) -> None:
@@ -285,11 +285,11 @@ class Life:
 
 
 class _Stepping(Coroutine[Any, Any, Any]):
-    """A coroutine of a life: each time it goes on, the life takes a step, or has it wait."""
+    """A coroutine of a process: each time it goes on, the process takes a step, or has it wait."""
 
-    def __init__(self, coroutine: Coroutine[Any, Any, Any], life: Life) -> None:
+    def __init__(self, coroutine: Coroutine[Any, Any, Any], process: SimulatedProcess) -> None:
         self._coroutine = coroutine
-        self._life = life
+        self._process = process
         self._kept: Callable[[], Any] | None = None
 
     def send(self, value: Any) -> Any:
@@ -301,12 +301,12 @@ class _Stepping(Coroutine[Any, Any, Any]):
         return self._go(lambda: self._coroutine.throw(*error))
 
     def _go(self, action: Callable[[], Any]) -> Any:
-        if self._life.paused and self._life.alive:
+        if self._process.paused and self._process.alive:
             self._kept = action
-            future = self._life.wait()
+            future = self._process.wait()
             future._asyncio_future_blocking = True
             return future
-        self._life.step()
+        self._process.step()
         return action()
 
     def close(self) -> None:
@@ -317,8 +317,8 @@ class _Stepping(Coroutine[Any, Any, Any]):
 
 
 def stepping(loop: asyncio.AbstractEventLoop, coroutine: Any, context: Any = None) -> "asyncio.Task[Any]":
-    """A task factory by which the tasks of a life take its steps."""
-    life = LIFE.get() if context is None else context.get(LIFE)
-    if life is not None:
-        coroutine = _Stepping(coroutine, life)
+    """A task factory by which the tasks of a process take its steps."""
+    process = CURRENT_PROCESS.get() if context is None else context.get(CURRENT_PROCESS)
+    if process is not None:
+        coroutine = _Stepping(coroutine, process)
     return asyncio.Task(coroutine, loop=loop, context=context)

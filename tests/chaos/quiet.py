@@ -75,12 +75,12 @@ class Scene:
 
     def dies_after(self, bindings: int) -> asyncio.Event:
         """The scheduler dies after so many of three bindings, the others being on their way; set when it is dead."""
-        life = self.world.scheduler
-        assert life is not None
+        process = self.world.scheduler
+        assert process is not None
         if bindings < 3:
             self.rule(count=3 - bindings, latency=10.0)
-        self.world.checker.on_bound.append((self.world.checker.bindings + bindings, lambda _: life.end()))
-        return life.ended
+        self.world.checker.on_bound.append((self.world.checker.bindings + bindings, lambda _: process.end()))
+        return process.ended
 
     async def preempting(self) -> None:
         """From now on gangs of queue qa may take room from those of queue qb."""
@@ -133,9 +133,9 @@ class Scene:
     # Ends
 
     async def the_scheduler_dies_anywhere(self) -> None:
-        life = self.world.scheduler
-        if life is not None:
-            life.steps_left = int(2 ** self.dice.uniform(0, 9))
+        process = self.world.scheduler
+        if process is not None:
+            process.steps_left = int(2 ** self.dice.uniform(0, 9))
         await self.gang(3, 1, volumes=self.dice.choice(("", MADE)))
 
     async def the_scheduler_dies_half_way(self) -> None:
@@ -188,11 +188,11 @@ class Scene:
 
     async def the_scheduler_stands_still(self) -> None:
         async def stop(_: str) -> None:
-            life = self.world.scheduler
-            if life is not None:
-                life.pause()
+            process = self.world.scheduler
+            if process is not None:
+                process.pause()
                 await asyncio.sleep(30)
-                life.resume()
+                process.resume()
 
         self.world.after_bindings(self.count, stop)
         await self.gang(3, 1)
@@ -206,11 +206,11 @@ class Scene:
         for name, stops in (("quick", 3.0), ("slow", 25.0)):
             await world.submit(Gang(name, "qb", 1, 4, None, 1, stops=stops))
         await asyncio.sleep(30)
-        life, before = world.scheduler, len(checker.to_go)
-        assert life is not None
-        life.port.last, life.port.after, life.port.counted = 2, True, ("delete",)
+        process, before = world.scheduler, len(checker.to_go)
+        assert process is not None
+        process.port.last, process.port.after, process.port.counted = 2, True, ("delete",)
         await self.gang(2, 4)
-        if not await _within(60, life.ended.wait()):
+        if not await _within(60, process.ended.wait()):
             checker.say("no victim was evicted for a group of a more important queue")
             return
         world.database_away = away = self.dice.random() < 0.5

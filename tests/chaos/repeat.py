@@ -23,7 +23,7 @@ from t9ksched.kube.write.clock import Clock
 from t9ksched.kube.write.events import EventRecorder
 from t9ksched.kube.write.lease import LeaderElection
 from t9ksched.kube.write.volumes import VolumeBinding
-from tests.chaos.process_faults import LIFE
+from tests.chaos.process_faults import CURRENT_PROCESS
 
 START = 1_790_000_000.0
 """Seconds since the epoch at which every history begins."""
@@ -99,14 +99,14 @@ class _Os:
         self._pids = pids
 
     def getpid(self) -> int:
-        pid, life = next(self._pids), LIFE.get()
-        if life is not None:
-            life.identity = f"_{pid}"
+        pid, process = next(self._pids), CURRENT_PROCESS.get()
+        if process is not None:
+            process.identity = f"_{pid}"
         return pid
 
 
 class Sql:
-    """What happens to statements of lives: a connection that breaks at a statement, or once a commit was done."""
+    """What happens to statements of processes: a connection that breaks at a statement, or once a commit was done."""
 
     def __init__(self) -> None:
         self.breaks_in = 0
@@ -123,7 +123,7 @@ class Sql:
         """Do one piece of work on a connection."""
         broken = False
         what = getattr(getattr(function, "func", function), "__name__", "")
-        if self.breaks_in and LIFE.get() is not None and what in ("execute", "executemany", "commit"):
+        if self.breaks_in and CURRENT_PROCESS.get() is not None and what in ("execute", "executemany", "commit"):
             self.breaks_in -= 1
             broken = not self.breaks_in
         if broken:

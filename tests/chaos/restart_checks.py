@@ -12,7 +12,7 @@ from t9ksched.engine.view import View
 from t9ksched.model.gang import Gang
 from t9ksched.model.reservation import ReservationKind
 from t9ksched.scheduler.service import SchedulerService
-from tests.chaos.process_faults import LIFE, Life
+from tests.chaos.process_faults import CURRENT_PROCESS, SimulatedProcess
 
 if TYPE_CHECKING:
     from tests.chaos.world import World
@@ -32,26 +32,26 @@ class RestartChecks:
 
     def __init__(self, world: "World") -> None:
         self._world = world
-        self._services: dict[Life, SchedulerService] = {}
-        self._planned: Life | None = None
+        self._services: dict[SimulatedProcess, SchedulerService] = {}
+        self._planned: SimulatedProcess | None = None
         """The process that planned last."""
         self.kept = 0
 
-    def serve(self, life: Life, service: SchedulerService) -> None:
-        """A life begins to serve."""
-        self._services[life] = service
+    def serve(self, process: SimulatedProcess, service: SchedulerService) -> None:
+        """A process begins to serve."""
+        self._services[process] = service
 
     def look(self, view: View) -> None:
         """A cycle begins on this view."""
-        life = LIFE.get()
-        if life is None or life not in self._services:
+        process = CURRENT_PROCESS.get()
+        if process is None or process not in self._services:
             return
-        if self._services[life].sql_writer.behind is not None:
+        if self._services[process].sql_writer.behind is not None:
             self._written(view)
-        if self._planned is not life:
+        if self._planned is not process:
             if self._planned is not None and not self._world.elected:  # a former leader's memory may be old
                 self._inherited(view, self._services[self._planned])
-            self._planned = life
+            self._planned = process
 
     def _written(self, view: View) -> None:
         connection = sqlite3.connect(self._world.database)

@@ -10,7 +10,7 @@ from t9ksched.kube.resources import NODES, PODS
 from tests.chaos import asked
 from tests.chaos.asked import Asked
 from tests.chaos.invariant_checker import KEPT, MADE
-from tests.chaos.process_faults import WRITES, Life
+from tests.chaos.process_faults import WRITES, SimulatedProcess
 from tests.chaos.repeat import SQL, START
 from tests.chaos.world import World
 
@@ -181,15 +181,15 @@ class Script:
         self._later(self.random.choice((10.0, 45.0)), partial(self._broken, node, False))
 
     async def _stand_still(self, seconds: float, _: str = "") -> None:
-        life = self.world.scheduler
-        if life is not None and life.alive:
+        process = self.world.scheduler
+        if process is not None and process.alive:
             self.world.note("the scheduler stands still")
-            life.pause()
-            self._later(seconds, partial(self._go_on, life))
+            process.pause()
+            self._later(seconds, partial(self._go_on, process))
 
-    async def _go_on(self, life: Life) -> None:
+    async def _go_on(self, process: SimulatedProcess) -> None:
         self.world.note("the scheduler goes on")
-        life.resume()
+        process.resume()
 
     def _later(self, seconds: float, act: Callable[[], Awaitable[None]]) -> None:
         async def wait() -> None:
@@ -210,13 +210,13 @@ class Script:
         ]
 
         async def act() -> None:
-            life = self.world.scheduler
-            if life is None or not life.alive:
+            process = self.world.scheduler
+            if process is None or not process.alive:
                 return
-            life.port.last, life.port.after, life.port.counted = writes, True, ("bind",)
+            process.port.last, process.port.after, process.port.counted = writes, True, ("bind",)
 
             async def steal() -> None:
-                await life.ended.wait()
+                await process.ended.wait()
                 for thief in thieves if not self.world.calm else ():
                     await self._foreign(*thief)
 
@@ -229,9 +229,9 @@ class Script:
         evictions, after = self.random.randint(1, 3), self.random.random() < 0.8
 
         async def act() -> None:
-            life = self.world.scheduler
-            if life is not None and life.alive:
-                life.port.last, life.port.after, life.port.counted = evictions, after, ("delete",)
+            process = self.world.scheduler
+            if process is not None and process.alive:
+                process.port.last, process.port.after, process.port.counted = evictions, after, ("delete",)
 
         return f"the scheduler dies {'after' if after else 'before'} eviction {evictions}", act
 
@@ -354,10 +354,10 @@ class Script:
         return text, lambda: self._kill(who, writes=writes, after=after)
 
     async def _kill(self, who: str, *, steps: int = 0, writes: int = 0, after: bool = False) -> None:
-        life = self.world.scheduler if who == "scheduler" else self.world.controllers
-        if life is not None and life.alive:
-            life.steps_left = steps
-            life.port.last, life.port.after, life.port.counted = writes, after, WRITES
+        process = self.world.scheduler if who == "scheduler" else self.world.controllers
+        if process is not None and process.alive:
+            process.steps_left = steps
+            process.port.last, process.port.after, process.port.counted = writes, after, WRITES
 
     def _edit(self) -> tuple[str, Callable[[], Awaitable[None]]]:
         dice, world = self.random, self.world

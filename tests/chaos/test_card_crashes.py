@@ -12,7 +12,7 @@ from t9ksched.kube.resources import PODS
 from tests.chaos.asked import Asked, Gang
 from tests.chaos.audit import audit_at_rest
 from tests.chaos.beginning import new_world
-from tests.chaos.process_faults import Life, stepping
+from tests.chaos.process_faults import SimulatedProcess, stepping
 from tests.chaos.quiet import Scene
 from tests.chaos.repeat import repeatable
 from tests.chaos.unrecorded import a_successor_has_not_heard_of_the_last_bindings
@@ -45,7 +45,7 @@ def played(scene: Callable[[World], Awaitable[None]]) -> World:
         return runner.run(play(Path(folder)))
 
 
-def life(world: World) -> Life:
+def process(world: World) -> SimulatedProcess:
     assert world.scheduler is not None
     return world.scheduler
 
@@ -69,7 +69,7 @@ def test_a_death_around_the_binding_gives_no_card_away(after: bool) -> None:
     """The row stands, and the pod is bound or not: the next scheduler binds what is left, on cards of its own."""
 
     async def scene(world: World) -> None:
-        dying = life(world)
+        dying = process(world)
         dying.port.last, dying.port.after, dying.port.counted = 2, after, ("bind",)
         await world.submit(Gang("gang", "qa", 2, 1, None, 2))
         await dying.ended.wait()
@@ -106,7 +106,7 @@ def test_a_lost_answer_and_an_edited_annotation_leave_the_pod_on_its_cards() -> 
         while not running(world):  # noqa: ASYNC110 (its node goes by the annotation until then)
             await asyncio.sleep(0.01)
         await edit(world, "first", "2,3")
-        assert life(world).alive
+        assert process(world).alive
         await asyncio.sleep(200)
         assert running(world) == {"first": {0, 1}}
         await world.submit(Asked("second", "qa", 1, 2, None))
@@ -126,7 +126,7 @@ def test_a_gang_in_part_is_finished_without_the_database_and_its_cards_written_f
         assert all(world.read_row(uid) is not None for uid in uids(world))
         await edit(world, "gang-0", "3")
         await edit(world, "gang-1", "3")
-        life(world).end()
+        process(world).end()
         await world.submit(Asked("other", "qa", 1, 2, None))
         await asyncio.sleep(100)
         assert set().union(*running(world).values()) == {0, 1, 2, 3}
@@ -142,7 +142,7 @@ def test_a_crash_before_the_database_is_back_keeps_those_cards_from_others() -> 
         lost = [pod for pod in world.checker.pods.values() if world.read_row(pod["metadata"]["uid"]) is None]
         assert len(lost) == 1
         await edit(world, lost[0]["metadata"]["name"], "3")
-        life(world).end()
+        process(world).end()
         world.database_away = False
         await world.submit(Asked("other", "qa", 1, 2, None))
         await asyncio.sleep(100)
@@ -176,7 +176,7 @@ def test_a_refused_member_whose_row_names_other_cards_waits_for_the_database() -
         world.database_away = False
         await asyncio.sleep(40)
         assert len(running(world)) == 3
-        life(world).end()
+        process(world).end()
         await world.submit(Asked("last", "qa", 1, 1, None))
         await asyncio.sleep(60)
         assert set().union(*running(world).values()) == {0, 1, 2, 3}

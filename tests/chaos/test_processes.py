@@ -51,8 +51,8 @@ def job(name: str, replicas: int, cards: int) -> Json:
     }
 
 
-class Life:
-    """What users ask for over several lives of the service."""
+class KilledService:
+    """What users ask for over several runs of a service that is killed."""
 
     def __init__(self, seed: int, folder: Path) -> None:
         self.random = Random(seed)
@@ -99,21 +99,21 @@ class Life:
 @pytest.mark.cluster
 @pytest.mark.parametrize("seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(3, 30))])
 def test_a_service_that_is_killed_keeps_what_it_promised(tmp_path: Path, seed: int) -> None:
-    life = Life(seed, tmp_path)
+    service = KilledService(seed, tmp_path)
     for number in range(2):
-        up = life.start()
+        up = service.start()
         try:
             if not number:
                 assert up.rest("POST", "/apis/v1/admin/queues", queue("q", 12, "X"))[0] == 201
-            life.disturb(up)
+            service.disturb(up)
             for each in range(3):
-                life.ask(up, 10 * number + each)
-            time.sleep(life.random.random())  # a kill comes at any time: this is the draw, not a wait for something
+                service.ask(up, 10 * number + each)
+            time.sleep(service.random.random())  # a kill comes at any time: this is the draw, not a wait for something
         finally:
             up.kill()
-    up = life.start()
+    up = service.start()
     try:
-        until(lambda: life.settled(up), "rest")
+        until(lambda: service.settled(up), "rest")
         report = up.audit()
         assert report.ok, str(report)
         used = sum(
@@ -137,10 +137,10 @@ def lone(name: str) -> Json:
 @pytest.mark.parametrize("there", [1, 7])
 def test_a_submission_that_is_killed_is_there_whole_or_not_at_all(tmp_path: Path, there: int) -> None:
     """When so many of ten objects exist the process is killed; the next one leaves none of them without a submitter."""
-    life = Life(0, tmp_path)
+    service = KilledService(0, tmp_path)
     names = [f"p{number}" for number in range(10)]
     asked = {"apiVersion": "v1", "kind": "List", "items": [lone(name) for name in names]}
-    up = life.start()
+    up = service.start()
     try:
         assert up.rest("POST", "/apis/v1/admin/queues", queue("q", 12, "X"))[0] == 201
         rule = {"verb": "create", "resource": "pods", "latency": 0.1}
@@ -156,7 +156,7 @@ def test_a_submission_that_is_killed_is_there_whole_or_not_at_all(tmp_path: Path
     finally:
         up.kill()
     submitting.join()
-    up = life.start()
+    up = service.start()
     try:
 
         def settled() -> bool:

@@ -15,7 +15,7 @@ from t9ksched.engine.view import View
 from t9ksched.model.gang import Gang, Running
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass
-from tests.property.cheapest import Asked, Payer, Unit, better, sets, walk
+from tests.property.cheapest import Asked, QueueUse, Unit, better, sets, walk
 
 MOST = 8
 """Units; of so many every set is looked at."""
@@ -32,17 +32,17 @@ class VictimOrder:
         case = _case(view, policy, made) if made.evictions else None
         if case is None:
             return []
-        asked, units, payers = case
+        asked, units, queue_uses = case
         self.judged += 1
-        mine = walk(_going(made, units), units, payers)
+        mine = walk(_going(made, units), units, queue_uses)
         for found in sets(asked, units):
-            other = walk(found, units, payers)
+            other = walk(found, units, queue_uses)
             if better(other, mine):
                 return [f"{_said(mine)} go, and better would go {_said(other)}"]
         return []
 
 
-def _case(view: View, policy: Policy, made: Plan) -> tuple[Asked, list[Unit], dict[str, Payer]] | None:
+def _case(view: View, policy: Policy, made: Plan) -> tuple[Asked, list[Unit], dict[str, QueueUse]] | None:
     """What was asked for, who could go and what queues use, where that can be told exactly."""
     by = {one.by for one in made.evictions}
     leaving = any(pod.leaving for group in view.running for pod in group.pods)
@@ -68,10 +68,10 @@ def _case(view: View, policy: Policy, made: Plan) -> tuple[Asked, list[Unit], di
     units = [unit for group in lower for unit in _units(group)]
     if len(units) > MOST:
         return None
-    payers = {name: _payer(view, name) for name in {group.queue for group in lower}}
+    queue_uses = {name: _queue_use(view, name) for name in {group.queue for group in lower}}
     missing = gang.min_member - sum(count for _, count in gang.placed)
     free = {one.name: _free(view, one.name) for one in view.nodes.static.facts if _open(view, one, gang, shape)}
-    return Asked(missing, dict(shape.requests), free), units, payers
+    return Asked(missing, dict(shape.requests), free), units, queue_uses
 
 
 def _may_go(view: View, group: Running, priority: int) -> bool:
@@ -104,12 +104,12 @@ def _units(group: Running) -> list[Unit]:
     return found
 
 
-def _payer(view: View, name: str) -> Payer:
+def _queue_use(view: View, name: str) -> QueueUse:
     queue, total = view.queues[name], Counter[str]()
     for one in view.nodes.static.facts:
         if _selected(view, one, name):
             total.update(one.allocatable)
-    return Payer(queue.spec.priority, queue.used, queue.spec.quota or total)
+    return QueueUse(queue.spec.priority, queue.used, queue.spec.quota or total)
 
 
 def _selected(view: View, node: NodeFacts, queue: str) -> bool:

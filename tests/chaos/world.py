@@ -33,7 +33,7 @@ from tests.chaos.asked import Asked
 from tests.chaos.invariant_checker import GPU, LAG, InvariantChecker
 from tests.chaos.plans import PlanAuditor
 from tests.chaos.precedence import RECOVERY
-from tests.chaos.process_faults import Life, MortalDatabase, Stalling
+from tests.chaos.process_faults import ProcessDatabase, SimulatedProcess, Stalling
 from tests.chaos.repeat import SQL, START, seconds
 from tests.chaos.restart_checks import RestartChecks
 from tests.chaos.written import has_all_rows, read_queues, read_row
@@ -45,7 +45,7 @@ _EVERYBODY = {"everyone": True}
 
 
 class World:
-    """`port` is the cluster without faults; lives act through `faults`. `log` is the history for people."""
+    """`port` is the cluster without faults; processes act through `faults`. `log` is the history for people."""
 
     def __init__(self, api: Api, checker: InvariantChecker, seed: int, folder: Path) -> None:
         self.port = InProcessPort(api)
@@ -66,11 +66,11 @@ class World:
         """Queues that stay closed, whatever else of them is edited."""
         self.agents = Agents(self.port, clock=self.now, faults=self.faults)
         self.plans = PlanAuditor(checker.say, seed)
-        self.scheduler: Life | None = None
+        self.scheduler: SimulatedProcess | None = None
         """The one that leads, or leads soon."""
         self.service: SchedulerService | None = None
         self.restart_checks = RestartChecks(self)
-        self.controllers: Life | None = None
+        self.controllers: SimulatedProcess | None = None
         self.starts = 0
         self.elected = seed % 4 == 1
         """Two schedulers stand for election."""
@@ -78,7 +78,7 @@ class World:
         self.calm = False
         self.database = folder / "store.db"
         self._writing = asyncio.Lock()
-        self._past: list[Life] = []
+        self._past: list[SimulatedProcess] = []
         self._tasks: list[asyncio.Task[None]] = []
         SQL.changed = lambda: read_queues(self.database, self.checker.queues, self.now())
         self.plans.looked = self.restart_checks.look
@@ -119,7 +119,7 @@ class World:
     # Lives
 
     def store(self) -> Store:
-        return Store(MortalDatabase(f"sqlite:///{self.database}", lambda: self.database_away, self._writing, SQL.meet))
+        return Store(ProcessDatabase(f"sqlite:///{self.database}", lambda: self.database_away, self._writing, SQL.meet))
 
     def begin(self) -> None:
         """Start everything; a process that dies is started again a while later."""
@@ -127,16 +127,16 @@ class World:
         works += [self._again(self._new_controllers), self._tend(), self._collect_orphans()]
         self._tasks = [asyncio.create_task(work) for work in works]
 
-    async def _again(self, new: Callable[[], Life]) -> None:
+    async def _again(self, new: Callable[[], SimulatedProcess]) -> None:
         while True:
-            life = new()
-            self._past.append(life)
+            process = new()
+            self._past.append(process)
             self.starts += 1
-            await life.ended.wait()
-            if life.failed is not None:
-                self.note(f"a service ended by itself: {_causes(life.failed)}")
-                if not (self.database_away or _lost_leadership(life.failed)):
-                    self.checker.say(f"a service ended by itself: {_causes(life.failed)}")
+            await process.ended.wait()
+            if process.failed is not None:
+                self.note(f"a service ended by itself: {_causes(process.failed)}")
+                if not (self.database_away or _lost_leadership(process.failed)):
+                    self.checker.say(f"a service ended by itself: {_causes(process.failed)}")
             await asyncio.sleep(1.0 if self.calm else self.random.choice((0.1, 1.0, 5.0, 25.0)))
 
     async def another_scheduler(self) -> None:
@@ -146,27 +146,29 @@ class World:
     def _way(self, port: Any) -> Any:
         return Stalling(FaultyPort(port, self.faults), self.stalled)
 
-    def _new_scheduler(self) -> Life:
+    def _new_scheduler(self) -> SimulatedProcess:
         store = self.store()
-        assert isinstance(store.database, MortalDatabase)
-        life = Life(self.port, self._way, store.database, self._on_write)
+        assert isinstance(store.database, ProcessDatabase)
+        process = SimulatedProcess(self.port, self._way, store.database, self._on_write)
         slow = 0.0 if self.calm else self.random.choice((0.0, 0.0, -30.0, 20.0))  # clocks of machines differ
-        life.begin(self._schedule(life, store, slow))
+        process.begin(self._schedule(process, store, slow))
         if not self.elected or self.scheduler is None or not self.scheduler.alive:
-            self.scheduler = life
-        return life
+            self.scheduler = process
+        return process
 
-    async def _schedule(self, life: Life, store: Store, skew: float) -> None:
+    async def _schedule(self, process: SimulatedProcess, store: Store, skew: float) -> None:
         try:
             if not self.elected:
-                await self._serve(life, life.port, store, skew)
+                await self._serve(process, process.port, store, skew)
                 return
-            async with standing(life.port, SCHEDULER_LEASE) as candidate:  # type: ignore[arg-type]
-                await self._serve(life, candidate.port, store, skew, candidate.won)
+            async with standing(process.port, SCHEDULER_LEASE) as candidate:  # type: ignore[arg-type]
+                await self._serve(process, candidate.port, store, skew, candidate.won)
         finally:
             await store.close()
 
-    async def _serve(self, life: Life, port: Any, store: Store, skew: float, won: Turn | None = None) -> None:
+    async def _serve(
+        self, process: SimulatedProcess, port: Any, store: Store, skew: float, won: Turn | None = None
+    ) -> None:
         service = SchedulerService(
             port,
             store,
@@ -181,36 +183,36 @@ class World:
         async def turn() -> None:
             if won is not None:
                 await won()
-                self.scheduler = life
-            if life.alive:
+                self.scheduler = process
+            if process.alive:
                 self.service = service
-            self.restart_checks.serve(life, service)
+            self.restart_checks.serve(process, service)
 
         await service.run(turn)
 
-    def _on_write(self, life: Life, method: str, args: tuple[Any, ...], options: dict[str, Any]) -> None:
+    def _on_write(self, process: SimulatedProcess, method: str, args: tuple[Any, ...], options: dict[str, Any]) -> None:
         """A scheduler writes: may it?"""
         if method == "delete" and args[0] is PODS:
             self.checker.deleted_by_us(f"{args[2]}/{args[1]}", options.get("uid"))
         if method == "bind":
-            self.checker.ledger.binders[args[2]["metadata"].get("uid", "")] = life
+            self.checker.ledger.binders[args[2]["metadata"].get("uid", "")] = process
         if self.elected and method not in ("create", "replace", "patch"):
-            self._check_leader(life, method)
+            self._check_leader(process, method)
 
-    def _check_leader(self, life: Life, method: str) -> None:
+    def _check_leader(self, process: SimulatedProcess, method: str) -> None:
         entry = self.api.storage.collection("leases.coordination.k8s.io").entries.get(
             f"{SYSTEM_NAMESPACE}/{SCHEDULER_LEASE}"
         )
         holder = str((entry.object["spec"] if entry else {}).get("holderIdentity", ""))
-        if not holder.endswith(life.identity):
-            self.checker.say(f"{method} by a scheduler that does not lead: {life.identity}, the lease is {holder}'s")
+        if not holder.endswith(process.identity):
+            self.checker.say(f"{method} by a scheduler that does not lead: {process.identity}, the lease is {holder}'s")
 
-    def _new_controllers(self) -> Life:
-        life = Life(self.port, self._way)
-        self.controllers = life
+    def _new_controllers(self) -> SimulatedProcess:
+        process = SimulatedProcess(self.port, self._way)
+        self.controllers = process
         clock = lambda: datetime.fromtimestamp(self.now(), UTC)  # noqa: E731
-        life.begin(Controllers(life.port, clock=clock, new_keys=keys_of).run())  # type: ignore[arg-type]
-        return life
+        process.begin(Controllers(process.port, clock=clock, new_keys=keys_of).run())  # type: ignore[arg-type]
+        return process
 
     # What every cluster has
 
@@ -335,9 +337,9 @@ class World:
         self.stalled.clear()
         self.database_away, SQL.breaks_in = False, 0
         self.checker.on_bound.clear()
-        for life in self._past:
-            life.port.last = life.steps_left = 0
-            life.resume()
+        for process in self._past:
+            process.port.last = process.steps_left = 0
+            process.resume()
         for name in list(self.checker.nodes):
             await self.silence(name, False)
             await self.cordon(name, False)
@@ -367,8 +369,8 @@ class World:
     async def stop(self) -> None:
         for task in self._tasks:
             task.cancel()
-        for life in self._past:
-            life.end()
+        for process in self._past:
+            process.end()
         await self.agents.stop()
         await asyncio.sleep(20)  # the dead processes' last requests, which no server answers
         await asyncio.gather(*self._tasks, return_exceptions=True)

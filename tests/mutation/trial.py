@@ -43,7 +43,7 @@ SUITES = {
     "engine": (*_ENGINE, *_STATE),
     "scheduler": (
         *("cardbook_model", "refill_model", "small_rules", "gate_access", "state_model", "gate_model"),
-        *(*_STATE, "payers", "policy_histories"),
+        *(*_STATE, "queue_attribution", "policy_histories"),
     ),
     "admission": ("admission", "owners"),
 }

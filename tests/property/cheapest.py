@@ -30,7 +30,7 @@ class Unit:
 
 
 @dataclass(frozen=True)
-class Payer:
+class QueueUse:
     """A queue: its priority among victims, what it uses, and what its share is a part of."""
 
     priority: int
@@ -94,7 +94,7 @@ def _in_order(going: Sequence[Unit], units: Sequence[Unit]) -> bool:
 Level = tuple[int, bool, int, int]
 
 
-def walk(going: Sequence[Unit], units: Sequence[Unit], payers: Mapping[str, Payer]) -> list[tuple[Level, Unit]]:
+def walk(going: Sequence[Unit], units: Sequence[Unit], queue_uses: Mapping[str, QueueUse]) -> list[tuple[Level, Unit]]:
     """The set as it would be chosen, victim by victim, each with how well it is protected at its turn.
 
     Queue priority, guarded, how many times more than five points its queue's share is below a larger one (among queues
@@ -102,15 +102,17 @@ def walk(going: Sequence[Unit], units: Sequence[Unit], payers: Mapping[str, Paye
     """
     left = list(going)
     found: list[tuple[Level, Unit]] = []
-    gone = {name: Counter[str]() for name in payers}
+    gone = {name: Counter[str]() for name in queue_uses}
     while left:
         taken = [unit for _, unit in found]
 
         def level(unit: Unit, taken: Sequence[Unit] = taken) -> Level:
-            priority = payers[unit.queue].priority
-            rivals = {other.queue for other in units if other not in taken and payers[other.queue].priority == priority}
-            shares = sorted((payers[name].share(gone[name]) for name in rivals), reverse=True)
-            mine = payers[unit.queue].share(gone[unit.queue])
+            priority = queue_uses[unit.queue].priority
+            rivals = {
+                other.queue for other in units if other not in taken and queue_uses[other.queue].priority == priority
+            }
+            shares = sorted((queue_uses[name].share(gone[name]) for name in rivals), reverse=True)
+            mine = queue_uses[unit.queue].share(gone[unit.queue])
             steps, first = 0, shares[0]
             for share in shares:
                 if share < mine:

@@ -22,7 +22,7 @@ RULES = (
     Preemption(minimum_run_seconds=50, most_evictions_a_day=2),
     Preemption(surplus_yields=False, most_evictions_a_day=1),
 )
-TENANTS = ("low", "low2", "low3", "mid", "safe", "nobody's", "high")
+QUEUES = ("low", "low2", "low3", "mid", "safe", "nobody's", "high")
 
 
 class Crowded(Scene):
@@ -91,7 +91,7 @@ class Crowded(Scene):
 
     def used(self) -> dict[str, Counter[str]]:
         """What the queues use."""
-        found: dict[str, Counter[str]] = {name: Counter() for name in TENANTS}
+        found: dict[str, Counter[str]] = {name: Counter() for name in QUEUES}
         for group, charged in self.groups.values():
             for _, of, cards in charged:
                 found[group.queue].update(dict(of.requests) if cards is not None else {})
@@ -127,7 +127,7 @@ class Crowded(Scene):
         if not pods:
             return
         one = structs.replace(
-            running(f"r{at}", rng.choice(["low", "low", "low2", "low2", *TENANTS]), of=of),
+            running(f"r{at}", rng.choice(["low", "low", "low2", "low2", *QUEUES]), of=of),
             pods=tuple(pods),
             min_member=rng.choice([len(pods), len(pods), 1, 2]),
             roles=rng.choice([(), (), (("worker", 1),)]),

@@ -341,9 +341,9 @@ def can_take_up(world: World, plan: Plan, uid: str) -> bool:
     lost = [hold for hold in (*still_kept(world, placed), *plan.kept) if hold.owner != uid]
     lasting += lost
     others += lost
-    payers = [hold for hold in others if world.groups[hold.owner].queue == queue.name]
+    paid = [hold for hold in others if world.groups[hold.owner].queue == queue.name]
     charged = world.charged(queue.name) + _demand([one for one in placed if one.group.queue == queue.name])
-    charged += requests_of(payers) + requests_of(mine)
+    charged += requests_of(paid) + requests_of(mine)
     if any(charged[name] > most for name, most in queue.quota.items()):
         return False
     if any(hold.node not in world.nodes for hold in mine):

@@ -24,7 +24,7 @@ from msgspec import structs
 from t9ksched.engine.memory import Memory
 from t9ksched.engine.planner import Plan, plan
 from t9ksched.engine.policy import Binpack, Policy, Preemption
-from t9ksched.engine.victims import victim_table as tenants
+from t9ksched.engine.victims import victim_table
 from t9ksched.engine.victims.victim_table import surplus
 from t9ksched.engine.view import dump, load
 from t9ksched.model.gang import Running
@@ -323,7 +323,7 @@ def test_no_member_goes_because_room_is_kept_for_another() -> None:
     found = plan(world.view(), policy, world.now)
     judge(world, found, policy)
     assert not found.evictions
-    with patch.object(tenants, "surplus", _kept_room_runs):
+    with patch.object(victim_table, "surplus", _kept_room_runs):
         wrong = plan(world.view(), policy, world.now)
     with pytest.raises(Broken, match="5 only those who may be victims"):
         judge(world, wrong, policy)

@@ -73,7 +73,7 @@ def later(rng: Random, now: int, *moments: int) -> int:
 
 @histories()
 def test_rests_double_with_each_try_that_fails_and_are_forgiven(rng: Random) -> None:
-    patience, now = PreemptionBackoff(), START
+    backoff, now = PreemptionBackoff(), START
     rests: dict[str, tuple[int, int]] = {}
     """End and length of the last rest of each job."""
     for _ in range(40):
@@ -81,10 +81,10 @@ def test_rests_double_with_each_try_that_fails_and_are_forgiven(rng: Random) -> 
         now = later(rng, now, *ends, *(end + 3600 * SECOND for end in ends))
         gang = rng.choice(gangs())
         if rng.random() < 0.2:
-            patience.forget(now)
-            assert patience._rests.keys() == {one for one, (end, _) in rests.items() if now < end + 3600 * SECOND}
+            backoff.forget(now)
+            assert backoff._rests.keys() == {one for one, (end, _) in rests.items() if now < end + 3600 * SECOND}
         elif rng.random() < 0.8:
-            patience.refused(gang, now)
+            backoff.refused(gang, now)
             end, length = rests.get(job(gang), (0, 0))
             if not end or now - end >= 3600 * SECOND:
                 rests[job(gang)] = now + 10 * SECOND, 10 * SECOND
@@ -93,7 +93,7 @@ def test_rests_double_with_each_try_that_fails_and_are_forgiven(rng: Random) -> 
                 rests[job(gang)] = now + length, length
         for one in gangs():
             end = rests.get(job(one), (0, 0))[0]
-            assert patience.until(one, now) == (end if end > now else 0)
+            assert backoff.until(one, now) == (end if end > now else 0)
 
 
 @histories()
@@ -169,7 +169,7 @@ def test_while_the_database_is_away_only_what_it_has_taken_goes_on(rng: Random) 
 @histories()
 def test_the_queue_agreed_last_with_a_group_of_a_name_pays(rng: Random) -> None:
     acceptances: dict[str, Acceptance] = {}
-    payers = QueueAttribution(acceptances)
+    queue_attribution = QueueAttribution(acceptances)
     for number in range(20):
         queue, name = rng.choice((None, "q", "r", "s")), rng.choice((None, "g", "h"))
         at = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=rng.sample(range(1000), 1)[0] + number / 100)
@@ -178,7 +178,7 @@ def test_the_queue_agreed_last_with_a_group_of_a_name_pays(rng: Random) -> None:
         acceptances[uid] = Acceptance(
             uid=uid, kind="PodGroup", namespace=space, name=uid, group_name=name, queue=queue, accepted_at=at
         )
-        payers.changed()
+        queue_attribution.changed()
         for gang in (GangRecord(space, name) for space in ("ns", "other") for name in ("g", "h")):
             mine = [
                 one
@@ -186,8 +186,8 @@ def test_the_queue_agreed_last_with_a_group_of_a_name_pays(rng: Random) -> None:
                 if (one.namespace, one.group_name) == (gang.namespace, gang.name) and one.queue
             ]
             last = max(mine, key=lambda one: one.accepted_at, default=None)
-            assert payers.of(gang) == (last.queue if last else None)
-            assert payers.of(gang) == (last.queue if last else None)
+            assert queue_attribution.of(gang) == (last.queue if last else None)
+            assert queue_attribution.of(gang) == (last.queue if last else None)
 
 
 def class_of(cards: int, cpu: int) -> PodClass:

@@ -25,7 +25,7 @@ from t9ksched.model.gang import Running, RunningPod
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.queue import QueueSpec
 from tests.builders import GPU, gang, node, pod_class, running
-from tests.property.cheapest import Asked, Payer, Unit, best_protected, better, sets, superfluous, walk
+from tests.property.cheapest import Asked, QueueUse, Unit, best_protected, better, sets, superfluous, walk
 from tests.property.test_engine import NOW, RELAXED
 
 PREEMPT = Policy(actions=("allocate", "preempt"))
@@ -46,7 +46,7 @@ class Case:
 
     view: View
     units: list[Unit]
-    payers: dict[str, Payer]
+    queue_uses: dict[str, QueueUse]
     asked: Asked
 
     def going(self, found: Plan) -> list[Unit]:
@@ -91,11 +91,11 @@ def case(rng: random.Random, most: int) -> Case:
     for name in table.names:
         total.update(table.facts(name).allocatable)
     queues: dict[str, QueueState] = {"high": QueueState(QueueSpec(priority=5))}
-    payers = {}
+    queue_uses = {}
     for name, priority in QUEUES.items():
         quota = {"cpu": rng.choice([8, 16, 20]) * 1000} if rng.random() < 0.6 else {}
         queues[name] = QueueState(QueueSpec(priority=priority, quota=quota), used[name])
-        payers[name] = Payer(priority, used[name], quota or total)
+        queue_uses[name] = QueueUse(priority, used[name], quota or total)
     size = rng.choice(SIZES)
     wants = gang("p", "high", rng.choice([1, 1, 1, 2, 3]), of=shape(size))
     free = {}
@@ -104,7 +104,7 @@ def case(rng: random.Random, most: int) -> Case:
         free[name].subtract(table.used(name))
     asked = Asked(len(wants.waiting), dict(shape(size).requests), free)
     parts = [unit for one in groups for unit in _units(one)]
-    return Case(View(table.freeze(), queues, (wants,), running=tuple(groups)), parts, payers, asked)
+    return Case(View(table.freeze(), queues, (wants,), running=tuple(groups)), parts, queue_uses, asked)
 
 
 def _group(rng: random.Random, at: int, table: NodeTable) -> Running | None:
@@ -167,10 +167,10 @@ def judge(one: Case) -> None:
     if one.asked.fits([]):
         assert not found.evictions
         return
-    walked = [walk(other, one.units, one.payers) for other in sets(one.asked, one.units)]
+    walked = [walk(other, one.units, one.queue_uses) for other in sets(one.asked, one.units)]
     going = one.going(found)
     assert bool(walked) == bool(going), "victims are found where there are any"
-    mine = walk(going, one.units, one.payers)
+    mine = walk(going, one.units, one.queue_uses)
     for other in walked:
         assert not better(other, mine), f"{_said(other)} and not {_said(mine)}"
 
@@ -210,7 +210,7 @@ MUTANTS: dict[str, Callable[[], Any]] = {
     ),
     "shares are equal only if they are the same": lambda: patch.object(pricing, "SAME", 0),
     "a victim goes that could be spared": lambda: patch.object(
-        every_set, "_smallest", lambda tenants, units, enough: iter([units] if enough[-1] else [])
+        every_set, "_smallest", lambda groups, units, enough: iter([units] if enough[-1] else [])
     ),
 }
 
@@ -238,11 +238,11 @@ def test_a_search_that_does_not_look_at_every_set_takes_no_victim_of_a_higher_le
         found = plan(one.view, PREEMPT, NOW)
     going = one.going(found)
     assert not superfluous(one.asked, going) or not going
-    walked = [walk(other, one.units, one.payers) for other in sets(one.asked, one.units)]
+    walked = [walk(other, one.units, one.queue_uses) for other in sets(one.asked, one.units)]
     assert bool(walked) == bool(going) or one.asked.fits([])
     if not going:
         return
-    mine = best_protected(walk(going, one.units, one.payers))
+    mine = best_protected(walk(going, one.units, one.queue_uses))
     least = min(best_protected(other) for other in walked)
     if rivals:  # whose turn it is among queues of one priority changes with each victim: not more than the priority
         mine, least = (*mine[:2], 0, 0), (*least[:2], 0, 0)
@@ -256,9 +256,11 @@ def _one_queue_a_priority(one: Case) -> Case:
         name: replace(state, spec=replace(state.spec, priority=order.get(name, 5)))
         for name, state in one.view.queues.items()
     }
-    payers = {name: Payer(order[name], payer.used, payer.whole) for name, payer in one.payers.items()}
+    queue_uses = {
+        name: QueueUse(order[name], queue_use.used, queue_use.whole) for name, queue_use in one.queue_uses.items()
+    }
     view = View(one.view.nodes, queues, one.view.gangs, running=one.view.running)
-    return Case(view, one.units, payers, one.asked)
+    return Case(view, one.units, queue_uses, one.asked)
 
 
 def _said(walked: list[tuple[tuple[int, bool, int, int], Unit]]) -> str:

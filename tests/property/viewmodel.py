@@ -26,7 +26,7 @@ class Views:
 
     Attributes:
         rests: until when a refused pod rests and how often it was refused, by UID.
-        patience: until when a job may not preempt; it is told what the state's own is told.
+        backoff: until when a job may not preempt; it is told what the state's own is told.
         avoided: until when a job avoids a node.
         turned: pods that their nodes turned away, not taken up yet.
     """
@@ -42,7 +42,7 @@ class Views:
         )
         self._ever_agreed: set[str] = set()
         self.rests: dict[str, tuple[int, int]] = {}
-        self.patience = PreemptionBackoff()
+        self.backoff = PreemptionBackoff()
         self.avoided: dict[tuple[str, str], int] = {}
         self.turned: list[tuple[GangRecord, str, str, str]] = []
         self.holds: dict[str, Reservation] = {}
@@ -62,7 +62,7 @@ class Views:
         count = self.rests.get(record.uid, (0, 0))[1]
         self.rests[record.uid] = now + SECOND * 2 ** min(count, 6), count + 1
         assert record.gang is not None
-        self.patience.refused(record.gang, now)
+        self.backoff.refused(record.gang, now)
 
     def kept(self, one: Assignment, charge: Charge | None, now: int, *, keep: bool) -> None:
         """Whether the place of a refused member is kept: for a minute, while others of its group have theirs."""
@@ -104,7 +104,7 @@ class Views:
         assert [(one.gang, one.pod, one.node, one.why) for one in told] == self.turned
         for gang, _, node, _ in self.turned:
             self.avoided[job_of(gang), node] = now + 120 * SECOND
-            self.patience.refused(gang, now)
+            self.backoff.refused(gang, now)
         self.turned = []
 
     def before(self, now: int) -> None:
@@ -185,7 +185,7 @@ class Views:
         assert gang not in said
         mine = {node for (job, node), end in self.avoided.items() if job == job_of(gang) and end > now}
         assert gang.avoid == mine
-        evicts_from = self.patience.until(gang, now)
+        evicts_from = self.backoff.until(gang, now)
         assert gang.evicts_from == evicts_from
         if evicts_from:
             self._ends.append(evicts_from)

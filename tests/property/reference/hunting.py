@@ -10,7 +10,7 @@ from t9ksched.engine.planner import Plan
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import View
 from t9ksched.model.gang import Gang, Running, RunningPod
-from tests.property.cheapest import Payer, Unit
+from tests.property.cheapest import QueueUse, Unit
 from tests.property.reference.cycle import Reference
 from tests.property.reference.held import by_node
 from tests.property.reference.moment import Kind
@@ -301,7 +301,7 @@ class Hunting(Reference):
             if pod.node in match and any(self._frees(pod)[resource] > 0 for resource in wanted)
         }
 
-    def _queue_attribution(self, gang: Gang, contest: Iterable[Part]) -> dict[str, Payer]:
+    def _queue_attribution(self, gang: Gang, contest: Iterable[Part]) -> dict[str, QueueUse]:
         found = {}
         for name in {part.group.queue for part in contest}:
             spec = self.view.queues[name].spec
@@ -314,7 +314,7 @@ class Hunting(Reference):
             used = Counter(self.charged[name])
             used.subtract(self.leaving[name])
             measures = {resource: units for resource, units in whole.items() if units or spec.quota}
-            found[name] = Payer(-1 if name == gang.queue else spec.priority, used, measures)
+            found[name] = QueueUse(-1 if name == gang.queue else spec.priority, used, measures)
         return found
 
     def _sets(self, ground: Ground, allowed: list[Part], must: list[Part]) -> Iterable[list[Part]]:

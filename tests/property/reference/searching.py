@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from t9ksched.model.gang import Running, RunningPod
-from tests.property.cheapest import FIVE_POINTS, Payer, Unit, better, walk
+from tests.property.cheapest import FIVE_POINTS, QueueUse, Unit, better, walk
 from tests.property.reference.moment import Kind
 
 FINE = 1 << 10
@@ -49,7 +49,7 @@ class Ground:
     parts: Sequence[Part]
     contest: Sequence[Part]
     must: Sequence[Part]
-    payers: Mapping[str, Payer]
+    queue_uses: Mapping[str, QueueUse]
     frees: Callable[[RunningPod], Counter[str]]
 
     @property
@@ -106,22 +106,22 @@ class Ground:
 
     def rivals(self) -> bool:
         """Whether queues of one priority have candidates."""
-        ranks = [payer.priority for payer in self.payers.values()]
+        ranks = [queue_use.priority for queue_use in self.queue_uses.values()]
         return len(set(ranks)) < len(ranks)
 
     def bands(self, gone: Iterable[Part]) -> dict[str, int]:
         """How many times more than five points a queue's share is below a larger one of its priority."""
         going = [part for part in gone if part in self.contest]
-        found = dict.fromkeys(self.payers, 0)
+        found = dict.fromkeys(self.queue_uses, 0)
         if not self.rivals():
             return found
-        uses: dict[str, Counter[str]] = {name: Counter() for name in self.payers}
+        uses: dict[str, Counter[str]] = {name: Counter() for name in self.queue_uses}
         for part in going:
             uses[part.group.queue].update(part.unit.uses)
         left = {part.group.queue for part in self.contest if part not in going}
-        for rank in {payer.priority for payer in self.payers.values()}:
-            names = [name for name in left if self.payers[name].priority == rank]
-            shares = {name: self.payers[name].share(uses[name]) for name in names}
+        for rank in {queue_use.priority for queue_use in self.queue_uses.values()}:
+            names = [name for name in left if self.queue_uses[name].priority == rank]
+            shares = {name: self.queue_uses[name].share(uses[name]) for name in names}
             band, first = 0, max(shares.values(), default=0)
             for name in sorted(names, key=lambda one: -shares[one]):
                 if first - shares[name] > FIVE_POINTS:
@@ -131,12 +131,12 @@ class Ground:
 
     def rank(self, part: Part, bands: Mapping[str, int]) -> Any:
         queue = part.group.queue
-        return (self.payers[queue].priority, part.group.guarded, bands[queue], part.group.priority)
+        return (self.queue_uses[queue].priority, part.group.guarded, bands[queue], part.group.priority)
 
     def price(self, going: Sequence[Part]) -> tuple[list[Any], list[tuple[str, int]]]:
         """What it costs, to be compared by `cheaper`."""
         units = [part.unit for part in going]
-        walked = walk(units, [part.unit for part in self.contest], self.payers)
+        walked = walk(units, [part.unit for part in self.contest], self.queue_uses)
         return walked, sorted((one.group, one.nth) for one in units)
 
 
@@ -169,7 +169,7 @@ def clear(ground: Ground) -> tuple[list[Part], list[str]] | None:
     turns = {id(part): 0 for part in ground.parts}
     by_name = {(part.unit.group, part.unit.nth): part for part in ground.contest}
     units = [part.unit for part in ground.contest]
-    for turn, (_, unit) in enumerate(walk(units, units, ground.payers), start=1):
+    for turn, (_, unit) in enumerate(walk(units, units, ground.queue_uses), start=1):
         turns[id(by_name[unit.group, unit.nth])] = turn
     other = _Walk(ground, allowed, turns).go()
     if other is not None and cheaper(ground.price(other[0]), ground.price(best[0])):

@@ -20,62 +20,62 @@ def busy() -> tuple[ClusterState, set[str], EvictableGangs]:
 
 
 def test_the_same_tuple_while_nothing_changed() -> None:
-    state, _, tenants = busy()
-    first = tenants.running(NOW)
+    state, _, evictable = busy()
+    first = evictable.running(NOW)
     assert [(one.uid, len(one.pods)) for one in first] == [("group-g", 2), ("group-h", 2)]
-    assert tenants.running(NOW + 1) is first
+    assert evictable.running(NOW + 1) is first
     state.upsert_pod(pod("waits", queue="q"))
-    assert tenants.running(NOW) is first, "a waiting gang is no victim"
+    assert evictable.running(NOW) is first, "a waiting gang is no victim"
 
 
 def test_only_the_group_that_changed_is_new() -> None:
-    state, leaving, tenants = busy()
-    g, h = tenants.running(NOW)
+    state, leaving, evictable = busy()
+    g, h = evictable.running(NOW)
     state.upsert_pod(pod("h1", group="h", node="n1", phase="Running", deleting=True))
-    again = tenants.running(NOW)
+    again = evictable.running(NOW)
     assert again[0] is g
     assert [one.leaving for one in again[1].pods] == [False, True]
     state.remove_pod("pod-h1")
-    assert len(tenants.running(NOW)[1].pods) == 1
+    assert len(evictable.running(NOW)[1].pods) == 1
     state.remove_group(group("h", 2))
-    assert [one.uid for one in tenants.running(NOW)] == ["group-g"]
+    assert [one.uid for one in evictable.running(NOW)] == ["group-g"]
     leaving.add("pod-g0")
     state.gangs_by_uid["group-g"].changes += 1  # as the evictor does when an eviction is under way
-    assert [one.leaving for one in tenants.running(NOW)[0].pods] == [True, False]
+    assert [one.leaving for one in evictable.running(NOW)[0].pods] == [True, False]
     assert h.uid == "group-h"
 
 
 def test_a_victim_is_certain_to_go_once_the_server_was_asked() -> None:
     state, leaving, _ = busy()
     asked: set[str] = set()
-    tenants = EvictableGangs(state, leaving, asked)
+    evictable = EvictableGangs(state, leaving, asked)
     gang = state.gangs_by_uid["group-g"]
     seen = []
     for container in (leaving, asked):
         container.add("pod-g0")
         gang.changes += 1
-        pod_ = tenants.running(NOW)[0].pods[0]
+        pod_ = evictable.running(NOW)[0].pods[0]
         seen.append((pod_.leaving, pod_.asked))
     assert seen == [(True, False), (True, True)]
 
 
 def test_a_member_whose_room_is_kept_does_not_run() -> None:
-    state, _, tenants = busy()
+    state, _, evictable = busy()
     state.upsert_pod(pod("h0", group="h", node="n1", phase="Running", deleting=True))
     state.follow_losses(NOW)
-    assert [(one.name, one.leaving, one.kept) for one in tenants.running(NOW)[1].pods] == [
+    assert [(one.name, one.leaving, one.kept) for one in evictable.running(NOW)[1].pods] == [
         ("ns/h0", False, True),
         ("ns/h1", False, False),
     ]
     state.remove_pod("pod-h0")
     state.follow_losses(NOW + 1)
-    found = {one.name: (one.leaving, one.kept) for one in tenants.running(NOW + 1)[1].pods}
+    found = {one.name: (one.leaving, one.kept) for one in evictable.running(NOW + 1)[1].pods}
     assert found == {"ns/h0": (False, True), "ns/h1": (False, False)}
 
 
 def test_evictions_of_a_day_are_counted_and_forgotten() -> None:
-    _, _, tenants = busy()
-    assert [one.evictions for one in tenants.running(NOW)] == [0, 0]
-    tenants.note("group-g", "somebody", NOW)
-    assert [one.evictions for one in tenants.running(NOW)] == [1, 0]
-    assert [one.evictions for one in tenants.running(NOW + DAY + 1)] == [0, 0]
+    _, _, evictable = busy()
+    assert [one.evictions for one in evictable.running(NOW)] == [0, 0]
+    evictable.note("group-g", "somebody", NOW)
+    assert [one.evictions for one in evictable.running(NOW)] == [1, 0]
+    assert [one.evictions for one in evictable.running(NOW + DAY + 1)] == [0, 0]

@@ -10,31 +10,31 @@ NO = Reason(Code.BIND_REFUSED, "no")
 
 
 def test_each_try_that_fails_doubles_the_rest() -> None:
-    patience, gang = PreemptionBackoff(), GangRecord("ns", "g", uid="u")
-    assert patience.until(gang, NOW) == 0
+    backoff, gang = PreemptionBackoff(), GangRecord("ns", "g", uid="u")
+    assert backoff.until(gang, NOW) == 0
     now, rests = NOW, []
     for _ in range(11):
-        patience.refused(gang, now)
-        rests.append(patience.until(gang, now) - now)
-        now = patience.until(gang, now)
-        assert patience.until(gang, now) == 0
+        backoff.refused(gang, now)
+        rests.append(backoff.until(gang, now) - now)
+        now = backoff.until(gang, now)
+        assert backoff.until(gang, now) == 0
     assert rests[:4] == [10 * SECOND, 20 * SECOND, 40 * SECOND, 80 * SECOND]
     assert rests[-2:] == [LONGEST_NS, LONGEST_NS]
-    patience.forget(now + FORGIVEN_NS - 1)
-    patience.refused(gang, now + FORGIVEN_NS - 1)
-    assert patience.until(gang, now + FORGIVEN_NS - 1) == now + FORGIVEN_NS - 1 + LONGEST_NS
-    late = patience.until(gang, now + FORGIVEN_NS - 1) + FORGIVEN_NS
-    patience.forget(late)
-    patience.refused(gang, late)
-    assert patience.until(gang, late) == late + FIRST_NS
+    backoff.forget(now + FORGIVEN_NS - 1)
+    backoff.refused(gang, now + FORGIVEN_NS - 1)
+    assert backoff.until(gang, now + FORGIVEN_NS - 1) == now + FORGIVEN_NS - 1 + LONGEST_NS
+    late = backoff.until(gang, now + FORGIVEN_NS - 1) + FORGIVEN_NS
+    backoff.forget(late)
+    backoff.refused(gang, late)
+    assert backoff.until(gang, late) == late + FIRST_NS
 
 
 def test_members_of_a_gang_that_are_refused_together_are_one_failure() -> None:
-    patience, gang = PreemptionBackoff(), GangRecord("ns", "g", uid="u")
+    backoff, gang = PreemptionBackoff(), GangRecord("ns", "g", uid="u")
     for at in range(8):
-        patience.refused(gang, NOW + at)
-    assert patience.until(gang, NOW + 8) == NOW + FIRST_NS
-    assert patience.until(GangRecord("ns", "h", uid="v"), NOW) == 0
+        backoff.refused(gang, NOW + at)
+    assert backoff.until(gang, NOW + 8) == NOW + FIRST_NS
+    assert backoff.until(GangRecord("ns", "h", uid="v"), NOW) == 0
 
 
 def test_the_view_says_until_when_a_refused_gang_may_not_preempt_and_the_loop_wakes_then() -> None:

@@ -1,4 +1,4 @@
-"""Random histories of two groups in two namespaces: who pays for what, and whose word lets it in.
+"""Random histories of two groups in two namespaces: which queue is charged for a pod, and which submitter counts.
 
 The oracle keeps for each group the queue that was agreed when it first got its place. Groups are edited, deleted while
 their members go on, made anew, and the scheduler starts again with what stands in SQL. After each step every queue is
@@ -126,7 +126,7 @@ def test_the_queue_that_was_agreed_pays_until_the_last_member_is_gone() -> None:
         (QueueAttribution, "of", lambda self, gang: None),
         (GangRecord, "queue", property(lambda self: self.spec.queue)),
     ],
-    ids=["no queue pays for members without a group", "payers move with edits"],
+    ids=["no queue pays for members without a group", "attribution moves with edits"],
 )
 def test_a_fault_in_queue_attribution_turns_it_red(change: tuple[Any, str, Any]) -> None:
     with patch.object(*change), pytest.raises(AssertionError):
