@@ -20,7 +20,7 @@ from t9ksched.store.errors import StoreError
 log = structlog.get_logger(__name__)
 
 Looked = tuple[dict[str, str], list[str]]
-PATIENCE_SECONDS = 3.0
+TIMEOUT_SECONDS = 3.0
 
 
 async def look(database: Probe, kube: ClusterPort, leader: Leader) -> Looked:
@@ -37,7 +37,7 @@ async def _lacking(leader: Leader) -> list[str]:
     reason for a 503.
     """
     try:
-        async with asyncio.timeout(PATIENCE_SECONDS):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             return await leader.lacking()
     except (TimeoutError, Problem):
         return []
@@ -54,10 +54,10 @@ async def _ask(kube: ClusterPort) -> None:
 async def _trouble(question: Awaitable[object]) -> str:
     """What is wrong with a part, empty if nothing."""
     try:
-        async with asyncio.timeout(PATIENCE_SECONDS):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             await question
     except TimeoutError:
-        return f"no answer within {PATIENCE_SECONDS:g} s"
+        return f"no answer within {TIMEOUT_SECONDS:g} s"
     except StoreError as error:
         log.warning("not ready", error=str(error))
         return error.public

@@ -6,7 +6,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from t9ksched.cli.failure import Failure
-from t9ksched.scheduler.act import batching as paced
+from t9ksched.scheduler.act import batching
 from t9ksched.serving import descriptors
 
 
@@ -43,4 +43,4 @@ def run_until_stopped(main: Coroutine[Any, Any, int]) -> int:
                 raise
             return 0
 
-    return paced.run(guarded())
+    return batching.run(guarded())

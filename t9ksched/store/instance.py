@@ -37,7 +37,7 @@ _END_HOLDERS: Final = text(
 their transactions.
 """
 _TRIES: Final = 3
-_PATIENCE_MS: Final = 1000
+_LOCK_TIMEOUT_MS: Final = 1000
 """Milliseconds to wait for the row of the leadership, which leaders of this release hold for one message to the
 server."""
 
@@ -98,7 +98,7 @@ class Instances:
         statement = statement.on_conflict_do_update(
             index_elements=[scheduler_instance.c.id], set_=row | {"epoch": scheduler_instance.c.epoch + 1}
         ).returning(scheduler_instance.c.epoch)
-        return int((await self._database.alone(statement, lock=_PATIENCE_MS))[0][0])
+        return int((await self._database.alone(statement, lock=_LOCK_TIMEOUT_MS))[0][0])
 
     async def _end(self, sessions: TextClause, values: dict[str, int], why: str) -> None:
         """End sessions of our own role; those of others end by the limits of their sessions."""

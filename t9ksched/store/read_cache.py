@@ -30,7 +30,7 @@ _NEWS = (
 )
 _MOST = 1000
 """Changes that are taken one by one; behind more of them everything is read."""
-_PATIENCE_SECONDS = 5.0
+_TIMEOUT_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -208,7 +208,7 @@ class _PostgresLog:
                 return await self._ask(self._connection, revision)
             await self.close()
         try:
-            async with asyncio.timeout(_PATIENCE_SECONDS):
+            async with asyncio.timeout(_TIMEOUT_SECONDS):
                 self._connection = await psycopg.AsyncConnection.connect(
                     self._address, autocommit=True, prepare_threshold=0, **self._session
                 )
@@ -221,7 +221,7 @@ class _PostgresLog:
             raise DatabaseUnreachable(f"the database {self._shown} does not answer") from error
 
     async def _ask(self, connection: psycopg.AsyncConnection[Any], revision: int) -> _News:
-        async with asyncio.timeout(_PATIENCE_SECONDS):
+        async with asyncio.timeout(_TIMEOUT_SECONDS):
             return _news(await (await connection.execute(self._text, (revision,))).fetchall())
 
     async def close(self) -> None:
@@ -229,5 +229,5 @@ class _PostgresLog:
         connection, self._connection = self._connection, None
         if connection is not None:
             with contextlib.suppress(psycopg.Error, OSError, TimeoutError):
-                async with asyncio.timeout(_PATIENCE_SECONDS):
+                async with asyncio.timeout(_TIMEOUT_SECONDS):
                     await connection.close()

@@ -22,7 +22,7 @@ from t9ksched.model.api_resource import Resource
 from t9ksched.model.names import SYSTEM_NAMESPACE
 from tests.integration.accounts import EVERYTHING
 from tests.integration.collector import collect
-from tests.integration.world import PATIENCE, World, new_world
+from tests.integration.world import TIMEOUT, World, new_world
 from tests.kinds import MPIJOBS, NOTEBOOKS, PYTORCHTRAININGJOBS
 
 
@@ -56,7 +56,7 @@ async def demo_nodes(world: World) -> AsyncIterator[Agents]:
                 if name not in before:
                     with suppress(NotFound):
                         await world.client.delete(res, name[1], "default", grace=0, propagation="Background")
-            async with asyncio.timeout(PATIENCE):  # owners first: what they owned goes after them
+            async with asyncio.timeout(TIMEOUT):  # owners first: what they owned goes after them
                 while (await jobs(world)).keys() - before.keys():  # noqa: ASYNC110
                     await asyncio.sleep(0.2)
 

@@ -28,7 +28,7 @@ from tests.integration.accounts import EVERYTHING
 from tests.integration.world import KUBECONFIG
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-PATIENCE_SECONDS = 180.0
+TIMEOUT_SECONDS = 180.0
 
 Json = dict[str, Any]
 
@@ -56,7 +56,7 @@ class Done:
 def run(*arguments: str, data_dir: Path | None = None, stdin: str = "", also: Mapping[str, str] | None = None) -> Done:
     """Run a command to its end, with `also` in its environment. It must never show a traceback."""
     variables = environment(data_dir) | dict(also or {})
-    done = Done(*forkserver.run("t9ksched", arguments, variables, stdin=stdin, timeout=PATIENCE_SECONDS))
+    done = Done(*forkserver.run("t9ksched", arguments, variables, stdin=stdin, timeout=TIMEOUT_SECONDS))
     assert "Traceback" not in done.err, done.err
     return done
 
@@ -68,7 +68,7 @@ def request(
     data = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
     headers = {"Authorization": f"Bearer {token}", "Content-Type": content_type}
     try:
-        with urlopen(Request(url, data, headers, method=method), timeout=PATIENCE_SECONDS) as answer:
+        with urlopen(Request(url, data, headers, method=method), timeout=TIMEOUT_SECONDS) as answer:
             return answer.status, json.loads(answer.read() or b"null")
     except HTTPError as error:
         with error:
@@ -114,7 +114,7 @@ class Cluster:
     def stop(self) -> None:
         """End it."""
         self._open.close()
-        self._process.wait(PATIENCE_SECONDS)
+        self._process.wait(TIMEOUT_SECONDS)
         assert self._process.stdout is not None
         self._process.stdout.close()
 
@@ -199,7 +199,7 @@ class Up:
         return self._reap()
 
     def _reap(self) -> int:
-        code = self.process.wait(PATIENCE_SECONDS)
+        code = self.process.wait(TIMEOUT_SECONDS)
         assert self.process.stdout is not None
         self.process.stdout.close()
         self._log.close()
@@ -213,9 +213,9 @@ class Up:
 
 def until(look: Callable[[], Any], what: str = "it") -> Any:
     """Look until the answer is truthy; the answer."""
-    end = time.monotonic() + PATIENCE_SECONDS
+    end = time.monotonic() + TIMEOUT_SECONDS
     while not (seen := look()):
-        assert time.monotonic() < end, f"{what} did not come within {PATIENCE_SECONDS:.0f} s"
+        assert time.monotonic() < end, f"{what} did not come within {TIMEOUT_SECONDS:.0f} s"
         time.sleep(0.05)
     return seen
 

@@ -16,7 +16,7 @@ from openapi_python_client import generate
 from openapi_python_client.config import Config, ConfigFile, MetaType
 from openapi_python_client.parser.errors import ErrorLevel
 
-from tests.acceptance.conftest import EXAMPLES, PATIENCE_SECONDS, Up, request, until
+from tests.acceptance.conftest import EXAMPLES, TIMEOUT_SECONDS, Up, request, until
 
 PACKAGE = "generated_t9ksched"
 YAML_IS_NOT_KNOWN = "Unsupported content type application/yaml"
@@ -55,7 +55,7 @@ def generated(up: Up, tmp_path_factory: pytest.TempPathFactory) -> Any:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(folder)
         package = import_module(PACKAGE)
-        options = {"base_url": up.server, "token": up.token, "timeout": PATIENCE_SECONDS}
+        options = {"base_url": up.server, "token": up.token, "timeout": TIMEOUT_SECONDS}
         with package.AuthenticatedClient(raise_on_unexpected_status=True, **options) as client:
             yield Generated(client)
 

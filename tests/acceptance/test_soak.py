@@ -22,7 +22,7 @@ from t9ksched.kube.transport.config import connect
 from t9ksched.store import Store, history
 from t9ksched.store.history import Event
 from tests import forkserver
-from tests.acceptance.conftest import PATIENCE_SECONDS, Cluster, environment
+from tests.acceptance.conftest import TIMEOUT_SECONDS, Cluster, environment
 from tests.acceptance.load import QUEUES, USERS, Ledger, Load
 from tests.forkserver import Process
 from tests.postgresql import PASSWORD, PostgreSQL, postgresql
@@ -67,7 +67,7 @@ class Processes:
         for process in self.running:
             process.terminate()
         for process in self.running:
-            process.wait(PATIENCE_SECONDS)
+            process.wait(TIMEOUT_SECONDS)
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def processes(tmp_path: Path) -> Iterator[Processes]:
 
 async def served(log: Path) -> str:
     """The address that a replica's log tells, once it does."""
-    async with asyncio.timeout(PATIENCE_SECONDS):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         while True:
             for line in (await asyncio.to_thread(log.read_text)).splitlines():
                 if '"serving"' in line:
@@ -105,7 +105,7 @@ class Readiness:
 
     async def all_ready(self) -> None:
         """Wait until every replica says so."""
-        async with asyncio.timeout(PATIENCE_SECONDS):
+        async with asyncio.timeout(TIMEOUT_SECONDS):
             for replica in self._replicas:
                 while (await self._ask(replica, "readyz"))[0] != 200:  # noqa: ASYNC110
                     await asyncio.sleep(0.1)
@@ -152,7 +152,7 @@ async def replicas(processes: Processes) -> AsyncIterator[tuple[Load, Readiness]
     processes.start(SCHEDULER, "scheduler")
     logs = [processes.start(API, "api", "--port", "0") for _ in range(2)]
     urls = [await served(log) for log in logs]
-    timeout = aiohttp.ClientTimeout(total=PATIENCE_SECONDS)
+    timeout = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
     async with aiohttp.ClientSession(timeout=timeout) as session:
         readiness = Readiness(session, urls)
         await readiness.all_ready()
@@ -177,7 +177,7 @@ async def outage(processes: Processes, readiness: Readiness, after: float, secon
     await asyncio.to_thread(processes.database.stop)
     readiness.down = True
     await asyncio.sleep(seconds)
-    async with asyncio.timeout(PATIENCE_SECONDS):
+    async with asyncio.timeout(TIMEOUT_SECONDS):
         while not readiness.seen[True, 503]:  # noqa: ASYNC110
             await asyncio.sleep(0.1)
     readiness.down = None
@@ -240,7 +240,7 @@ async def jobs_stand(ledger: Ledger, store: Store, pods: set[str]) -> None:
     assert kept <= pods | ledger.unknown_cancelled, "no accepted job is lost"
     kept &= pods
     assert not ledger.cancelled & pods, "no cancelled job is back"
-    async with asyncio.timeout(5 * PATIENCE_SECONDS):
+    async with asyncio.timeout(5 * TIMEOUT_SECONDS):
         while True:
             told = await happened(store)
             waiting = [name for name in kept if not told[ledger.jobs[name], history.BOUND]]

@@ -23,7 +23,7 @@ from t9ksched.kube.setup.rbac import API, SCHEDULER
 from t9ksched.kube.transport.config import connect
 from tests.acceptance.attacks import Attacks
 from tests.acceptance.cards import GPU, CardWatch, passed, queues_on_record
-from tests.acceptance.conftest import PATIENCE_SECONDS
+from tests.acceptance.conftest import TIMEOUT_SECONDS
 from tests.acceptance.load import ADMIN, WORKLOADS, pod
 from tests.acceptance.test_soak import ADMIN_TOKEN, Processes, Readiness, processes, served
 from tests.forkserver import Process
@@ -248,7 +248,7 @@ async def test_attacks_at_random_beside_honest_load(processes: Processes) -> Non
     for name, url in urls.items():
         roles.port(name, url)
     clock = asyncio.get_running_loop().time
-    timeout = aiohttp.ClientTimeout(total=PATIENCE_SECONDS)
+    timeout = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
     async with (
         aiohttp.ClientSession(timeout=timeout) as session,
         aiohttp.ClientSession(timeout=timeout, connector=aiohttp.TCPConnector(limit=0)) as theirs,

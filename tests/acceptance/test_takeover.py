@@ -15,7 +15,7 @@ from t9ksched.kube.setup.rbac import SCHEDULER
 from t9ksched.kube.transport.config import connect
 from t9ksched.kube.write.standby import lease_of
 from t9ksched.model.names import SCHEDULER_NAME, SYSTEM_NAMESPACE
-from tests.acceptance.conftest import PATIENCE_SECONDS, Cluster, until
+from tests.acceptance.conftest import TIMEOUT_SECONDS, Cluster, until
 from tests.acceptance.test_soak import Processes
 from tests.postgresql import postgresql
 
@@ -87,14 +87,14 @@ def test_a_frozen_leader_is_succeeded_and_writes_nothing_more(processes: Process
         assert holder(processes) == second.pid
     finally:
         first.send_signal(signal.SIGCONT)
-    assert first.wait(PATIENCE_SECONDS) == 1, "who lost its lease ends, for a Deployment to start it again"
+    assert first.wait(TIMEOUT_SECONDS) == 1, "who lost its lease ends, for a Deployment to start it again"
     assert holder(processes) == second.pid
     log = logs[processes.running.index(first)].read_text()
     assert "was lost" in log
     assert "Traceback" not in log
 
     second.send_signal(signal.SIGTERM)
-    assert second.wait(PATIENCE_SECONDS) == 0
+    assert second.wait(TIMEOUT_SECONDS) == 0
     lease = ask(processes, "get", LEASES, LEASE, SYSTEM_NAMESPACE)["spec"]
     assert (lease["holderIdentity"], lease["leaseDurationSeconds"]) == ("", 1), "given back, no standby need wait"
 
@@ -107,6 +107,6 @@ def test_a_standby_stops_in_order(processes: Processes) -> None:
     until(lambda: holder(processes, lease_of(LEASE)) == standby.pid, "the standby's report")
     assert "scheduling" not in {json.loads(line)["event"] for line in log.read_text().splitlines()}
     standby.send_signal(signal.SIGTERM)
-    assert standby.wait(PATIENCE_SECONDS) == 0
+    assert standby.wait(TIMEOUT_SECONDS) == 0
     assert "Traceback" not in log.read_text()
     assert holder(processes) == leader

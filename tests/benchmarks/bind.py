@@ -47,13 +47,13 @@ from t9ksched.kube.transport.config import connect, credentials
 from t9ksched.model import names
 from t9ksched.model.api_resource import Resource
 from t9ksched.packaged import folder
-from t9ksched.scheduler.act import batching as paced
+from t9ksched.scheduler.act import batching
 from t9ksched.scheduler.service import SchedulerService, running
 from t9ksched.store.store import Store
 from tests.benchmarks import nullserver
 
 RUN = "t9ksched.bench/run"
-PATIENCE = 600
+TIMEOUT = 600
 SETTLE_SECONDS = 6.0
 """After the last binding: what is written seldom is written by then (jobs: 4 s, Queues: 5 s)."""
 Object = dict[str, Any]
@@ -129,7 +129,7 @@ class Plain:
             started, cpu = time.perf_counter(), time.process_time()
             await each(decisions, self._in_flight, bind)
             seconds = time.perf_counter() - started
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 while self._heard < answers[201] and not watch.done():  # noqa: ASYNC110
                     await asyncio.sleep(0.005)
             cpu = time.process_time() - cpu
@@ -236,7 +236,7 @@ class Bench:
                 await store.queues.create(queue, {}, spec, {"everyone": True})
             service = SchedulerService(self.client, store, internal_secret=uuid4().hex)
             before = time.process_time()
-            async with running(service), asyncio.timeout(PATIENCE):
+            async with running(service), asyncio.timeout(TIMEOUT):
                 started, cpu = time.perf_counter(), time.process_time()
                 stats = service.executor.stats
                 while stats.bound + stats.refused < len(waiting):  # noqa: ASYNC110
@@ -254,9 +254,9 @@ class Bench:
         return found | more | {"readingMicrosecondsPerPod": reading}
 
     async def _empty(self, namespace: str) -> None:
-        await self.client.request("DELETE", PODS.path(namespace), query={"gracePeriodSeconds": "0"}, timeout=PATIENCE)
+        await self.client.request("DELETE", PODS.path(namespace), query={"gracePeriodSeconds": "0"}, timeout=TIMEOUT)
         if self.gang > 1:
-            await self.client.request("DELETE", PODGROUPS.path(namespace), timeout=PATIENCE)
+            await self.client.request("DELETE", PODGROUPS.path(namespace), timeout=TIMEOUT)
 
     async def clean(self) -> None:
         await each(self.made, 32, lambda name: self.client.delete(NODES, name))
@@ -344,7 +344,7 @@ def main() -> None:
     if options.nodes * 8 < options.pods:
         parser.error(f"{options.nodes} nodes of 8 cards cannot take {options.pods} pods of one card")
     if options.kubeconfig is not None:
-        print(json.dumps(paced.run(measure(options.kubeconfig, options))))
+        print(json.dumps(batching.run(measure(options.kubeconfig, options))))
         return
     with tempfile.TemporaryDirectory() as where:
         kubeconfig = Path(where) / "kubeconfig"
@@ -357,7 +357,7 @@ def main() -> None:
         try:
             if not ready.wait(60):
                 raise TimeoutError("the server did not start within 60 s")
-            print(json.dumps(paced.run(measure(kubeconfig, options))))
+            print(json.dumps(batching.run(measure(kubeconfig, options))))
         finally:
             server.terminate()
             server.join()

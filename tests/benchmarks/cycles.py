@@ -20,7 +20,7 @@ import msgspec
 from t9ksched.kube.resources import PODS
 from t9ksched.kube.setup.rbac import API, SCHEDULER
 from t9ksched.kube.transport.config import connect
-from tests.acceptance.conftest import PATIENCE_SECONDS, Cluster
+from tests.acceptance.conftest import TIMEOUT_SECONDS, Cluster
 from tests.acceptance.load import WORKLOADS, pod
 from tests.acceptance.test_soak import ADMIN_TOKEN, Processes, Readiness, served
 from tests.postgresql import postgresql
@@ -43,7 +43,7 @@ async def cycles(processes: Processes, count: int, every: int, at_once: int) -> 
     pids = {"scheduler": processes.running[0].pid, "replica": processes.running[1].pid}
     numbers, headers = itertools.count(), {"Authorization": f"Bearer {ADMIN_TOKEN}", "Content-Type": "application/json"}
     seen, refused = [], 0
-    timeout = aiohttp.ClientTimeout(total=PATIENCE_SECONDS)
+    timeout = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
     async with aiohttp.ClientSession(timeout=timeout) as session, connect(processes.kubeconfigs["admin"]) as kube:
         await Readiness(session, [url]).all_ready()
 

@@ -31,7 +31,7 @@ from t9ksched.model import names
 from t9ksched.scheduler.service import SchedulerService, running
 from t9ksched.store.store import Store
 
-PATIENCE = 600
+TIMEOUT = 600
 
 
 def serve(kubeconfig: Path, nodes: int, up: Event, done: Event) -> None:
@@ -103,7 +103,7 @@ async def measure(kubeconfig: Path, folder: str, nodes: int, pods: int, gang: in
         await fill(client, pods, gang)
         service = SchedulerService(client, store, internal_secret=secrets.token_hex())
         started, spent = time.perf_counter(), cpu()
-        async with running(service), asyncio.timeout(PATIENCE):
+        async with running(service), asyncio.timeout(TIMEOUT):
             ready = time.perf_counter()
             await until(lambda: service.executor.stats.bound == pods)
             bound, spent = time.perf_counter(), cpu() - spent
@@ -142,7 +142,7 @@ def main() -> None:
         child = context.Process(target=serve, args=(kubeconfig, options.nodes, up, done))
         child.start()
         try:
-            up.wait(PATIENCE)
+            up.wait(TIMEOUT)
             result = asyncio.run(measure(kubeconfig, folder, options.nodes, options.pods, options.gang))
         finally:
             done.set()

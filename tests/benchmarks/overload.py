@@ -31,7 +31,7 @@ from tests.postgresql import postgresql
 
 AT_ONCE = 16
 _PAUSE = 0.2
-PATIENCE_SECONDS = 10.0
+TIMEOUT_SECONDS = 10.0
 _GOOD = (200, 201, 404)
 """A job that another request cancels meanwhile is not found."""
 _REFUSED = (429, 503)
@@ -158,7 +158,7 @@ async def measure(processes: Processes, seconds: float, times: list[float]) -> d
     processes.start(SCHEDULER, "scheduler")
     processes.level = "info"
     url = await served(processes.start(API, "api", "--port", "0"))
-    timeout, connector = aiohttp.ClientTimeout(total=PATIENCE_SECONDS), aiohttp.TCPConnector(limit=0)
+    timeout, connector = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS), aiohttp.TCPConnector(limit=0)
     async with (
         aiohttp.ClientSession(timeout=timeout, connector=connector) as session,
         connect(processes.kubeconfigs["admin"]) as kube,

@@ -18,7 +18,7 @@ from typing import Any
 import aiohttp
 
 from t9ksched.kube.setup.rbac import API, SCHEDULER
-from tests.acceptance.conftest import PATIENCE_SECONDS, Cluster
+from tests.acceptance.conftest import TIMEOUT_SECONDS, Cluster
 from tests.acceptance.load import ADMIN, WORKLOADS
 from tests.acceptance.test_soak import ADMIN_TOKEN, Processes, Readiness, served
 from tests.postgresql import postgresql
@@ -83,7 +83,7 @@ async def probe(processes: Processes) -> AsyncIterator[Probe]:
     processes.start(SCHEDULER, "scheduler")
     processes.level = "info"
     url = await served(processes.start(API, "api", "--port", "0"))
-    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=PATIENCE_SECONDS)) as session:
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)) as session:
         await Readiness(session, [url]).all_ready()
         yield Probe(session, url)
 

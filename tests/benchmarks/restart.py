@@ -30,7 +30,7 @@ from t9ksched.model import names
 from t9ksched.scheduler.service import SchedulerService, running
 from t9ksched.store.store import Store
 
-PATIENCE = 900
+TIMEOUT = 900
 CARDS = names.GPU_INDEX_PREFIX + "main"
 CARDS_A_NODE = 7
 """Of eight, so that one is left for the pod that waits."""
@@ -159,7 +159,7 @@ async def measure(kubeconfig: Path, folder: str, nodes: int, pods: int, seconds:
         watch = LoopWatch()
         watch.start()
         started, spent = time.perf_counter(), cpu()
-        async with running(service), asyncio.timeout(PATIENCE):
+        async with running(service), asyncio.timeout(TIMEOUT):
             ready = time.perf_counter()
             while not service.executor.stats.bound:  # noqa: ASYNC110
                 await asyncio.sleep(0.005)
@@ -196,7 +196,7 @@ def main(arguments: list[str] | None = None) -> None:
         child = context.Process(target=serve, args=(kubeconfig, options.nodes, options.pods, up, done))
         child.start()
         try:
-            up.wait(PATIENCE)
+            up.wait(TIMEOUT)
             result = asyncio.run(measure(kubeconfig, folder, options.nodes, options.pods, options.idle))
         finally:
             done.set()

@@ -35,7 +35,7 @@ from tests.benchmarks.restart import pod, running_pod
 from tests.postgresql import PostgreSQL, postgresql
 
 LEASE = "t9k-scheduler"
-PATIENCE = 120.0
+TIMEOUT = 120.0
 
 
 def serve(kubeconfig: Path, nodes: int, pods: int) -> None:
@@ -102,7 +102,7 @@ async def _node(client: Client, name: str) -> bool:
 
 
 async def until(look: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         seen = await look()
         while not seen:
             await asyncio.sleep(0.02)

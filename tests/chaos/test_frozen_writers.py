@@ -22,7 +22,7 @@ from tests import forkserver
 from tests.chaos.frozen import BEFORE, BETWEEN, COMMIT, POINTS
 
 pytestmark = pytest.mark.postgres
-PATIENCE_SECONDS = 120.0
+TIMEOUT_SECONDS = 120.0
 REFUSED = {"LeadershipLost", "DatabaseUnreachable"}
 """The fence refused it, or the server had ended its session."""
 
@@ -41,7 +41,7 @@ def frozen(address: str, epoch: int, door: str, point: str, lease: int) -> Itera
     assert process.stdout is not None
     with process.stdout:
         try:
-            assert process.stopped(PATIENCE_SECONDS), "it ended before it reached that point"
+            assert process.stopped(TIMEOUT_SECONDS), "it ended before it reached that point"
             yield process
         finally:
             process.send_signal(signal.SIGCONT)
@@ -52,7 +52,7 @@ def frozen(address: str, epoch: int, door: str, point: str, lease: int) -> Itera
 def thaw(process: forkserver.Process) -> list[str]:
     """Let it go on; how its writes ended."""
     process.send_signal(signal.SIGCONT)
-    process.wait(PATIENCE_SECONDS)
+    process.wait(TIMEOUT_SECONDS)
     assert process.stdout is not None
     return process.stdout.read().split()
 
@@ -61,7 +61,7 @@ async def takes_over(address: str, epoch: int, door: str, point: str, lease: int
     """A successor leads and writes what the frozen one was writing; then that one thaws."""
     async with await Store.open(address, migrate=False) as store:
         with frozen(address, epoch, door, point, lease) as former:
-            async with asyncio.timeout(PATIENCE_SECONDS):
+            async with asyncio.timeout(TIMEOUT_SECONDS):
                 later = await store.instances.lead("http://two", "two")
                 mine = store.fenced(lambda: later)
                 await mine.meta.set("one", "fresh")
@@ -111,7 +111,7 @@ async def test_a_leader_of_the_release_before_is_ended(postgres: str) -> None:
     await first_leader(postgres)
     with psycopg.connect(postgres) as former:
         former.execute("SELECT epoch FROM scheduler_instance FOR SHARE")
-        async with asyncio.timeout(PATIENCE_SECONDS), await Store.open(postgres, migrate=False) as store:
+        async with asyncio.timeout(TIMEOUT_SECONDS), await Store.open(postgres, migrate=False) as store:
             assert await store.instances.lead("http://two", "two") == 2
         with pytest.raises(psycopg.OperationalError):
             former.execute("SELECT 1")
@@ -144,7 +144,7 @@ async def test_the_fence_alone_refuses(postgres: str, monkeypatch: pytest.Monkey
     epoch = await first_leader(postgres)
     async with await Store.open(postgres, migrate=False) as store:
         with frozen(postgres, epoch, "write", point, 3600) as former:
-            async with asyncio.timeout(PATIENCE_SECONDS):
+            async with asyncio.timeout(TIMEOUT_SECONDS):
                 later = await store.instances.lead("http://two", "two")
                 await store.instances.beat(later)
                 await store.fenced(lambda: later).meta.set("another", "fresh")

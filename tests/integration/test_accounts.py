@@ -16,7 +16,7 @@ from t9ksched.kube.transport.client import Client
 from t9ksched.kube.transport.config import connect, credentials
 from t9ksched.model.names import SYSTEM_NAMESPACE
 from tests.integration.accounts import write_kubeconfig
-from tests.integration.world import PATIENCE, World
+from tests.integration.world import TIMEOUT, World
 
 pytestmark = pytest.mark.cluster
 REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
@@ -29,7 +29,7 @@ async def token(world: World, name: str, **spec: Any) -> dict[str, Any]:
 
 async def tried_until_it_is_unknown(client: Client) -> None:
     """A real server knows a token by heart for ten seconds."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while True:
             with suppress(Forbidden):
                 await client.list(NODES)
@@ -90,7 +90,7 @@ async def test_who_acts_for_another_has_that_ones_rights(world: World, tmp_path:
     binding = {"metadata": {"name": "readers"}, "roleRef": ref, "subjects": subjects}
     await world.client.create(ROLEBINDINGS, binding, world.namespace)
     pods = PODS.path(world.namespace)
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         # A grant is known a moment later.
         while (await get(world.kubeconfig, pods, Impersonate_User="joe"))[0] != 200:  # noqa: ASYNC110
             await asyncio.sleep(0.05)

@@ -15,7 +15,7 @@ pytestmark = [
     pytest.mark.cluster,
     pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed"),
 ]
-PATIENCE = 60.0
+TIMEOUT = 60.0
 DEPLOY = Path(__file__).parents[2] / "deploy"
 MANIFEST = """
 apiVersion: v1
@@ -103,7 +103,7 @@ async def kubectl(world: World, home: Path, *arguments: str) -> tuple[int | None
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         out, err = await process.communicate()
     return process.returncode, out.decode(), err.decode()
 

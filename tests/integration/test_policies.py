@@ -31,7 +31,7 @@ from tests.integration.test_accounts import token
 from tests.integration.world import World
 
 pytestmark = pytest.mark.cluster
-PATIENCE = 90.0
+TIMEOUT = 90.0
 SYSTEM = "kube-system"
 SPEC = {"containers": [{"name": "c", "image": "busybox"}]}
 
@@ -47,7 +47,7 @@ async def account(world: World, role: str) -> Client:
 
 async def denied(ask: Callable[[], Awaitable[object]]) -> str:
     """The sentence with which a policy denies a request; a server takes a moment to know a policy."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while True:
             try:
                 await ask()
@@ -134,7 +134,7 @@ async def test_a_user_names_no_controller_as_owner(world: World, tmp_path: Path)
         role, bound = owning(f"{world.run}-robot", robot)
         await world.create_shared(CLUSTERROLES, role)
         await world.create_shared(CLUSTERROLEBINDINGS, bound)
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while True:
                 try:
                     await user.patch(PODS, "p", world.namespace, mine)

@@ -1,4 +1,4 @@
-"""A Kubernetes cluster as a test sees it: a namespace and nodes of its own, and patience instead of sleeping.
+"""A Kubernetes cluster as a test sees it: a namespace and nodes of its own, and waiting with a timeout.
 
 Without anything set this is a dev cluster on loopback, new for each test. With `T9KSCHED_TEST_KUBECONFIG` it is the
 real API server of that file: the test plays its nodes and kubelets there as the user of that file, plays the usual
@@ -48,7 +48,7 @@ from tests.integration.accounts import install, token_file
 from tests.integration.collector import collect
 
 Object = dict[str, Any]
-PATIENCE: Final = 90.0
+TIMEOUT: Final = 90.0
 KUBECONFIG: Final = "T9KSCHED_TEST_KUBECONFIG"
 RUN_LABEL: Final = "t9ksched.test/run"
 GPU: Final = "nvidia.com/gpu"
@@ -194,7 +194,7 @@ class World:
         where = namespace or (self.namespace if res.namespaced else None)
         seen: Object = {}
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 while True:
                     listed = await self.client.list(res, where, field_selector=f"metadata.name={name}")
                     for seen in listed.items:
@@ -212,9 +212,7 @@ class World:
                             if holds(seen):
                                 return seen
         except TimeoutError:
-            raise AssertionError(
-                f"{res.kind} {name} did not get there in {PATIENCE:.0f} s; last seen: {seen}"
-            ) from None
+            raise AssertionError(f"{res.kind} {name} did not get there in {TIMEOUT:.0f} s; last seen: {seen}") from None
 
     async def running(self, *pods: str) -> list[Object]:
         """These pods once they run."""
@@ -222,7 +220,7 @@ class World:
 
     async def node_or_reason(self, pod: str) -> str:
         """The pod's node once it has one, or why it waits as soon as that was said."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while True:
                 listed = await self.client.list(EVENTS, self.namespace)
                 if node := (await self.client.get(PODS, pod, self.namespace))["spec"].get("nodeName"):
@@ -248,7 +246,7 @@ class World:
     async def event(self, reason: str, about: str, namespace: str = "") -> Object:
         """An event of that reason about the object of that name."""
         where = namespace or self.namespace
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while True:
                 listed = await self.client.list(EVENTS, where)
                 for event in listed.items:
@@ -261,7 +259,7 @@ class World:
 
     async def gone(self, res: Resource, name: str) -> None:
         """Return once the object is no more."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while (listed := await self.client.list(res, self.namespace, field_selector=f"metadata.name={name}")).items:
                 async for _ in self.client.watch(
                     res, self.namespace, resource_version=listed.resource_version, timeout=2
@@ -320,7 +318,7 @@ class World:
 
     async def _emptied(self) -> None:
         """Wait for the namespace controller: the next test's scheduler is not to meet what is still there."""
-        async with asyncio.timeout(4 * PATIENCE):
+        async with asyncio.timeout(4 * TIMEOUT):
             while True:
                 try:
                     await self._delete_all(PODS)  # no kubelet is simulated for them any more

@@ -18,7 +18,7 @@ from t9ksched.kube.errors import ApiError
 from t9ksched.kube.transport.client import Client as KubeClient
 
 NAMESPACE = "vision"
-PATIENCE_SECONDS = 15.0
+TIMEOUT_SECONDS = 15.0
 _LOOK_SECONDS = 0.2
 
 Json = dict[str, Any]
@@ -100,7 +100,7 @@ class Stage:
     async def until(self, what: str, look: Callable[[], Awaitable[Json]], good: Callable[[Json], bool]) -> Json:
         """Look again and again until it is good. Raises Unexpected, with what was seen last, when it never gets so."""
         seen: Json = {}
-        end = asyncio.get_running_loop().time() + PATIENCE_SECONDS
+        end = asyncio.get_running_loop().time() + TIMEOUT_SECONDS
         while True:
             try:
                 seen = await look()
@@ -111,7 +111,7 @@ class Stage:
                 if failure.name != "NotFound":
                     raise
             if asyncio.get_running_loop().time() > end:
-                raise Unexpected(f"{what} did not come within {PATIENCE_SECONDS:.0f} s; last seen: {_brief(seen)}")
+                raise Unexpected(f"{what} did not come within {TIMEOUT_SECONDS:.0f} s; last seen: {_brief(seen)}")
             await asyncio.sleep(_LOOK_SECONDS)
 
     async def running(self, kind: str, name: str, members: int) -> Json:

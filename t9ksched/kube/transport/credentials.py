@@ -23,7 +23,7 @@ import structlog
 
 log = structlog.get_logger(__name__)
 
-_PATIENCE: Final = 10.0
+_RETRY_SECONDS: Final = 10.0
 """Seconds until a source that failed, or brought nothing new after a refusal, is read again."""
 
 
@@ -109,11 +109,11 @@ class Credentials:
 
         def needed() -> bool:
             unchanged = self.access.authorization == refused and self.generation == before
-            return unchanged and self._clock() >= self._fruitless + _PATIENCE
+            return unchanged and self._clock() >= self._fruitless + _RETRY_SECONDS
 
         await self._reload(needed)
         renewed = self.access.authorization != refused or self.generation != before
-        if not renewed and self._clock() >= self._fruitless + _PATIENCE:
+        if not renewed and self._clock() >= self._fruitless + _RETRY_SECONDS:
             self._fruitless = self._clock()
         return renewed
 
@@ -124,8 +124,8 @@ class Credentials:
             try:
                 self._take(await self._source())
             except Exception as failure:  # a plugin may fail in any way; the old credentials may still be good
-                log.warning("no new credentials, the old ones are used on", error=str(failure), again_in=_PATIENCE)
-                self._due = self._clock() + _PATIENCE
+                log.warning("no new credentials, the old ones are used on", error=str(failure), again_in=_RETRY_SECONDS)
+                self._due = self._clock() + _RETRY_SECONDS
 
     def _take(self, access: Access) -> None:
         if access.host.startswith("https"):

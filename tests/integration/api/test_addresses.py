@@ -17,7 +17,7 @@ from tests.integration.api.test_cancelling import shown
 from tests.integration.scheduler.conftest import Start
 from tests.integration.scheduler.test_endings import controllers, failing
 from tests.integration.scheduler.test_owners import deployment, pods_of
-from tests.integration.world import PATIENCE, World
+from tests.integration.world import TIMEOUT, World
 from tests.unit.api.world import Client
 from tests.unit.workloads.builders import mpi_v2, pytorch
 
@@ -50,7 +50,7 @@ def training(kind: str, world: World, queue: str, gpus: int = 1) -> Object:
 
 async def group_of(world: World) -> str:
     """The name of the PodGroup, once there is one."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while not (found := (await world.client.list(PODGROUPS, world.namespace)).items):  # noqa: ASYNC110
             await asyncio.sleep(0.05)
     return str(found[0]["metadata"]["name"])
@@ -121,7 +121,7 @@ async def test_what_kubernetes_makes_pods_of_is_addressed(
         assert (await rest("GET", f"{JOBS}/{world.namespace}/{kind}/nope")).status == 404
         for name in running.values():
             await world.client.delete(PODS, name, world.namespace, grace=0)
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while running.keys() & (await pods_of(world, 2)).keys():  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
         assert job["submittedAt"] >= made["metadata"]["creationTimestamp"]

@@ -17,7 +17,7 @@ from t9ksched.store import history
 from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start
 from tests.integration.scheduler.test_endings import controllers, failing
-from tests.integration.world import PATIENCE, World
+from tests.integration.world import TIMEOUT, World
 from tests.kinds import PYTORCHTRAININGJOBS
 from tests.unit.api.world import Client
 from tests.unit.workloads.builders import notebook, pytorch
@@ -69,7 +69,7 @@ async def pods_of(world: World) -> list[Object]:
 async def shown(rest: Client, address: str, holds: Callable[[Object], Any]) -> Object:
     answer = None
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while (answer := await rest("GET", address)).status != 200 or not holds(answer.body):  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
     except TimeoutError:
@@ -118,7 +118,7 @@ async def test_cancelled_is_terminating_at_once(
     async with start():
         for obj in await pods_of(world):
             await world.gone(PODS, obj["metadata"]["name"])
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while (await rest("GET", address)).status != 404:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
     assert not await store.history.list(event=history.FINISHED), "it was cancelled, and did not end"
@@ -148,7 +148,7 @@ async def test_while_no_scheduler_leads(
 
 
 async def until_recorded(store: Store) -> None:
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while "Running" not in [job.phase for job in await store.jobs.list()]:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 
@@ -164,7 +164,7 @@ async def test_a_deployment_deleted_by_kubectl(
         return next((job["phase"] for job in listed), None)
 
     async def until(wanted: str) -> None:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while await phase() != wanted:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
 

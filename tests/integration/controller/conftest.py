@@ -17,7 +17,7 @@ from t9ksched.model.api_resource import Resource
 from tests.integration.world import World
 
 Object = dict[str, Any]
-PATIENCE = 90.0
+TIMEOUT = 90.0
 
 
 class Binder:
@@ -65,7 +65,7 @@ class Cluster:
 
     async def until(self, res: Resource, name: str, holds: Callable[[Object], Any]) -> Object:
         """Follow an object until something holds of it."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while True:
                 listed = await self.client.list(res, self.namespace, field_selector=f"metadata.name={name}")
                 for obj in listed.items:
@@ -78,7 +78,7 @@ class Cluster:
 
     async def until_gone(self, res: Resource) -> None:
         """Follow a kind until no object of it with an owner is left in the namespace."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while True:
                 listed = await self.client.list(res, self.namespace)
                 if not any(item["metadata"].get("ownerReferences") for item in listed.items):
@@ -102,7 +102,7 @@ class Cluster:
     async def event(self, reason: str) -> Object:
         """Wait for an event with that reason."""
         found: list[Object] = []
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while not found:
                 listed = await self.client.list(EVENTS, self.namespace)
                 found = [each for each in listed.items if each["reason"] == reason]

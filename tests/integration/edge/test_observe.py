@@ -20,7 +20,7 @@ from t9ksched.kube.resources import CRDS, PODGROUPS, PODS, QUEUES
 from t9ksched.model import names
 from t9ksched.settings import Settings
 
-PATIENCE = 90.0
+TIMEOUT = 90.0
 GPU = "nvidia.com/gpu"
 
 
@@ -86,7 +86,7 @@ class Rest:
         """The message of that reason once the job has it."""
         answer: Any = None
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 while True:
                     answer = await self.get(f"/apis/v1/workloads/default/{kind}/{name}/explanation")
                     for reason in answer.get("reasons") or ():

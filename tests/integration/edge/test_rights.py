@@ -51,7 +51,7 @@ from t9ksched.store.store import Store
 from t9ksched.workloads.registry import STOPS
 from tests.integration.accounts import documents, policies
 from tests.integration.edge.test_volumes import claim, local_volume, storage_class, using
-from tests.integration.world import GPU, PATIENCE, RUN_LABEL, World
+from tests.integration.world import GPU, RUN_LABEL, TIMEOUT, World
 from tests.unit.api.world import Client as Rest
 from tests.unit.api.world import ScriptedLeader
 from tests.unit.workloads.builders import mpi_v1, notebook, pytorch
@@ -252,7 +252,7 @@ async def queue_names(world: World) -> list[str]:
 
 async def until(look: Callable[[], Awaitable[bool]]) -> None:
     """Look until it is so."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while not await look():  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 

@@ -22,7 +22,7 @@ from t9ksched.model.names import GPU_INDEX_PREFIX, SCHEDULER_NAME
 
 pytestmark = pytest.mark.cluster
 
-PATIENCE = 90.0
+TIMEOUT = 90.0
 """Seconds after which a test that waits for the server has failed."""
 
 
@@ -41,7 +41,7 @@ async def test_a_binding_is_one_event_with_node_and_cards(client: Client, namesp
     pod = await create_pod(client, namespace, "p")
     seen = []
     stream = client.watch(PODS, namespace, resource_version=pod["metadata"]["resourceVersion"])
-    async with aclosing(stream) as events, asyncio.timeout(PATIENCE):
+    async with aclosing(stream) as events, asyncio.timeout(TIMEOUT):
         assert await binding.run(client, decision(pod)) == Bound()
         async for event in events:
             seen.append((event.type, event.object))
@@ -110,7 +110,7 @@ class Names:
         self.changed.set()
 
     async def until(self, expected: dict[str, str]) -> None:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while self.now != expected:
                 self.changed.clear()
                 await self.changed.wait()

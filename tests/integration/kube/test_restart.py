@@ -20,7 +20,7 @@ from t9ksched.kube.write import binding
 from t9ksched.kube.write.binding import Binding, Bound, Throttled
 
 pytestmark = pytest.mark.cluster
-PATIENCE = 90.0
+TIMEOUT = 90.0
 
 
 class Mirror:
@@ -48,7 +48,7 @@ class Mirror:
     async def until_equal(self, client: Client) -> None:
         listed = await client.list(CONFIGMAPS, "default")
         expected = {item["metadata"]["name"]: item["metadata"]["resourceVersion"] for item in listed.items}
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while self.versions != expected:
                 self.changed.clear()
                 await self.changed.wait()
@@ -91,7 +91,7 @@ async def test_a_restart_is_survived_with_new_credentials_and_a_pod_is_bound_in_
             await mirror.until_equal(client)
             await cluster.stop()
             assert isinstance(await binding.run(client, decision), Throttled), "nothing was sent, nothing happened"
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 await noticed.wait()
 
             cluster = DevCluster(tmp_path, [], port=port, token="second")

@@ -26,7 +26,7 @@ from t9ksched.store.database import Database
 from t9ksched.store.errors import StoreError
 from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start
-from tests.integration.world import GPU, PATIENCE, RUN_LABEL, World
+from tests.integration.world import GPU, RUN_LABEL, TIMEOUT, World
 
 pytestmark = pytest.mark.cluster
 KEY = f"{names.GPU_INDEX_PREFIX}main"
@@ -57,7 +57,7 @@ async def test_a_forged_annotation_gives_no_card_away_after_a_restart(
 
 
 async def until(holds: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while not await holds():  # noqa: ASYNC110
             await asyncio.sleep(0.02)
 

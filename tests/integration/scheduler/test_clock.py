@@ -11,13 +11,13 @@ from t9ksched.scheduler.report.metrics import exposition
 from t9ksched.store.history import BOUND, CLOCK_SET, RELEASED
 from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start
-from tests.integration.world import PATIENCE, World
+from tests.integration.world import TIMEOUT, World
 
 DAY = 86_400
 
 
 async def written(store: Store, event: str) -> None:
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while not await store.history.list(event=event):  # noqa: ASYNC110
             await asyncio.sleep(0.02)
 

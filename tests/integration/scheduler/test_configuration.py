@@ -18,7 +18,7 @@ from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start
 from tests.integration.scheduler.plugged import install
 from tests.integration.scheduler.test_preemption import queues
-from tests.integration.world import PATIENCE, World
+from tests.integration.world import TIMEOUT, World
 
 GOOD = """
 actions: "allocate,preempt"
@@ -144,6 +144,6 @@ async def test_a_plugin_that_fails_blocks_no_gang(
 
 
 async def until(holds: Callable[[], Any]) -> None:
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while not holds():  # noqa: ASYNC110
             await asyncio.sleep(0.02)

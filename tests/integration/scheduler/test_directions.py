@@ -13,7 +13,7 @@ from t9ksched.store.job_overrides import PREEMPTION, SCHEDULING, Stop
 from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start
 from tests.integration.scheduler.test_preemption import PREEMPT, queues
-from tests.integration.world import PATIENCE, World
+from tests.integration.world import TIMEOUT, World
 
 
 def _stopped(item: dict[str, Any]) -> bool:
@@ -22,7 +22,7 @@ def _stopped(item: dict[str, Any]) -> bool:
 
 async def until(holds: Callable[[], object]) -> None:
     """Look until it holds; what the scheduler knows inside sends no events."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while not holds():  # noqa: ASYNC110
             await asyncio.sleep(0.02)
 
@@ -118,7 +118,7 @@ async def test_history_tells_when_cards_were_held(world: World, start: Start, qu
         await world.create(world.pod("a", 2, queue=queue))
         await world.running("a")
         await world.client.delete(PODS, "a", world.namespace)
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while "released" not in (told := await happened()):
                 await asyncio.sleep(0.05)
                 await service.sql_writer.flushed()

@@ -15,7 +15,7 @@ from t9ksched.scheduler.service import SchedulerService
 from t9ksched.store import history
 from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start
-from tests.integration.world import PATIENCE, World
+from tests.integration.world import TIMEOUT, World
 from tests.kinds import MPIJOBS, PYTORCHTRAININGJOBS
 from tests.unit.workloads.builders import mpi_v2, pytorch
 
@@ -55,7 +55,7 @@ async def shown(service: SchedulerService, world: World, what: str, holds: Calla
     """The job once something holds of it."""
     job: Object = {}
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while not (job := await ask(service, world, what) or {}) or not holds(job):  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
     except TimeoutError:
@@ -83,7 +83,7 @@ async def test_a_failed_job_whose_pods_are_cleaned_up(
             await world.gone(PODS, name)
         told = await shown(service, world, what, lambda job: job["phase"] == "Failed" and not job["members"]["bound"])
         explained = await ask(service, world, f"{what}/explanation")
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while not (finished := await store.history.list(name="net", event=history.FINISHED)):  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
     assert told["reason"]["code"] == "ReplicaFailed"

@@ -14,7 +14,7 @@ from t9ksched.model import names
 from t9ksched.store import history
 from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start
-from tests.integration.world import PATIENCE, World
+from tests.integration.world import TIMEOUT, World
 
 pytestmark = pytest.mark.cluster
 BINDING = {"verb": "create", "resource": "pods/binding"}
@@ -37,7 +37,7 @@ async def check(world: World) -> None:
 
 async def happened(store: Store, event: str, name: str) -> history.Event:
     """The last row of that event in a job's history, once it is written."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while not (found := [row for row in await store.history.list(name=name) if row.event == event]):  # noqa: ASYNC110
             await asyncio.sleep(0.05)
     return found[0]

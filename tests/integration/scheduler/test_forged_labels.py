@@ -11,7 +11,7 @@ from t9ksched.scheduler.service import SchedulerService
 from t9ksched.scheduler.state.records import PodRecord
 from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start
-from tests.integration.world import GPU, PATIENCE, World
+from tests.integration.world import GPU, TIMEOUT, World
 
 pytestmark = pytest.mark.cluster
 FORGED = {
@@ -22,7 +22,7 @@ FORGED = {
 
 
 async def on_record(store: Store, *pods: str) -> None:
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while not set(pods) <= {row.name for row in await store.bindings.all()}:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
 
@@ -175,6 +175,6 @@ async def test_a_member_that_has_ended_stays_in_its_group(
         assert (record.gang.name, record.role) == ("g", "lead")
         assert record.gang.complete()
         await world.client.delete(PODS, "g-0", world.namespace)
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while "g-0" in {row.name for row in await store.bindings.all()}:  # noqa: ASYNC110
                 await asyncio.sleep(0.02)

@@ -14,7 +14,7 @@ from t9ksched.kube.resources import EVENTS, PODGROUPS, PODS
 from t9ksched.model import names
 from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start
-from tests.integration.world import PATIENCE, Object, World
+from tests.integration.world import TIMEOUT, Object, World
 
 PREEMPT = Policy(actions=("allocate", "preempt"))
 
@@ -85,7 +85,7 @@ async def test_a_victim_is_marked_and_then_deleted_with_its_own_grace_at_most(
         listed = await world.client.list(PODS, world.namespace)
         await world.gang("urgent", 3, 1, f"{world.run}-high")
         async with (
-            asyncio.timeout(PATIENCE),
+            asyncio.timeout(TIMEOUT),
             aclosing(world.client.watch(PODS, world.namespace, resource_version=listed.resource_version)) as events,
         ):
             async for event in events:
@@ -158,7 +158,7 @@ async def test_a_job_that_was_evicted_often_today_is_spared_after_a_restart_too(
 
 
 async def until(holds: Callable[[], Any]) -> None:
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while not holds():  # noqa: ASYNC110
             await asyncio.sleep(0.02)
 

@@ -11,7 +11,7 @@ from t9ksched.store.history import PREEMPTED
 from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start
 from tests.integration.scheduler.test_preemption import queues
-from tests.integration.world import PATIENCE, World
+from tests.integration.world import TIMEOUT, World
 
 CARDS = 8
 
@@ -39,7 +39,7 @@ async def replicas(world: World, name: str, queue: str, count: int) -> None:
 
 async def all_run(world: World, name: str, count: int) -> None:
     """Wait until so many pods run and stay. A ReplicaSet's status may be older than an eviction."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while True:
             listed = await world.client.list(PODS, world.namespace, label_selector=f"app={name}")
             here = [pod for pod in listed.items if not pod["metadata"].get("deletionTimestamp")]

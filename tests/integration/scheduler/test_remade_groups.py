@@ -10,7 +10,7 @@ from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start
 from tests.integration.world import World
 
-PATIENCE = 90
+TIMEOUT = 90
 
 
 async def charged(store: Store) -> dict[str, int]:
@@ -23,7 +23,7 @@ async def charged(store: Store) -> dict[str, int]:
 
 
 async def until_charged(store: Store, expected: dict[str, int]) -> None:
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while await charged(store) != expected:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 

@@ -12,7 +12,7 @@ from t9ksched.model import names
 from t9ksched.model.api_resource import Resource
 from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start
-from tests.integration.world import GPU, PATIENCE, World
+from tests.integration.world import GPU, TIMEOUT, World
 
 CARDS = names.GPU_INDEX_PREFIX + "main"
 
@@ -140,7 +140,7 @@ async def test_an_edit_that_is_seen_before_the_answer_to_our_own_write_is_not_lo
         if res is QUEUES and name == queue and not edited:
             edited = True
             await world.client.patch(QUEUES, queue, system, {"spec": {"priority": 7}})
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 while service._projection.objects[queue]["spec"]["priority"] != 7:  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
         return answer

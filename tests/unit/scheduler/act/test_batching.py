@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from t9ksched.scheduler.act import batching as paced
+from t9ksched.scheduler.act import batching
 from t9ksched.scheduler.act.batching import PacedLoop, pace
 
 
@@ -28,7 +28,7 @@ class Pauses:
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> Pauses:
     clock = Pauses()
-    monkeypatch.setattr(paced, "time", clock)
+    monkeypatch.setattr(batching, "time", clock)
     return clock
 
 
@@ -42,7 +42,7 @@ async def wait(times: int) -> None:
         timer.cancel()
 
 
-@pytest.mark.parametrize(("answer_seconds", "longest"), [(0.0, 0.0), (0.016, 0.002), (10.0, paced.LONGEST_SECONDS)])
+@pytest.mark.parametrize(("answer_seconds", "longest"), [(0.0, 0.0), (0.016, 0.002), (10.0, batching.LONGEST_SECONDS)])
 def test_it_pauses_between_looks_for_a_share_of_an_answers_time(
     pauses: Pauses, answer_seconds: float, longest: float
 ) -> None:
@@ -54,7 +54,7 @@ def test_it_pauses_between_looks_for_a_share_of_an_answers_time(
         await wait(5)
         assert len(pauses.taken) == before
 
-    paced.run(main())
+    batching.run(main())
     assert (len(pauses.taken) >= 4) is (longest > 0)
     assert all(0 < taken < longest + 1e-6 for taken in pauses.taken)
 
@@ -65,7 +65,7 @@ def test_work_that_is_ready_never_waits(pauses: Pauses) -> None:
         for _ in range(100):
             await asyncio.sleep(0)
 
-    paced.run(main())
+    batching.run(main())
     assert pauses.taken == []
 
 
@@ -110,7 +110,7 @@ def test_what_came_meanwhile_is_found_in_one_look() -> None:
         server.close()
         return len(found)
 
-    assert paced.run(main()) == 30
+    assert batching.run(main()) == 30
     assert looks <= 10
 
 

@@ -8,7 +8,7 @@ import pytest
 from t9ksched.engine.planner import Assignment
 from t9ksched.kube.write import binding as protocol
 from t9ksched.kube.write.binding import Binding, Bound, Conflicted, Gone, Outcome, Refusal, Refused, Throttled, Unknown
-from t9ksched.scheduler.act import batching as paced
+from t9ksched.scheduler.act import batching
 from t9ksched.scheduler.act import executor as module
 from t9ksched.scheduler.act.executor import Executor
 from t9ksched.scheduler.state.change_feed import ChangeFeed
@@ -140,6 +140,6 @@ def test_the_pace_follows_the_answers_while_many_are_awaited(monkeypatch: pytest
             await asyncio.wait(tasks)
         assert asyncio.get_running_loop().pace == 0  # type: ignore[attr-defined]
 
-    paced.run(main())
+    batching.run(main())
     assert seen[0] == 0
     assert max(seen) > 0
