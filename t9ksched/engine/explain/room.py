@@ -243,8 +243,15 @@ def never_fits(column: ClassFit, pods: int) -> Reason | None:
         needs,
         {name: largest[name] for name in needs},
         {"match": match, "fit": 0},
-        ("ask for no more than one node has, or use more and smaller pods",),
+        (_helps([name for name in needs if not largest[name]]),),
     )
+
+
+def _helps(absent: list[str]) -> str:
+    """What would help a pod that no node takes even when empty; `absent` is what none of them has any of."""
+    if absent:
+        return f"a node with {' and '.join(absent)} is added, or ask for what the nodes have"
+    return "ask for no more than one node has, or use more and smaller pods"
 
 
 def _not_enough(column: ClassFit, pods: int, fit: int, match: int, able: int) -> Reason:

@@ -52,3 +52,15 @@ def test_cordoned_nodes_are_named_apart_from_tainted_ones() -> None:
     (reason,) = decide(view(nodes, [gang("g")])).waiting[0].reasons
     assert "2 are cordoned (unschedulable), 1 have taints it does not tolerate" in reason.message
     assert reason.nodes == {"total": 3, "match": 0, "unschedulable": 2, "taints": 1}
+
+
+@pytest.mark.parametrize(
+    ("asked", "helps"),
+    [
+        ({"gpu": 9}, "ask for no more than one node has, or use more and smaller pods"),
+        ({"amd.com/gpu": 1}, "a node with amd.com/gpu is added, or ask for what the nodes have"),
+    ],
+)
+def test_what_helps_a_pod_that_no_node_could_take(asked: dict[str, int], helps: str) -> None:
+    (reason,) = decide(view(FOUR, [gang("g", **asked)])).waiting[0].reasons
+    assert (reason.code, reason.unblocks) == (Code.NEVER_FITS, (helps,))
