@@ -15,7 +15,7 @@ from t9ksched.admission import Request, judge
 from t9ksched.admission.access import Access, Members, may_use, parse_members
 from t9ksched.admission.entry import priority_permitted
 from t9ksched.admission.identity import Identity, Namespace, Place, Rights
-from t9ksched.admission.judge import LIMITS
+from t9ksched.admission.judge import FORM, LIMITS
 from t9ksched.admission.request import JoinedGroup, WaitCount
 from t9ksched.model.errors import Invalid
 from t9ksched.model.names import MAX_CARD_CONTAINER_NAME, SIGNAL_BEFORE_ANNOTATION, TIME_LIMIT_ANNOTATION
@@ -225,3 +225,16 @@ def test_as_many_jobs_wait_as_may(rng: random.Random) -> None:
         one = full[0]
         assert (verdict.needs, verdict.has) == ({"jobs": one.count + one.more}, {"jobs": one.most})
         assert verdict.message.startswith(f"{one.count} jobs")
+
+
+@given(
+    st.sampled_from(("ns", "kube-system", "kube-x", "t9k-system")), st.lists(st.sampled_from(("", "n1")), max_size=3)
+)
+def test_what_users_may_not_write(space: str, nodes: list[str]) -> None:
+    templates = [Template("w", 1, 1, {}, {"nodeName": node}, f"t[{at}].spec") for at, node in enumerate(nodes)]
+    verdict = judge(Request("Pod/p", namespace=space, templates=templates), FORM)
+    named = [f"t[{at}].spec.nodeName" for at, node in enumerate(nodes) if node]
+    system = ["metadata.namespace"] if space != "ns" else []
+    assert verdict.code == ("InvalidField" if named else "Forbidden" if system else "")
+    assert [fault.path for fault in verdict.errors] == (named or system)
+    assert (space in verdict.message) is (verdict.code == "Forbidden")
