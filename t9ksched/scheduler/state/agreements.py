@@ -99,6 +99,7 @@ class Agreements:
         gang.first_bound = gang.admitted = gang.fell = 0
         self._state.group_events.drop_reservations(gang)
         self._state.changes.gang_changed(gang)
+        self._state.wake()
 
     def note_end(self, gang: GangRecord, code: Code, message: str, now: int, limit: int | None = None) -> None:
         """The job of a group was stopped because of a limit, in seconds if it is the job's own. Its next run is

@@ -52,7 +52,7 @@ class Assumptions:
             self._state.reservations.drop_place(record.uid)
         if gang.complete():
             self._state.reservations.used(gang_uid)
-            gang.displaced = False
+            gang.displaced = gang.displaced and gang.leaves()
         gang.first_bound = gang.first_bound or now
         self._state.changes.gang_changed(gang)
         if self._state.affinity_index or self._state.waiting_jobs:

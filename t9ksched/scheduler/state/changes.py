@@ -70,7 +70,7 @@ class Changes:
                 self._state._unaccepted.add(gang)
             whole = gang.complete()
             if whole:
-                gang.fell, gang.displaced = 0, False
+                gang.fell, gang.displaced = 0, gang.displaced and gang.leaves()
             if not whole and gang.uid and any(pod.holds for pod in gang.members.values()):
                 self._state._partial[gang] = None
             else:
@@ -117,7 +117,7 @@ def _inherited_running(gang: GangRecord) -> Minimum | None:
     """The members that run, or have succeeded, and got their places in an earlier group of the name; none that counts
     once places of the group were taken away on purpose.
     """
-    if gang.displaced and not gang.complete():
+    if gang.displaced and (gang.leaves() or not gang.complete()):
         return None
     run = [pod for pod in gang.members.values() if pod.phase in ("Running", "Succeeded")]
     roles = Counter(pod.role for pod in run if gang.inherited(pod) and not (pod.evicted or pod.deleting))

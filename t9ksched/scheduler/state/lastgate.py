@@ -114,7 +114,8 @@ class LastGate:
             return self._new(gang, root, queue, access, now)
         if record.replicas is None:
             record = self._adopt(gang, root, queue, now) or record
-        if not (gang.placed_count() and not gang.ran) and (reason := withdrawn(access)) is not None:
+        starting = gang.placed_count() and not (gang.ran or gang.displaced)
+        if not starting and (reason := withdrawn(access)) is not None:
             return reason
         return self._members(gang, root, queue, record, now)
 

@@ -150,3 +150,22 @@ def test_the_controller_that_a_job_of_its_own_names_is_the_one_that_it_has_now()
     assert state.pods["pod-a"].claimed_by == ""
     state.accept(structs.replace(record("pod-a", "ann", "Pod"), queue="q", replicas=1))
     assert state.pods["pod-a"].claimed_by == "ReplicaSet/later"
+
+
+def test_a_gang_that_was_evicted_is_not_finished_in_a_queue_that_its_user_may_use_no_more() -> None:
+    state = cluster(q=ANN)
+    state.accept(structs.replace(record("group-g", "ann", "PodGroup"), queue="q", replicas=3))
+    state.upsert_group(group("g", 2))
+    for name in ("a", "b", "c"):
+        state.accept(record(f"pod-{name}", "ann", "Pod", "g"))
+        state.upsert_pod(pod(name, 9 if name == "c" else 1, group="g"))
+    assert len(decide(state)) == 2
+    for name, card in (("a", "0"), ("b", "1")):
+        state.upsert_pod(pod(name, group="g", node="n1", cards=card, phase="Running"))
+    state.permit({"q": Members(users=frozenset({"bob"}))})
+    state.view(NOW)
+    gang = state.gangs["ns", "g"]
+    assert gang.reasons[0].code == Code.NOT_PERMITTED
+    state.start_again(gang, "Preempted", "for another")
+    assert state.view(NOW).gangs == (), "its former members are leaving: it does not stand in part"
+    assert gang.displaced

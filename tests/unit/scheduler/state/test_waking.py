@@ -154,14 +154,17 @@ def test_a_decision_that_is_dropped_leaves_the_places_that_were_kept() -> None:
 
 
 def test_a_gang_that_is_evicted_whole_does_not_run_with_the_members_that_leave() -> None:
-    state = Cluster().state
+    cluster = Cluster()
+    state = cluster.state
     state.upsert_group(group("g", 2))
     for name in ("a", "b"):
         state.upsert_pod(pod(name, group="g", node="n1", phase="Running"))
     gang = state.gangs["ns", "g"]
     state.settle()
     assert gang.ran
+    cluster.woken = 0
     state.start_again(gang, "Preempted", "for another")  # the watch has not told of the deletions yet
+    assert cluster.woken
     state.settle()
     assert not gang.ran
     assert gang.evicted == ("Preempted", "for another")
