@@ -9,10 +9,11 @@ from itertools import count
 
 from t9ksched.engine.nodes import NodeTable
 from t9ksched.engine.view import QueueState, View
+from t9ksched.model.cards import CardGrant, CardTable, WholeCards
 from t9ksched.model.gang import Gang, Member, Running, RunningPod
 from t9ksched.model.labels import LabelSelector, NodeSelector
 from t9ksched.model.node import NodeFacts
-from t9ksched.model.podclass import ContainerCards, HostPort, PodClass
+from t9ksched.model.podclass import HostPort, PodClass
 from t9ksched.model.quantity import to_units
 from t9ksched.model.queue import Ordering, QueueSpec
 from t9ksched.model.reasons import Reason
@@ -57,8 +58,10 @@ def node(
         ready=ready,
         deleting=deleting,
         allocatable=allocatable,
-        cards={resource: units for resource, units in allocatable.items() if is_card_resource(resource)},
-        unusable=unusable or {},
+        cards=CardTable(
+            {resource: units for resource, units in allocatable.items() if is_card_resource(resource)},
+            CardGrant.packed(unusable or {}),
+        ),
         card_mode=HONOURS,
     )
 
@@ -80,7 +83,7 @@ def pod_class(
     return PodClass(
         requests=tuple(sorted(requests.items())),
         cards=tuple(
-            ContainerCards("main", name, units) for name, units in sorted(requests.items()) if is_card_resource(name)
+            WholeCards("main", name, units) for name, units in sorted(requests.items()) if is_card_resource(name)
         ),
         node_selector=tuple(sorted((selector or {}).items())),
         node_affinity=affinity,
@@ -182,7 +185,7 @@ def running(
             role=role_names[at] if role_names else "",
             pod_class=shape,
             node=where,
-            cards=((GPU, masks[at]),) if masks else (),
+            cards=CardGrant.packed({GPU: masks[at]} if masks else {}),
             leaving=at in going,
             kept=at in lost,
         )
@@ -254,7 +257,7 @@ def view(
     used = {name: dict(state.used) for name, state in found.items()}
     for group in groups:
         for pod in group.pods:
-            live.charge(live.row(pod.node), pod.pod_class, dict(pod.cards))
+            live.charge(live.row(pod.node), pod.pod_class, pod.cards)
             charged = used.get(group.queue, {})
             for resource, units in pod.pod_class.requests:
                 charged[resource] = charged.get(resource, 0) + units

@@ -1,15 +1,26 @@
-"""Whole cards by index: bit masks of a node's idle cards, shared out lowest index first.
+"""The cards of all nodes as columns of bit masks, one a card resource and 64 bits a node; what is free of them.
 
-Containers of a pod get disjoint cards in the order in which the pod names them; an init container runs before them and
-uses cards the pod holds anyway, except those of sidecars that already run. Results are cached: nodes have few patterns.
+The engine counts and gives out the cards of thousands of nodes at once, so it keeps the inside of `CardGrant`s in
+arrays. No other file of the engine looks at a mask. `HeldCards` is live, `CardColumns` what placing pods does not
+change, `IdleCards` what a trial has left. The lowest idle indices are given first; results are cached, as nodes have
+few patterns.
 """
 
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from typing import Final
 
-from t9ksched.model.podclass import ContainerCards
+import numpy as np
+from numpy.typing import NDArray
 
-Grant = tuple[str, str, tuple[int, ...]]
-"""Container, resource, indices."""
+from t9ksched.engine.arrays import Int64s, Masks
+from t9ksched.model.cards import CardGrant, CardTable
+
+Share = tuple[int, ...]
+"""The cards of one pod, an opaque number for each card resource of its class."""
+Needs = Sequence[tuple[int, int]]
+"""What a pod asks for: row of the card resource, number of cards."""
+_NOTHING: Final[tuple[Share, ...]] = ()
 
 
 @lru_cache(maxsize=1 << 16)
@@ -33,33 +44,186 @@ def deal(idle: int, each: int, pods: int) -> tuple[tuple[tuple[int], ...], int]:
     return tuple((share,) for share in shares), idle & ~sum(shares)
 
 
-def _lowest(mask: int, count: int) -> int:
-    return split(mask, count, 1)[0]
+def granted(names: Sequence[str], share: Share) -> CardGrant:
+    """The cards of a share, `names` being the card resources of its class. Empty where cards have no indices."""
+    return CardGrant(tuple(sorted((name, mask) for name, mask in zip(names, share, strict=True) if mask)))
 
 
-def indices(mask: int) -> tuple[int, ...]:
-    """The set bits, ascending."""
-    return tuple(index for index in range(mask.bit_length()) if mask >> index & 1)
+class CardColumns:
+    """The cards of the nodes that placing pods does not change.
+
+    Attributes:
+        names: card resources, sorted: the rows of every array here.
+        usable: the cards that take work, shape (card resources, nodes).
+        indexed: whether the cards of a node have indices, same shape; elsewhere the resource is counted by number.
+    """
+
+    def __init__(self, names: Iterable[str], tables: Sequence[CardTable]) -> None:
+        self.names = tuple(names)
+        self.row_of = {name: at for at, name in enumerate(self.names)}
+        self.usable: Masks = np.zeros((len(self.names), len(tables)), np.uint64)
+        self.indexed: NDArray[np.bool_] = np.zeros(self.usable.shape, np.bool_)
+        for row, table in enumerate(tables):
+            for name in table.counts:
+                self.indexed[self.row_of[name], row] = True
+            for name, mask in table.usable.masks:
+                self.usable[self.row_of[name], row] = mask
+
+    def free(self, held: Masks, name: str, used: Int64s) -> tuple[Int64s, NDArray[np.bool_]]:
+        """How many cards of a resource are free on each node when `used` are taken and `held` have a known holder; and
+        on which nodes that counts, because cards have indices there. Cards without a known holder take any.
+        """
+        row = self.row_of[name]
+        idle = np.bitwise_count(self.usable[row] & ~held[row]).astype(np.int64)
+        known = np.bitwise_count(held[row]).astype(np.int64)
+        left: Int64s = idle - np.maximum(used - known, 0)
+        return left, self.indexed[row]
+
+    def indexed_part(self, node: int, grant: CardGrant) -> CardGrant:
+        """Those of the cards whose resource has indices on the node of this row."""
+        row_of, indexed = self.row_of, self.indexed
+        return grant.only(name for name in grant.resources if name in row_of and indexed[row_of[name], node])
+
+    def usable_part(self, node: int, grant: CardGrant) -> CardGrant:
+        """Those of the cards that take work on the node of this row."""
+        return grant & self.grant(self.usable, node)
+
+    def grant(self, masks: Masks, node: int) -> CardGrant:
+        """The cards of one node in a column of this shape."""
+        return CardGrant.packed({name: int(masks[at, node]) for name, at in self.row_of.items()})
 
 
-@lru_cache(maxsize=1 << 16)
-def grants(wanted: tuple[ContainerCards, ...], held: tuple[tuple[str, int], ...]) -> tuple[Grant, ...]:
-    """Which container gets which of the cards a pod holds; `held` are masks by resource."""
-    given: dict[int, int] = {}
-    for resource, mask in held:
-        idle = mask
-        for at, asked in enumerate(wanted):
-            if asked.resource == resource and asked.kind != "init":
-                given[at] = _lowest(idle, asked.count)
-                idle &= ~given[at]
-        running = 0
-        for at, asked in enumerate(wanted):
-            if asked.resource != resource:
-                continue
-            if asked.kind == "sidecar":
-                running |= given[at]
-            elif asked.kind == "init":
-                given[at] = _lowest(mask & ~running, asked.count)
-    return tuple(
-        (asked.container, asked.resource, indices(given[at])) for at, asked in enumerate(wanted) if at in given
-    )
+class HeldCards:
+    """The cards of live nodes that have a known holder. A row is a node's as long as its table says so."""
+
+    def __init__(self, rows: int) -> None:
+        self._row_of: dict[str, int] = {}
+        self._held: Masks = np.zeros((2, rows), np.uint64)
+        self._shared: dict[tuple[int, str, int], int] = {}
+        """Holders beyond the first of one card, by (row, resource, index)."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The card resources, sorted."""
+        return tuple(sorted(self._row_of))
+
+    def know(self, resource: str) -> bool:
+        """Have a column for this resource; whether it is new."""
+        if resource in self._row_of:
+            return False
+        at = self._row_of[resource] = len(self._row_of)
+        if at >= self._held.shape[0]:
+            self._held = np.concatenate([self._held, np.zeros_like(self._held)], axis=0)
+        return True
+
+    def double(self) -> None:
+        """Make room for twice as many nodes."""
+        self._held = np.concatenate([self._held, np.zeros_like(self._held)], axis=1)
+
+    def hold(self, row: int, grant: CardGrant) -> None:
+        """One more pod holds these cards; their resources are known."""
+        for resource, mask in grant.masks:
+            at = self._row_of[resource]
+            before = int(self._held[at, row])
+            for index in _bits(before & mask):
+                key = (row, resource, index)
+                self._shared[key] = self._shared.get(key, 0) + 1
+            self._held[at, row] = before | mask
+
+    def release(self, row: int, grant: CardGrant) -> None:
+        """A pod that held these cards does no longer."""
+        for resource, mask in grant.masks:
+            at, gone = self._row_of[resource], mask
+            for index in _bits(mask):
+                key = (row, resource, index)
+                if key in self._shared:
+                    gone &= ~(1 << index)
+                    self._shared[key] -= 1
+                    if not self._shared[key]:
+                        del self._shared[key]
+            self._held[at, row] = int(self._held[at, row]) & ~gone
+
+    def clear(self, row: int) -> None:
+        """The node is gone."""
+        self._held[:, row] = 0
+        self._shared = {key: count for key, count in self._shared.items() if key[0] != row}
+
+    def on(self, row: int, resources: Iterable[str]) -> CardGrant:
+        """The cards of these resources that have a holder on the node."""
+        return CardGrant.packed({name: int(self._held[self._row_of[name], row]) for name in resources})
+
+    def taken(self, row: int, grant: CardGrant) -> bool:
+        """Whether one of these cards has a holder."""
+        for resource, mask in grant.masks:
+            at = self._row_of.get(resource)
+            if at is not None and int(self._held.item(at, row)) & mask:
+                return True
+        return False
+
+    def freeze(self, order: NDArray[np.intp]) -> Masks:
+        """The columns in order of names, for the nodes of these rows."""
+        names = self.names
+        held = np.empty((len(names), len(order)), np.uint64)
+        for at, resource in enumerate(names):
+            np.take(self._held[self._row_of[resource]], order, out=held[at], mode="clip")
+        return held
+
+
+class IdleCards:
+    """What a trial has left of the cards of each node: `idle`, shape (card resources, nodes)."""
+
+    def __init__(self, columns: CardColumns, held: Masks) -> None:
+        self.idle: Masks = columns.usable & ~held
+
+    def take(self, needs: Needs, row: int, pods: int) -> tuple[Share, ...]:
+        """Give `pods` pods their cards on one node, the lowest first; there must be enough. One share a pod."""
+        if len(needs) == 1:
+            ((at, each),) = needs
+            shares, self.idle[at, row] = deal(self.idle.item(at, row), each, pods)
+            return shares
+        if not needs:
+            return _NOTHING
+        mixed = tuple(zip(*[split(int(self.idle[at, row]), each, pods) for at, each in needs], strict=True))
+        self.move(needs, row, mixed, 1)
+        return mixed
+
+    def take_many(self, needs: Needs, rows: Int64s, pods: Int64s) -> Iterator[tuple[Share, ...]]:
+        """As `take` for many distinct nodes at once: the shares node by node."""
+        by_card = []
+        for at, each in needs:
+            idle = self.idle[at, rows].tolist()
+            by_card.append([split(mask, each, count) for mask, count in zip(idle, pods.tolist(), strict=True)])
+            gone = [idle_mask & ~_union(given) for idle_mask, given in zip(idle, by_card[-1], strict=True)]
+            self.idle[at, rows] = np.array(gone, np.uint64)
+        return (tuple(zip(*given, strict=True)) for given in zip(*by_card, strict=True))
+
+    def share(self, needs: Needs, names: Sequence[str], row: int, grant: CardGrant) -> tuple[Share, ...]:
+        """The share of one pod that has those of these cards which are idle on the node. Nothing is taken."""
+        if not needs:
+            return _NOTHING
+        masks, idle = dict(grant.masks), self.idle
+        return (tuple(masks.get(name, 0) & int(idle[at, row]) for name, (at, _) in zip(names, needs, strict=True)),)
+
+    def move(self, needs: Needs, row: int, shares: Sequence[Share], sign: int) -> None:
+        """Take the cards of shares on a node (sign 1), or give them back (-1)."""
+        for nth, (at, _) in enumerate(needs):
+            taken = _union(share[nth] for share in shares)
+            idle = int(self.idle[at, row])
+            self.idle[at, row] = idle & ~taken if sign > 0 else idle | taken
+
+
+def share_of(grant: CardGrant, names: Sequence[str]) -> tuple[Share, ...]:
+    """The share of one pod of a class with these card resources that has these cards."""
+    masks = dict(grant.masks)
+    return (tuple(masks.get(name, 0) for name in names),) if names else _NOTHING
+
+
+def _union(masks: Iterable[int]) -> int:
+    union = 0
+    for mask in masks:
+        union |= mask
+    return union
+
+
+def _bits(mask: int) -> list[int]:
+    return [index for index in range(mask.bit_length()) if mask >> index & 1]

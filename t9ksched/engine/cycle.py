@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import islice
 
 from t9ksched.engine.arrays import Mask
-from t9ksched.engine.cards import grants
+from t9ksched.engine.cards import granted
 from t9ksched.engine.failure_memory import FailureMemory
 from t9ksched.engine.ledger import Ledger
 from t9ksched.engine.members import alike
@@ -104,20 +104,19 @@ class Cycle:
             turns = {id(placements[0].column): iter(members)}
         else:
             turns = {id(column): iter(those) for column, those in self.keys.by_class(gang.queue, members)}
-        for column, row, pods, masks, _ in placements:
+        for column, row, pods, shares, _ in placements:
             self.failures.moved(row)
             those = turns[id(column)]
             node, generation = names[row], generations[row]
-            if not masks:
+            if not shares:
                 for member in islice(those, pods):
                     write(Assignment(uid, member.uid, node, generation))
                 continue
             written = column.written
-            for member, held in zip(islice(those, pods), masks, strict=True):
-                cards = written.get(held)
+            for member, share in zip(islice(those, pods), shares, strict=True):
+                cards = written.get(share)
                 if cards is None:
-                    # None where the node's cards have no indices: those are counted by number.
-                    by_name = tuple((name, mask) for name, mask in zip(column.card_names, held, strict=True) if mask)
-                    cards = written[held] = (grants(column.pod_class.cards, by_name), by_name)
+                    grant = granted(column.card_names, share)
+                    cards = written[share] = (grant.by_container(column.pod_class.cards), grant)
                 write(Assignment(uid, member.uid, node, generation, cards[0], cards[1]))
         self.stats.pods += len(members)

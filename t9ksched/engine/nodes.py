@@ -7,18 +7,19 @@ change a plan. What placing pods does not change (`Static`) is shared between co
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from t9ksched.engine.arrays import Int64s, Masks
+from t9ksched.engine.cards import CardColumns, HeldCards
+from t9ksched.model.cards import NO_CARDS, CardGrant
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import HostPort, PodClass
 
 LARGEST: Final = 1 << 53
 """The largest amount of one resource that is counted (8 PiB); more is cut off, so that sums stay inside 64 bits."""
-_Number = TypeVar("_Number", np.int64, np.uint64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,8 +31,7 @@ class Static:
         index: row by name.
         generation: one a node, larger after each change of its facts.
         resources: names of the rows of `allocatable`, sorted; shape (resources, nodes), each row contiguous.
-        card_resources: names of the rows of `usable` and `indexed`, sorted; shape (card resources, nodes).
-        indexed: whether the cards of a node have indices; elsewhere the resource is counted by number.
+        cards: which cards there are, and which of them take work.
         withdrawn: how many take no work, as rows of `allocatable`, of resources that are counted by number; None when
             nowhere any.
     """
@@ -42,9 +42,7 @@ class Static:
     generation: tuple[int, ...]
     resources: tuple[str, ...]
     allocatable: Int64s
-    card_resources: tuple[str, ...]
-    usable: Masks
-    indexed: NDArray[np.bool_]
+    cards: CardColumns
     withdrawn: Int64s | None
 
 
@@ -55,7 +53,7 @@ class FrozenNodes:
     Attributes:
         static: shared with other copies while no node changed.
         used: shape (resources, nodes), as `static.allocatable`.
-        cards_used: shape (card resources, nodes), as `static.usable`.
+        cards_used: the cards with a known holder, shape (card resources, nodes), read by `static.cards`.
         ports: taken host ports by node name, nodes without any left out.
     """
 
@@ -87,12 +85,10 @@ class FrozenNodes:
         free = static.allocatable - self.used
         if static.withdrawn is not None:
             free -= static.withdrawn
-        for row, resource in enumerate(static.card_resources):
+        for resource in static.cards.names:
             column = static.resources.index(resource)
-            idle = np.bitwise_count(static.usable[row] & ~self.cards_used[row]).astype(np.int64)
-            known = np.bitwise_count(self.cards_used[row]).astype(np.int64)
-            left = idle - np.maximum(self.used[column] - known, 0)
-            np.minimum(free[column], left, out=free[column], where=static.indexed[row])
+            left, indexed = static.cards.free(self.cards_used, resource, self.used[column])
+            np.minimum(free[column], left, out=free[column], where=indexed)
         return free
 
 
@@ -106,12 +102,9 @@ class NodeTable:
         self._facts: list[NodeFacts | None] = []
         self._spare: list[int] = []
         self._resources: dict[str, int] = {}
-        self._card_resources: dict[str, int] = {}
         self._used: Int64s = np.zeros((8, 64), np.int64)
-        self._cards_used: Masks = np.zeros((2, 64), np.uint64)
+        self._cards = HeldCards(64)
         self._ports: dict[str, tuple[HostPort, ...]] = {}
-        self._shared: dict[tuple[int, str, int], int] = {}
-        """Holders beyond the first of one card, by (row, resource, index)."""
         self._static: Static | None = None
         self._order: NDArray[np.intp] = np.zeros(0, np.intp)
 
@@ -148,9 +141,8 @@ class NodeTable:
         self.generation[row] += 1
         for resource in facts.allocatable:
             self._column(resource)
-        for resource in facts.cards:
-            self._column(resource)
-            self._card_column(resource)
+        for resource in facts.cards.resources:
+            self._know_cards(resource)
         self._static = None
         return row
 
@@ -162,42 +154,27 @@ class NodeTable:
         self._facts[row] = None
         self.generation[row] += 1
         self._used[:, row] = 0
-        self._cards_used[:, row] = 0
+        self._cards.clear(row)
         self._ports.pop(name, None)
-        self._shared = {key: count for key, count in self._shared.items() if key[0] != row}
         self._spare.append(row)
         self._static = None
 
-    def charge(self, row: int, pod_class: PodClass, cards: Mapping[str, int]) -> None:
-        """Take room for a pod. `cards` are masks of the cards it holds, by resource; absent when not known."""
+    def charge(self, row: int, pod_class: PodClass, cards: CardGrant = NO_CARDS) -> None:
+        """Take room for a pod that holds these cards; none where they are not known."""
         for resource, amount in pod_class.requests:
             self._used[self._column(resource), row] += min(amount, LARGEST)
-        for resource, mask in cards.items():
-            column = self._card_column(resource)
-            before = int(self._cards_used[column, row])
-            for index in _bits(before & mask):
-                key = (row, resource, index)
-                self._shared[key] = self._shared.get(key, 0) + 1
-            self._cards_used[column, row] = before | mask
+        for resource in cards.resources:
+            self._know_cards(resource)
+        self._cards.hold(row, cards)
         if pod_class.host_ports:
             name = self._name(row)
             self._ports[name] = self._ports.get(name, ()) + pod_class.host_ports
 
-    def discharge(self, row: int, pod_class: PodClass, cards: Mapping[str, int]) -> None:
+    def discharge(self, row: int, pod_class: PodClass, cards: CardGrant = NO_CARDS) -> None:
         """Give back what `charge` took with the same arguments."""
         for resource, amount in pod_class.requests:
             self._used[self._column(resource), row] -= min(amount, LARGEST)
-        for resource, mask in cards.items():
-            column = self._card_column(resource)
-            gone = mask
-            for index in _bits(mask):
-                key = (row, resource, index)
-                if key in self._shared:
-                    gone &= ~(1 << index)
-                    self._shared[key] -= 1
-                    if not self._shared[key]:
-                        del self._shared[key]
-            self._cards_used[column, row] = int(self._cards_used[column, row]) & ~gone
+        self._cards.release(row, cards)
         if pod_class.host_ports:
             name = self._name(row)
             left = list(self._ports.get(name, ()))
@@ -214,16 +191,12 @@ class NodeTable:
         amounts = {resource: int(self._used[column, row]) for resource, column in sorted(self._resources.items())}
         return {resource: amount for resource, amount in amounts.items() if amount}
 
-    def cards_used(self, name: str) -> dict[str, int]:
-        """Masks of the node's cards with a known holder, by card resource of the node."""
-        row = self._rows[name]
-        return {
-            resource: int(self._cards_used[self._card_resources[resource], row])
-            for resource in sorted(self.facts(name).cards)
-        }
+    def cards_used(self, name: str) -> CardGrant:
+        """The cards of a node with a known holder, of the resources that have indices there."""
+        return self._cards.on(self._rows[name], self.facts(name).cards.resources)
 
-    def has_room(self, name: str, pod_class: PodClass, cards: Mapping[str, int]) -> bool:
-        """Whether the node can take such a pod on these cards (masks by resource) now. Raises KeyError when unknown."""
+    def has_room(self, name: str, pod_class: PodClass, cards: CardGrant = NO_CARDS) -> bool:
+        """Whether the node can take such a pod on these cards now. Raises KeyError when unknown."""
         row, facts = self._rows[name], self.facts(name)
         allocatable, cordoned = facts.allocatable, facts.cordoned
         for resource, amount in pod_class.requests:
@@ -231,11 +204,7 @@ class NodeTable:
             used = 0 if column is None else int(self._used.item(column, row))
             if used + amount > allocatable.get(resource, 0) - cordoned.get(resource, 0):
                 return False
-        for resource, mask in cards.items():
-            column = self._card_resources.get(resource)
-            if column is not None and int(self._cards_used.item(column, row)) & mask:
-                return False
-        return True
+        return not self._cards.taken(row, cards)
 
     def freeze(self) -> FrozenNodes:
         """The present moment as a value of its own."""
@@ -244,26 +213,16 @@ class NodeTable:
         used = np.empty((len(static.resources), len(order)), np.int64)
         for at, resource in enumerate(static.resources):
             np.take(self._used[self._resources[resource]], order, out=used[at], mode="clip")
-        cards_used = np.empty((len(static.card_resources), len(order)), np.uint64)
-        for at, resource in enumerate(static.card_resources):
-            np.take(self._cards_used[self._card_resources[resource]], order, out=cards_used[at], mode="clip")
-        return FrozenNodes(static, used, cards_used, self._ports.copy())
+        return FrozenNodes(static, used, self._cards.freeze(order), self._ports.copy())
 
     def _freeze_static(self) -> Static:
         names = tuple(sorted(self._rows))
         rows = [self._rows[name] for name in names]
         facts = tuple(fact for fact in (self._facts[row] for row in rows) if fact is not None)
         resources = tuple(sorted(self._resources))
-        card_resources = tuple(sorted(self._card_resources))
         allocatable = np.zeros((len(resources), len(names)), np.int64)
         for at, resource in enumerate(resources):
             allocatable[at] = [min(fact.allocatable.get(resource, 0), LARGEST) for fact in facts]
-        usable = np.zeros((len(card_resources), len(names)), np.uint64)
-        for at, resource in enumerate(card_resources):
-            usable[at] = [((1 << fact.cards.get(resource, 0)) - 1) & ~fact.unusable.get(resource, 0) for fact in facts]
-        indexed = np.zeros((len(card_resources), len(names)), np.bool_)
-        for at, resource in enumerate(card_resources):
-            indexed[at] = [resource in fact.cards for fact in facts]
         withdrawn = None
         if any(fact.cordoned for fact in facts):
             withdrawn = np.zeros_like(allocatable)
@@ -277,9 +236,7 @@ class NodeTable:
             tuple(self.generation[row] for row in rows),
             resources,
             allocatable,
-            card_resources,
-            usable,
-            indexed,
+            CardColumns(self._cards.names, [fact.cards for fact in facts]),
             withdrawn,
         )
         return self._static
@@ -292,7 +249,7 @@ class NodeTable:
         row = len(self._facts) - 1
         if row >= self._used.shape[1]:
             self._used = _doubled(self._used, axis=1)
-            self._cards_used = _doubled(self._cards_used, axis=1)
+            self._cards.double()
         return row
 
     def _column(self, resource: str) -> int:
@@ -304,15 +261,10 @@ class NodeTable:
             self._static = None
         return column
 
-    def _card_column(self, resource: str) -> int:
-        column = self._card_resources.get(resource)
-        if column is None:
-            self._column(resource)
-            column = self._card_resources[resource] = len(self._card_resources)
-            if column >= self._cards_used.shape[0]:
-                self._cards_used = _doubled(self._cards_used, axis=0)
+    def _know_cards(self, resource: str) -> None:
+        self._column(resource)
+        if self._cards.know(resource):
             self._static = None
-        return column
 
     def _name(self, row: int) -> str:
         facts = self._facts[row]
@@ -320,9 +272,5 @@ class NodeTable:
         return facts.name
 
 
-def _doubled(array: NDArray[_Number], axis: int) -> NDArray[_Number]:
+def _doubled(array: Int64s, axis: int) -> Int64s:
     return np.concatenate([array, np.zeros_like(array)], axis=axis)
-
-
-def _bits(mask: int) -> list[int]:
-    return [index for index in range(mask.bit_length()) if mask >> index & 1]

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from t9ksched.engine.cards import Grant
+from t9ksched.model.cards import NO_CARDS, CardGrant, ContainerGrant
 from t9ksched.model.reasons import Reason
 from t9ksched.model.reservation import Reservation
 
@@ -14,15 +14,15 @@ class Assignment(msgspec.Struct, frozen=True, gc=False):
         gang, pod: uids.
         node, generation: where, and the node's generation when it was decided.
         cards: container, resource and card indices, as they are written on the pod.
-        masks: all cards the pod holds, `(resource, mask)`, as `NodeTable.charge` takes them.
+        grant: all cards that the pod holds.
     """
 
     gang: str
     pod: str
     node: str
     generation: int
-    cards: tuple[Grant, ...] = ()
-    masks: tuple[tuple[str, int], ...] = ()
+    cards: tuple[ContainerGrant, ...] = ()
+    grant: CardGrant = NO_CARDS
 
 
 class Waiting(msgspec.Struct, frozen=True, gc=False):

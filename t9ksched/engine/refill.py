@@ -22,6 +22,7 @@ from t9ksched.engine.placement.trial import Trial
 from t9ksched.engine.reservations import Reservations
 from t9ksched.engine.view import View
 from t9ksched.engine.work import finish
+from t9ksched.model.cards import NO_CARDS
 from t9ksched.model.gang import Gang
 from t9ksched.model.reasons import Reason
 from t9ksched.model.reservation import Reservation
@@ -134,9 +135,9 @@ class Refills:
                     continue
             (placement,) = trial.since(mark)
             trial.undo(mark)
-            self._reservations.of.setdefault(gang.uid, []).append(trial.occupy(column, placement.row, {}))
+            self._reservations.of.setdefault(gang.uid, []).append(trial.occupy(column, placement.row, NO_CARDS))
             self._failures.moved(placement.row)
-            self.found.append(replace(reservation, node=trial.nodes.names[placement.row], cards=()))
+            self.found.append(replace(reservation, node=trial.nodes.names[placement.row], cards=NO_CARDS))
         trial.within(None)
         trial.commit()
         self._reservations.missing[gang.uid] = left

@@ -42,7 +42,7 @@ class Reservations:
             self.kinds[reservation.owner] = reservation.kind
             if reservation.node in index:
                 column = trial.column(None, reservation.pod_class)
-                placement = trial.occupy(column, index[reservation.node], dict(reservation.cards))
+                placement = trial.occupy(column, index[reservation.node], reservation.cards)
                 self.of.setdefault(reservation.owner, []).append(placement)
                 if reservation.kind.comes_free:
                     self._leased[:, placement.row] += column.needs_vector
@@ -63,7 +63,7 @@ class Reservations:
         found: dict[int, tuple[object, ...]] = {}
         for owner, placements in self.of.items():
             for one in placements:
-                what = (owner, self.kinds[owner], one.column.pod_class, one.masks)
+                what = (owner, self.kinds[owner], one.column.pod_class, one.shares)
                 found[one.row] = (*found.get(one.row, ()), what)
         return found
 

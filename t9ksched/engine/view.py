@@ -11,6 +11,7 @@ import msgspec
 from msgspec import structs
 
 from t9ksched.engine.nodes import FrozenNodes, NodeTable
+from t9ksched.model.cards import NO_CARDS, CardGrant, read_request
 from t9ksched.model.gang import Gang, Member, Neighbours, Running, RunningPod
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import ClassTable, HostPort, PodClass
@@ -51,7 +52,7 @@ class _Node(msgspec.Struct):
     facts: NodeFacts
     generation: int
     used: dict[str, int]
-    cards_used: dict[str, int]
+    cards_used: CardGrant
     ports: tuple[HostPort, ...]
 
 
@@ -79,7 +80,7 @@ class _RunningPod(msgspec.Struct):
     role: str
     node: str
     pod_class: int
-    cards: tuple[tuple[str, int], ...] = ()
+    cards: CardGrant = NO_CARDS
     leaving: bool = False
     asked: bool = True
     kept: bool = False
@@ -122,7 +123,7 @@ def dump(view: View) -> bytes:
                 used={
                     name: int(nodes.used[at, row]) for at, name in enumerate(static.resources) if nodes.used[at, row]
                 },
-                cards_used={name: int(nodes.cards_used[at, row]) for at, name in enumerate(static.card_resources)},
+                cards_used=static.cards.grant(nodes.cards_used, row),
                 ports=nodes.ports.get(static.names[row], ()),
             )
             for row in range(len(nodes))
@@ -173,7 +174,7 @@ def load(text: bytes) -> View:
     Raises:
         msgspec.ValidationError: the text is no dump of a view; the message has the path.
     """
-    paper = msgspec.json.decode(text, type=_Dump)
+    paper = msgspec.json.decode(text, type=_Dump, dec_hook=read_request)
     table = ClassTable()
     classes = [table.intern(pod_class) for pod_class in paper.classes]
     return View(

@@ -6,6 +6,7 @@ collector.
 
 import msgspec
 
+from t9ksched.model.cards import NO_CARDS, CardGrant
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.podrules import PodTerm
 from t9ksched.model.reasons import Reason
@@ -100,7 +101,7 @@ class RunningPod(msgspec.Struct, frozen=True, gc=False):
     """A member that holds a place.
 
     Attributes:
-        cards: masks of the cards it holds, by resource; empty when they are unknown.
+        cards: the cards it holds; empty when they are unknown.
         leaving: it is being deleted, or about to be; its room comes free without an eviction.
         asked: the eviction was sent to the API server. A victim that was only chosen may still stay.
         kept: the member was lost, or is about to be, and its gang keeps this room for it; it does not run.
@@ -111,7 +112,7 @@ class RunningPod(msgspec.Struct, frozen=True, gc=False):
     role: str
     pod_class: PodClass
     node: str
-    cards: tuple[tuple[str, int], ...] = ()
+    cards: CardGrant = NO_CARDS
     leaving: bool = False
     asked: bool = True
     kept: bool = False

@@ -7,10 +7,11 @@ from typing import Any
 import msgspec
 
 from t9ksched.model.cardmode import WHOLE, card_mode, is_accelerator
+from t9ksched.model.cards import MOST_INDEXED, CardGrant, CardTable
 from t9ksched.model.names import CARD_MODE_ANNOTATION, CORDONED_CARDS_ANNOTATION, HONOURS_INDEX, PLUGIN_CHOOSES
 from t9ksched.model.pod import Metadata, Quantities
 from t9ksched.model.quantity import QuantityError, to_units
-from t9ksched.model.resources import MOST_INDEXED, is_card_resource
+from t9ksched.model.resources import is_card_resource
 from t9ksched.model.taints import Taint
 from t9ksched.model.whole import whole_number
 
@@ -58,9 +59,8 @@ class NodeFacts:
 
     Attributes:
         allocatable: in units by resource.
-        cards: how many cards there are, by card resource; indices count from 0. Only whole cards, and no more of a
-            resource than have indices: all others are counted by number (`counted`).
-        unusable: masks of card indices that take no work (cordoned or unhealthy), by card resource.
+        cards: the cards that have indices. Only whole cards, and no more of a resource than have indices: all others
+            are counted by number (`counted`).
         cordoned: how many take no work of card resources that are counted by number.
         mode: how it hands out its accelerators (`model.cardmode`); empty when it has none.
         card_mode: `honours-index` when the node gives a container the cards we name, else `plugin-chooses`.
@@ -75,8 +75,7 @@ class NodeFacts:
     ready: bool = True
     deleting: bool = False
     allocatable: Mapping[str, int] = field(default_factory=dict)
-    cards: Mapping[str, int] = field(default_factory=dict)
-    unusable: Mapping[str, int] = field(default_factory=dict)
+    cards: CardTable = field(default_factory=CardTable)
     card_mode: str = PLUGIN_CHOOSES
     mode: str = ""
     cordoned: Mapping[str, int] = field(default_factory=dict)
@@ -147,8 +146,7 @@ def node_facts(node: Node) -> NodeFacts:
         ready=any(c.type == "Ready" and c.status == "True" for c in node.status.conditions or ()),
         deleting=node.metadata.deletion_timestamp is not None,
         allocatable=allocatable,
-        cards=cards,
-        unusable={name: sum(1 << at for at in those) for name, those in cordoned.items() if name in cards},
+        cards=CardTable(cards, CardGrant.of({name: those for name, those in cordoned.items() if name in cards})),
         card_mode=HONOURS_INDEX if honours else PLUGIN_CHOOSES,
         mode=mode,
         cordoned={name: len(those) for name, those in cordoned.items() if name not in cards},

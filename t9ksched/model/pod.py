@@ -10,9 +10,10 @@ from typing import Any, Final
 
 import msgspec
 
+from t9ksched.model.cards import CardRequest, ContainerKind, WholeCards
 from t9ksched.model.ending import ContainerStatus, Ending, ending
 from t9ksched.model.labels import NodeSelector
-from t9ksched.model.podclass import CardKind, ContainerCards, HostPort, PodClass
+from t9ksched.model.podclass import HostPort, PodClass
 from t9ksched.model.podrules import parse_rules
 from t9ksched.model.quantity import to_units
 from t9ksched.model.resources import is_card_resource
@@ -280,18 +281,18 @@ def effective_requests(spec: PodSpec | Mapping[str, Any]) -> dict[str, int]:
     return {name: amount for name, amount in running.items() if amount}
 
 
-def container_cards(spec: PodSpec) -> tuple[ContainerCards, ...]:
-    """Which containers ask for whole cards, in the order in which they get their indices."""
-    found: list[ContainerCards] = []
-    mains: list[tuple[Container, CardKind]] = [(container, "main") for container in spec.containers]
-    inits: list[tuple[Container, CardKind]] = [
+def container_cards(spec: PodSpec) -> tuple[CardRequest, ...]:
+    """Which containers ask for cards, in the order in which they get their indices."""
+    found: list[CardRequest] = []
+    mains: list[tuple[Container, ContainerKind]] = [(container, "main") for container in spec.containers]
+    inits: list[tuple[Container, ContainerKind]] = [
         (container, "sidecar" if container.restart_policy == "Always" else "init")
         for container in spec.init_containers or ()
     ]
     for container, kind in (*mains, *inits):
         for name, count in sorted(declared(container.resources).items()):
             if count > 0 and is_card_resource(name):
-                found.append(ContainerCards(container.name, name, count, kind))
+                found.append(WholeCards(container.name, name, count, kind))
     return tuple(found)
 
 

@@ -6,27 +6,12 @@ class is the key of every cache of the engine. `intern` keeps one object a class
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 from t9ksched.model.cardmode import is_accelerator
+from t9ksched.model.cards import CardRequest
 from t9ksched.model.labels import NodeSelector
 from t9ksched.model.podrules import PodRules, PodTerm
 from t9ksched.model.taints import Toleration
-
-CardKind = Literal["main", "init", "sidecar"]
-
-
-@dataclass(frozen=True, slots=True)
-class ContainerCards:
-    """How many whole cards of one resource a container asks for.
-
-    Main containers and sidecars hold cards of their own; an init container runs before them and reuses theirs.
-    """
-
-    container: str
-    resource: str
-    count: int
-    kind: CardKind = "main"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +37,7 @@ class PodClass:
     Attributes:
         requests: effective requests in units (millicores, bytes, counts), sorted by resource, zeros left out, with
             `pods: 1`; card resources are in here too, by number.
-        cards: the same cards by container, in the order containers get their indices.
+        cards: what containers ask of cards, in the order containers get their indices.
         node_selector: `spec.nodeSelector`, sorted.
         node_affinity: required node affinity.
         tolerations, host_ports: as in the pod, sorted.
@@ -63,7 +48,7 @@ class PodClass:
     """
 
     requests: tuple[tuple[str, int], ...] = (("pods", 1),)
-    cards: tuple[ContainerCards, ...] = ()
+    cards: tuple[CardRequest, ...] = ()
     node_selector: tuple[tuple[str, str], ...] = ()
     node_affinity: NodeSelector | None = None
     tolerations: tuple[Toleration, ...] = ()

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from t9ksched.model.cards import NO_CARDS, CardGrant
 from t9ksched.model.podclass import PodClass
 
 
@@ -51,7 +52,7 @@ class Reservation:
         node: name of the node; empty where room is still to be found (kinds that are movable).
         pod_class: what the room is for.
         kind: what it is promised for.
-        cards: masks of free cards by resource; empty when any cards will do.
+        cards: free cards of the node; empty when any cards will do.
         rank: priority of the owner's queue, in the order in which reservations give way to others.
         since, until: nanoseconds since the epoch; `until` 0 means no time limit.
         firm: a promise with a time, never moved later by a job that came later.
@@ -63,7 +64,7 @@ class Reservation:
     node: str
     pod_class: PodClass
     kind: ReservationKind
-    cards: tuple[tuple[str, int], ...] = ()
+    cards: CardGrant = NO_CARDS
     rank: int = 0
     since: int = 0
     until: int = 0

@@ -31,9 +31,6 @@ _CARD_NAMES: Final = frozenset(
 )
 _configured: set[str] = set()
 
-MOST_INDEXED: Final = 64
-"""Free cards of a node and resource are one 64-bit mask; where a node has more, they are counted by number."""
-
 
 def add_card_resources(*names: str) -> None:
     """Treat these resource names as whole cards too; called once at start, from the settings."""

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from t9ksched.engine.nodes import NodeTable
+from t9ksched.model.cards import MOST_INDEXED, CardTable, WholeCards
 from t9ksched.model.errors import Invalid
 from t9ksched.model.node import NodeFacts
-from t9ksched.model.podclass import ClassTable, ContainerCards, PodClass
+from t9ksched.model.podclass import ClassTable, PodClass
 
 CARD: Final = "nvidia.com/gpu"
 MOST_NODES: Final = 100_000
-MOST_CARDS: Final = 64
+MOST_CARDS: Final = MOST_INDEXED
 _SHAPE: Final = re.compile(r"([0-9]{1,9})x([0-9]{1,9})")
 _MOST_PODS: Final = 1_000_000
 """What a node takes in pods: no more than its cards ever decide."""
@@ -49,9 +50,10 @@ class Cluster:
     def table(self) -> NodeTable:
         """The nodes, empty."""
         found = NodeTable()
+        cards = CardTable({CARD: self.cards})
         for at in range(self.nodes):
             allocatable = {CARD: self.cards, "pods": _MOST_PODS}
-            found.upsert(NodeFacts(f"node-{at:06}", allocatable=allocatable, cards={CARD: self.cards}))
+            found.upsert(NodeFacts(f"node-{at:06}", allocatable=allocatable, cards=cards))
         return found
 
     def pods(self, cards: int) -> tuple[int, int]:
@@ -82,6 +84,6 @@ class Shapes:
         found = self._known.get(cards)
         if found is None:
             requests = ((CARD, cards), ("pods", 1))
-            made = PodClass(requests, (ContainerCards("main", CARD, cards),))
+            made = PodClass(requests, (WholeCards("main", CARD, cards),))
             found = self._known[cards] = self._table.intern(made)
         return found

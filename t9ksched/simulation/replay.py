@@ -48,7 +48,7 @@ def replay(
 
 @dataclass(slots=True)
 class _Place:
-    """What a running job holds: its pods' nodes, with the masks of their cards."""
+    """What a running job holds: its pods' nodes, with their cards."""
 
     gang: Gang
     pods: list[Assignment] = field(default_factory=list)
@@ -122,7 +122,7 @@ class _Replaying:
                 place = self._running[one.gang] = _Place(known[one.gang])
                 self._start(place.gang, now)
             place.pods.append(one)
-            self._nodes.charge(self._nodes.row(one.node), place.gang.waiting[0].pod_class, dict(one.masks))
+            self._nodes.charge(self._nodes.row(one.node), place.gang.waiting[0].pod_class, one.grant)
 
     def _start(self, gang: Gang, now: int) -> None:
         at = int(gang.uid)
@@ -137,4 +137,4 @@ class _Replaying:
         self._free += self._jobs[at].cards
         pod_class = place.gang.waiting[0].pod_class
         for one in place.pods:
-            self._nodes.discharge(self._nodes.row(one.node), pod_class, dict(one.masks))
+            self._nodes.discharge(self._nodes.row(one.node), pod_class, one.grant)

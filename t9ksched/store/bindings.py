@@ -13,6 +13,7 @@ import msgspec
 from sqlalchemy import Connection, delete, select
 from sqlalchemy.engine import RowMapping
 
+from t9ksched.model.cards import CardGrant, ContainerGrant
 from t9ksched.store.database import Database
 from t9ksched.store.rows import BATCH, among, batches, upserting
 from t9ksched.store.tables import binding, meta
@@ -22,8 +23,8 @@ COMPLETE: Final = "bindings"
 WHOLE: Final = 100
 """Percent of a card."""
 
-Cards = list[tuple[str, str, tuple[int, ...]]]
-"""Container, resource, indices; init containers may use again what the others hold."""
+Cards = list[ContainerGrant]
+"""Init containers may use again what the others hold."""
 
 
 class CardBinding(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,12 +50,9 @@ class CardBinding(msgspec.Struct, frozen=True, kw_only=True):
     job_uid: str | None = None
 
     @property
-    def masks(self) -> dict[str, int]:
-        """Bit masks of the cards by resource."""
-        found: dict[str, int] = {}
-        for _, resource, indices in self.cards:
-            found[resource] = found.get(resource, 0) | sum(1 << index for index in indices)
-        return found
+    def grant(self) -> CardGrant:
+        """All cards of the pod."""
+        return CardGrant.of_containers(self.cards)
 
 
 class Bindings:

@@ -13,7 +13,8 @@ import msgspec
 from sqlalchemy import delete, insert, select
 from sqlalchemy.engine import RowMapping
 
-from t9ksched.model.podclass import ContainerCards, HostPort, PodClass
+from t9ksched.model.cards import CardRequest, read_request
+from t9ksched.model.podclass import HostPort, PodClass
 from t9ksched.model.reservation import Reservation, ReservationKind
 from t9ksched.store.database import Database
 from t9ksched.store.rows import BATCH
@@ -26,7 +27,7 @@ class _Takes(msgspec.Struct, omit_defaults=True):
     """What a promised place takes of its node."""
 
     requests: list[tuple[str, int]]
-    cards: list[ContainerCards] = []
+    cards: list[CardRequest] = []
     ports: list[HostPort] = []
 
 
@@ -81,7 +82,7 @@ def _row(reservation: Reservation, number: int, pods: int) -> dict[str, Any]:
 
 
 def _reservation(row: RowMapping) -> Reservation:
-    takes = msgspec.convert(row["takes"], _Takes)
+    takes = msgspec.convert(row["takes"], _Takes, dec_hook=read_request)
     pod_class = PodClass(tuple(takes.requests), tuple(takes.cards), host_ports=tuple(takes.ports))
     return Reservation(
         owner=row["owner"],

@@ -61,7 +61,7 @@ def full(nodes: int, size: int, queues: tuple[str, ...]) -> tuple[Any, tuple[Run
         )
         groups.append(group)
         for pod in group.pods:
-            live.charge(live.row(pod.node), shape, dict(pod.cards))
+            live.charge(live.row(pod.node), shape, pod.cards)
     return live, tuple(groups)
 
 

@@ -25,6 +25,7 @@ from t9ksched.engine.planner import Plan, Planner, plan
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import View
 from t9ksched.model import names
+from t9ksched.model.cards import CardGrant
 from t9ksched.model.gang import Gang
 from t9ksched.model.node import decode_node
 from t9ksched.model.pod import decode_pod
@@ -153,7 +154,7 @@ def measure(count: int) -> dict[str, object]:
 def crowded(table: NodeTable, count: int) -> dict[str, object]:
     """What 1,000 unlike gangs that find no room cost: the first time, and in a cycle in which nothing changed."""
     for row in range(count):
-        table.charge(row, CLASSES[6][0], {GPU: 255})
+        table.charge(row, CLASSES[6][0], CardGrant.packed({GPU: 255}))
     late = [gang(f"l{at}", queue="q0", pods=2, of=pod_class(cpu=f"{1000 + at}m", gpu=1)) for at in range(1000)]
     given = view(table, late, QUEUES)
     memory = Memory()
@@ -168,7 +169,7 @@ def crowded(table: NodeTable, count: int) -> dict[str, object]:
     again = best(lambda: plan(given, Policy(), 0, memory), 3)
     assert memory.failures.tried == before, "nothing is tried twice"
     for row in range(count):
-        table.discharge(row, CLASSES[6][0], {GPU: 255})
+        table.discharge(row, CLASSES[6][0], CardGrant.packed({GPU: 255}))
     return {"first": first.ms(), "again": again.ms()}
 
 

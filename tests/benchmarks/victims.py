@@ -49,7 +49,7 @@ def cluster(nodes: int, size: int, part: float, seed: int) -> View:
         )
         groups.append(group)
         for pod in group.pods:
-            live.charge(live.row(pod.node), shape, dict(pod.cards))
+            live.charge(live.row(pod.node), shape, pod.cards)
     wanted = gang("urgent", "high", pods=nodes // 2, cpu=1, gpu=CARDS, created=0)
     return view(live, [wanted], QUEUES, running=groups)
 

@@ -90,7 +90,7 @@ def _books(world: World) -> None:
         checker.say(text)
     for uid, given in checker.ledger.given.items():
         charge = state.charges.get(uid)
-        if charge is not None and charge.sure and charge.cards.get(GPU, 0) != sum(1 << card for card in given.cards):
+        if charge is not None and charge.sure and set(charge.cards.indices(GPU)) != set(given.cards):
             checker.say(f"the scheduler has {given.key} on other cards than {sorted(given.cards)}, as it was bound")
     for hold in state.reservations.refused.values():
         checker.say(f"room on {hold.node} is still held: {hold.kind}")

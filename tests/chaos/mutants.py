@@ -19,6 +19,7 @@ from t9ksched.kube.write import binding as protocol
 from t9ksched.kube.write.binding import Binding, Bound, Conflicted, Refusal, Refused
 from t9ksched.kube.write.eviction import evict
 from t9ksched.model import names
+from t9ksched.model.cards import NO_CARDS
 from t9ksched.scheduler.act import gang_timeouts as integrity
 from t9ksched.scheduler.act import preemption
 from t9ksched.scheduler.act.cardkeeper import CardKeeper
@@ -76,7 +77,7 @@ def _kept(self: PodEvents, record: Any, annotations: Any) -> bool:
 
 
 def _without_cards(self: Charges, uid: str, node: str, pod_class: Any, queue: str, cards: Any, **more: Any) -> None:
-    _charge(self, uid, node, pod_class, queue, {}, **more)
+    _charge(self, uid, node, pod_class, queue, NO_CARDS, **more)
 
 
 def _anybody(self: Binding) -> Any:
@@ -206,7 +207,7 @@ MUTANTS: dict[str, tuple[tuple[Any, str, Any], ...]] = {
     "members that wait beside bound ones are dropped": ((PodEvents, "upsert", _second_half_dropped),),
     "held room is lost": ((ClusterState, "judge", _first_look),),
     "a node that refuses pods is not avoided": ((NodeBackoff, "note", lambda self, *args: None),),
-    "cards are unknown after a restart": ((CardBook, "_held", lambda self, *args: ({}, True)),),
+    "cards are unknown after a restart": ((CardBook, "_held", lambda self, *args: (NO_CARDS, True)),),
     "annotations win after a restart": ((CardBook, "_held", _by_annotation),),
     "cards on no record are given to others": ((CardBook, "unsure", lambda self, facts: False),),
     "a node stays without cards when the pod of unknown ones is gone": ((CardBook, "released", _uncertain_for_ever),),

@@ -151,12 +151,12 @@ class _Look:
         static, nodes = self.view.nodes.static, self.view.nodes
         masks = {
             (resource, name): int(nodes.cards_used[at, row])
-            for at, resource in enumerate(static.card_resources)
+            for at, resource in enumerate(static.cards.names)
             for row, name in enumerate(static.names)
         }
         for one in self.made.assignments:
             asked = self.members[one.pod].pod_class.card_counts
-            for resource, mask in one.masks:
+            for resource, mask in one.grant.masks:
                 if masks[resource, one.node] & mask:
                     found.append(f"{one.node}: a card of {resource} is given twice")
                 if mask.bit_count() != asked.get(resource, 0):

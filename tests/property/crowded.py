@@ -8,6 +8,7 @@ from msgspec import structs
 from t9ksched.engine.planner import Plan
 from t9ksched.engine.policy import Preemption
 from t9ksched.engine.view import QueueState, View
+from t9ksched.model.cards import NO_CARDS, CardGrant, CardTable
 from t9ksched.model.gang import Gang, Member, Neighbours, Running, RunningPod
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.queue import QueueSpec
@@ -110,20 +111,18 @@ class Crowded(Scene):
                 break
             name = rng.choice(roomy)
             idle = {
-                card: [i for i in range(n) if not self.table.cards_used(name)[card] >> i & 1]
-                for card, n in self.table.facts(name).cards.items()
+                card: [i for i in range(n) if not self.table.cards_used(name).has(card, i)]
+                for card, n in self.table.facts(name).cards.counts.items()
             }
-            cards = {
-                card: sum(1 << i for i in rng.sample(idle[card], count))
-                for card, count in of.card_counts.items()
-                if card in idle
-            }
+            cards = CardGrant.of(
+                {card: rng.sample(idle[card], count) for card, count in of.card_counts.items() if card in idle}
+            )
             self.table.charge(self.table.row(name), of, cards)
             charged.append((name, of, cards))
             leaving = rng.random() < 0.08
             role = rng.choice(["", "", "worker"])
-            masks = tuple(cards.items()) if rng.random() < 0.9 else ()
-            pods.append(RunningPod(f"r{at}-{nth}", f"test/r{at}-{nth}", role, of, name, masks, leaving))
+            known = cards if rng.random() < 0.9 else NO_CARDS
+            pods.append(RunningPod(f"r{at}-{nth}", f"test/r{at}-{nth}", role, of, name, known, leaving))
         if not pods:
             return
         one = structs.replace(
@@ -145,7 +144,7 @@ class Crowded(Scene):
         free = room.free()[:, room.row(name)]
         left = dict(zip(room.static.resources, free.tolist(), strict=True))
         cards = self.table.cards_used(name)
-        idle = {card: n - cards[card].bit_count() for card, n in self.table.facts(name).cards.items()}
+        idle = {card: n - cards.count(card) for card, n in self.table.facts(name).cards.counts.items()}
         return all(
             left.get(resource, 0) >= units and idle.get(resource, units) >= units for resource, units in of.requests
         )
@@ -167,10 +166,10 @@ class Crowded(Scene):
             classes = {one.uid: one.pod_class for one in waited.waiting}
             self.gangs = [one for one in self.gangs if one.uid != uid]
             self.holds = [one for one in self.holds if one.owner != uid]
-            charged = [(one.node, classes[one.pod], dict(one.masks)) for one in lines]
+            charged = [(one.node, classes[one.pod], one.grant) for one in lines]
             for name, of, cards in charged:
                 self.table.charge(self.table.row(name), of, cards)
-            pods = tuple(RunningPod(f"{one.pod}!", one.pod, "", classes[one.pod], one.node, one.masks) for one in lines)
+            pods = tuple(RunningPod(f"{one.pod}!", one.pod, "", classes[one.pod], one.node, one.grant) for one in lines)
             if uid in self.groups:
                 group, before = self.groups[uid]
                 real = [nth for nth, one in enumerate(before) if one[2] is not None]
@@ -229,7 +228,7 @@ class Crowded(Scene):
                 where,
                 of,
                 ReservationKind.REFILL,
-                lost.cards if where else (),
+                lost.cards if where else NO_CARDS,
                 since=NOW - 1,
                 until=NOW + 1,
                 queue=group.queue,
@@ -237,7 +236,7 @@ class Crowded(Scene):
             )
         )
         stays = [pod for pod in group.pods if pod is not lost]
-        kept = [structs.replace(lost, cards=(), kept=True)] if where else []
+        kept = [structs.replace(lost, cards=NO_CARDS, kept=True)] if where else []
         left = [one for nth, one in enumerate(charged) if nth != at]
         self.groups[uid] = structs.replace(group, pods=(*kept, *stays)), [(name, of, None)] * len(kept) + left
         back = [Member(f"{uid}-back", f"test/{uid}-back", lost.role, of)] if rng.random() < 0.7 else []
@@ -316,6 +315,9 @@ class Crowded(Scene):
                 self.policy = replace(self.policy, preemption=rng.choice(RULES))
             case "node":
                 now = self.table.facts(name := rng.choice(self.names))
-                counted = {card: count for card, count in now.cards.items() if card != GPU}
+                counted = CardTable(
+                    {card: count for card, count in now.cards.counts.items() if card != GPU}, now.cards.withdrawn
+                )
                 now = rng.choice([replace(now, ready=not now.ready), replace(now, cards=counted)])
-                self.table.upsert(rng.choice([now, replace(now, unusable={GPU: 1})]) if GPU in now.cards else now)
+                broken = replace(now, cards=CardTable(now.cards.counts, CardGrant.of({GPU: [0]})))
+                self.table.upsert(rng.choice([now, broken]) if GPU in now.cards else now)

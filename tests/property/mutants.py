@@ -13,7 +13,6 @@ from t9ksched.engine.failure_memory import FailureMemory
 from t9ksched.engine.ledger import Ledger
 from t9ksched.engine.nodes import FrozenNodes
 from t9ksched.engine.past_failures import PastFailures
-from t9ksched.engine.placement import trial as trials
 from t9ksched.engine.placement.constraints import Schedulable, Tolerated
 from t9ksched.engine.placement.pod_affinity import Sight
 from t9ksched.engine.placement.trial import Trial
@@ -21,9 +20,11 @@ from t9ksched.engine.refill import Refills
 from t9ksched.engine.reservations import Reservations
 from t9ksched.engine.victims import victim_search
 from t9ksched.engine.victims.victim_search import VictimSearch
+from t9ksched.model.cards import NO_CARDS
 
 _chosen = minima.chosen
 _gang_key = order.gang_key
+_deal = cards.deal
 _begin = PastFailures.begin
 _choose = VictimSearch._chosen
 _hold = Reservations.__init__
@@ -65,7 +66,7 @@ def _one_place_of_each(self: Any, holds: Any, trial: Any, now: int) -> None:
 
 
 def _without_their_cards(self: Any, holds: Any, trial: Any, now: int) -> None:
-    _hold(self, [replace(hold, cards=()) for hold in holds], trial, now)
+    _hold(self, [replace(hold, cards=NO_CARDS) for hold in holds], trial, now)
 
 
 def _rounded_up(self: Any, queue: str, request: Any, wanted: int) -> int:
@@ -91,7 +92,7 @@ class Mutant:
 MUTANTS: dict[str, Mutant] = {
     "nodes are always empty": Mutant("1", ((FrozenNodes, "free", lambda self: self.static.allocatable.copy()),)),
     "the first cards are given to everybody": Mutant(
-        "1", ((trials, "deal", lambda idle, each, pods: (cards.deal((1 << 62) - 1, each, pods)[0], idle)),)
+        "1", ((cards, "deal", lambda idle, each, pods: (_deal((1 << 62) - 1, each, pods)[0], idle)),)
     ),
     "quota is not asked": Mutant("2", ((Ledger, "can_charge", lambda self, queue, demand, **more: []),)),
     "one member may be missing": Mutant("3", ((minima, "chosen", _one_less),)),

@@ -154,11 +154,11 @@ class _Rooms:
             lost = requests_of(hold for hold in self._kept if hold.node == name)
             if units and used[resource] + lost[resource] > node.has()[resource]:
                 raise Broken("3 room is kept for lost members", f"{one.pod.uid} takes {resource} kept on {name}")
-        mask = dict(one.line.masks).get(GPU, 0)
+        mask = dict(one.line.grant.masks).get(GPU, 0)
         if mask.bit_count() != shape.gpu or mask >= 1 << node.gpu:
             raise Broken("1 as many cards as asked for", f"{one.pod.uid} gets mask {mask:b} of {node.gpu} cards")
         for hold in self._kept:
-            theirs = dict(hold.cards).get(GPU, 0) if hold.node == name else 0
+            theirs = dict(hold.cards.masks).get(GPU, 0) if hold.node == name else 0
             if mask & theirs:
                 raise Broken("3 room is kept for lost members", f"{one.pod.uid} gets cards {theirs:b} of {hold.owner}")
         if any(mask & other for other in self._cards[name]):

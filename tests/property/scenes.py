@@ -14,10 +14,11 @@ from t9ksched.engine.planner import Plan
 from t9ksched.engine.policy import Binpack, Policy
 from t9ksched.engine.view import QueueState, View
 from t9ksched.model.cardmode import NOT_READY
+from t9ksched.model.cards import CardGrant, CardTable, WholeCards
 from t9ksched.model.gang import Gang, Member, Neighbours
 from t9ksched.model.labels import LabelSelector, NodeSelector
 from t9ksched.model.node import NodeFacts
-from t9ksched.model.podclass import ContainerCards, HostPort, PodClass
+from t9ksched.model.podclass import HostPort, PodClass
 from t9ksched.model.podrules import parse_rules
 from t9ksched.model.queue import QueueSpec
 from t9ksched.model.reasons import Code, Reason
@@ -81,9 +82,10 @@ def facts(rng: random.Random, name: str, plain: bool) -> NodeFacts:
         case "deleting":
             return replace(found, deleting=True)
         case "unusable":
-            return replace(found, unusable={GPU: rng.randrange(1 << gpu)} if gpu else {})
+            broken = CardGrant.packed({GPU: rng.randrange(1 << gpu)} if gpu else {})
+            return replace(found, cards=CardTable(found.cards.counts, broken))
         case "counted":
-            cards = {resource: count for resource, count in found.cards.items() if resource != GPU}
+            cards = CardTable({resource: count for resource, count in found.cards.counts.items() if resource != GPU})
             return replace(found, cards=cards, cordoned={GPU: rng.choice([0, 1])} if gpu else {}, mode="Sharing")
         case "mode":
             return replace(found, mode=NOT_READY)
@@ -160,13 +162,13 @@ def shape(rng: random.Random, app: str, *, ruled: bool) -> PodClass:
             return replace(found, volume_affinity=tuple(filter(None, (_within("zone", "b"),))))
         case "amd":
             requests = dict(found.requests) | {AMD: rng.choice([1, 2])}
-            more = ContainerCards("side", AMD, requests[AMD], "sidecar")
+            more = WholeCards("side", AMD, requests[AMD], "sidecar")
             return replace(found, requests=tuple(sorted(requests.items())), cards=(*found.cards, more))
         case "init" if GPU in dict(found.requests):
             whole = dict(found.requests)[GPU]
-            parts = [ContainerCards("side", GPU, 1, "sidecar"), ContainerCards("first", GPU, 1, "init")]
+            parts = [WholeCards("side", GPU, 1, "sidecar"), WholeCards("first", GPU, 1, "init")]
             parts = parts[rng.choice([0, 1]) if whole > 1 else 1 :]
-            rest = [ContainerCards("main", GPU, whole - sum(one.kind == "sidecar" for one in parts))]
+            rest = [WholeCards("main", GPU, whole - sum(one.kind == "sidecar" for one in parts))]
             return replace(found, cards=tuple(rng.sample([*parts, *rest], len(parts) + 1)))
         case "unrecorded":
             return replace(found, unrecorded=True)
@@ -271,7 +273,7 @@ class Scene:
         app, of = rng.choice(self.shapes)
         known = rng.random() < 0.6
         here = self.table.facts(name).cards
-        cards = {card: (1 << count) - 1 for card, count in of.card_counts.items() if known and card in here}
+        cards = CardGrant.of({card: range(count) for card, count in of.card_counts.items() if known and card in here})
         self.table.charge(self.table.row(name), of, cards)
         theirs = of.rules
         beside = Neighbours(
@@ -296,7 +298,7 @@ class Scene:
             avoid = tuple(rng.sample(self.names, rng.randrange(len(self.names)))) if not where else ()
             since, until = NOW - rng.choice([0, 1, 5]), rng.choice([NOW + 1, NOW + 1, NOW, 0])
             named = {card: rng.randrange(256) for card in of.card_counts} if where and rng.random() < 0.4 else {}
-            cards = tuple(sorted(named.items()))
+            cards = CardGrant.packed(named)
             self.holds.append(
                 Reservation(
                     one.uid,

@@ -438,12 +438,12 @@ class Model:
                 paid[charge.queue].update(amounts)
             row = world.rows.get(uid)
             if record.ours:
-                expected = row.masks if row is not None and row.node == charge.node else {}
-                assert dict(charge.cards) == dict(expected), uid
+                expected = dict(row.grant.masks) if row is not None and row.node == charge.node else {}
+                assert dict(charge.cards.masks) == dict(expected), uid
                 assert not expected or charge.sure == row.honoured
                 if expected and charge.sure and record.node:
-                    self._card_notes(record, charge.cards)
-                given.update((charge.node, card) for card in range(4) if charge.cards.get(GPU, 0) >> card & 1)
+                    self._card_notes(record, dict(charge.cards.masks))
+                given.update((charge.node, card) for card in range(4) if charge.cards.has(GPU, card))
         assert set(given.values()) <= {1}, "a card is given twice"
         assert state.nodes.names == sorted(world.nodes) or set(state.nodes.names) == set(world.nodes)
         for name, amounts in used.items():

@@ -156,7 +156,7 @@ def _charges(live: ClusterState, fresh: ClusterState, uid: str) -> None:
     assert (one.node, one.applied) == (other.node, other.applied), uid
     record: PodRecord = live.pods[uid]
     if record.ours and record.phase not in ENDED:
-        assert (dict(one.cards), one.sure) == (dict(other.cards), other.sure), uid
+        assert (one.cards, one.sure) == (other.cards, other.sure), uid
 
 
 def _facts(state: ClusterState, name: str) -> Any:

@@ -148,7 +148,7 @@ class Seldom(Objects):
         if row is None or row.node != node:
             return False
         others = [charge for charge in self.state.charges.on_node(node) if charge.uid != uid]
-        return any(one.cards.get(GPU, 0) & row.masks.get(GPU, 0) for one in others)
+        return any(set(one.cards.indices(GPU)) & set(row.grant.indices(GPU)) for one in others)
 
     def did_not_start(self) -> None:
         """A job was taken back because it did not start in time, and is to rest."""

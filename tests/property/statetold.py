@@ -156,7 +156,7 @@ class Told:
             if record.holds and record.pod_class is not None and gang is not None and not gang.virtual and gang.uid:
                 charge = state.charges.get(uid)
                 assert charge is not None
-                what = (record.role, record.pod_class, record.node, tuple(sorted(charge.cards.items())))
+                what = (record.role, record.pod_class, record.node, charge.cards)
                 self._members[uid] = (gang, gang.uid, *what, record.owner, record.key, record.evicted)
         if self.world.log[-1:] and self.world.log[-1] in TAKEN_BACK:
             return

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 
-from t9ksched.engine.cards import indices
 from t9ksched.engine.planner import Plan
 from tests.builders import GPU
 from tests.property.world import Group, Pod, World
@@ -64,7 +63,7 @@ def _gang(group: Group) -> Sequence[str]:
 
 def _decisions(plan: Plan) -> Iterable[str]:
     for one in plan.assignments:
-        cards = [index for _, mask in one.masks for index in indices(mask)]
+        cards = [index for name in one.grant.resources for index in one.grant.indices(name)]
         yield f"{one.pod} → {one.node}" + (f" cards {','.join(map(str, cards))}" if cards else "")
     for entry in plan.waiting:
         yield f"{entry.gang} waits: " + "; ".join(f"{reason.code} ({reason.message})" for reason in entry.reasons)

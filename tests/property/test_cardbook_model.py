@@ -5,15 +5,19 @@ its annotation while there were no rows. What it says of a node follows from a l
 """
 
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from t9ksched.engine.nodes import NodeTable
+from t9ksched.kube.write.dialects.dialect import CardDialect
+from t9ksched.kube.write.dialects.table import CARD_INDEX
 from t9ksched.model import names
+from t9ksched.model.cards import NO_CARDS, CardGrant, WholeCards
 from t9ksched.model.node import Node, NodeFacts, decode_node, node_facts
-from t9ksched.model.podclass import ContainerCards, PodClass
+from t9ksched.model.podclass import PodClass
 from t9ksched.scheduler.state.cardbook import CardBook, row_of
-from t9ksched.scheduler.state.charges import Charges, annotated_cards
+from t9ksched.scheduler.state.charges import Charges
 from t9ksched.scheduler.state.records import GangRecord, PodRecord
 from t9ksched.store.bindings import CardBinding
 
@@ -49,8 +53,12 @@ class Told:
 
 def class_of(asks: tuple[int, ...], slices: int) -> PodClass:
     requests = {"cpu": 1, GPU: sum(asks), SLICE: slices}
-    cards = tuple(ContainerCards(name, GPU, count) for name, count in zip("ab", asks, strict=False) if count)
+    cards = tuple(WholeCards(name, GPU, count) for name, count in zip("ab", asks, strict=False) if count)
     return PodClass(requests=tuple(sorted((key, value) for key, value in requests.items() if value)), cards=cards)
+
+
+def _read(pod_class: PodClass, annotations: Mapping[str, str], dialect: CardDialect) -> CardGrant:
+    return dialect.read(pod_class.cards, annotations)
 
 
 def words(cards: int) -> str:
@@ -69,7 +77,7 @@ class History:
         self.nodes: dict[str, tuple[Node, NodeFacts]] = {}
         self.table = NodeTable()
         self.charges = Charges(self.table)
-        self.book = CardBook(self.pods, self.nodes, self.charges, annotated_cards, self._taken_in)
+        self.book = CardBook(self.pods, self.nodes, self.charges, _read, self._taken_in)
         self.held: dict[str, Held] = {}
         self.rows: dict[str, CardBinding] = {}
         """Rows of SQL that the book was given, and whose pod it has not seen bound."""
@@ -140,7 +148,7 @@ class History:
         taken = 0
         for held in self.held.values():
             taken |= held.cards if held.node == name else 0
-        has = self.nodes[name][1].cards.get(GPU, 0) if name in self.nodes else 0
+        has = self.nodes[name][1].cards.counts.get(GPU, 0) if name in self.nodes else 0
         free = [card for card in range(has) if not taken >> card & 1]
         self.rng.shuffle(free)
         return sum(1 << card for card in free[:count]) if len(free) >= count else 0
@@ -154,12 +162,12 @@ class History:
         told, record = self.told[uid], self.pods[uid]
         cards = self._free(name, told.count) if self._indexed(name) else 0
         assert record.pod_class is not None
-        fits = name in self.nodes and self.table.has_room(name, record.pod_class, {GPU: cards} if cards else {})
+        fits = name in self.nodes and self.table.has_room(name, record.pod_class, CardGrant.packed({GPU: cards}))
         if not fits or (told.count and self._indexed(name) and not cards):
             return
         sure = self.book.certain(record.pod_class, name)
         assert sure == (not told.count or self._honours(name) or not self._indexed(name))
-        self.charges.charge(uid, name, record.pod_class, "q", {GPU: cards} if cards else {}, sure=sure)
+        self.charges.charge(uid, name, record.pod_class, "q", CardGrant.packed({GPU: cards}), sure=sure)
         record.assumed = name
         self.held[uid] = Held(name, cards, sure)
         self._annotate(uid, cards)
@@ -259,7 +267,7 @@ class History:
 
     def _charge(self, uid: str, name: str) -> Any:
         other = Charges(NodeTable())
-        other.charge(uid, name, self.pods[uid].pod_class or PodClass(), "q", {})
+        other.charge(uid, name, self.pods[uid].pod_class or PodClass(), "q", NO_CARDS)
         return other.get(uid)
 
     def restore(self, rows: dict[str, CardBinding] | None = None) -> None:
@@ -269,7 +277,7 @@ class History:
         for uid in [uid for uid, held in self.held.items() if held.believed]:
             row, held = self.rows.pop(uid, None), self.held[uid]
             if row is not None and row.node == held.node:
-                cards = row.masks.get(GPU, 0)
+                cards = dict(row.grant.masks).get(GPU, 0)
                 if cards != held.cards:
                     self._differs(uid, f"its annotations say {words(held.cards)}, on record is {words(cards)}")
                 self.held[uid] = Held(held.node, cards, row.honoured)
@@ -297,7 +305,7 @@ class History:
     def _on_paper(self, row: CardBinding) -> None:
         record, held, told = self.pods[row.pod_uid], self.held[row.pod_uid], self.told[row.pod_uid]
         assert (row.namespace, row.name, row.node, row.share) == ("ns", row.pod_uid, held.node, 100)
-        assert (row.masks, row.honoured) == ({GPU: held.cards}, held.sure)
+        assert (dict(row.grant.masks), row.honoured) == ({GPU: held.cards}, held.sure)
         assert [len(cards) for _, _, cards in row.cards] == [count for count in told.asks if count]
         assert row.at.timestamp() * 1e9 == NOW
         gang = record.gang
@@ -350,12 +358,12 @@ class History:
         had = rng.choice((None, 0, 0b11))
         if had is not None:
             assert record.pod_class is not None
-            self.charges.charge("f", "elsewhere", record.pod_class, "", {GPU: had} if had else {})
+            self.charges.charge("f", "elsewhere", record.pod_class, "", CardGrant.packed({GPU: had or 0}))
         says = rng.choice((0, 0b11, 0b1100))
         text = ",".join(str(card) for card in range(4) if says >> card & 1)
         notes = {"devcluster.tensorstack.dev/cards-container-a": "2,3", names.GPU_INDEX_PREFIX + "a": text}
         news = not (had and record.phase == "Running") and says != (had or 0)
-        assert dict(self.book.announced(record, notes)) == ({GPU: says} if news and says else {})
+        assert dict(self.book.announced(record, notes).masks) == ({GPU: says} if news and says else {})
         record.pod_class = None
         assert not self.book.announced(record, notes)
         self.charges.release("f")
@@ -375,20 +383,20 @@ class History:
         if not told.count:
             return Held(name, 0, True)
         if row is not None and row.node == name:
-            return Held(name, row.masks.get(GPU, 0), row.honoured)
+            return Held(name, dict(row.grant.masks).get(GPU, 0), row.honoured)
         if not self._indexed(name):
             return Held(name, 0, True)
         if not self.adopting:
             return Held(name, 0, False)
         pod_class = self.pods[uid].pod_class
         assert pod_class is not None
-        says = annotated_cards(pod_class, told.notes).get(GPU, 0)
+        says = dict(CARD_INDEX.read(pod_class.cards, told.notes).masks).get(GPU, 0)
         if not self._honours(name):
             return Held(name, says, False, believed=True)
         others = 0
         for other, held in self.held.items():
             others |= held.cards if other != uid and held.node == name else 0
-        has = self.nodes[name][1].cards[GPU]
+        has = self.nodes[name][1].cards.counts[GPU]
         good = bool(says) and not says >> has and not says & others
         return Held(name, says if good else 0, good, believed=True)
 
@@ -427,7 +435,11 @@ class History:
         for uid, held in self.held.items():
             charge = self.charges.get(uid)
             assert charge is not None
-            assert (charge.node, charge.cards.get(GPU, 0), charge.sure) == (held.node, held.cards, held.sure), uid
+            assert (charge.node, dict(charge.cards.masks).get(GPU, 0), charge.sure) == (
+                held.node,
+                held.cards,
+                held.sure,
+            ), uid
         for name, (_, facts) in self.nodes.items():
             mine = [uid for uid, held in self.held.items() if held.node == name]
             assert facts.unsure == any(self._unknown(uid) for uid in mine), name

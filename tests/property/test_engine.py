@@ -20,10 +20,11 @@ from t9ksched.engine.placement.trial import Trial
 from t9ksched.engine.planner import Plan, Planner, plan
 from t9ksched.engine.policy import Binpack, Policy
 from t9ksched.engine.view import QueueState, View, dump, load
+from t9ksched.model.cards import NO_CARDS, CardGrant, WholeCards
 from t9ksched.model.gang import Gang, Member
 from t9ksched.model.labels import NodeSelector
 from t9ksched.model.node import NodeFacts
-from t9ksched.model.podclass import ContainerCards, HostPort, PodClass
+from t9ksched.model.podclass import HostPort, PodClass
 from t9ksched.model.queue import Ordering
 from t9ksched.model.reservation import Reservation, ReservationKind
 from t9ksched.model.taints import Taint, Toleration
@@ -82,7 +83,7 @@ def shape(rng: random.Random) -> PodClass:
     )
     if rng.random() < 0.2:
         requests = {**dict(of.requests), AMD: rng.choice([1, 2])}
-        cards = ContainerCards("side", AMD, requests[AMD], "sidecar")
+        cards = WholeCards("side", AMD, requests[AMD], "sidecar")
         of = replace(of, requests=tuple(sorted(requests.items())), cards=(*of.cards, cards))
     return of
 
@@ -135,7 +136,7 @@ def some_table(rng: random.Random, size: int, shapes: list[PodClass]) -> NodeTab
     for name in names:
         for of in rng.choices(shapes, k=rng.choice([0, 0, 0, 0, 1, 2])):
             known = rng.random() < 0.5
-            cards = {resource: (1 << count) - 1 for resource, count in of.card_counts.items()} if known else {}
+            cards = CardGrant.of({resource: range(count) for resource, count in of.card_counts.items() if known})
             table.charge(table.row(name), of, cards)
     return table
 
@@ -203,7 +204,7 @@ def check(view: View, found: Plan) -> None:
     }
     given = {
         (name, resource): int(view.nodes.cards_used[at, row])
-        for at, resource in enumerate(static.card_resources)
+        for at, resource in enumerate(static.cards.names)
         for row, name in enumerate(static.names)
     }
     touched: set[tuple[str, str]] = set()
@@ -228,13 +229,13 @@ def check(view: View, found: Plan) -> None:
         for port in of.host_ports:
             assert not any(port.conflicts(other) for other in ports[one.node]), "a host port is taken once"
         ports[one.node] += of.host_ports
-        masks = dict(one.masks)
+        masks = dict(one.grant.masks)
         assert set(masks) == set(of.card_counts)
         for resource, mask in masks.items():
             assert mask.bit_count() == of.card_counts[resource], "as many cards as asked for"
             assert not mask & given[one.node, resource], "no card is given twice"
-            assert not mask & facts.unusable.get(resource, 0), "no cordoned card"
-            assert mask < 1 << facts.cards[resource], "only cards that exist"
+            assert not mask & dict(facts.cards.withdrawn.masks).get(resource, 0), "no cordoned card"
+            assert mask < 1 << facts.cards.counts[resource], "only cards that exist"
             given[one.node, resource] |= mask
         held: dict[str, int] = {}
         for container, resource, indices in one.cards:
@@ -320,10 +321,10 @@ def test_what_is_remembered_of_failures_never_changes_a_plan(rng: random.Random,
         move = rng.randrange(4)
         if move == 0 and charged:
             name, of = charged.pop(rng.randrange(len(charged)))
-            table.discharge(table.row(name), of, {})
+            table.discharge(table.row(name), of)
         elif move == 1:
             charged.append((rng.choice(table.names), rng.choice(shapes)))
-            table.charge(table.row(charged[-1][0]), charged[-1][1], {})
+            table.charge(table.row(charged[-1][0]), charged[-1][1])
         elif move == 2:
             rng.shuffle(asked)
 
@@ -337,7 +338,7 @@ def test_undo_restores_every_byte(rng: random.Random, steps: int, policy: Policy
 
     def image() -> tuple[object, ...]:
         keys = tuple(trial.column(None, of).refresh().tobytes() for of in shapes)
-        return trial.free.tobytes(), trial.idle.tobytes(), trial.base.tobytes(), dict(trial.ports), keys
+        return trial.free.tobytes(), trial.cards.idle.tobytes(), trial.base.tobytes(), dict(trial.ports), keys
 
     def act() -> None:
         column = trial.column(None, rng.choice(shapes))
@@ -353,7 +354,7 @@ def test_undo_restores_every_byte(rng: random.Random, steps: int, policy: Policy
                 row = rng.choice(rows)
                 trial.place(column, row, rng.randint(1, min(column.room(row), 5)))
 
-    held = [trial.occupy(trial.column(None, rng.choice(shapes)), row, {}) for row in range(len(frozen))]
+    held = [trial.occupy(trial.column(None, rng.choice(shapes)), row, NO_CARDS) for row in range(len(frozen))]
     marks = [(trial.mark(), image())]
     for _ in range(steps):
         if held and rng.random() < 0.2:
@@ -381,7 +382,7 @@ def test_the_live_table_returns_what_it_was_given(rng: random.Random, charges: i
     steps = []
     for _ in range(charges):
         name, of = rng.choice(table.names), rng.choice(shapes)
-        cards = {resource: rng.randrange(256) for resource in of.card_counts}
+        cards = CardGrant.packed({resource: rng.randrange(256) for resource in of.card_counts})
         table.charge(table.row(name), of, cards)
         steps.append((name, of, cards))
     for name, of, cards in rng.sample(steps, len(steps)):
@@ -390,8 +391,8 @@ def test_the_live_table_returns_what_it_was_given(rng: random.Random, charges: i
     for at, resource in enumerate(after.static.resources):
         old = before.used[before.static.resources.index(resource)] if resource in before.static.resources else 0
         assert np.array_equal(after.used[at], np.broadcast_to(old, after.used[at].shape))
-    for at, resource in enumerate(after.static.card_resources):
-        known = before.static.card_resources
+    for at, resource in enumerate(after.static.cards.names):
+        known = before.static.cards.names
         old_cards = before.cards_used[known.index(resource)] if resource in known else np.uint64(0)
         assert np.array_equal(after.cards_used[at], np.broadcast_to(old_cards, after.cards_used[at].shape))
     assert {name: Counter(taken) for name, taken in after.ports.items()} == {

@@ -17,6 +17,7 @@ from t9ksched.engine.nodes import NodeTable
 from t9ksched.engine.planner import Plan, plan
 from t9ksched.engine.policy import Policy, Preemption
 from t9ksched.engine.view import QueueState, View, dump, load
+from t9ksched.model.cards import CardGrant
 from t9ksched.model.gang import Running, RunningPod
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass
@@ -48,16 +49,19 @@ def group(rng: random.Random, at: int, table: NodeTable) -> Running | None:
             free[resource] = free.get(resource, 0) - units
         if any(units > free.get(resource, 0) for resource, units in of.requests) or of.host_ports:
             continue
-        cards: dict[str, int] = {}
+        chosen: dict[str, list[int]] = {}
         for resource, count in of.card_counts.items():
             idle = [
-                i for i in range(table.facts(name).cards[resource]) if not table.cards_used(name)[resource] >> i & 1
+                i
+                for i in range(table.facts(name).cards.counts[resource])
+                if not table.cards_used(name).has(resource, i)
             ]
-            cards[resource] = sum(1 << i for i in rng.sample(idle, count))
+            chosen[resource] = rng.sample(idle, count)
+        cards = CardGrant.of(chosen)
         table.charge(table.row(name), of, cards)
         role = rng.choice(["", "worker"])
         leaving = rng.random() < 0.05
-        pods.append(RunningPod(f"r{at}-{nth}", f"test/r{at}-{nth}", role, of, name, tuple(cards.items()), leaving))
+        pods.append(RunningPod(f"r{at}-{nth}", f"test/r{at}-{nth}", role, of, name, cards, leaving))
     if not pods:
         return None
     return structs.replace(
@@ -167,7 +171,7 @@ def without(view: View, found: Plan) -> View:
             if pod.uid in going or pod.leaving:
                 used[one.queue].subtract(dict(pod.pod_class.requests))
             else:
-                table.charge(table.row(pod.node), pod.pod_class, dict(pod.cards))
+                table.charge(table.row(pod.node), pod.pod_class, pod.cards)
                 stays.append(pod)
         if stays:
             groups.append(structs.replace(one, pods=tuple(stays)))

@@ -4,6 +4,7 @@ import pytest
 
 from t9ksched.engine.planner import Assignment, Eviction, Plan, Stats, Waiting, plan
 from t9ksched.engine.policy import Policy
+from t9ksched.model.cards import CardGrant
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.model.reservation import Reservation, ReservationKind
 from tests.builders import GPU
@@ -36,7 +37,7 @@ def test_a_moment_as_tables() -> None:
     world = small()
     world.holds = (Reservation("g2", "n1", CLASSES["four"], ReservationKind.VICTIMS),)
     made = Plan(
-        assignments=(Assignment("g3", "g3.4", "n1", 1, masks=((GPU, 0b1010),)),),
+        assignments=(Assignment("g3", "g3.4", "n1", 1, grant=CardGrant.of({GPU: [1, 3]})),),
         waiting=(Waiting("g2", (Reason(Code.INSUFFICIENT_RESOURCES, "needs more"),)),),
         surplus=(Waiting("g1", (Reason(Code.QUOTA_EXCEEDED, "too much"),)),),
         stats=Stats(),

@@ -14,6 +14,7 @@ import pytest
 
 from t9ksched.admission.access import Members
 from t9ksched.model import names
+from t9ksched.model.cards import NO_CARDS
 from t9ksched.model.node import decode_node
 from t9ksched.model.pod import OwnerReference
 from t9ksched.model.queue import Queue, parse_queue_spec
@@ -148,7 +149,7 @@ def lose_members() -> None:
         for member in members:
             state.upsert_pod(pod(member, cards, group="g"))
         decide(state)
-        masks = {uid: dict(state.charges.get(uid).cards) for uid in ("pod-p0", "pod-p1", "pod-p2")}  # type: ignore[union-attr]
+        masks = {uid: dict(state.charges.get(uid).cards.masks) for uid in ("pod-p0", "pod-p1", "pod-p2")}  # type: ignore[union-attr]
         for member in members:
             given = ",".join(str(card) for card in range(8) if masks[f"pod-{member}"][GPU] >> card & 1)
             state.upsert_pod(pod(member, cards, group="g", node="n1", phase="Running", cards=given))
@@ -156,13 +157,13 @@ def lose_members() -> None:
         lost = rng.choice(members)
         state.remove_pod(f"pod-{lost}")
         (hold,) = [hold for hold in state.view(NOW).reservations if hold.kind == "refill"]
-        assert (hold.node, dict(hold.cards)) == ("n1", masks[f"pod-{lost}"])
+        assert (hold.node, dict(hold.cards.masks)) == ("n1", masks[f"pod-{lost}"])
         thief = pod("thief", 8 - 3 * cards, queue="q")
         state.upsert_pod(thief)
         decide(state)
         taken = state.charges.get("pod-thief")
         assert taken is not None
-        assert not dict(taken.cards)[GPU] & masks[f"pod-{lost}"][GPU]
+        assert not dict(taken.cards.masks)[GPU] & masks[f"pod-{lost}"][GPU]
 
 
 def test_the_cards_of_a_lost_member_are_kept_for_its_gang() -> None:
@@ -174,7 +175,7 @@ def test_a_kept_place_that_forgets_its_cards_would_be_noticed() -> None:
 
     def without(self: Refills, loss: Any, *args: Any) -> None:
         settle(self, loss, *args)
-        loss.masks = ()
+        loss.kept_cards = NO_CARDS
 
     with patch.object(Refills, "_settle_place", without), pytest.raises(AssertionError):
         lose_members()

@@ -13,10 +13,11 @@ from typing import Any
 
 from t9ksched.engine.nodes import NodeTable
 from t9ksched.kube.resources import STATEFULSETS
+from t9ksched.model.cards import NO_CARDS, CardGrant, CardTable, WholeCards
 from t9ksched.model.names import HONOURS_INDEX
 from t9ksched.model.node import Node, NodeFacts
 from t9ksched.model.pod import Metadata, OwnerReference
-from t9ksched.model.podclass import ContainerCards, PodClass
+from t9ksched.model.podclass import PodClass
 from t9ksched.model.podgroup import PodGroupSpec
 from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.model.reasons import Code, Reason
@@ -43,7 +44,7 @@ Lost = dict[str, Any]
 
 
 def class_of(cards: int) -> PodClass:
-    asked = (ContainerCards("m", GPU, cards),) if cards else ()
+    asked = (WholeCards("m", GPU, cards),) if cards else ()
     requests = {"cpu": 1000, "pods": 1} | ({GPU: cards} if cards else {})
     return PodClass(requests=tuple(sorted(requests.items())), cards=asked)
 
@@ -107,7 +108,7 @@ class History:
             unschedulable=rng.random() < 0.1,
             deleting=rng.random() < 0.05,
             allocatable={"cpu": 8000, "pods": 6, GPU: 4},
-            cards={GPU: 4},
+            cards=CardTable({GPU: 4}),
             card_mode=HONOURS_INDEX if name != "n2" else "plugin-chooses",
         )
         if name in self.nodes and rng.random() < 0.15:
@@ -157,10 +158,10 @@ class History:
     def _put(self, pod: PodRecord, name: str) -> None:
         assert pod.pod_class is not None
         pod.node, pod.phase = name, "Running"
-        taken = sum(charge.cards.get(GPU, 0) for charge in self.charges.on_node(name))
+        taken = sum(dict(charge.cards.masks).get(GPU, 0) for charge in self.charges.on_node(name))
         free = [card for card in range(4) if not taken >> card & 1]
         count = dict(pod.pod_class.requests).get(GPU, 0)
-        cards = {GPU: sum(1 << card for card in free[:count])} if count and len(free) >= count else {}
+        cards = CardGrant.of({GPU: free[:count]} if count and len(free) >= count else {})
         self.charges.charge(pod.uid, name, pod.pod_class, "q", cards)
 
     def lose(self) -> None:
@@ -174,7 +175,7 @@ class History:
         pod.phase = "Failed" if (failed := rng.random() < 0.5) else pod.phase
         charge = self.charges.get(pod.uid)
         lost = {"uid": pod.uid, "role": pod.role, "class": pod.pod_class, "node": pod.node, "owner": pod.owner}
-        lost |= {"cards": tuple(charge.cards.items()) if charge else (), "failed": failed, "found": ""}
+        lost |= {"cards": charge.cards if charge else NO_CARDS, "failed": failed, "found": ""}
         self.refills.lost(pod)
         if not pod.evicted:
             self.fresh[gang.uid].append(lost)
@@ -198,7 +199,7 @@ class History:
         lost = {"uid": uid, "role": "w", "class": class_of(1), "node": self.rng.choice(NODES), "owner": gang.owner}
         loss = Loss(uid, f"ns/{uid}", "w", class_of(1), lost["node"], owner=gang.owner)
         self.refills.remember(gang, [loss])
-        self.fresh[gang.uid].append(lost | {"cards": (), "failed": False, "found": ""})
+        self.fresh[gang.uid].append(lost | {"cards": NO_CARDS, "failed": False, "found": ""})
 
     def forget(self) -> None:
         gang = self.gangs[self.rng.choice("ab")]
@@ -292,7 +293,7 @@ class History:
         fresh, self.fresh[gang.uid] = self.fresh[gang.uid], []
         if gang.ran and not gang.displaced:
             for lost in fresh:
-                self.losses[gang.uid].append(lost | {"since": self.now, "kept": False, "place": "", "masks": ()})
+                self.losses[gang.uid].append(lost | {"since": self.now, "kept": False, "place": "", "masks": NO_CARDS})
                 if lost["failed"]:
                     job = gang.owner.uid if gang.owner else gang.uid
                     self.failures.append((self.now, job, lost["node"]))
@@ -365,15 +366,15 @@ class History:
             right = selector is None or facts.labels["zone"] == "a"
             return facts.ready and not facts.unschedulable and not facts.deleting and right
 
-        def room(name: str, cards: Any = ()) -> bool:
-            return self.table.has_room(name, lost["class"], dict(cards))
+        def room(name: str, cards: CardGrant = NO_CARDS) -> bool:
+            return self.table.has_room(name, lost["class"], cards)
 
         own, leaving = lost["node"], self.charges.get(lost["uid"]) is not None
-        lost["place"], lost["masks"] = "", ()
+        lost["place"], lost["masks"] = "", NO_CARDS
         if own not in self._failed_on(gang) and healthy(own) and (leaving or room(own)):
             lost["place"] = own
             exact = self.nodes[own][1].card_mode == HONOURS_INDEX and not leaving and room(own, lost["cards"])
-            lost["masks"] = lost["cards"] if leaving or exact else ()
+            lost["masks"] = lost["cards"] if leaving or exact else NO_CARDS
         elif healthy(lost["found"]) and room(lost["found"]):
             lost["place"] = lost["found"]
 

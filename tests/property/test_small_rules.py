@@ -12,13 +12,16 @@ from typing import Any
 
 from t9ksched.engine.nodes import NodeTable
 from t9ksched.kube.resources import DEPLOYMENTS, JOBS, REPLICASETS, STATEFULSETS
+from t9ksched.kube.write.dialects.card_index import CardIndex
 from t9ksched.model.api_resource import Resource
+from t9ksched.model.cards import NO_CARDS, CardGrant, CardTable, WholeCards
+from t9ksched.model.names import GPU_INDEX_PREFIX
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.pod import OwnerReference
-from t9ksched.model.podclass import ContainerCards, PodClass
+from t9ksched.model.podclass import PodClass
 from t9ksched.model.reasons import Code
 from t9ksched.scheduler.observe.informers import decoder
-from t9ksched.scheduler.state.charges import Charges, annotated_cards, indices
+from t9ksched.scheduler.state.charges import Charges
 from t9ksched.scheduler.state.node_backoff import NodeBackoff
 from t9ksched.scheduler.state.objects import JobObject
 from t9ksched.scheduler.state.outage import Outage
@@ -192,7 +195,7 @@ def test_the_queue_agreed_last_with_a_group_of_a_name_pays(rng: Random) -> None:
 
 def class_of(cards: int, cpu: int) -> PodClass:
     requests = {"cpu": cpu, "pods": 1} | ({GPU: cards} if cards else {})
-    asked = (ContainerCards("main", GPU, cards),) if cards else ()
+    asked = (WholeCards("main", GPU, cards),) if cards else ()
     return PodClass(requests=tuple(sorted(requests.items())), cards=asked)
 
 
@@ -211,12 +214,12 @@ def test_each_pod_is_charged_once_to_its_node_its_queue_and_its_cards(rng: Rando
                 free = 0xFF & ~sum(one[3] for key, one in held.items() if one[0] == name and key != uid)
                 mask = mask if pod_class.cards and mask & free == mask else 0
                 queue, sure = rng.choice(("", "q", "r")), rng.random() < 0.5
-                charges.charge(uid, name, pod_class, queue, {GPU: mask} if mask else {}, sure=sure)
+                charges.charge(uid, name, pod_class, queue, CardGrant.packed({GPU: mask}), sure=sure)
                 held[uid] = name, pod_class, queue, mask, sure
             case "again" if uid in held:
                 name, pod_class, queue, mask, sure = held[uid]
                 before = charges.get(uid)
-                charges.charge(uid, name, pod_class, queue, {GPU: mask} if mask else {}, sure=sure)
+                charges.charge(uid, name, pod_class, queue, CardGrant.packed({GPU: mask}), sure=sure)
                 assert charges.get(uid) is before
             case "pay":
                 queue = rng.choice(("", "q", "r"))
@@ -228,7 +231,7 @@ def test_each_pod_is_charged_once_to_its_node_its_queue_and_its_cards(rng: Rando
                 assert (charge is not None) == (uid in held)
                 held.pop(uid, None)
             case "node":
-                nodes.upsert(NodeFacts(name, allocatable={"cpu": 4, "pods": 3, GPU: 8}, cards={GPU: 8}))
+                nodes.upsert(NodeFacts(name, allocatable={"cpu": 4, "pods": 3, GPU: 8}, cards=CardTable({GPU: 8})))
                 charges.node_appeared(name)
                 there.add(name)
             case "gone" if name in there:
@@ -241,7 +244,13 @@ def test_each_pod_is_charged_once_to_its_node_its_queue_and_its_cards(rng: Rando
 def _books_agree(charges: Charges, nodes: NodeTable, there: set[str], held: dict[str, Any]) -> None:
     for uid in (f"p{number}" for number in range(5)):
         charge = charges.get(uid)
-        told = charge and (charge.node, charge.pod_class, charge.queue, charge.cards.get(GPU, 0), charge.sure)
+        told = charge and (
+            charge.node,
+            charge.pod_class,
+            charge.queue,
+            dict(charge.cards.masks).get(GPU, 0),
+            charge.sure,
+        )
         assert told == held.get(uid)
     for name in ("n0", "n1", "n2"):
         mine = {uid: one for uid, one in held.items() if one[0] == name}
@@ -252,10 +261,10 @@ def _books_agree(charges: Charges, nodes: NodeTable, there: set[str], held: dict
             for one in mine.values():
                 used.update(dict(one[1].requests))
             assert nodes.used(name) == dict(used)
-            assert nodes.cards_used(name).get(GPU, 0) == sum(one[3] for one in mine.values())
+            assert dict(nodes.cards_used(name).masks).get(GPU, 0) == sum(one[3] for one in mine.values())
             asked = class_of(1, 2)
             room = used["cpu"] + 2 <= 4 and used["pods"] < 3 and used[GPU] < 8
-            assert charges.fits(name, asked, {}) == room
+            assert charges.fits(name, asked, NO_CARDS) == room
     for queue in ("q", "r"):
         paid: Counter[str] = Counter()
         for one in held.values():
@@ -267,28 +276,28 @@ def _books_agree(charges: Charges, nodes: NodeTable, there: set[str], held: dict
 @histories()
 def test_annotations_name_as_many_cards_as_are_asked_for_or_none(rng: Random) -> None:
     other = "example.com/npu"
-    asked = [ContainerCards(name, rng.choice((GPU, other)), rng.randint(1, 3)) for name in "abc"[: rng.randint(1, 3)]]
+    asked = [WholeCards(name, rng.choice((GPU, other)), rng.randint(1, 3)) for name in "abc"[: rng.randint(1, 3)]]
     words = [[str(rng.choice((0, 1, 5, 62, 63, 64, "x"))) for _ in range(rng.randint(0, 3))] for _ in asked]
     for given, one in zip(words, asked, strict=True):
         if rng.random() < 0.7:
             given[:] = map(str, rng.sample((0, 1, 5, 62, 63, 63, 40), one.count))
         if given and rng.random() < 0.2:
             given[0] = rng.choice(("x", "64", ""))
-    texts = {f"here/{one.container}": ",".join(given) for one, given in zip(asked, words, strict=True)}
+    texts = {GPU_INDEX_PREFIX + one.container: ",".join(given) for one, given in zip(asked, words, strict=True)}
     if rng.random() < 0.2:
-        del texts["here/a"]
+        del texts[GPU_INDEX_PREFIX + "a"]
     expected: dict[str, int] = {}
     for one in asked:
-        text = texts.get(f"here/{one.container}", "")
+        text = texts.get(GPU_INDEX_PREFIX + one.container, "")
         cards = text.split(",") if text else []
         if len(cards) != one.count or not all(card.isdecimal() and int(card) < 64 for card in cards):
             expected = {}
             break
         for card in cards:
             expected[one.resource] = expected.get(one.resource, 0) | 2 ** int(card)
-    assert annotated_cards(PodClass(cards=tuple(asked)), texts, "here/") == expected
+    assert dict(CardIndex().read(tuple(asked), texts).masks) == expected
     mask = rng.getrandbits(64)
-    assert indices(mask) == tuple(at for at in range(64) if mask // 2**at % 2)
+    assert CardGrant.packed({GPU: mask}).indices(GPU) == tuple(at for at in range(64) if mask // 2**at % 2)
 
 
 KINDS: dict[str, Resource] = {

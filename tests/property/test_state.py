@@ -85,7 +85,7 @@ class Cluster(RuleBasedStateMachine):
         if placed:
             uid = data.draw(st.sampled_from(placed))
             if text == "other":
-                held = self.rows[uid].masks[GPU]
+                held = dict(self.rows[uid].grant.masks)[GPU]
                 others = [card for card in range(4) if not held >> card & 1]
                 text = ",".join(map(str, (others * 4)[: held.bit_count()]))
             self.pods[uid]["metadata"]["annotations"][f"{names.GPU_INDEX_PREFIX}m"] = text
@@ -291,8 +291,8 @@ class Histories(Cluster):
                 continue
             charge, row = self.state.charges.get(uid), self.rows.get(uid)
             assert charge is not None
-            assert dict(charge.cards) == (row.masks if row else {}), uid
-            mask = charge.cards.get(GPU, 0)
+            assert dict(charge.cards.masks) == (dict(row.grant.masks) if row else {}), uid
+            mask = dict(charge.cards.masks).get(GPU, 0)
             assert not taken.get(where, 0) & mask, f"a card of {where} is given twice"
             taken[where] = taken.get(where, 0) | mask
 

@@ -21,6 +21,7 @@ from t9ksched.engine.victims import price as pricing
 from t9ksched.engine.victims.price import Contender, price
 from t9ksched.engine.victims.victim_table import surplus
 from t9ksched.engine.view import QueueState, View
+from t9ksched.model.cards import CardGrant
 from t9ksched.model.gang import Running, RunningPod
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.queue import QueueSpec
@@ -80,7 +81,7 @@ def case(rng: random.Random, most: int) -> Case:
         if count + units > most:
             break
         for pod in one.pods:
-            table.charge(table.row(pod.node), pod.pod_class, dict(pod.cards))
+            table.charge(table.row(pod.node), pod.pod_class, pod.cards)
         count += units
         groups.append(one)
     used: dict[str, Counter[str]] = {name: Counter() for name in QUEUES}
@@ -113,7 +114,7 @@ def _group(rng: random.Random, at: int, table: NodeTable) -> Running | None:
     for name in table.names:
         free[name] = Counter(table.facts(name).allocatable)
         free[name].subtract(table.used(name))
-    cards = {name: table.cards_used(name).get(GPU, 0) for name in table.names}
+    cards = {name: dict(table.cards_used(name).masks).get(GPU, 0) for name in table.names}
     pods: list[RunningPod] = []
     for nth in range(rng.choice([1, 1, 1, 2, 3])):
         roomy = [name for name in table.names if all(free[name][what] >= units for what, units in of.requests)]
@@ -126,7 +127,7 @@ def _group(rng: random.Random, at: int, table: NodeTable) -> Running | None:
             if mask.bit_count() < of.card_counts.get(GPU, 0) and not cards[name] >> index & 1:
                 mask |= 1 << index
         cards[name] |= mask
-        pods.append(RunningPod(f"r{at}-{nth}", f"test/r{at}-{nth}", "", of, name, ((GPU, mask),) if mask else ()))
+        pods.append(RunningPod(f"r{at}-{nth}", f"test/r{at}-{nth}", "", of, name, CardGrant.packed({GPU: mask})))
     if not pods:
         return None
     return structs.replace(

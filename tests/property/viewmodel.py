@@ -73,7 +73,7 @@ class Views:
         assert gang.reasons == (REFUSED,)
         assert gang.placed_count() or not gang.first_bound
         if keep and gang.placed_count():
-            cards = tuple(sorted(charge.cards.items()))
+            cards = charge.cards
             until = now + 60 * SECOND
             self.holds[one.pod] = Reservation(
                 gang.uid, one.node, charge.pod_class, ReservationKind.BINDING, cards, since=now, until=until

@@ -13,6 +13,7 @@ from typing import Any
 from t9ksched.engine.nodes import NodeTable
 from t9ksched.engine.planner import Plan
 from t9ksched.engine.view import QueueState, View
+from t9ksched.model.cards import CardGrant
 from t9ksched.model.gang import Gang, Member, Neighbours, Running, RunningPod
 from t9ksched.model.labels import LabelSelector, NodeSelector
 from t9ksched.model.podclass import PodClass
@@ -322,12 +323,12 @@ class World:
     def bind(self, pod: Pod, name: str, cards: int) -> None:
         """A pod gets its place."""
         pod.node, pod.cards = name, cards
-        self.table.charge(self.table.row(name), CLASSES[pod.shape.name], {GPU: cards} if cards else {})
+        self.table.charge(self.table.row(name), CLASSES[pod.shape.name], CardGrant.packed({GPU: cards}))
 
     def remove(self, pod: Pod, *, again: bool, late: bool = False) -> None:
         """A pod is gone; `again` if its controller makes it anew, `late` if it does so only some time after."""
         if pod.node:
-            cards = {GPU: pod.cards} if pod.cards else {}
+            cards = CardGrant.packed({GPU: pod.cards})
             self.table.discharge(self.table.row(pod.node), CLASSES[pod.shape.name], cards)
         self.foreign.pop(pod.uid, None)
         group = self.groups.get(pod.gang)
@@ -377,11 +378,11 @@ class World:
             for loss in group.lacking()
         ]
 
-    def _cards(self, loss: Loss, place: str) -> tuple[tuple[str, int], ...]:
+    def _cards(self, loss: Loss, place: str) -> CardGrant:
         """The cards that a lost member had, while it may come back to them."""
         theirs = loss.pod.cards
         free = place == loss.node and not any(pod.cards & theirs for pod in self.on(place))
-        return ((GPU, theirs),) if theirs and free else ()
+        return CardGrant.packed({GPU: theirs} if free else {})
 
     def _place(self, group: Group, loss: Loss) -> str:
         for name in (loss.node, loss.found):
@@ -405,7 +406,7 @@ class World:
         for at, one in enumerate(plan.assignments):
             group = self.groups[one.gang]
             if at not in refused:
-                self.bind(group.pods[one.pod], one.node, dict(one.masks).get(GPU, 0))
+                self.bind(group.pods[one.pod], one.node, dict(one.grant.masks).get(GPU, 0))
         started = {one.gang for one in plan.assignments}
         for uid in started:
             group = self.groups[uid]
@@ -518,7 +519,7 @@ class World:
                     pod.role,
                     CLASSES[pod.shape.name],
                     pod.node,
-                    ((GPU, pod.cards),) if pod.cards else (),
+                    CardGrant.packed({GPU: pod.cards}),
                     pod.leaving,
                 )
                 for pod in group.bound()

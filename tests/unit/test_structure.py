@@ -1,6 +1,7 @@
 """Files, classes and constructors stay small enough to be read: one responsibility each."""
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -93,3 +94,9 @@ def test_no_class_name_stands_twice_in_a_package() -> None:
             if isinstance(node, ast.ClassDef):
                 found[package, node.name].add(path)
     assert {key: paths for key, paths in found.items() if len(paths) > 1} == {}, "each name means one thing"
+
+
+def test_the_inside_of_a_card_grant_is_known_to_two_files() -> None:
+    inside = {"t9ksched/model/cards.py", "t9ksched/engine/cards.py"}
+    outside = [(path, text) for path, text in files() if path not in inside]
+    assert [path for path, text in outside if re.search(r"\.masks\b|\.packed\(|bit_count\(|bitwise_count", text)] == []

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from t9ksched.devcluster.names import CARDS_GIVEN_PREFIX
+from t9ksched.model.cards import CardRequest
 from t9ksched.model.names import GPU_INDEX_PREFIX
-from t9ksched.model.podclass import ContainerCards
 from t9ksched.model.whole import whole_number
 
 Given = dict[str, dict[str, tuple[int, ...]]]
@@ -51,7 +51,7 @@ def parse_indices(text: str) -> tuple[int, ...]:
     return indices
 
 
-def _split(wanted: Iterable[ContainerCards], indices: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
+def _split(wanted: Iterable[CardRequest], indices: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
     """One container's indices by resource, resources in the order in which the container's cards are listed."""
     shares: dict[str, tuple[int, ...]] = {}
     start = 0
@@ -61,13 +61,13 @@ def _split(wanted: Iterable[ContainerCards], indices: tuple[int, ...]) -> dict[s
     return shares
 
 
-def written(annotations: Mapping[str, str], wanted: Iterable[ContainerCards], prefix: str) -> Given:
+def written(annotations: Mapping[str, str], wanted: Iterable[CardRequest], prefix: str) -> Given:
     """What annotations with that prefix say about the containers that ask for cards.
 
     Raises:
         CardsRefused: one cannot be read, or its number of cards is not what the container asks for.
     """
-    by_container: dict[str, list[ContainerCards]] = {}
+    by_container: dict[str, list[CardRequest]] = {}
     for cards in wanted:
         by_container.setdefault(cards.container, []).append(cards)
     found: Given = {}
@@ -83,12 +83,12 @@ def written(annotations: Mapping[str, str], wanted: Iterable[ContainerCards], pr
     return found
 
 
-def requested(annotations: Mapping[str, str], wanted: Iterable[ContainerCards]) -> Given:
+def requested(annotations: Mapping[str, str], wanted: Iterable[CardRequest]) -> Given:
     """What the scheduler's annotations ask for; errors as in `written`."""
     return written(annotations, wanted, GPU_INDEX_PREFIX)
 
 
-def recorded(annotations: Mapping[str, str], wanted: Iterable[ContainerCards]) -> Given:
+def recorded(annotations: Mapping[str, str], wanted: Iterable[CardRequest]) -> Given:
     """What a running pod holds: as recorded, else as requested. Unreadable texts count as absent."""
     wanted = tuple(wanted)
     found: Given = {}
@@ -117,9 +117,7 @@ def announced(given: Given, annotations: Mapping[str, str]) -> dict[str, str]:
     return {key: text for key, text in told.items() if key not in annotations}
 
 
-def give(
-    racks: Mapping[str, Rack], uid: str, wanted: tuple[ContainerCards, ...], request: Given, honours: bool
-) -> Given:
+def give(racks: Mapping[str, Rack], uid: str, wanted: tuple[CardRequest, ...], request: Given, honours: bool) -> Given:
     """Choose the cards of a pod and mark them as held by `uid`.
 
     Main containers and sidecars hold cards of their own; init containers run before them and reuse the pod's, taking
@@ -153,7 +151,7 @@ def give(
     return given
 
 
-def _check(rack: Rack, uid: str, cards: ContainerCards, named: tuple[int, ...], own: set[int]) -> None:
+def _check(rack: Rack, uid: str, cards: CardRequest, named: tuple[int, ...], own: set[int]) -> None:
     for index in named:
         if index >= rack.count:
             raise CardsRefused(f"card {index} of {cards.resource} is not on this node, which has {rack.count}")
@@ -162,7 +160,7 @@ def _check(rack: Rack, uid: str, cards: ContainerCards, named: tuple[int, ...], 
 
 
 def _choose(
-    rack: Rack, uid: str, cards: ContainerCards, own: set[int], reusable: set[int], honours: bool
+    rack: Rack, uid: str, cards: CardRequest, own: set[int], reusable: set[int], honours: bool
 ) -> tuple[int, ...]:
     first = sorted(reusable)
     free = [

@@ -11,6 +11,7 @@ from t9ksched.engine.plan import Eviction
 from t9ksched.engine.scheduling_key import SchedulingKey
 from t9ksched.engine.victims.victim_search import Choice
 from t9ksched.engine.work import Work
+from t9ksched.model.cards import NO_CARDS
 from t9ksched.model.gang import Gang
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.model.reservation import Reservation, ReservationKind
@@ -116,6 +117,6 @@ class Preempt:
                 cycle.reserved += [reservation] * count
             if column.ports:
                 for row in rows.tolist():
-                    cycle.trial.occupy(column, row, {})
+                    cycle.trial.occupy(column, row, NO_CARDS)
             else:
                 cycle.trial.place_many(column, rows, counts, held=True)

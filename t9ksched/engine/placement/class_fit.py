@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from t9ksched.engine.arrays import Indices, Int64s, Mask
-from t9ksched.engine.cards import Grant
+from t9ksched.engine.cards import Share
 from t9ksched.engine.nodes import LARGEST
 from t9ksched.engine.placement.pod_affinity import NOBODY, Sight
+from t9ksched.model.cards import CardGrant, ContainerGrant
 from t9ksched.model.labels import LabelSelector
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.podrules import PodTerm
@@ -48,8 +49,9 @@ class ClassFit:
         self.needs_vector = np.zeros(len(rows), np.int64)
         for at, amount in self.needs:
             self.needs_vector[at] = amount
-        self.card_names = tuple(name for name in pod_class.card_counts if name in trial.card_rows)
-        self.card_needs = [(trial.card_rows[name], pod_class.card_counts[name]) for name in self.card_names]
+        card_rows = trial.nodes.static.cards.row_of
+        self.card_names = tuple(name for name in pod_class.card_counts if name in card_rows)
+        self.card_needs = [(card_rows[name], pod_class.card_counts[name]) for name in self.card_names]
         self.ports = pod_class.host_ports
         crowd, rules = trial.crowd, pod_class.rules
         self.standing = crowd.standing(pod_class) if crowd else NOBODY
@@ -61,8 +63,8 @@ class ClassFit:
         """The nodes allowed for its next pod depend on where pods are."""
         self.terms = (*(rules.terms if rules else ()), *pod_class.counted) if self.ruled else ()
         """The terms that this depends on."""
-        self.written: dict[tuple[int, ...], tuple[tuple[Grant, ...], tuple[tuple[str, int], ...]]] = {}
-        """Cards as they are written on pods, by masks; filled by the planner."""
+        self.written: dict[Share, tuple[tuple[ContainerGrant, ...], CardGrant]] = {}
+        """What pods with a share are given, by container and as a whole; filled by the planner."""
         self._seen = -1
         self._mask: Mask | None = None
         self._gain: Int64s | None = None

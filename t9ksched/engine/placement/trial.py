@@ -5,13 +5,11 @@ exactly what was taken, so that every byte is restored. Next to the numbers it k
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
-import numpy as np
-
-from t9ksched.engine.arrays import Int64s, Mask, Masks
-from t9ksched.engine.cards import deal, split
+from t9ksched.engine.arrays import Int64s, Mask
+from t9ksched.engine.cards import IdleCards, Share
 from t9ksched.engine.nodes import FrozenNodes
 from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.feasibility import FeasibilityCache
@@ -20,6 +18,7 @@ from t9ksched.engine.placement.scores import FULL, combined, without_cards
 from t9ksched.engine.plugins import BEST, Plugins
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.work import Meter
+from t9ksched.model.cards import CardGrant
 from t9ksched.model.labels import LabelSelector
 from t9ksched.model.podclass import HostPort, PodClass
 
@@ -30,7 +29,7 @@ _A_COLUMN: Final = 1_000
 
 
 class Placement(NamedTuple):
-    """Pods of one class on one node: `masks[i]` are pod i's cards, one a card resource of the class.
+    """Pods of one class on one node: `shares[i]` are pod i's cards, as `engine.cards` keeps them.
 
     With `held` the room is only reserved for them; they are not there yet.
     """
@@ -38,7 +37,7 @@ class Placement(NamedTuple):
     column: ClassFit
     row: int
     pods: int
-    masks: tuple[tuple[int, ...], ...]
+    shares: tuple[Share, ...]
     held: bool = False
 
 
@@ -72,13 +71,12 @@ class Trial:
         self.plugins = Plugins(policy.plugins, feasibility.plugged, on_plugin_fault)
         self.meter = Meter()
         self.free: Int64s = nodes.free()
-        self.idle: Masks = nodes.static.usable & ~nodes.cards_used
+        self.cards = IdleCards(nodes.static.cards, nodes.cards_used)
         self.base: Int64s = self.scores.base(nodes)
         self.ports: dict[str, tuple[HostPort, ...]] = dict(nodes.ports)
         self.journal: list[Entry] = []
         self.touched: list[int] = []
         self.resource_rows = {name: at for at, name in enumerate(nodes.static.resources)}
-        self.card_rows = {name: at for at, name in enumerate(nodes.static.card_resources)}
         self._columns: dict[tuple[LabelSelector | None, PodClass], ClassFit] = {}
         self._full: deque[ClassFit] = deque()
 
@@ -149,31 +147,18 @@ class Trial:
 
     def place(self, column: ClassFit, row: int, pods: int) -> None:
         """Take room for pods of a class on a node. They must fit; the lowest idle cards are theirs."""
-        needs = column.card_needs
-        masks: tuple[tuple[int, ...], ...] = ()
-        if len(needs) == 1:
-            ((at, each),) = needs
-            masks, self.idle[at, row] = deal(self.idle.item(at, row), each, pods)
-        elif needs:
-            masks = tuple(zip(*[split(int(self.idle[at, row]), each, pods) for at, each in needs], strict=True))
-            self._take_cards(column, row, masks, 1)
+        shares = self.cards.take(column.card_needs, row, pods)
         self._take(column, row, pods)
-        self._write_down(Placement(column, row, pods, masks), 1)
+        self._write_down(Placement(column, row, pods, shares), 1)
 
     def place_many(self, column: ClassFit, rows: Int64s, pods: Int64s, held: bool = False) -> None:
         """As `place`, for many nodes at once; `rows` are distinct. Not for classes with host ports.
 
         With `held` room is promised, whether it is there or not, and no card by index.
         """
-        shares: list[tuple[tuple[int, ...], ...]] = [()] * len(rows)
+        shares: Iterable[tuple[Share, ...]] = [()] * len(rows)
         if column.card_needs and not held:
-            by_card = []
-            for at, each in column.card_needs:
-                idle = self.idle[at, rows].tolist()
-                by_card.append([split(mask, each, count) for mask, count in zip(idle, pods.tolist(), strict=True)])
-                gone = [idle_mask & ~_union(given) for idle_mask, given in zip(idle, by_card[-1], strict=True)]
-                self.idle[at, rows] = np.array(gone, np.uint64)
-            shares = [tuple(zip(*given, strict=True)) for given in zip(*by_card, strict=True)]
+            shares = self.cards.take_many(column.card_needs, rows, pods)
         self.free[:, rows] -= column.needs_vector[:, None] * pods
         self.base[rows] += column.gains()[rows] * pods
         if column.seen and self.crowd is not None:
@@ -185,16 +170,13 @@ class Trial:
             for row, count, given in zip(where, pods.tolist(), shares, strict=True)
         )
 
-    def occupy(self, column: ClassFit, row: int, cards: Mapping[str, int]) -> Placement:
+    def occupy(self, column: ClassFit, row: int, cards: CardGrant) -> Placement:
         """Take room for one pod whether it fits or not: room that is promised.
 
         Only `cards` that are named are taken by index; of others the number is kept free, whichever they will be.
         """
-        masks = [
-            cards.get(name, 0) & int(self.idle[at, row])
-            for name, (at, _) in zip(column.card_names, column.card_needs, strict=True)
-        ]
-        placement = Placement(column, row, 1, (tuple(masks),) if masks else (), held=True)
+        shares = self.cards.share(column.card_needs, column.card_names, row, cards)
+        placement = Placement(column, row, 1, shares, held=True)
         self._record(placement, 1)
         return placement
 
@@ -211,7 +193,7 @@ class Trial:
         self._record(placement, -1)
 
     def undo(self, mark: int) -> None:
-        """Return to a mark: every number and mask is again what it was."""
+        """Return to a mark: every number is again what it was, and every card."""
         journal = self.journal
         while len(journal) > mark:
             placement, sign, ports = journal.pop()
@@ -247,8 +229,8 @@ class Trial:
             self.ports.pop(name, None)
 
     def _apply(self, placement: Placement, sign: int) -> None:
-        column, row, pods, masks, held = placement
-        self._take_cards(column, row, masks, sign)
+        column, row, pods, shares, held = placement
+        self.cards.move(column.card_needs, row, shares, sign)
         self._take(column, row, sign * pods, held)
 
     def _take(self, column: ClassFit, row: int, pods: int, held: bool = False) -> None:
@@ -258,16 +240,3 @@ class Trial:
         if column.seen and self.crowd is not None:
             self.crowd.add(column.standing, row, pods, held)
         self.touched.append(row)
-
-    def _take_cards(self, column: ClassFit, row: int, masks: Sequence[tuple[int, ...]], sign: int) -> None:
-        for nth, (at, _) in enumerate(column.card_needs):
-            taken = _union(shares[nth] for shares in masks)
-            idle = int(self.idle[at, row])
-            self.idle[at, row] = idle & ~taken if sign > 0 else idle | taken
-
-
-def _union(masks: Iterable[int]) -> int:
-    union = 0
-    for mask in masks:
-        union |= mask
-    return union

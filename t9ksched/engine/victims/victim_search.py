@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 
 from t9ksched.engine.arrays import Indices, Int64s, Mask
+from t9ksched.engine.cards import share_of
 from t9ksched.engine.ledger import Ledger, Shortfall
 from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.pack import Attempt, Group, company, left_after, place_together
@@ -228,15 +229,13 @@ class VictimSearch:
         if row is None:
             return
         static = trial.nodes.static
-        held = {name: mask for name, mask in pod.cards if name in trial.card_rows}
-        held = {name: mask for name, mask in held.items() if static.indexed[trial.card_rows[name], row]}
-        usable = {name: held.get(name, 0) & int(static.usable[at, row]) for name, at in trial.card_rows.items()}
+        held = static.cards.indexed_part(row, pod.cards)
+        usable = static.cards.usable_part(row, held)
         requests = tuple(
-            (name, usable[name].bit_count() if held.get(name) else amount) for name, amount in pod.pod_class.requests
+            (name, usable.count(name) if held.count(name) else amount) for name, amount in pod.pod_class.requests
         )
         column = trial.column(None, replace(pod.pod_class, requests=requests, rules=None))
-        masks = tuple(usable[name] for name in column.card_names)
-        trial.release(Placement(column, row, 1, (masks,) if masks else ()))
+        trial.release(Placement(column, row, 1, share_of(usable, column.card_names)))
 
     def take(self, choice: Choice) -> None:
         """The victims of a choice go."""

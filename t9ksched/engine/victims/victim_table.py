@@ -231,15 +231,14 @@ class VictimTable:
         self.row: Indices = np.maximum(row, 0)
         meter.spent += 10 * len(pods) + 100 * len(firsts) + self.freed.size
         yield
-        partly = {at for at, facts in enumerate(static.facts) if facts.unusable and any(facts.unusable.values())}
+        partly = {at for at, facts in enumerate(static.facts) if facts.cards.withdrawn}
         meter.spent += 50 * len(static.facts)
         if partly:
-            cards = {name: at for at, name in enumerate(static.card_resources)}
-            usable = {name: static.usable[at] for name, at in cards.items()}
             for at in np.flatnonzero(np.isin(row, list(partly))).tolist():
-                for name, mask in pods[at].cards:
-                    if name in usable and static.indexed[cards[name], row[at]]:
-                        self.freed[resources[name], at] = (mask & int(usable[name][row[at]])).bit_count()
+                held = static.cards.indexed_part(row[at], pods[at].cards)
+                usable = static.cards.usable_part(row[at], held)
+                for name in held.resources:
+                    self.freed[resources[name], at] = usable.count(name)
                 meter.spent += 200
                 if not at % 64:
                     yield

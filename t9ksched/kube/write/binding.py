@@ -1,4 +1,4 @@
-"""Binding a pod: one protocol per dialect of node, each the same small state machine.
+"""Binding a pod: one protocol, each the same small state machine; a dialect of cards (`dialects/`) may have its own.
 
 prepare → bind → confirm, and undo when a step after a successful prepare fails. `run` drives it and ends in one frozen
 `Outcome` that says what is true now: Bound, Gone, Conflict, Refused, Throttled (nothing happened, try again) or
@@ -19,7 +19,8 @@ import msgspec
 from t9ksched.kube.errors import ApiError, Conflict, NotFound, ServerError, TooManyRequests, Unreachable
 from t9ksched.kube.port import ClusterPort, Object
 from t9ksched.kube.resources import PODS
-from t9ksched.model.names import GPU_INDEX_PREFIX
+from t9ksched.kube.write.dialects.dialect import CardDialect
+from t9ksched.kube.write.dialects.table import CARD_INDEX
 
 MAX_KEY_NAME = 63
 """Characters in the name part of an annotation key. A Binding is not checked for it by the server, and a pod with a
@@ -33,8 +34,8 @@ class Binding(msgspec.Struct, frozen=True):
     """One decision to carry out: this very pod (`uid`) to this node, its containers on these card indices.
 
     `cards` holds the containers that get cards; `annotations` are written besides; `claims` are the volume claims that
-    must be bound for this node first (`kube.volumes`). The caller must know that the node exists and may take the pod:
-    the server checks neither.
+    must be bound for this node first (`kube.volumes`); `dialect` is how the cards are written for this node. The caller
+    must know that the node exists and may take the pod: the server checks neither.
     """
 
     namespace: str
@@ -44,14 +45,11 @@ class Binding(msgspec.Struct, frozen=True):
     cards: Mapping[str, tuple[int, ...]] = _NOTHING
     annotations: Mapping[str, str] = _NOTHING
     claims: tuple[str, ...] = ()
+    dialect: CardDialect = CARD_INDEX
 
     def all_annotations(self) -> dict[str, str]:
-        """Every annotation that the binding writes, the card indices in ascending order."""
-        found = dict(self.annotations)
-        for container, cards in self.cards.items():
-            if cards:
-                found[GPU_INDEX_PREFIX + container] = ",".join(map(str, sorted(cards)))
-        return found
+        """Every annotation that the binding writes."""
+        return {**self.annotations, **self.dialect.write(self.cards)}
 
     def body(self) -> Object:
         """The Binding object to POST."""
@@ -138,7 +136,7 @@ class Phase(Enum):
 
 
 class Protocol:
-    """A dialect. Each step may raise ApiError; the base does nothing before, one POST, and nothing after."""
+    """The steps of a binding. Each may raise ApiError; the base does nothing before, one POST, and nothing after."""
 
     name = "direct"
 
@@ -151,7 +149,7 @@ class Protocol:
         return await post(port, binding)
 
     async def confirm(self, port: ClusterPort, binding: Binding) -> Outcome | None:
-        """Wait for the node's confirmation, where the dialect has one; None when the binding is confirmed."""
+        """Wait for the node's confirmation, where a protocol has one; None when the binding is confirmed."""
         return None
 
     async def undo(self, port: ClusterPort, binding: Binding) -> None:
@@ -164,8 +162,7 @@ Direct = Protocol
 
 def check(binding: Binding) -> Refused | None:
     """Refuse what the server would accept although it harms the pod."""
-    indices = [GPU_INDEX_PREFIX + container for container, cards in binding.cards.items() if cards]
-    for key in (*binding.annotations, *indices):
+    for key in binding.all_annotations():
         name = key.rpartition("/")[2]
         if not name or len(name) > MAX_KEY_NAME:
             sentence = (
@@ -179,11 +176,12 @@ def check(binding: Binding) -> Refused | None:
 
 
 async def run(port: ClusterPort, binding: Binding, protocol: Protocol | None = None, *, sent: bool = False) -> Outcome:
-    """Carry out `binding` by `protocol` (Direct by default). Raises nothing of the API: every answer is an outcome.
+    """Carry out `binding` by `protocol`, else by its dialect's. Raises nothing of the API: every answer is an outcome.
 
     `sent` as in `resolve`; only Direct needs it.
     """
     outcome: Outcome | None = check(binding)
+    protocol = protocol or binding.dialect.protocol
     if protocol is None:  # what most bindings are
         return outcome or await post(port, binding, sent=sent)
     phase = Phase.DONE if outcome else Phase.PREPARE

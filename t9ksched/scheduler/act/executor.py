@@ -18,6 +18,7 @@ from t9ksched.engine.planner import Assignment
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.write import binding as protocol
 from t9ksched.kube.write.binding import Binding, Bound, Conflicted, Gone, Outcome, Refused, Throttled, Unknown
+from t9ksched.kube.write.dialects.table import dialect_of
 from t9ksched.kube.write.volumes import VolumeBinding, prepare_all
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.act.batching import pace
@@ -101,8 +102,18 @@ class Executor:
             if record is not None:
                 cards = {container: indices for container, _, indices in assignment.cards}
                 claims = tuple(name for name, _ in record.to_bind)
+                known = self._state.node_objects.get(assignment.node)
+                dialect = dialect_of(known[1] if known is not None else None)
                 bindings.append(
-                    Binding(record.namespace, record.name, record.uid, assignment.node, cards, claims=claims)
+                    Binding(
+                        record.namespace,
+                        record.name,
+                        record.uid,
+                        assignment.node,
+                        cards,
+                        claims=claims,
+                        dialect=dialect,
+                    )
                 )
         if self._cards is not None and self._cards.note([binding.uid for binding in bindings], self._clock()):
             self._unrecorded.append(bindings)

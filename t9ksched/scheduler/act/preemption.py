@@ -16,6 +16,7 @@ import structlog
 from t9ksched.engine.planner import Eviction, Plan
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.write.eviction import AlreadyGone, Evicted, NotEvicted, TryLater, Victim, evict
+from t9ksched.model.cards import NO_CARDS
 from t9ksched.model.gang import Running, RunningPod
 from t9ksched.model.names import EVENT_PREEMPTED
 from t9ksched.model.reservation import Reservation
@@ -129,7 +130,7 @@ class EvictableGangs:
             if not pod.node or pod.finished or pod.pod_class is None:
                 continue
             charge = state.charges.get(pod.uid)
-            cards = tuple(sorted(charge.cards.items())) if charge else ()
+            cards = charge.cards if charge else NO_CARDS
             asked = pod.deleting or pod.uid in self._asked
             # If room is reserved for a lost member, the end of this pod frees room only for gangs that may preempt this
             # one.

@@ -15,6 +15,7 @@ from typing import Any, Final
 import structlog
 from msgspec import structs
 
+from t9ksched.model.cards import NO_CARDS, CardGrant
 from t9ksched.model.podclass import PodClass
 from t9ksched.scheduler.report.observed_job import identity
 from t9ksched.scheduler.state.records import GangRecord, PodRecord
@@ -66,7 +67,7 @@ def lost_before(gang: GangRecord, bound: Iterable[Event]) -> list[Loss]:
         events[name] = event
         like = _like(gang, name)
         if like is not None and like.pod_class is not None:
-            cards = _masks(like.pod_class, event.detail.get("cards") or {})
+            cards = _cards(like.pod_class, event.detail.get("cards") or {})
             found.append(_loss(gang, like, name, str(event.detail.get("node", "")), cards))
     chosen = list(_short(gang, found))
     kept = {loss.name for loss in chosen}
@@ -91,7 +92,7 @@ def _of_another_role(gang: GangRecord, role: str, event: Event) -> Loss:
     members = [pod for pod in gang.members.values() if pod.placed]  # a pod with a place has a readable spec
     like = min(members, key=lambda pod: (abs(_card_count(pod) - count), pod.name))
     assert like.pod_class is not None
-    cards = _masks(like.pod_class, given)
+    cards = _cards(like.pod_class, given)
     loss = _loss(gang, like, str(event.detail.get("pod", "")), str(event.detail.get("node", "")), cards)
     return structs.replace(loss, role=role)
 
@@ -130,9 +131,7 @@ def _like(gang: GangRecord, name: str) -> PodRecord | None:
     return same or next((pod for pod in pods if _INDEX.sub("", pod.name) == stem), None)
 
 
-def _loss(
-    gang: GangRecord, like: PodRecord, name: str, node: str = "", cards: tuple[tuple[str, int], ...] = ()
-) -> Loss:
+def _loss(gang: GangRecord, like: PodRecord, name: str, node: str = "", cards: CardGrant = NO_CARDS) -> Loss:
     assert like.pod_class is not None
     return Loss(
         uid=f"{gang.uid}/{name}",
@@ -145,10 +144,8 @@ def _loss(
     )
 
 
-def _masks(pod_class: PodClass, cards: dict[str, Any]) -> tuple[tuple[str, int], ...]:
-    """Masks of cards by resource from their indices by container."""
-    masks: Counter[str] = Counter()
-    for asked in pod_class.cards:
-        for index in cards.get(asked.container) or ():
-            masks[asked.resource] |= 1 << int(index)
-    return tuple(sorted(masks.items()))
+def _cards(pod_class: PodClass, cards: dict[str, Any]) -> CardGrant:
+    """The cards of a pod from their indices by container."""
+    return CardGrant.of_containers(
+        (asked.container, asked.resource, map(int, cards.get(asked.container) or ())) for asked in pod_class.cards
+    )

@@ -9,7 +9,7 @@ from t9ksched.model.quantity import from_units
 from t9ksched.model.volumes import FREE_PREFIX
 from t9ksched.model.whole import whole_number
 from t9ksched.scheduler.report.observed_job import identity
-from t9ksched.scheduler.state.charges import Charge, indices
+from t9ksched.scheduler.state.charges import Charge
 from t9ksched.scheduler.state.records import PodRecord
 from t9ksched.scheduler.state.state import ClusterState
 
@@ -79,12 +79,12 @@ def node_shape(state: ClusterState, name: str) -> Json | None:
                 "resource": resource,
                 "model": product or resource,
                 "memoryMiB": whole_number(memory),
-                "cordoned": bool(facts.unusable.get(resource, 0) >> index & 1),
+                "cordoned": facts.cards.withdrawn.has(resource, index),
                 "healthy": True,
                 "holders": holders[resource, index],
             }
-            for resource, count in sorted(facts.cards.items())
-            for index in range(count)
+            for resource in facts.cards.resources
+            for index in facts.cards.all.indices(resource)
         ],
     }
 
@@ -105,12 +105,9 @@ def _holder(pod: PodRecord, container: str, drifts: bool) -> Json:
 
 def container_cards(charge: Charge) -> list[tuple[str, int, str]]:
     """`(resource, index, container)` for every card a pod holds; main containers and sidecars first to last."""
-    left = {resource: list(indices(mask)) for resource, mask in charge.cards.items()}
-    found: list[tuple[str, int, str]] = []
-    for cards in charge.pod_class.cards:
-        if cards.kind == "init":
-            continue
-        free = left.get(cards.resource, [])
-        found.extend((cards.resource, index, cards.container) for index in free[: cards.count])
-        left[cards.resource] = free[cards.count :]
-    return found
+    return [
+        (request.resource, index, request.container)
+        for request, indices in charge.cards.split(charge.pod_class.cards)
+        if request.kind != "init"
+        for index in indices
+    ]

@@ -45,8 +45,9 @@ class Assumptions:
             record.assumed = assignment.node
             record.placed_in = "" if gang.virtual else job_of(gang)
             sure = self._state.cards.certain(record.pod_class, assignment.node)
-            cards = dict(assignment.masks)
-            self._state.charges.charge(record.uid, assignment.node, record.pod_class, gang.queue, cards, sure=sure)
+            self._state.charges.charge(
+                record.uid, assignment.node, record.pod_class, gang.queue, assignment.grant, sure=sure
+            )
             done.append(record)
         for record in done:  # a place that is kept stays kept when the decision is dropped
             self._state.reservations.drop_place(record.uid)
@@ -65,7 +66,7 @@ class Assumptions:
             return False
         if self._state.nodes.generation[self._state.nodes.row(node)] != assignment.generation:
             return False
-        return self._state.charges.fits(node, record.pod_class, dict(assignment.masks))
+        return self._state.charges.fits(node, record.pod_class, assignment.grant)
 
     def _unassume(self, record: PodRecord) -> None:
         record.assumed = record.placed_in = ""

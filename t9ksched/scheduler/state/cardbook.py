@@ -12,20 +12,18 @@ from functools import lru_cache
 from itertools import islice
 from typing import Final
 
-from t9ksched.engine.cards import grants
+from t9ksched.kube.write.dialects.dialect import CardDialect
+from t9ksched.kube.write.dialects.table import dialect_of
 from t9ksched.model.cardmode import is_accelerator
-from t9ksched.model.names import GPU_INDEX_PREFIX
+from t9ksched.model.cards import NO_CARDS, CardGrant, CardRequest
 from t9ksched.model.node import Node, NodeFacts
-from t9ksched.model.podclass import ContainerCards, PodClass
+from t9ksched.model.podclass import PodClass
 from t9ksched.scheduler.state.change_feed import Log
-from t9ksched.scheduler.state.charges import Charge, Charges, indices
+from t9ksched.scheduler.state.charges import Charge, Charges
 from t9ksched.scheduler.state.records import PodRecord, job_of
 from t9ksched.store.bindings import CardBinding
 
-Masks = Mapping[str, int]
-"""Bit masks of card indices by resource."""
-UNKNOWN: Final[Masks] = {}
-ReadCards = Callable[[PodClass, Mapping[str, str], str], Masks]
+ReadCards = Callable[[PodClass, Mapping[str, str], CardDialect], CardGrant]
 _A_STEP: Final = 200
 """Pods whose rows are made at a time, at 10 to 20 µs each."""
 _SHOWN: Final = 100
@@ -33,8 +31,8 @@ _SHOWN: Final = 100
 
 
 class CardBook:
-    """`pods` and `nodes` are the observed ones, `read` gives the masks that annotations of a prefix name (empty for an
-    unreadable one), `refresh` takes a node in again when it becomes certain, or uncertain, who holds its cards.
+    """`pods` and `nodes` are the observed ones, `read` gives the cards that annotations name in a dialect (none
+    for an unreadable one), `refresh` takes a node in again when it becomes certain, or uncertain, who holds its cards.
     """
 
     def __init__(
@@ -73,45 +71,47 @@ class CardBook:
         pod_class, before = record.pod_class, self._charges.get(record.uid)
         assert pod_class is not None
         row = self._recorded.pop(record.uid, None)
-        cards, sure = self._held(record, pod_class, annotations, row) if pod_class.cards else (UNKNOWN, True)
+        cards, sure = self._held(record, pod_class, annotations, row) if pod_class.cards else (NO_CARDS, True)
         self._charges.charge(record.uid, record.node, pod_class, queue, cards, sure=sure)
         for node in {record.node} if before is None else {record.node, before.node}:
             self._settle(node)
 
     def _held(
         self, record: PodRecord, pod_class: PodClass, annotations: Mapping[str, str], row: CardBinding | None
-    ) -> tuple[Masks, bool]:
+    ) -> tuple[CardGrant, bool]:
         """Its cards, and whether it is certain that it holds them."""
         if row is not None and row.node == record.node:
-            return row.masks, row.honoured
+            return row.grant, row.honoured
         if not self._indexed(pod_class, record.node):
-            return UNKNOWN, True
+            return NO_CARDS, True
         if not self.adopting:
-            return UNKNOWN, False
+            return NO_CARDS, False
         self._taken[record.uid] = None
-        claimed = self._read(pod_class, annotations, GPU_INDEX_PREFIX)
+        claimed = self._read(pod_class, annotations, self._dialect(record.node))
         if not self.honours(record.node):
             return claimed, False
-        return (claimed, True) if claimed and self._credible(record, claimed) else (UNKNOWN, False)
+        return (claimed, True) if claimed and self._credible(record, claimed) else (NO_CARDS, False)
 
-    def _credible(self, record: PodRecord, claimed: Masks) -> bool:
+    def _credible(self, record: PodRecord, claimed: CardGrant) -> bool:
         """Whether the cards exist and no other pod has them."""
-        has = self._nodes[record.node][1].cards
-        if any(mask >> has.get(resource, 0) for resource, mask in claimed.items()):
-            return False
         others = [charge for charge in self._charges.on_node(record.node) if charge.uid != record.uid]
-        return not any(other.cards.get(resource, 0) & mask for other in others for resource, mask in claimed.items())
+        exist = self._nodes[record.node][1].cards.covers(claimed)
+        return exist and not any(other.cards.overlaps(claimed) for other in others)
 
-    def announced(self, record: PodRecord, annotations: Mapping[str, str]) -> Masks:
+    def _dialect(self, node: str) -> CardDialect:
+        known = self._nodes.get(node)
+        return dialect_of(known[1] if known is not None else None)
+
+    def announced(self, record: PodRecord, annotations: Mapping[str, str]) -> CardGrant:
         """The cards that the annotations of a foreign pod name, as far as that is news: its node may write there which
         it gave. What was said before the pod runs stands.
         """
         known, pod_class = self._charges.get(record.uid), record.pod_class
-        had = known.cards if known is not None else UNKNOWN
+        had = known.cards if known is not None else NO_CARDS
         if pod_class is None or (had and record.phase != "Pending"):
-            return UNKNOWN
-        cards = self._read(pod_class, annotations, GPU_INDEX_PREFIX)
-        return UNKNOWN if cards == had else cards
+            return NO_CARDS
+        cards = self._read(pod_class, annotations, self._dialect(record.node))
+        return NO_CARDS if cards == had else cards
 
     def honours(self, node: str) -> bool:
         """Whether the node gives a container the cards that are named to it."""
@@ -126,7 +126,7 @@ class CardBook:
 
     def _indexed(self, pod_class: PodClass, node: str) -> bool:
         known = self._nodes.get(node)
-        return known is None or any(asked.resource in known[1].cards for asked in pod_class.cards)
+        return known is None or any(known[1].cards.indexed(asked) for asked in pod_class.cards)
 
     def unknown(self, charge: Charge, facts: NodeFacts) -> bool:
         """Whether a pod holds cards of this node, which honours indices, without anybody knowing which.
@@ -141,8 +141,8 @@ class CardBook:
             return True
         # Cards, and parts of cards that the node offered in another layout.
         others = {name for name, _ in pod_class.requests if is_accelerator(name) and not facts.allocatable.get(name)}
-        asked = others.union(one.resource for one in pod_class.cards if one.resource in facts.cards)
-        return any(not charge.cards.get(resource) for resource in asked)
+        asked = others.union(one.resource for one in pod_class.cards if facts.cards.indexed(one))
+        return any(not charge.cards.count(resource) for resource in asked)
 
     def unsure(self, facts: NodeFacts) -> bool:
         """Whether pods on the node hold cards without anybody knowing which."""
@@ -180,14 +180,14 @@ class CardBook:
         self._recorded.update(rows)
         self.adopting = not complete
         for uid in list(self._taken):
-            cards: Masks = UNKNOWN
+            cards = NO_CARDS
             record, charge, row = self._pods.get(uid), self._charges.get(uid), self._recorded.pop(uid, None)
             if record is None or charge is None or not record.node:
                 continue
             if row is not None and row.node == record.node:
-                cards, sure = row.masks, row.honoured
+                cards, sure = row.grant, row.honoured
                 if cards != charge.cards:
-                    self._differs(record, f"its annotations say {_words(charge.cards)}, on record is {_words(cards)}")
+                    self._differs(record, f"its annotations say {charge.cards}, on record is {cards}")
             elif complete:
                 sure = False
             else:
@@ -263,7 +263,7 @@ class CardBook:
         if known is not None and self.unknown(charge, known[1]):
             self._differs(record, _no_record(charge.node))
             return
-        for key, text in expected(pod_class.cards, tuple(sorted(charge.cards.items()))):
+        for key, text in expected(self._dialect(charge.node), pod_class.cards, charge.cards):
             if (said := annotations.get(key)) != text:
                 word = "is gone" if said is None else f"says {said[:_SHOWN]!r}"
                 self._differs(record, f"annotation {key} {word}, on record is {text!r}")
@@ -281,7 +281,7 @@ def row_of(record: PodRecord, charge: Charge | None, now: int) -> CardBinding:
     """What is to be recorded of a pod: the known cards that it is charged with, none once it has ended and is charged
     with nothing, and where it belongs. `now` in nanoseconds since the epoch.
     """
-    given = grants(charge.pod_class.cards, tuple(sorted(charge.cards.items()))) if charge is not None else ()
+    given = charge.cards.by_container(charge.pod_class.cards) if charge is not None else ()
     gang = record.gang
     return CardBinding(
         pod_uid=record.uid,
@@ -299,10 +299,9 @@ def row_of(record: PodRecord, charge: Charge | None, now: int) -> CardBinding:
 
 
 @lru_cache(maxsize=1 << 14)
-def expected(wanted: tuple[ContainerCards, ...], held: tuple[tuple[str, int], ...]) -> tuple[tuple[str, str], ...]:
-    """The annotations that a binding writes, by key, for a pod that holds these masks."""
-    cards = {container: given for container, _, given in grants(wanted, held)}
-    return tuple((GPU_INDEX_PREFIX + container, ",".join(map(str, given))) for container, given in cards.items())
+def expected(dialect: CardDialect, wanted: tuple[CardRequest, ...], held: CardGrant) -> tuple[tuple[str, str], ...]:
+    """The annotations that a binding writes in a dialect, by key, for a pod that holds these cards."""
+    return tuple(dialect.write({container: given for container, _, given in held.by_container(wanted)}).items())
 
 
 @lru_cache(maxsize=64)
@@ -312,8 +311,3 @@ def _moment(millisecond: int) -> datetime:
 
 def _no_record(node: str) -> str:
     return f"which cards of node {node} it holds is not on record"
-
-
-def _words(masks: Masks) -> str:
-    parts = [f"{','.join(map(str, indices(mask)))} of {resource}" for resource, mask in sorted(masks.items())]
-    return " and ".join(parts) or "no cards"

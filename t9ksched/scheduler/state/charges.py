@@ -6,18 +6,17 @@ harmless. Charges on a node that is not known yet wait for it.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import msgspec
 
 from t9ksched.engine.nodes import NodeTable
-from t9ksched.model.names import GPU_INDEX_PREFIX
+from t9ksched.model.cards import CardGrant
 from t9ksched.model.podclass import PodClass
-from t9ksched.model.whole import whole_number
 
 
 class Charge(msgspec.Struct):
-    """What one pod holds: `cards` are masks of card indices by resource; `queue` is empty for foreign pods.
+    """What one pod holds; `queue` is empty for foreign pods.
 
     `sure` unless it is a pod of ours whose cards are not on record, or were chosen by a device plugin.
     """
@@ -25,7 +24,7 @@ class Charge(msgspec.Struct):
     uid: str
     node: str
     pod_class: PodClass
-    cards: Mapping[str, int]
+    cards: CardGrant
     queue: str = ""
     sure: bool = True
     applied: bool = False
@@ -49,12 +48,11 @@ class Charges:
         return iter(self._by_node.get(node, {}).values())
 
     def charge(
-        self, uid: str, node: str, pod_class: PodClass, queue: str, cards: Mapping[str, int], *, sure: bool = True
+        self, uid: str, node: str, pod_class: PodClass, queue: str, cards: CardGrant, *, sure: bool = True
     ) -> None:
         """Charge a pod; an equal charge stays as it is, another one of the same pod is replaced.
 
-        `cards` are masks by resource, empty when it is unknown which cards it holds: then they are counted only. They
-        are kept as they are and must not be changed.
+        `cards` are empty when it is unknown which cards it holds: then they are counted only.
         """
         wanted = Charge(uid, node, pod_class, cards, queue, sure)
         known = self._by_pod.get(uid)
@@ -118,28 +116,6 @@ class Charges:
         self._nodes.charge(self._nodes.row(charge.node), charge.pod_class, charge.cards)
         charge.applied = True
 
-    def fits(self, node: str, pod_class: PodClass, cards: Mapping[str, int]) -> bool:
+    def fits(self, node: str, pod_class: PodClass, cards: CardGrant) -> bool:
         """Whether the live node has this room now; the last look before a decision is charged."""
         return self._nodes.has_room(node, pod_class, cards)
-
-
-def indices(mask: int) -> tuple[int, ...]:
-    """The indices of a mask's bits, ascending."""
-    return tuple(index for index in range(mask.bit_length()) if mask >> index & 1)
-
-
-def annotated_cards(
-    pod_class: PodClass, annotations: Mapping[str, str], prefix: str = GPU_INDEX_PREFIX
-) -> dict[str, int]:
-    """Masks by resource from a bound pod's annotations `prefix<container>`; empty when one is missing or wrong."""
-    masks: dict[str, int] = defaultdict(int)
-    for cards in pod_class.cards:
-        text = annotations.get(prefix + cards.container, "")
-        indices = [whole_number(part) for part in text.split(",")] if text else []
-        if len(indices) != cards.count:
-            return {}
-        for index in indices:
-            if index is None or index >= 64:
-                return {}
-            masks[cards.resource] |= 1 << index
-    return dict(masks)

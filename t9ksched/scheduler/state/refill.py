@@ -18,6 +18,7 @@ from typing import Final
 import msgspec
 
 from t9ksched.engine.nodes import NodeTable
+from t9ksched.model.cards import NO_CARDS, CardGrant
 from t9ksched.model.gang import RunningPod
 from t9ksched.model.names import HONOURS_INDEX
 from t9ksched.model.node import Node, NodeFacts
@@ -43,12 +44,12 @@ class Loss(msgspec.Struct, eq=False):
     """A member that was lost.
 
     Attributes:
-        node, cards: where it was; `cards` are masks by resource.
+        node, cards: where it was.
         owner: its controller.
         failed: it ended by itself, badly.
         since: when it was lost.
         found: the node on which the engine found room for it, when its own is of no use.
-        place, masks: where room is kept now, and on which cards; no place while none was found.
+        place, kept_cards: where room is kept now, and on which cards; no place while none was found.
         kept: whether room is kept for it now, or is still to be found.
     """
 
@@ -57,14 +58,14 @@ class Loss(msgspec.Struct, eq=False):
     role: str
     pod_class: PodClass
     node: str = ""
-    cards: tuple[tuple[str, int], ...] = ()
+    cards: CardGrant = NO_CARDS
     started: int = 0
     owner: OwnerReference | None = None
     failed: bool = False
     since: int = 0
     found: str = ""
     place: str = ""
-    masks: tuple[tuple[str, int], ...] = ()
+    kept_cards: CardGrant = NO_CARDS
     kept: bool = False
 
 
@@ -143,7 +144,7 @@ class Refills:
         if record.evicted:
             return  # the scheduler took the place away on purpose
         charge = self._charges.get(record.uid)
-        cards = tuple(sorted(charge.cards.items())) if charge is not None else ()
+        cards = charge.cards if charge is not None else NO_CARDS
         loss = Loss(
             uid=record.uid,
             name=record.key,
@@ -187,7 +188,7 @@ class Refills:
                 self.forget(gang)
                 self._on_change(gang)
                 continue
-            before = [(loss.uid, loss.place, loss.masks) for loss in losses if loss.kept]
+            before = [(loss.uid, loss.place, loss.kept_cards) for loss in losses if loss.kept]
             kept = [] if gang.complete() or gang.uid in promised else self._chosen(gang, losses, now)
             of_kept = set(map(id, kept))
             for loss in losses:
@@ -198,7 +199,7 @@ class Refills:
                 until = min(end, self._until(loss, gang, now))
                 self._ends[gang] = min(self._ends.get(gang, until), until)
                 reservations += self._reserved(gang, loss, until, queues)
-            if before != [(loss.uid, loss.place, loss.masks) for loss in losses if loss.kept]:
+            if before != [(loss.uid, loss.place, loss.kept_cards) for loss in losses if loss.kept]:
                 gang.stale = True
                 gang.changes += 1
         self.reservations = tuple(reservations)
@@ -230,7 +231,7 @@ class Refills:
     def places(self, gang: GangRecord) -> list[RunningPod]:
         """Places reserved for lost members: a gang that may evict this one gets them."""
         return [
-            RunningPod(loss.uid, loss.name, loss.role, loss.pod_class, loss.place, loss.masks, kept=True)
+            RunningPod(loss.uid, loss.name, loss.role, loss.pod_class, loss.place, loss.kept_cards, kept=True)
             for loss in self._of.get(gang, ())
             if loss.kept and loss.place and not self._leaving(loss)
         ]
@@ -317,7 +318,7 @@ class Refills:
                 owner=gang.uid,
                 node=loss.place,
                 pod_class=loss.pod_class,
-                cards=loss.masks,
+                cards=loss.kept_cards,
                 rank=queue.spec.priority if queue else 0,
                 since=loss.since,
                 until=until,
@@ -330,14 +331,14 @@ class Refills:
     def _settle_place(self, loss: Loss, queue: Queue | None, failed_on: Collection[str]) -> None:
         """Its own place if that is of use, else the one found, if that is; else one is still to be found."""
         own = loss.node not in failed_on and self._healthy(loss.node, queue)
-        loss.place, loss.masks = "", ()
+        loss.place, loss.kept_cards = "", NO_CARDS
         if own and self._leaving(loss):
-            loss.place, loss.masks = loss.node, loss.cards
-        elif own and self._nodes.has_room(loss.node, loss.pod_class, {}):
+            loss.place, loss.kept_cards = loss.node, loss.cards
+        elif own and self._nodes.has_room(loss.node, loss.pod_class):
             honours = self._node_objects[loss.node][1].card_mode == HONOURS_INDEX
-            free = honours and self._nodes.has_room(loss.node, loss.pod_class, dict(loss.cards))
-            loss.place, loss.masks = loss.node, loss.cards if free else ()
-        elif self._healthy(loss.found, queue) and self._nodes.has_room(loss.found, loss.pod_class, {}):
+            free = honours and self._nodes.has_room(loss.node, loss.pod_class, loss.cards)
+            loss.place, loss.kept_cards = loss.node, loss.cards if free else NO_CARDS
+        elif self._healthy(loss.found, queue) and self._nodes.has_room(loss.found, loss.pod_class):
             loss.place = loss.found
 
     def _healthy(self, node: str, queue: Queue | None) -> bool:

@@ -63,7 +63,7 @@ class ReservationBook:
             node=charge.node,
             pod_class=charge.pod_class,
             kind=ReservationKind.BINDING,
-            cards=tuple(sorted(charge.cards.items())),
+            cards=charge.cards,
             since=now,
             until=now + RETRY_HOLD_NS,
         )

@@ -10,11 +10,12 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from t9ksched.kube.write.dialects.dialect import CardDialect
+from t9ksched.model.cards import NO_CARDS, CardGrant
 from t9ksched.model.names import DEFAULT_QUEUE
 from t9ksched.model.pod import PodSpec, pod_class
 from t9ksched.model.podclass import ClassTable, PodClass
 from t9ksched.model.podgroup import PodGroupSpec
-from t9ksched.scheduler.state.charges import annotated_cards
 from t9ksched.workloads.shape import Template
 
 K = TypeVar("K")
@@ -33,7 +34,7 @@ class Sharing:
         self.intern = table.intern
         self._classes: dict[bytes, tuple[PodClass, Template]] = {}
         self._labels: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
-        self._cards: dict[tuple[PodClass, tuple[str, ...]], dict[str, int]] = {}
+        self._cards: dict[tuple[PodClass, CardDialect, tuple[str, ...]], CardGrant] = {}
 
     def class_of(self, spec: PodSpec, namespace: str, labels: Mapping[str, str]) -> PodClass:
         """The pod's class, volumes left aside; raises what `pod_class` raises."""
@@ -72,14 +73,14 @@ class Sharing:
             known = _room(self._labels)[key] = labels
         return known
 
-    def cards(self, own: PodClass, annotations: Mapping[str, str], prefix: str) -> dict[str, int]:
-        """Equal masks, as `annotated_cards` reads them; callers must not change them."""
+    def cards(self, own: PodClass, annotations: Mapping[str, str], dialect: CardDialect) -> CardGrant:
+        """The cards that annotations name in a dialect."""
         if not own.cards:
-            return {}
-        texts = tuple(annotations.get(prefix + cards.container, "") for cards in own.cards)
-        known = self._cards.get((own, texts))
+            return NO_CARDS
+        key = own, dialect, tuple(annotations.get(name, "") for name in dialect.keys(own.cards))
+        known = self._cards.get(key)
         if known is None:
-            known = _room(self._cards)[own, texts] = annotated_cards(own, annotations, prefix)
+            known = _room(self._cards)[key] = dialect.read(own.cards, annotations)
         return known
 
 

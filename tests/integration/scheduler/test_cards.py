@@ -145,7 +145,7 @@ async def test_pods_bound_before_there_were_rows_keep_their_cards(
         (before,) = await world.running("old")
     await as_an_earlier_release_left_it(store)
     async with start():
-        assert [(row.name, row.masks) for row in await store.bindings.all()] == [("old", {GPU: 0b11})]
+        assert [(row.name, dict(row.grant.masks)) for row in await store.bindings.all()] == [("old", {GPU: 0b11})]
     await forge(world, "old", "6,7")
     async with start():
         await world.create(world.pod("new", 6, queue=queue))

@@ -200,7 +200,7 @@ class Reference(Holding):
             member = next(turns[id(kind)])
             index = self.view.nodes.static.index[name]
             expected = (member.uid, name, self.view.nodes.static.generation[index], masks, grants(kind.of, masks))
-            found = (line.pod, line.node, line.generation, dict(line.masks), line.cards)
+            found = (line.pod, line.node, line.generation, dict(line.grant.masks), line.cards)
             if found != expected:
                 if not self.clear:
                     raise Unclear
@@ -333,7 +333,7 @@ class Reference(Holding):
         minima = [one for one in plan.assignments if one.pod not in above]
         if list(dict.fromkeys(one.gang for one in minima)) != started:
             raise Differs(f"started in order {started}")
-        found = [(one.pod, one.node, dict(one.masks)) for one in plan.assignments if one.pod in above]
+        found = [(one.pod, one.node, dict(one.grant.masks)) for one in plan.assignments if one.pod in above]
         if found != grown or len(minima) + len(grown) != len(plan.assignments):
             raise Differs(f"grown {found} and not {grown}")
         waiting = [

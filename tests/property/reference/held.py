@@ -48,7 +48,7 @@ class Holding(Telling):
     def _occupy(self, hold: Reservation) -> None:
         """Take room for one pod, there or not; only cards that are named and idle are taken by index."""
         idle = self.rooms[hold.node].idle
-        named = dict(hold.cards)
+        named = dict(hold.cards.masks)
         masks = {card: named.get(card, 0) & idle.get(card, 0) for card in hold.pod_class.card_counts}
         self.holds.setdefault(hold.owner, []).append((hold, masks))
         self._take(Kind(hold.pod_class, "", {}), hold.node, 1, masks)

@@ -96,9 +96,11 @@ class Hunting(Reference):
         if pod.node not in self.rooms:
             return Counter()
         found, facts = Counter(dict(pod.pod_class.requests)), self.rooms[pod.node].facts
-        for name, mask in pod.cards:
-            if name in facts.cards and any(facts.unusable.values()):
-                found[name] = (mask & ((1 << facts.cards[name]) - 1) & ~facts.unusable.get(name, 0)).bit_count()
+        for name, mask in pod.cards.masks:
+            if name in facts.cards and facts.cards.withdrawn:
+                found[name] = (
+                    mask & ((1 << facts.cards.counts[name]) - 1) & ~dict(facts.cards.withdrawn.masks).get(name, 0)
+                ).bit_count()
         return found
 
     # --- who may go
@@ -231,9 +233,10 @@ class Hunting(Reference):
                 for resource, units in self._frees(pod).items():
                     room.free[resource] += sign * units
                     room.used[resource] -= sign * units
-                for card, mask in pod.cards:
+                for card, mask in pod.cards.masks:
                     if card in room.idle:
-                        well = mask & ((1 << room.facts.cards[card]) - 1) & ~room.facts.unusable.get(card, 0)
+                        broken = dict(room.facts.cards.withdrawn.masks).get(card, 0)
+                        well = mask & ((1 << room.facts.cards.counts[card]) - 1) & ~broken
                         room.idle[card] = room.idle[card] | well if sign > 0 else room.idle[card] & ~well
 
         vacate(1)

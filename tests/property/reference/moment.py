@@ -94,7 +94,7 @@ class Moment:
         nodes = view.nodes
         for row, facts in enumerate(nodes.static.facts):
             used = Counter({name: int(nodes.used[at, row]) for at, name in enumerate(nodes.static.resources)})
-            given = {name: int(nodes.cards_used[at, row]) for at, name in enumerate(nodes.static.card_resources)}
+            given = {name: int(nodes.cards_used[at, row]) for at, name in enumerate(nodes.static.cards.names)}
             self.rooms[facts.name] = self._room(facts, used, given, list(nodes.ports.get(facts.name, ())))
         self.crowd = [
             Standing(node, group.namespace, dict(group.labels), group.apart, group.liking, group.leaving)
@@ -133,8 +133,8 @@ class Moment:
         free.subtract(used)
         free.subtract(facts.cordoned)
         idle = {}
-        for name, count in facts.cards.items():
-            well = ((1 << count) - 1) & ~facts.unusable.get(name, 0)
+        for name, count in facts.cards.counts.items():
+            well = ((1 << count) - 1) & ~dict(facts.cards.withdrawn.masks).get(name, 0)
             idle[name] = well & ~given.get(name, 0)
             strangers = max(0, used[name] - given.get(name, 0).bit_count())
             free[name] = min(free[name], idle[name].bit_count() - strangers)

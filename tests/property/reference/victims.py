@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from t9ksched.engine.planner import Assignment, Plan
+from t9ksched.model.cards import NO_CARDS
 from t9ksched.model.gang import Gang
 from tests.property.reference.held import by_node
 from tests.property.reference.hunting import Hunting
@@ -26,7 +27,7 @@ class WithVictims(Hunting):
         for hold in plan.reservations:
             state = self.view.queues[next(one.queue for one in self.view.gangs if one.uid == hold.owner)]
             rest = (hold.rank, hold.since, hold.until, hold.firm, hold.kind, hold.cards, hold.queue)
-            if rest != (state.spec.priority, self.now, 0, False, "victims", (), ""):
+            if rest != (state.spec.priority, self.now, 0, False, "victims", NO_CARDS, ""):
                 raise Differs(f"{hold}")
         if [(hold.owner, hold.node) for hold in plan.reservations] != self.promised:
             raise Differs(f"held {plan.reservations} and not {self.promised}")

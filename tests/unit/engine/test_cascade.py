@@ -103,7 +103,7 @@ class Cluster:
                 self.running[uid] = structs.replace(one, pods=pods)
         placed: dict[str, list[tuple[str, tuple[tuple[str, int], ...]]]] = {}
         for one in found.assignments:
-            placed.setdefault(one.gang, []).append((one.node, one.masks))
+            placed.setdefault(one.gang, []).append((one.node, one.grant))
         for uid, places in placed.items():
             asked = self.waiting.pop(uid)
             self.holds.pop(uid, None)

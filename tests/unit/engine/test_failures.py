@@ -24,7 +24,7 @@ NODES = [node(f"{pool}{at}", cpu=8, labels={"pool": pool}) for pool in "ab" for 
 def full() -> NodeTable:
     found = table(NODES)
     for name in found.names:
-        found.charge(found.row(name), pod_class(cpu=8), {})
+        found.charge(found.row(name), pod_class(cpu=8))
     return found
 
 
@@ -59,8 +59,8 @@ def test_nothing_is_tried_twice_while_nothing_changes(full: NodeTable) -> None:
 def test_only_gangs_that_wait_for_the_changed_nodes_are_tried(full: NodeTable) -> None:
     memory, gangs = Memory(), waiting()
     cycle(full, gangs, memory)
-    full.discharge(full.row("a1"), pod_class(cpu=8), {})
-    full.charge(full.row("a1"), pod_class(cpu="7500m"), {})
+    full.discharge(full.row("a1"), pod_class(cpu=8))
+    full.charge(full.row("a1"), pod_class(cpu="7500m"))
     assert cycle(full, gangs, memory) == (10, 10)
     full.upsert(node("a2", cpu=9, labels={"pool": "a"}))
     assert cycle(full, gangs, memory)[1] == 0, "a changed node makes a new picture"
@@ -81,9 +81,9 @@ def test_room_that_is_held_is_remembered_with_its_owner(full: NodeTable) -> None
 def test_a_gang_that_gives_up_held_room_wakes_gangs_that_wait_for_it(full: NodeTable) -> None:
     """The owner goes to a better node; what it held is room for others in the same cycle."""
     memory = Memory()
-    full.discharge(full.row("a1"), pod_class(cpu=8), {})
-    full.charge(full.row("a1"), pod_class(cpu="100m"), {})
-    full.discharge(full.row("a0"), pod_class(cpu=8), {})
+    full.discharge(full.row("a1"), pod_class(cpu=8))
+    full.charge(full.row("a1"), pod_class(cpu="100m"))
+    full.discharge(full.row("a0"), pod_class(cpu=8))
     holds = (Reservation("owner", "a0", pod_class(cpu=8), ReservationKind.BINDING),)
     owner = gang("owner", cpu=4, selector={"pool": "a"})
     other = gang("other", cpu=8, selector={"kubernetes.io/hostname": "a0"})
@@ -158,8 +158,8 @@ def test_gangs_that_must_be_together_are_tried_again_when_their_nodes_change(ful
     ]
     assert cycle(full, pooled, memory) == (2, 0)
     assert cycle(full, pooled, memory) == (0, 2)
-    full.discharge(full.row("a0"), pod_class(cpu=8), {})
-    full.charge(full.row("a0"), pod_class(cpu=7), {})
+    full.discharge(full.row("a0"), pod_class(cpu=8))
+    full.charge(full.row("a0"), pod_class(cpu=7))
     assert cycle(full, pooled, memory) == (1, 1)
     wider = [structs.replace(one, levels=("pool", "kubernetes.io/hostname")) for one in pooled]
     assert cycle(full, wider, memory) == (2, 0), "they may be in other domains now"

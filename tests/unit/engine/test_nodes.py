@@ -7,6 +7,7 @@ import pytest
 
 from t9ksched.engine.placement.constraints import QueueNodes, Usable
 from t9ksched.engine.placement.feasibility import FeasibilityCache
+from t9ksched.model.cards import NO_CARDS, CardGrant
 from t9ksched.model.labels import LabelSelector
 from tests.builders import GPU, node, pod_class, table
 
@@ -16,14 +17,14 @@ ONE = node("a", gpu=4)
 def test_a_frozen_picture_does_not_move() -> None:
     live = table([ONE, node("b", gpu=4)])
     before = live.freeze()
-    live.charge(live.row("a"), pod_class(gpu=2, ports=[80]), {GPU: 0b11})
+    live.charge(live.row("a"), pod_class(gpu=2, ports=[80]), CardGrant.of({GPU: [0, 1]}))
     after = live.freeze()
     assert not before.used.any()
     assert not before.cards_used.any()
     assert before.ports == {}
     assert after.static is before.static
     assert live.used("a") == {"cpu": 1000, "memory": 1 << 30, GPU: 2, "pods": 1}
-    assert live.cards_used("a") == {GPU: 0b11}
+    assert live.cards_used("a") == CardGrant.of({GPU: [0, 1]})
     assert [p.port for p in after.ports["a"]] == [80]
     assert after.free()[after.static.resources.index(GPU)].tolist() == [2, 4]
 
@@ -35,7 +36,7 @@ def test_generation_grows_with_each_change_of_facts_only() -> None:
     assert live.generation[row] == 1
     assert live.upsert(replace(ONE, unschedulable=True)) == row
     assert live.generation[row] == 2
-    live.charge(row, pod_class(), {})
+    live.charge(row, pod_class())
     assert live.freeze().static.generation == (2,)
     live.remove("a")
     again = live.upsert(ONE)
@@ -46,7 +47,7 @@ def test_generation_grows_with_each_change_of_facts_only() -> None:
 def test_rows_stay_while_names_are_sorted_in_a_picture() -> None:
     live = table([node(name) for name in "cab"])
     rows = {name: live.row(name) for name in "cab"}
-    live.charge(rows["b"], pod_class(cpu=7), {})
+    live.charge(rows["b"], pod_class(cpu=7))
     live.remove("a")
     live.upsert(node("d", **{"example.com/x": 3}))
     assert {name: live.row(name) for name in "cb"} == {name: rows[name] for name in "cb"}
@@ -59,7 +60,7 @@ def test_rows_stay_while_names_are_sorted_in_a_picture() -> None:
 def test_columns_grow_by_need() -> None:
     live = table([node(f"n{at:03}", **{f"example.com/r{at % 20}": 1}) for at in range(200)])
     for at in range(200):
-        live.charge(at, pod_class(cpu=1, **{f"example.com/r{at % 20}": 1}), {})
+        live.charge(at, pod_class(cpu=1, **{f"example.com/r{at % 20}": 1}))
     frozen = live.freeze()
     assert frozen.used.sum(axis=1).max() == 200 << 30
     assert frozen.used[frozen.static.resources.index("cpu")].tolist() == [1000] * 200
@@ -68,11 +69,11 @@ def test_columns_grow_by_need() -> None:
 def test_a_card_with_two_holders_is_free_when_both_are_gone() -> None:
     live = table([ONE])
     for _ in range(2):
-        live.charge(0, pod_class(gpu=1), {GPU: 0b10})
-    live.discharge(0, pod_class(gpu=1), {GPU: 0b10})
-    assert live.cards_used("a") == {GPU: 0b10}
-    live.discharge(0, pod_class(gpu=1), {GPU: 0b10})
-    assert live.cards_used("a") == {GPU: 0}
+        live.charge(0, pod_class(gpu=1), CardGrant.of({GPU: [1]}))
+    live.discharge(0, pod_class(gpu=1), CardGrant.of({GPU: [1]}))
+    assert live.cards_used("a") == CardGrant.of({GPU: [1]})
+    live.discharge(0, pod_class(gpu=1), CardGrant.of({GPU: [1]}))
+    assert live.cards_used("a") == NO_CARDS
 
 
 def test_unknown_names() -> None:
@@ -88,10 +89,10 @@ def test_more_than_any_number_we_count_in_does_not_break_the_sums() -> None:
     live = table([node("a", memory="16Ei")])
     huge = pod_class(memory=10**30)
     for _ in range(3):
-        live.charge(0, huge, {})
+        live.charge(0, huge)
     assert (live.freeze().free() < 1 << 62).all()
     for _ in range(3):
-        live.discharge(0, huge, {})
+        live.discharge(0, huge)
     assert live.used("a") == {}
 
 

@@ -7,10 +7,11 @@ import pytest
 from t9ksched.engine.placement.scores import Scores
 from t9ksched.engine.policy import Binpack, Policy
 from t9ksched.engine.view import View
+from t9ksched.model.cards import CardGrant, WholeCards
 from t9ksched.model.gang import Gang
 from t9ksched.model.labels import NodeSelector
 from t9ksched.model.node import NodeFacts
-from t9ksched.model.podclass import ContainerCards, HostPort
+from t9ksched.model.podclass import HostPort
 from t9ksched.model.reasons import Code
 from t9ksched.model.taints import Toleration
 from tests.builders import GPU, gang, node, pod_class, queue, table, view
@@ -91,8 +92,8 @@ def test_host_ports_conflict_by_address() -> None:
 
 def half_full() -> View:
     live = table([node("full", gpu=8), node("half", gpu=8), node("empty", gpu=8)])
-    live.charge(live.row("full"), pod_class(gpu=8), {GPU: 255})
-    live.charge(live.row("half"), pod_class(gpu=4), {GPU: 0b00110011})
+    live.charge(live.row("full"), pod_class(gpu=8), CardGrant.packed({GPU: 255}))
+    live.charge(live.row("half"), pod_class(gpu=4), CardGrant.packed({GPU: 0b00110011}))
     return view(live, [gang("g", pods=5, min_member=5, gpu=1)])
 
 
@@ -119,8 +120,8 @@ def test_binpack_that_is_never_off_would_be_noticed(monkeypatch: pytest.MonkeyPa
 
 def test_weights_decide_between_resources() -> None:
     live = table([node("cpu-busy", cpu=10, memory="100Gi"), node("mem-busy", cpu=10, memory="100Gi")])
-    live.charge(live.row("cpu-busy"), pod_class(cpu=6, memory="10Gi"), {})
-    live.charge(live.row("mem-busy"), pod_class(cpu=1, memory="50Gi"), {})
+    live.charge(live.row("cpu-busy"), pod_class(cpu=6, memory="10Gi"))
+    live.charge(live.row("mem-busy"), pod_class(cpu=1, memory="50Gi"))
     for weights, expected in (
         ((("cpu", 1), ("memory", 1)), "cpu-busy"),
         ((("cpu", 1), ("memory", 2)), "mem-busy"),
@@ -139,10 +140,10 @@ def test_large_gangs_choose_the_same_nodes_as_small_ones() -> None:
     nodes = [node(f"n{at:03}", gpu=8) for at in range(60)]
     live = table(nodes)
     for at in range(0, 60, 3):
-        live.charge(at, pod_class(gpu=1 + at % 7), {GPU: (1 << (1 + at % 7)) - 1})
+        live.charge(at, pod_class(gpu=1 + at % 7), CardGrant.packed({GPU: (1 << (1 + at % 7)) - 1}))
     one = decide(view(live, [gang("g", pods=200, gpu=1)]))
     many = decide(view(live, [gang(f"g{at:03}", gpu=1, created=at) for at in range(200)]))
-    assert [(a.node, a.masks) for a in one.assignments] == [(a.node, a.masks) for a in many.assignments]
+    assert [(a.node, a.grant.masks) for a in one.assignments] == [(a.node, a.grant.masks) for a in many.assignments]
 
 
 # --- cards
@@ -157,14 +158,14 @@ def test_cards_of_a_container_by_container() -> None:
     of = replace(
         pod_class(gpu=4),
         cards=(
-            ContainerCards("train", GPU, 2),
-            ContainerCards("eval", GPU, 1),
-            ContainerCards("check", GPU, 3, "init"),
-            ContainerCards("log", GPU, 1, "sidecar"),
+            WholeCards("train", GPU, 2),
+            WholeCards("eval", GPU, 1),
+            WholeCards("check", GPU, 3, "init"),
+            WholeCards("log", GPU, 1, "sidecar"),
         ),
     )
     (one,) = decide(view(FOUR, [gang("g", of=of)])).assignments
-    assert one.masks == ((GPU, 0b1111),)
+    assert one.grant.masks == ((GPU, 0b1111),)
     assert one.cards == (
         ("train", GPU, (0, 1)),
         ("eval", GPU, (2,)),
@@ -176,5 +177,5 @@ def test_cards_of_a_container_by_container() -> None:
 @pytest.mark.parametrize(("cordoned", "fit"), [(0, 2), (0b1, 1), (0b11, 0)])
 def test_a_pod_whose_cards_are_not_known_may_sit_on_any(cordoned: int, fit: int) -> None:
     live = table([node("n", gpu=4, unusable={GPU: cordoned})])
-    live.charge(live.row("n"), pod_class(gpu=2), {})
+    live.charge(live.row("n"), pod_class(gpu=2))
     assert len(decide(view(live, [gang(f"g{at}", gpu=1) for at in range(4)])).assignments) == fit

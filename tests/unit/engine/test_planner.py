@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from t9ksched.engine.planner import Planner
 from t9ksched.engine.policy import Policy
+from t9ksched.model.cards import CardGrant
 from t9ksched.model.gang import Gang
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.reasons import Code, Reason
@@ -66,7 +67,7 @@ def test_order_of_gangs_in_a_queue(case: dict[str, dict[str, object]], first: st
 def test_which_gangs_may_pass_a_blocked_one(ordering: str, started: list[str], stays: dict[str, list[str]]) -> None:
     nodes = [node("cards", gpu=8, labels={"kind": "gpu"}), node("plain", labels={"kind": "cpu"})]
     live = table(nodes)
-    live.charge(live.row("cards"), pod_class(gpu=4), {GPU: 0b1111})
+    live.charge(live.row("cards"), pod_class(gpu=4), CardGrant.packed({GPU: 0b1111}))
     gangs = [
         gang("big", gpu=8),
         gang("small", gpu=1),
@@ -277,7 +278,7 @@ def test_in_a_strict_queue_promised_room_is_all_that_is_not_behind(
 ) -> None:
     live = table([node(name, gpu=gpu, labels={"zone": "z"}) for name, gpu in (("n0", 12), ("n1", 8), ("n2", 4))])
     for name, cards in taken.items():
-        live.charge(["n0", "n1", "n2"].index(name), pod_class(gpu=cards), {GPU: (1 << cards) - 1})
+        live.charge(["n0", "n1", "n2"].index(name), pod_class(gpu=cards), CardGrant.packed({GPU: (1 << cards) - 1}))
     holds = [
         Reservation("promised", name, pod_class(gpu=4), kind=ReservationKind.VICTIMS) for name in ("n0", "n0", "n1")
     ]
@@ -310,8 +311,8 @@ def reason_of(nodes: Sequence[NodeFacts], asked: Gang, **more: object) -> Reason
 
 def test_insufficient_on_one_node_says_what_the_best_has() -> None:
     live = table([node("n0", gpu=8), node("n1", gpu=8)])
-    live.charge(0, pod_class(gpu=2), {GPU: 0b11})
-    live.charge(1, pod_class(gpu=3), {GPU: 0b111})
+    live.charge(0, pod_class(gpu=2), CardGrant.packed({GPU: 0b11}))
+    live.charge(1, pod_class(gpu=3), CardGrant.packed({GPU: 0b111}))
     (entry,) = decide(view(live, [gang("g", gpu=8)])).waiting
     (reason,) = entry.reasons
     assert reason.message == "needs 8 × nvidia.com/gpu on one node; 2 nodes match, best has 6 free"
@@ -321,8 +322,8 @@ def test_insufficient_on_one_node_says_what_the_best_has() -> None:
 
 def test_insufficient_when_no_node_has_all_at_once() -> None:
     live = table([node("n0", cpu=8, gpu=8), node("n1", cpu=8, gpu=8)])
-    live.charge(0, pod_class(cpu=7), {})
-    live.charge(1, pod_class(gpu=7), {})
+    live.charge(0, pod_class(cpu=7))
+    live.charge(1, pod_class(gpu=7))
     (entry,) = decide(view(live, [gang("g", cpu=4, gpu=4)])).waiting
     assert entry.reasons[0].message == "needs 4 cpu on one node; 2 nodes match, the closest has 1 free"
 

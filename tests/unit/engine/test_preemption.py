@@ -329,7 +329,7 @@ def test_a_gang_with_promised_room_starts_in_what_came_free_although_others_stil
     held = [Reservation(owner, "n0", pod_class(gpu=1), kind=ReservationKind.VICTIMS) for owner in ("p", "q")]
     wants = [gang("p", "top", gpu=1), gang("q", "top", gpu=1), gang("third", "top", gpu=1)]
     found = decide(view(nodes, wants, LOW_HIGH, held, [stays]))
-    assert [(one.gang, one.masks) for one in found.assignments] == [("p", ((GPU, 1),))]
+    assert [(one.gang, one.grant.masks) for one in found.assignments] == [("p", ((GPU, 1),))]
     assert (gone(found), codes(found)) == ([], {"q": "WaitingForVictims", "third": "InsufficientResources"})
 
 

@@ -94,7 +94,7 @@ def test_preferences_do_not_add_up_beyond_the_weight() -> None:
     soft = [Taint("busy", "", "PreferNoSchedule")]
     nodes = [node("full", cpu=2, taints=soft), node("liked", cpu=100)]
     live = table(nodes)
-    live.charge(live.row("full"), pod_class(cpu=1), {})
+    live.charge(live.row("full"), pod_class(cpu=1))
     of = ruled(pod_class(memory=0), nodeAffinity=likes_node("liked"), podAffinity=likes_pods("db"))
     strong = Policy(affinity_weight=1, binpack=Binpack(weight=2, resources=(("cpu", 1), ("memory", 0))))
     waiting = gang("g", members=[replace_labels(member("g-0", of))])
@@ -120,7 +120,7 @@ MIXED = [node("a-gpu", gpu=8), node("b-cpu"), node("c-cpu")]
 
 def test_pods_without_cards_leave_nodes_with_cards_alone() -> None:
     live = table(MIXED)
-    live.charge(live.row("a-gpu"), pod_class(cpu=90, memory="900Gi"), {})  # binpack likes it best
+    live.charge(live.row("a-gpu"), pod_class(cpu=90, memory="900Gi"))  # binpack likes it best
     found = plan(view(live, [gang("g", pods=4, cpu=40)]), Policy(), 0)
     assert sorted(one.node for one in found.assignments) == ["b-cpu", "b-cpu", "c-cpu", "c-cpu"]
     assert where(plan(view(live, [gang("g", cpu=2)]), replace(Policy(), cardless_weight=0), 0)) == "a-gpu"

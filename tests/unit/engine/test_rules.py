@@ -120,8 +120,8 @@ def test_near_others_and_near_oneself() -> None:
     assert why(decide([asks("a", near({"app": "db"}, RACK))])) == {"a": ["TopologyNotSatisfied"]}
     assert len(where(decide([asks("a", near({"app": "a"}, RACK), 16)]), RACK)) == 1
     taken = table(SIX)
-    taken.charge(taken.row("n0"), pod_class(cpu=7), {})
-    taken.charge(taken.row("n2"), pod_class(cpu=7), {})
+    taken.charge(taken.row("n0"), pod_class(cpu=7))
+    taken.charge(taken.row("n2"), pod_class(cpu=7))
     assert where(decide([asks("a", near({"app": "a"}, RACK), 16)], nodes=taken), RACK) == {"r2": 16}
     assert why(decide([asks("a", near({"app": "a"}, RACK), 17)])) == {"a": ["TopologyNotSatisfied"]}
 
@@ -199,7 +199,7 @@ def test_hard_spread(
 def test_hard_spread_that_cannot_be_kept_is_explained() -> None:
     full = table(SIX)
     for name in ("n4", "n5"):
-        full.charge(full.row(name), pod_class(cpu=8), {})
+        full.charge(full.row(name), pod_class(cpu=8))
     found = decide([asks("a", even({"app": "a"}, RACK), 6)], nodes=full)
     assert why(found) == {"a": ["TopologyNotSatisfied"]}
     assert "topology spread" in found.waiting[0].reasons[0].message or found.waiting[0].reasons[0].nodes
@@ -261,7 +261,7 @@ def test_the_first_level_at_which_the_gang_fits(asked: Gang, by: str, expected: 
 
 def test_the_domain_that_leaves_the_least_free() -> None:
     taken = table(SIX)
-    taken.charge(taken.row("n2"), pod_class(cpu=4), {})
+    taken.charge(taken.row("n2"), pod_class(cpu=4))
     assert where(decide([wants("Required", RACK, pods=3)], nodes=taken), RACK) == {"r1": 3}
     assert where(decide([wants("Required", RACK, pods=4)], nodes=taken), RACK) == {"r0": 4}
 

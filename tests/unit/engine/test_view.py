@@ -9,19 +9,20 @@ import msgspec
 import pytest
 
 from t9ksched.engine.view import dump, load
+from t9ksched.model.cards import CardGrant
 from t9ksched.model.reservation import Reservation, ReservationKind
 from tests.builders import GPU, gang, node, pod_class, queue, running, table, view
 
 
 def test_a_view_reads_back_as_it_was_written() -> None:
     live = table([node("b", gpu=4, unusable={GPU: 1}), node("a")])
-    live.charge(live.row("b"), pod_class(gpu=1, ports=[80, 443]), {GPU: 0b10})
+    live.charge(live.row("b"), pod_class(gpu=1, ports=[80, 443]), CardGrant.packed({GPU: 0b10}))
     shared = pod_class(gpu=1, selector={"x": "y"})
     given = view(
         live,
         [gang("g", pods=2, of=shared), gang("h", of=shared, roles={"": 1})],
         {"q": queue(quota={"cpu": 4}, selector={"pool": "a"}, ordering="Strict")},
-        [Reservation("g", "b", shared, ReservationKind.REFILL, cards=((GPU, 0b100),), until=5)],
+        [Reservation("g", "b", shared, ReservationKind.REFILL, cards=CardGrant.of({GPU: [2]}), until=5)],
     )
     again = load(dump(given))
     assert again.gangs == given.gangs

@@ -8,6 +8,7 @@ from msgspec import structs
 from t9ksched.engine.planner import Planner, plan
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import View
+from t9ksched.model.cards import CardGrant
 from t9ksched.model.gang import Gang
 from tests.builders import GPU, gang, member, node, pod_class, queue, running, table, view
 
@@ -25,7 +26,7 @@ def full(wants: Gang, nodes: int = NODES) -> View:
     for at in range(nodes):
         for card in range(8):
             groups.append(running(f"g{at:03}-{card}", "low", [f"n{at:03}"], of=shape, cards=[1 << card], created=at))
-            live.charge(live.row(f"n{at:03}"), shape, {GPU: 1 << card})
+            live.charge(live.row(f"n{at:03}"), shape, CardGrant.packed({GPU: 1 << card}))
     return view(live, [wants], QUEUES, running=groups)
 
 

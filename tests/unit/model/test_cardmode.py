@@ -3,6 +3,7 @@
 import pytest
 
 from t9ksched.model.cardmode import card_mode, is_share
+from t9ksched.model.cards import CardGrant
 from t9ksched.model.node import NodeFacts, decode_node, node_facts
 from t9ksched.model.podclass import PodClass
 
@@ -76,17 +77,17 @@ def facts(has: dict[str, int], labels: dict[str, str] | None = None, **annotatio
 
 
 def test_only_whole_cards_have_indices() -> None:
-    assert facts({GPU: 8}).cards == {GPU: 8}
+    assert facts({GPU: 8}).cards.counts == {GPU: 8}
     sliced = facts({GPU: 32, "nvidia.com/gpu.shared": 4}, product(f"{A100}-SHARED"))
-    assert sliced.cards == {}
+    assert not sliced.cards
     assert sliced.counted == {GPU: 32, "nvidia.com/gpu.shared": 4}
 
 
 def test_what_has_no_index_each_is_counted() -> None:
     many = facts({GPU: 80, "amd.com/gpu": 64}, **{"scheduler.tensorstack.dev/cordoned-cards": "3,70,99"})
-    assert many.cards == {"amd.com/gpu": 64}
+    assert many.cards.counts == {"amd.com/gpu": 64}
     assert many.counted == {GPU: 80}
-    assert many.unusable == {"amd.com/gpu": 1 << 3}
+    assert many.cards.withdrawn == CardGrant.of({"amd.com/gpu": [3]})
     assert many.cordoned == {GPU: 2}
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from t9ksched.model.cards import CardGrant
 from t9ksched.model.node import decode_node, node_facts
 from t9ksched.model.pod import decode_pod, decode_pod_spec, effective_requests, host_ports, pod_class
 from t9ksched.model.podclass import HostPort
@@ -130,8 +131,8 @@ def test_a_node_tells_its_cards_and_their_state() -> None:
         },
     }
     facts = node_facts(decode_node(node))
-    assert facts.cards == {GPU: 4}
-    assert facts.unusable == {GPU: 0b0010}
+    assert facts.cards.counts == {GPU: 4}
+    assert facts.cards.withdrawn == CardGrant.of({GPU: [1]})
     assert facts.allocatable == {"cpu": 4000, GPU: 4}
     assert (facts.unschedulable, facts.ready, facts.card_mode) == (True, False, "honours-index")
 

@@ -25,7 +25,7 @@ def row(uid: str, node: str = "n1", indices: tuple[int, ...] = (0, 3)) -> CardBi
 async def test_what_is_written_is_read_back_as_it_was(store: Store) -> None:
     await store.bindings.put([row("a"), row("b", "n2", (5,))])
     assert await store.bindings.all() == [row("a"), row("b", "n2", (5,))]
-    assert row("a").masks == {GPU: 0b1001, NPU: 0b10000000}
+    assert dict(row("a").grant.masks) == {GPU: 0b1001, NPU: 0b10000000}
     assert [one.share for one in await store.bindings.all()] == [100, 100]
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from t9ksched.model.podclass import ContainerCards, HostPort, PodClass
+from t9ksched.model.cards import WholeCards
+from t9ksched.model.podclass import HostPort, PodClass
 from t9ksched.model.reservation import Reservation, ReservationKind
 from t9ksched.store import Store, schema
 from t9ksched.store.errors import StoreError
@@ -12,7 +13,7 @@ GPU = "nvidia.com/gpu"
 NOW = 1_790_000_000_123_456_000
 WORKER = PodClass(
     requests=(("cpu", 4000), (GPU, 2), ("pods", 1)),
-    cards=(ContainerCards("main", GPU, 2),),
+    cards=(WholeCards("main", GPU, 2),),
     host_ports=(HostPort(8080),),
 )
 LAUNCHER = PodClass(requests=(("cpu", 500), ("pods", 1)))

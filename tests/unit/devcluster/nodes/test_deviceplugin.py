@@ -14,15 +14,15 @@ from t9ksched.devcluster.nodes.deviceplugin import (
     release,
     requested,
 )
-from t9ksched.model.podclass import CardKind, ContainerCards
+from t9ksched.model.cards import ContainerKind, WholeCards
 
 GPU = "nvidia.com/gpu"
 ASKED = "scheduler.tensorstack.dev/gpu-index-container-"
 GIVEN = "devcluster.tensorstack.dev/cards-container-"
 
 
-def want(container: str = "main", count: int = 1, kind: CardKind = "main", resource: str = GPU) -> ContainerCards:
-    return ContainerCards(container, resource, count, kind)
+def want(container: str = "main", count: int = 1, kind: ContainerKind = "main", resource: str = GPU) -> WholeCards:
+    return WholeCards(container, resource, count, kind)
 
 
 def rack(count: int = 4, *taken: int, promised: tuple[int, ...] = ()) -> dict[str, Rack]:
@@ -48,7 +48,7 @@ def rack(count: int = 4, *taken: int, promised: tuple[int, ...] = ()) -> dict[st
 )
 def test_given(
     racks: dict[str, Rack],
-    wanted: list[ContainerCards],
+    wanted: list[WholeCards],
     asked: dict[str, str],
     honours: bool,
     cards: dict[str, tuple[int, ...]],
@@ -74,7 +74,7 @@ def test_given(
     ],
 )
 def test_refused_and_nothing_is_held(
-    racks: dict[str, Rack], wanted: list[ContainerCards], asked: dict[str, str], part: str
+    racks: dict[str, Rack], wanted: list[WholeCards], asked: dict[str, str], part: str
 ) -> None:
     request = requested({ASKED + name: text for name, text in asked.items()}, wanted)
     with pytest.raises(CardsRefused, match=part):

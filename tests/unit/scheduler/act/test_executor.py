@@ -22,6 +22,7 @@ class State:
     def __init__(self) -> None:
         self.pods: dict[str, PodRecord] = {}
         self.refused: list[tuple[str, bool]] = []
+        self.node_objects: dict[str, Any] = {}
         self.progress = Progress(ChangeFeed())
 
     def refuse(self, uid: str, reason: Any, now: int, *, keep_place: bool) -> None:

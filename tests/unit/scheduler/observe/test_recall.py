@@ -2,6 +2,7 @@
 
 import pytest
 
+from t9ksched.model.cards import CardGrant
 from t9ksched.scheduler.observe.recall import lost_before
 from t9ksched.store.history import BOUND, Event
 from tests.unit.scheduler.state.test_places import member, with_roles
@@ -25,4 +26,4 @@ def test_a_member_of_whose_role_none_is_left_keeps_its_place(left: str, lost: st
     events = [bound(lost, "n1", 1), bound(left, "n1", 0)]
     (found,) = lost_before(gang, events)
     assert (found.name, found.node, found.role) == (f"ns/{lost}", "n1", role)
-    assert dict(found.cards) == {"nvidia.com/gpu": 0b10}
+    assert found.cards == CardGrant.of({"nvidia.com/gpu": [1]})

@@ -2,6 +2,9 @@
 
 from typing import Any
 
+from t9ksched.kube.write.dialects.table import CARD_INDEX
+from t9ksched.model.cards import NO_CARDS, CardGrant
+from t9ksched.model.names import GPU_INDEX_PREFIX
 from t9ksched.model.pod import PodSpec, decode_pod_spec, pod_class
 from t9ksched.scheduler.state.sharing import NOTHING, Sharing
 
@@ -56,11 +59,12 @@ def test_equal_labels_are_one_object() -> None:
 def test_equal_cards_are_one_object() -> None:
     sharing = Sharing()
     own = sharing.class_of(spec(cards=2), "ns", {})
-    first = sharing.cards(own, {"p/main": "0,3"}, "p/")
-    assert first == {"nvidia.com/gpu": 0b1001}
-    assert sharing.cards(own, {"p/main": "0,3", "else": "1"}, "p/") is first
-    assert sharing.cards(own, {"p/main": "1,2"}, "p/") == {"nvidia.com/gpu": 0b110}
-    assert sharing.cards(own, {}, "p/") == {}
+    key = GPU_INDEX_PREFIX + "main"
+    first = sharing.cards(own, {key: "0,3"}, CARD_INDEX)
+    assert first == CardGrant.of({"nvidia.com/gpu": [0, 3]})
+    assert sharing.cards(own, {key: "0,3", "else": "1"}, CARD_INDEX) is first
+    assert sharing.cards(own, {key: "1,2"}, CARD_INDEX) == CardGrant.of({"nvidia.com/gpu": [1, 2]})
+    assert sharing.cards(own, {}, CARD_INDEX) == NO_CARDS
 
 
 def test_tables_that_are_full_begin_anew(monkeypatch: Any) -> None:

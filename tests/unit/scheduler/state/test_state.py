@@ -7,6 +7,7 @@ from t9ksched.admission.access import Members
 from t9ksched.engine.planner import Assignment, plan
 from t9ksched.engine.policy import Policy
 from t9ksched.model import names
+from t9ksched.model.cards import CardGrant
 from t9ksched.model.node import decode_node
 from t9ksched.model.pod import decode_pod
 from t9ksched.model.queue import Queue, parse_queue_spec
@@ -126,7 +127,7 @@ def test_a_gang_is_charged_when_assumed_and_once_when_seen_bound() -> None:
         state.upsert_pod(bound)
         state.upsert_pod(bound)
     assert used_cards(state) == 4
-    assert state.nodes.cards_used("n1") == {GPU: 0b1111}
+    assert state.nodes.cards_used("n1") == CardGrant.of({GPU: range(4)})
     assert decide(state) == []
 
 
@@ -181,7 +182,7 @@ def test_cards_that_a_node_gave_to_a_foreign_pod_are_not_given_again() -> None:
     state.upsert_pod(pod("a", 4, queue="q"))
     (assignment,) = plan(state.view(NOW), Policy(), NOW).assignments
     assert state.assume("pod-a", [assignment], NOW)
-    assert state.charges.get("pod-a").cards == {GPU: 0b11110000}
+    assert state.charges.get("pod-a").cards == CardGrant.of({GPU: range(4, 8)})
     state.remove_pod("pod-x")
     assert used_cards(state) == 4
 

@@ -1,0 +1,256 @@
+"""Cards as values: what a container asks for, which cards a node has, and which of them a pod was given.
+
+A `CardRequest` says what one container wants of the cards of a resource; each kind of request is a class. A `CardTable`
+has the cards of one node and decides what a request means there: one resource name stands for cards with indices on one
+node, and for a plain number on another. A `CardGrant` is what a pod holds. How it keeps cards inside (bit masks) is
+known to this file and to the columns of the engine (`engine/cards.py`) alone.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import Any, Final, Literal
+
+import msgspec
+
+MOST_INDEXED: Final = 64
+"""Cards of one resource on one node that can have indices; where a node has more, all are counted by number."""
+
+ContainerKind = Literal["main", "init", "sidecar"]
+ContainerGrant = tuple[str, str, tuple[int, ...]]
+"""Container, resource, indices in ascending order."""
+
+
+class CardGrant(msgspec.Struct, frozen=True, order=True, array_like=True, gc=False):
+    """Cards of one node by resource and index: those that a pod holds, or any other set of them. False when empty.
+
+    Attributes:
+        masks: resources in order, each with bit `i` set for the card of index `i`; those without a card are left out.
+            Read by the columns of the engine alone: use the methods.
+    """
+
+    masks: tuple[tuple[str, int], ...] = ()
+
+    @staticmethod
+    def of(cards: Mapping[str, Iterable[int]]) -> "CardGrant":
+        """The cards with these indices, by resource."""
+        return CardGrant.packed({resource: _mask(indices) for resource, indices in cards.items()})
+
+    @staticmethod
+    def of_containers(given: Iterable[tuple[str, str, Iterable[int]]]) -> "CardGrant":
+        """All cards that containers have: container, resource, indices. Init containers may name the others' again."""
+        masks: dict[str, int] = {}
+        for _, resource, indices in given:
+            masks[resource] = masks.get(resource, 0) | _mask(indices)
+        return CardGrant.packed(masks)
+
+    @staticmethod
+    def packed(masks: Mapping[str, int]) -> "CardGrant":
+        """From masks by resource, as the columns of the engine have them."""
+        return CardGrant(tuple(sorted((resource, mask) for resource, mask in masks.items() if mask)))
+
+    def __bool__(self) -> bool:
+        return bool(self.masks)
+
+    def __or__(self, other: "CardGrant") -> "CardGrant":
+        mine = dict(self.masks)
+        return CardGrant.packed(mine | {name: mask | mine.get(name, 0) for name, mask in other.masks})
+
+    def __sub__(self, other: "CardGrant") -> "CardGrant":
+        theirs = dict(other.masks)
+        return CardGrant.packed({name: mask & ~theirs.get(name, 0) for name, mask in self.masks})
+
+    def __and__(self, other: "CardGrant") -> "CardGrant":
+        theirs = dict(other.masks)
+        return CardGrant.packed({name: mask & theirs.get(name, 0) for name, mask in self.masks})
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """The resources of which it has cards, sorted."""
+        return tuple(resource for resource, _ in self.masks)
+
+    def indices(self, resource: str) -> tuple[int, ...]:
+        """The indices of its cards of a resource, ascending."""
+        return _indices(self._mask(resource))
+
+    def count(self, resource: str) -> int:
+        """How many cards of a resource it has."""
+        return self._mask(resource).bit_count()
+
+    def has(self, resource: str, index: int) -> bool:
+        """Whether this card is one of them."""
+        return bool(self._mask(resource) >> index & 1)
+
+    def only(self, resources: Iterable[str]) -> "CardGrant":
+        """Those of its cards that are of one of these resources."""
+        kept = frozenset(resources)
+        return CardGrant(tuple(pair for pair in self.masks if pair[0] in kept))
+
+    def lowest(self, resource: str, count: int) -> "CardGrant":
+        """The `count` cards of a resource with the lowest indices; all of them where there are fewer."""
+        return CardGrant.of({resource: self.indices(resource)[:count]})
+
+    def overlaps(self, other: "CardGrant") -> bool:
+        """Whether both have a card in common."""
+        return any(mask & other._mask(resource) for resource, mask in self.masks)
+
+    def split(self, requests: tuple["CardRequest", ...]) -> tuple[tuple["CardRequest", tuple[int, ...]], ...]:
+        """Which request gets which of these cards, by index; requests for resources without a card are left out.
+
+        Main containers and sidecars get cards of their own in the order of the requests. An init container runs before
+        the main ones and uses cards that the pod holds anyway, except those of sidecars, which run already.
+        """
+        return _split(self, requests)
+
+    def by_container(self, requests: tuple["CardRequest", ...]) -> tuple[ContainerGrant, ...]:
+        """The same by container, as bindings and records name it."""
+        return _by_container(self, requests)
+
+    def __str__(self) -> str:
+        """For people: `0,1 of nvidia.com/gpu`."""
+        parts = [f"{','.join(map(str, self.indices(name)))} of {name}" for name in self.resources]
+        return " and ".join(parts) or "no cards"
+
+    def _mask(self, resource: str) -> int:
+        return next((mask for name, mask in self.masks if name == resource), 0)
+
+
+NO_CARDS: Final = CardGrant()
+"""No cards, or cards of which nobody knows the indices."""
+
+
+class CardRequest(ABC):
+    """What one container asks of the cards of one resource. Requests are frozen values: a pod's class has them.
+
+    A kind of request is a class with a row in `FORMS`.
+
+    Attributes:
+        container: its name.
+        resource: what its cards are called; the table of a node says whether they have indices there.
+        count: cards of the node that it has a part in, or has whole.
+        kind: main containers and sidecars hold cards of their own; an init container reuses theirs.
+    """
+
+    __slots__ = ()
+    container: str
+    resource: str
+    count: int
+    kind: ContainerKind
+
+    @abstractmethod
+    def choose(self, idle: CardGrant) -> CardGrant:
+        """Which of these cards the container gets."""
+
+
+@dataclass(frozen=True, slots=True)
+class WholeCards(CardRequest):
+    """Whole cards: nothing else uses them meanwhile. Those with the lowest indices are given first."""
+
+    container: str
+    resource: str
+    count: int
+    kind: ContainerKind = "main"
+
+    def choose(self, idle: CardGrant) -> CardGrant:
+        return idle.lowest(self.resource, self.count)
+
+
+FORMS: Final[Mapping[str, type[CardRequest]]] = {"": WholeCards}
+"""Kinds of requests by the `form` that their JSON has; whole cards have none, as in what earlier releases wrote."""
+
+
+def read_request(kind: type, value: Any) -> Any:
+    """Decode a `CardRequest` from plain values: the `dec_hook` for msgspec wherever requests are read.
+
+    Raises:
+        msgspec.ValidationError: the form is unknown, or a field of it is wrong.
+        NotImplementedError: another type is asked for.
+    """
+    if kind is not CardRequest:
+        raise NotImplementedError(f"no decoder for {kind}")
+    if not isinstance(value, Mapping):
+        raise msgspec.ValidationError("Expected `object`")
+    form = value.get("form", "")
+    if form not in FORMS:
+        raise msgspec.ValidationError(f"unknown form of card request {form!r}; known are {sorted(FORMS)}")
+    return msgspec.convert({key: one for key, one in value.items() if key != "form"}, FORMS[form])
+
+
+@dataclass(frozen=True)
+class CardTable:
+    """The cards of one node that have indices. False when there are none.
+
+    Attributes:
+        counts: how many there are, by resource; indices count from 0.
+        withdrawn: cards that take no work (cordoned or unhealthy).
+    """
+
+    counts: Mapping[str, int] = field(default_factory=dict)
+    withdrawn: CardGrant = NO_CARDS
+
+    def __bool__(self) -> bool:
+        return bool(self.counts)
+
+    def __contains__(self, resource: str) -> bool:
+        return resource in self.counts
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """Resources whose cards have indices here, sorted."""
+        return tuple(sorted(self.counts))
+
+    @cached_property
+    def all(self) -> CardGrant:
+        """Every card that there is."""
+        return CardGrant.packed({resource: (1 << count) - 1 for resource, count in self.counts.items()})
+
+    @cached_property
+    def usable(self) -> CardGrant:
+        """The cards that take work."""
+        return self.all - self.withdrawn
+
+    def covers(self, grant: CardGrant) -> bool:
+        """Whether the node has all of these cards."""
+        return not grant - self.all
+
+    def indexed(self, request: CardRequest) -> bool:
+        """Whether the request means cards with indices here; else what it asks for is counted by number."""
+        return request.resource in self.counts
+
+
+def _mask(indices: Iterable[int]) -> int:
+    mask = 0
+    for index in indices:
+        mask |= 1 << index
+    return mask
+
+
+@lru_cache(maxsize=1 << 14)
+def _indices(mask: int) -> tuple[int, ...]:
+    return tuple(index for index in range(mask.bit_length()) if mask >> index & 1)
+
+
+@lru_cache(maxsize=1 << 16)
+def _split(held: CardGrant, requests: tuple[CardRequest, ...]) -> tuple[tuple[CardRequest, tuple[int, ...]], ...]:
+    given: dict[int, CardGrant] = {}
+    idle, running = held, NO_CARDS
+    for at, request in enumerate(requests):
+        if request.kind != "init":
+            given[at] = request.choose(idle)
+            idle = idle - given[at]
+    for at, request in enumerate(requests):
+        if request.kind == "sidecar":
+            running = running | given[at]
+        elif request.kind == "init":
+            given[at] = request.choose(held - running)
+    return tuple(
+        (request, given[at].indices(request.resource))
+        for at, request in enumerate(requests)
+        if request.resource in held.resources
+    )
+
+
+@lru_cache(maxsize=1 << 16)
+def _by_container(held: CardGrant, requests: tuple[CardRequest, ...]) -> tuple[ContainerGrant, ...]:
+    return tuple((request.container, request.resource, indices) for request, indices in held.split(requests))
