@@ -106,6 +106,10 @@ def show_one(node: dict[str, Any], out: Console) -> None:
     )
     if counted := node.get("counted"):
         out.print(Text(f"counted by number, without indices: {', '.join(map(_counted, counted))}"))
+        if node.get("mode") == "Whole":  # whether its cards have indices is decided by their number alone
+            from t9ksched.model.cards import MOST_INDEXED
+
+            out.print(f"More than {MOST_INDEXED} cards of one resource on a node have no indices.")
     resources = [
         [key, str((node.get("allocated") or {}).get(key, "0")), str(value)]
         for key, value in (node.get("allocatable") or {}).items()

@@ -21,6 +21,8 @@ from t9ksched.kube.resources import CRDS, NODES, PODS, SELFSUBJECTACCESSREVIEWS
 from t9ksched.kube.setup.crds import VERSION_LABEL
 from t9ksched.kube.setup.rbac import ROLES, Right, rights
 from t9ksched.kube.transport.client import Client
+from t9ksched.model.cardmode import WHOLE, card_mode
+from t9ksched.model.cards import MOST_INDEXED
 from t9ksched.model.names import SCHEDULER_NAME
 from t9ksched.model.pod import container_cards, decode_pod
 from t9ksched.model.quantity import QuantityError, to_units
@@ -221,6 +223,13 @@ def judge_nodes(nodes: Iterable[Object]) -> list[Finding]:
             say(Level.WARNING, f"is not ready: {why}", f"kubectl describe node {name}")
         if (node.get("spec") or {}).get("unschedulable"):
             say(Level.NOTE, "is cordoned and takes no new pods", f"kubectl uncordon {name}, when that is over")
+        for resource, offered in sorted(given.items()):
+            if offered > MOST_INDEXED and card_mode(labels, annotations, given) == WHOLE:
+                say(
+                    Level.NOTE,
+                    f"offers {offered} of {resource}: of more than {MOST_INDEXED} cards none has an index",
+                    "nothing, if their number is enough: all are used, and counted by number",
+                )
         for mark, who in _OTHERS_MARKS.items():
             if mark in annotations or mark in labels:
                 say(

@@ -1,6 +1,7 @@
 from io import StringIO
 from typing import Any
 
+import pytest
 from rich.console import Console
 
 from t9ksched.cli.cards import Palette, coloured, draw, legend, owner_of
@@ -29,6 +30,15 @@ def test_a_card_that_a_pod_may_hold_is_not_drawn_as_free() -> None:
         show(Console(width=200, file=text))
         assert "?" in text.getvalue()
         assert "free" not in text.getvalue()
+
+
+@pytest.mark.parametrize(("mode", "told"), [("Whole", True), ("TimeSliced", False)])
+def test_why_so_many_cards_have_no_indices_is_told(mode: str, told: bool) -> None:
+    counted = {"resource": "nvidia.com/gpu", "model": None, "has": 80, "held": 3, "cordoned": 0}
+    text = StringIO()
+    show_one({"name": "n", "mode": mode, "counted": [counted]}, Console(width=200, file=text))
+    assert "80 × nvidia.com/gpu" in text.getvalue()
+    assert ("More than 64 cards of one resource on a node have no indices" in text.getvalue()) == told
 
 
 def test_with_colour_owners_differ_and_keep_their_colour() -> None:

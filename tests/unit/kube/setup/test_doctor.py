@@ -39,6 +39,7 @@ def told(findings: list[Finding]) -> list[tuple[str, str]]:
         (node(0, labels={"feature.node.kubernetes.io/pci-10de.present": "true"}), "warning", "offers no"),
         (node(0, labels={"feature.node.kubernetes.io/pci-8086.present": "true"}), "warning", "no node offers cards"),
         (node(8), "note", "no label nvidia.com/gpu.product"),
+        (node(65, labels=PRODUCT), "note", "offers 65 of nvidia.com/gpu: of more than 64 cards none has an index"),
         (node(8, labels=PRODUCT, ready="Unknown"), "warning", "is not ready"),
         (node(8, labels=PRODUCT, cordoned=True), "note", "is cordoned"),
         (node(8, labels=PRODUCT, **{"hami.io__node-nvidia-register": "[]"}), "warning", "HAMi"),
