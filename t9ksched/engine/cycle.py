@@ -9,7 +9,7 @@ from t9ksched.engine.failure_memory import FailureMemory
 from t9ksched.engine.ledger import Ledger
 from t9ksched.engine.members import alike
 from t9ksched.engine.memory import Memory
-from t9ksched.engine.placement.pod_affinity import Crowd
+from t9ksched.engine.placement.pod_affinity import PodAffinityState
 from t9ksched.engine.placement.trial import Placement, Trial
 from t9ksched.engine.plan import Assignment, Eviction, Stats, Waiting
 from t9ksched.engine.policy import Policy
@@ -39,10 +39,10 @@ class Cycle:
         self.view = view
         self.policy = policy
         self.now = now
-        crowd = Crowd.of(view)
+        pod_affinity = PodAffinityState.of(view)
         self._memory = memory = memory or Memory()
         past = memory.failures
-        self.trial = Trial(view.nodes, memory.feasibility, policy, crowd, past.distrust)
+        self.trial = Trial(view.nodes, memory.feasibility, policy, pod_affinity, past.distrust)
         self.ledger = Ledger(view.queues, self._total)
         self.keys = SchedulingKeys(self.trial, view.queues)
         self.stats = Stats()

@@ -56,7 +56,7 @@ class FailureMemory:
     ) -> None:
         self._view = view
         self._ledger = ledger
-        self._crowd = trial.crowd
+        self._pod_affinity = trial.pod_affinity
         self._answers: dict[SchedulingKey, Answer] = {}
         self._ahead: dict[str, list[tuple[int, SchedulingKey]]] = {}
         """What gangs of strict queues wait for, by queue, with their positions."""
@@ -64,7 +64,7 @@ class FailureMemory:
         """Nodes that are not as they were when the cycle began, shape (nodes,)."""
         self.past = past
         self.full: set[ClassFit] = set()
-        past.begin(view.nodes, policy, reservations.rooms(), trial.crowd.begin() if trial.crowd else {})
+        past.begin(view.nodes, policy, reservations.rooms(), trial.pod_affinity.begin() if trial.pod_affinity else {})
         if "preempt" in policy.actions:
             specs = ((name, state.spec.priority, state.spec.preemptible) for name, state in view.queues.items())
             past.among((view.running, *specs))
@@ -131,15 +131,15 @@ class FailureMemory:
         if self._place(key) is not None:
             self.past.note(_lasting(gang, key), reasons)
 
-    def in_vain(self, gang: Gang, key: SchedulingKey) -> bool:
+    def is_known_to_fail(self, gang: Gang, key: SchedulingKey) -> bool:
         """Whether victims were looked for in an earlier cycle and none found, and nothing has changed since for it."""
         place = self._place(key)
-        return place is not None and self.past.in_vain(self._search(gang, key), place)
+        return place is not None and self.past.is_known_to_fail(self._search(gang, key), place)
 
-    def note_vain(self, gang: Gang, key: SchedulingKey) -> None:
+    def note_failed_search(self, gang: Gang, key: SchedulingKey) -> None:
         """Victims were looked for, among all there were when the cycle began, and none found."""
         if self._place(key) is not None:
-            self.past.note_vain(self._search(gang, key))
+            self.past.note_failed_search(self._search(gang, key))
 
     def _search(self, gang: Gang, key: SchedulingKey) -> tuple[object, ...]:
         """What a search for victims depends on besides nodes, pods and the running gangs."""
@@ -157,10 +157,10 @@ class FailureMemory:
         nodes: Mask = np.logical_or.reduce([column.mask for column, _ in key.groups])
         if bool(np.any(self._moved & nodes)):
             return None
-        if not key.ruled or self._crowd is None:
+        if not key.ruled or self._pod_affinity is None:
             return nodes, ()
         terms = tuple({term for column, _ in key.groups for term in column.terms})
-        return (nodes, terms) if all(self._crowd.unmoved(term) for term in terms) else None
+        return (nodes, terms) if all(self._pod_affinity.is_unchanged(term) for term in terms) else None
 
 
 def _able(key: SchedulingKey) -> Mask:

@@ -49,14 +49,14 @@ class PastFailures:
         self._came: dict[PodTerm, int] = {}
         """The last cycle in which a pod that the term selects came or went."""
         self._known: dict[object, tuple[int, tuple[Reason, ...]]] = {}
-        self._vain: dict[object, int] = {}
+        self._failed_searches: dict[object, int] = {}
         """Searches for victims that found none, with the cycle of each."""
         self._scene: Scene = ()
 
     def forget(self) -> None:
         """No answer lasts."""
         self._known.clear()
-        self._vain.clear()
+        self._failed_searches.clear()
 
     def distrust(self) -> None:
         """No answer lasts, nor does any other of this cycle: a plugin has failed in it."""
@@ -122,18 +122,18 @@ class PastFailures:
     def among(self, scene: Scene) -> None:
         """Victims are searched in this scene; answers from another scene are dropped."""
         if self._scene is not scene and self._scene != scene:
-            self._vain.clear()
+            self._failed_searches.clear()
         self._scene = scene
 
-    def in_vain(self, key: object, place: Place) -> bool:
+    def is_known_to_fail(self, key: object, place: Place) -> bool:
         """Whether a search for victims in this scene, where nothing has changed since, found none for the key."""
-        known = self._vain.get(key)
+        known = self._failed_searches.get(key)
         return known is not None and not self._since(known, place)
 
-    def note_vain(self, key: object) -> None:
+    def note_failed_search(self, key: object) -> None:
         """A search for victims, on nodes as they were when the cycle began, found none for the key."""
         if not self._lasting:
             return
-        if len(self._vain) >= _MOST:
-            self._vain.clear()
-        self._vain[key] = self._cycle
+        if len(self._failed_searches) >= _MOST:
+            self._failed_searches.clear()
+        self._failed_searches[key] = self._cycle

@@ -52,9 +52,9 @@ class Planner:
     def __init__(self, view: View, policy: Policy, now: int, memory: Memory | None = None) -> None:
         cycle = self._cycle = Cycle(view, policy, now, memory)
         minima = self._minima = Minima(cycle)
-        crowd = cycle.trial.crowd
+        pod_affinity = cycle.trial.pod_affinity
         by_queue: dict[str, list[Gang]] = {}
-        for gang in view.gangs if crowd is None else crowd.derive(view.gangs):
+        for gang in view.gangs if pod_affinity is None else pod_affinity.derive(view.gangs):
             by_queue.setdefault(gang.queue, []).append(gang)
         sort = partial(sort_gangs, policy=policy, plugins=cycle.trial.plugins, now=now)
         self._lines = {name: Line(gangs, sort) for name, gangs in by_queue.items() if name in view.queues}

@@ -41,7 +41,8 @@ class Neighbours(msgspec.Struct, frozen=True, gc=False):
     Attributes:
         apart: their required anti-affinity, which holds against newcomers too.
         nodes: how many of them there are by node.
-        liking: their preferred affinity with its weights, negative for anti-affinity; it ranks nodes for newcomers too.
+        preferred_terms: their preferred affinity with its weights, negative for anti-affinity; it ranks nodes for
+            newcomers too.
         leaving: they are being deleted; they do not count where pods are spread evenly.
     """
 
@@ -49,7 +50,7 @@ class Neighbours(msgspec.Struct, frozen=True, gc=False):
     labels: tuple[tuple[str, str], ...]
     nodes: tuple[tuple[str, int], ...]
     apart: tuple[PodTerm, ...] = ()
-    liking: tuple[tuple[int, PodTerm], ...] = ()
+    preferred_terms: tuple[tuple[int, PodTerm], ...] = ()
     leaving: bool = False
 
 

@@ -201,7 +201,7 @@ def submitter_of(event: Event) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A span within one day and the window asked for: how long it held its cards, and how much of that in vain.
+    """A span within one day and the window asked for: how long it held its cards, and how long before the job ran.
 
     Both in card-microseconds.
     """
@@ -220,10 +220,8 @@ def pieces(span: Span, since: datetime | None, until: datetime) -> Iterator[Piec
     while start < end:
         midnight = start.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
         stop = min(end, midnight + timedelta(days=1))
-        in_vain = max(timedelta(0), min(stop, ran) - start)
-        yield Piece(
-            midnight.date().isoformat(), (stop - start) // _MICROSECOND * cards, in_vain // _MICROSECOND * cards
-        )
+        held = max(timedelta(0), min(stop, ran) - start)
+        yield Piece(midnight.date().isoformat(), (stop - start) // _MICROSECOND * cards, held // _MICROSECOND * cards)
         start = stop
 
 

@@ -14,7 +14,7 @@ from t9ksched.engine.ledger import Ledger
 from t9ksched.engine.nodes import FrozenNodes
 from t9ksched.engine.past_failures import PastFailures
 from t9ksched.engine.placement.constraints import Schedulable, Tolerated
-from t9ksched.engine.placement.pod_affinity import Sight
+from t9ksched.engine.placement.pod_affinity import ClassAffinity
 from t9ksched.engine.placement.trial import Trial
 from t9ksched.engine.refill import Refills
 from t9ksched.engine.reservations import Reservations
@@ -103,7 +103,7 @@ MUTANTS: dict[str, Mutant] = {
     "no other room is kept for lost members": Mutant("3", ((Refills, "_find", lambda self, gang: None),)),
     "what ran once goes first for ever": Mutant("8", ((order, "gang_key", _once_ran_always_first),)),
     "taints are not looked at": Mutant("4", ((Tolerated, "allows", lambda self, facts: True),)),
-    "other pods are not looked at": Mutant("4", ((Sight, "allowed", lambda self: self._usable),)),
+    "other pods are not looked at": Mutant("4", ((ClassAffinity, "allowed", lambda self: self._usable),)),
     "everybody may be a victim": Mutant("5", ((victim_search, "eligible", lambda *args: True),)),
     "members go in any order": Mutant(
         "5", ((victim_search, "yields", lambda *args: True), (VictimSearch, "_verified", _unverified))

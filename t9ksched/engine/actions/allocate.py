@@ -7,7 +7,7 @@ from t9ksched.engine import explain
 from t9ksched.engine.actions.action import Turn
 from t9ksched.engine.arrays import Int64s, Mask
 from t9ksched.engine.cycle import Cycle
-from t9ksched.engine.placement.pack import Attempt, place_together, wanting_company
+from t9ksched.engine.placement.pack import Attempt, own_affinity_keys, place_together
 from t9ksched.engine.placement.topology import scopes
 from t9ksched.engine.scheduling_key import SchedulingKey
 from t9ksched.engine.work import Effort, Work
@@ -114,7 +114,7 @@ class Allocate:
             worst = yield from place_together(trial, groups, effort)
             if worst is Attempt.PLACED:
                 return worst
-            levels = wanting_company(groups)
+            levels = own_affinity_keys(groups)
         for nth, scope in enumerate(scopes(trial, groups, levels, gang.nodes)):
             if nth and effort.left <= 0:
                 worst = Attempt.GAVE_UP

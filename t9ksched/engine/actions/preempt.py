@@ -55,7 +55,7 @@ class Preempt:
         # With a minimum run time, time alone makes victims; a quota that is short changes with every charge.
         timed = bool(cycle.policy.preemption.minimum_run_seconds)
         lasts = not (short or timed or holder)
-        if lasts and cycle.failures.in_vain(gang, key):
+        if lasts and cycle.failures.is_known_to_fail(gang, key):
             answer.no_victims = True
             return reasons
         cycle.failures.past.searched += 1
@@ -73,7 +73,7 @@ class Preempt:
             if lasts and not (
                 cycle.evictions or victims.expecting
             ):  # victims may be spared and waiting gangs may be gone by then
-                cycle.failures.note_vain(gang, key)
+                cycle.failures.note_failed_search(gang, key)
             return (*reasons, explain.victims_not_found()) if victims.gave_up else reasons
         if choice.victims and cycle.now < gang.evicts_from:
             trial.undo(mark)

@@ -139,7 +139,7 @@ def _against_rules(column: ClassFit, pods: int) -> Reason | None:
     counts = {"match": int(column.mask.sum()), "fit": int(roomy.sum())}
     gone: dict[str, Mask] = {}
     left = roomy
-    for label, allows in column.sight().checks():
+    for label, allows in column.affinity().checks():
         gone[label] = gone.get(label, False) | (roomy & ~allows)
         left = left & allows
     counts |= {label: int(mask.sum()) for label, mask in gone.items() if mask.any()}

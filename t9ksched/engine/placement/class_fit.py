@@ -13,7 +13,7 @@ import numpy as np
 from t9ksched.engine.arrays import Indices, Int64s, Mask
 from t9ksched.engine.cards import Share
 from t9ksched.engine.nodes import LARGEST
-from t9ksched.engine.placement.pod_affinity import NOBODY, Sight
+from t9ksched.engine.placement.pod_affinity import NO_CONTRIBUTION, ClassAffinity
 from t9ksched.model.cards import CardGrant, ContainerGrant
 from t9ksched.model.labels import LabelSelector
 from t9ksched.model.podclass import PodClass
@@ -53,12 +53,13 @@ class ClassFit:
         self.card_names = tuple(name for name in pod_class.card_counts if name in card_rows)
         self.card_needs = [(card_rows[name], pod_class.card_counts[name]) for name in self.card_names]
         self.ports = pod_class.host_ports
-        crowd, rules = trial.crowd, pod_class.rules
-        self.standing = crowd.standing(pod_class) if crowd else NOBODY
-        self.seen = bool(self.standing)
+        pod_affinity, rules = trial.pod_affinity, pod_class.rules
+        self.contribution = pod_affinity.contribution(pod_class) if pod_affinity else NO_CONTRIBUTION
+        self.seen = bool(self.contribution)
         """Terms of other pods may select its pods."""
-        self.ruled = crowd is not None and (
-            (rules is not None and bool(rules.terms)) or any(crowd.asks(at) for at in self.standing.counted)
+        self.ruled = pod_affinity is not None and (
+            (rules is not None and bool(rules.terms))
+            or any(pod_affinity.is_used(at) for at in self.contribution.counted)
         )
         """The nodes allowed for its next pod depend on where pods are."""
         self.terms = (*(rules.terms if rules else ()), *pod_class.counted) if self.ruled else ()
@@ -71,15 +72,17 @@ class ClassFit:
         self._key: Int64s | None = None
         self._bias: Int64s | None = None
 
-    def sight(self) -> Sight:
+    def affinity(self) -> ClassAffinity:
         """What the rules of the class allow now."""
-        crowd = self.trial.crowd
-        assert crowd is not None
-        return Sight(crowd, self.trial.feasibility, self.pod_class, self.mask, self.trial.affinity_weight)
+        pod_affinity = self.trial.pod_affinity
+        assert pod_affinity is not None
+        return ClassAffinity(
+            pod_affinity, self.trial.feasibility, self.pod_class, self.mask, self.trial.affinity_weight
+        )
 
-    def reachable(self, company: Container[PodTerm] = ()) -> Mask:
-        """Allowed nodes that its rules about pods permit sooner or later, with those beside it that `company` names."""
-        return self.mask & self.sight().reachable(company) if self.ruled else self.mask
+    def reachable(self, co_placed_terms: Container[PodTerm] = ()) -> Mask:
+        """Nodes that its rules about pods allow sooner or later; `co_placed_terms` as in `ClassAffinity`."""
+        return self.mask & self.affinity().reachable(co_placed_terms) if self.ruled else self.mask
 
     def rescope(self) -> None:
         """The scope of the trial has changed."""

@@ -94,18 +94,18 @@ def _sweep(trial: Trial, column: ClassFit, key: Int64s, pods: int) -> int:
 
 def _pack_ruled(trial: Trial, column: ClassFit, key: Int64s, pods: int) -> Work[int]:
     """`pack` for pods with rules about pods: one at a time, as each changes what the next one may do."""
-    sight = column.sight()
+    affinity = column.affinity()
     for done in range(pods):
-        likes = sight.likes()
-        open_to = np.where(sight.allowed(), key, NEVER)
-        if likes is not None:
-            open_to = np.where(open_to == NEVER, NEVER, open_to + likes)
+        preferences = affinity.preference_scores()
+        open_to = np.where(affinity.allowed(), key, NEVER)
+        if preferences is not None:
+            open_to = np.where(open_to == NEVER, NEVER, open_to + preferences)
         row = int(open_to.argmax())
         if open_to[row] == NEVER:
             column.caught_up()
             return done
         trial.place(column, row, 1)
-        sight.placed(row)
+        affinity.placed(row)
         key[row] = column.score(row) if column.room(row) > 0 else NEVER
         trial.meter.spent += len(key) * (2 + len(column.terms))
         if done % _SOME == _SOME - 1:
@@ -171,12 +171,12 @@ def _could(trial: Trial, groups: Sequence[Group]) -> Work[bool]:
     return bool(np.all((needs <= np.maximum(trial.free, 0)[:, here].sum(axis=1)) | (needs == 0)))
 
 
-def company(groups: Sequence[Group]) -> frozenset[PodTerm]:
+def co_placed_terms(groups: Sequence[Group]) -> frozenset[PodTerm]:
     """Affinity terms that select pods of the groups: pods that must be near such pods bring them along."""
     return frozenset(term for column, _ in groups for term in column.pod_class.counted)
 
 
-def wanting_company(groups: Sequence[Group]) -> list[str]:
+def own_affinity_keys(groups: Sequence[Group]) -> list[str]:
     """Node labels by which pods of the groups want to be near pods of their own kind."""
     found = []
     for column, _ in groups:

@@ -1,7 +1,7 @@
 """Pod affinity and anti-affinity: counts of the pods that terms select, by node, and the nodes that rules allow.
 
-A `Crowd` exists only in cycles in which some pod has rules about other pods. The trial tells it of every placement and
-every undo. `Sight` has what the rules of one class allow while its pods are placed one after the other.
+A `PodAffinityState` exists only in cycles in which some pod has rules about other pods. The trial updates it at every
+placement and every undo. `ClassAffinity` has what the rules of one class allow while its pods are placed one by one.
 """
 
 from collections.abc import Container, Iterable, Iterator, Sequence
@@ -21,23 +21,23 @@ from t9ksched.model.podrules import PodRules, PodTerm, Spread, namespace_labels
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class AffinityContribution:
     """What a placed pod of a class adds on its node, by position of terms: terms that select it, its anti-affinity, and
     its preferences with their weights.
     """
 
     counted: tuple[int, ...] = ()
     apart: tuple[int, ...] = ()
-    liking: tuple[tuple[int, int], ...] = ()
+    preferred: tuple[tuple[int, int], ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.counted or self.apart or self.liking)
+        return bool(self.counted or self.apart or self.preferred)
 
 
-NOBODY = Standing()
+NO_CONTRIBUTION = AffinityContribution()
 
 
-class Crowd:
+class PodAffinityState:
     """Counts of the pods that the terms in use select.
 
     Attributes:
@@ -46,58 +46,59 @@ class Crowd:
         leaving: those of them that are being deleted.
         promised: room reserved for such pods: it counts for anti-affinity, and not yet for affinity.
         holders: pods with required anti-affinity to those a term selects, shape (terms, nodes).
-        liking: summed weights of preferences that pods there have for those a term selects, shape (terms, nodes).
+        preference_weights: summed weights of the preferences of placed pods for pods that a term selects, shape (terms,
+            nodes).
     """
 
     def __init__(self, view: View, terms: Iterable[PodTerm]) -> None:
         self._namespaces = view.namespaces
         self.terms = {term: at for at, term in enumerate(dict.fromkeys(terms))}
         self._tallies: Int64s = np.zeros((5, len(self.terms), len(view.nodes)), np.int64)
-        self.counts, self.leaving, self.promised, self.holders, self.liking = self._tallies
+        self.counts, self.leaving, self.promised, self.holders, self.preference_weights = self._tallies
         self._begun = self._tallies
-        self._speaking: dict[tuple[str, tuple[tuple[str, str], ...]], tuple[PodTerm, ...]] = {}
+        self._selecting: dict[tuple[str, tuple[tuple[str, str], ...]], tuple[PodTerm, ...]] = {}
         self._derived: dict[tuple[int, tuple[PodTerm, ...]], tuple[PodClass, PodClass]] = {}
-        self._asked: set[int] = set()
+        self._used: set[int] = set()
         index = view.nodes.static.index
         for group in view.neighbours:
             rows = [(index[name], count) for name, count in group.nodes if name in index]
-            spoken = self.ids(self.speaking(group.namespace, group.labels))
+            selecting = self.ids(self.terms_selecting(group.namespace, group.labels))
             for row, count in rows:
-                self.counts[spoken, row] += count
+                self.counts[selecting, row] += count
                 if group.leaving:
-                    self.leaving[spoken, row] += count
+                    self.leaving[selecting, row] += count
                 self.holders[self.ids(group.apart), row] += count
-                for weight, term in group.liking:
-                    self.liking[self.terms[term], row] += weight * count
+                for weight, term in group.preferred_terms:
+                    self.preference_weights[self.terms[term], row] += weight * count
 
-    def asks(self, at: int) -> bool:
+    def is_used(self, at: int) -> bool:
         """True if any pod's affinity or anti-affinity, placed or waiting, selects pods by this term."""
-        return at in self._asked
+        return at in self._used
 
-    def standing(self, pod_class: PodClass) -> Standing:
+    def contribution(self, pod_class: PodClass) -> AffinityContribution:
         """What a placed pod of the class adds on its node."""
         rules = pod_class.rules
-        return Standing(
+        return AffinityContribution(
             tuple(self.ids(pod_class.counted)),
             tuple(self.ids(rules.apart)) if rules else (),
             tuple((self.terms[term], weight) for weight, term in rules.prefer_pods) if rules else (),
         )
 
     @classmethod
-    def of(cls, view: View) -> "Crowd | None":
-        """The crowd of a view, None when no pod has rules that need one."""
+    def of(cls, view: View) -> "PodAffinityState | None":
+        """The state of a view, None when no pod has rules that need one."""
         classes = {id(member.pod_class): member.pod_class for gang in view.gangs for member in gang.waiting}
         classes |= {id(hold.pod_class): hold.pod_class for hold in view.reservations}
         terms = [term for one in classes.values() if one.rules is not None for term in one.rules.terms]
         terms += [term for hold in view.reservations for term in hold.pod_class.counted]
-        asked = [term for one in classes.values() if one.rules is not None for term in one.rules.apart]
-        asked += [term for one in classes.values() if one.rules is not None for _, term in one.rules.prefer_pods]
-        asked += [term for group in view.neighbours for term in group.apart]
-        asked += [term for group in view.neighbours for _, term in group.liking]
-        if not terms and not asked:
+        used = [term for one in classes.values() if one.rules is not None for term in one.rules.apart]
+        used += [term for one in classes.values() if one.rules is not None for _, term in one.rules.prefer_pods]
+        used += [term for group in view.neighbours for term in group.apart]
+        used += [term for group in view.neighbours for _, term in group.preferred_terms]
+        if not terms and not used:
             return None
-        found = cls(view, (*terms, *asked))
-        found._asked.update(found.ids(asked))
+        found = cls(view, (*terms, *used))
+        found._used.update(found.ids(used))
         return found
 
     def begin(self) -> dict[PodTerm, Int64s]:
@@ -105,7 +106,7 @@ class Crowd:
         self._begun = self._tallies.copy()
         return {term: self._begun[:, at] for term, at in self.terms.items()}
 
-    def unmoved(self, term: PodTerm) -> bool:
+    def is_unchanged(self, term: PodTerm) -> bool:
         """Whether the counts of a term are as they were at `begin`."""
         at = self.terms[term]
         return np.array_equal(self._begun[:, at], self._tallies[:, at])
@@ -114,14 +115,14 @@ class Crowd:
         """Positions of terms."""
         return [self.terms[term] for term in terms]
 
-    def speaking(self, namespace: str, labels: tuple[tuple[str, str], ...]) -> tuple[PodTerm, ...]:
+    def terms_selecting(self, namespace: str, labels: tuple[tuple[str, str], ...]) -> tuple[PodTerm, ...]:
         """The terms that select a pod."""
         key = (namespace, labels)
-        found = self._speaking.get(key)
+        found = self._selecting.get(key)
         if found is None:
             by_key, around = dict(labels), namespace_labels(namespace, self._namespaces)
             found = tuple(term for term in self.terms if term.matches(namespace, by_key, around))
-            self._speaking[key] = found
+            self._selecting[key] = found
         return found
 
     def derive(self, gangs: Sequence[Gang]) -> Iterator[Gang]:
@@ -129,27 +130,29 @@ class Crowd:
         for gang in gangs:
             members = []
             for member in gang.waiting:
-                spoken = self.speaking(member.namespace, member.labels)
-                if spoken:
-                    key = (id(member.pod_class), spoken)
+                selecting = self.terms_selecting(member.namespace, member.labels)
+                if selecting:
+                    key = (id(member.pod_class), selecting)
                     if key not in self._derived:
-                        derived = replace(member.pod_class, counted=spoken)
+                        derived = replace(member.pod_class, counted=selecting)
                         self._derived[key] = (derived, member.pod_class)
                     member = structs.replace(member, pod_class=self._derived[key][0])
                 members.append(member)
             yield structs.replace(gang, waiting=tuple(members))
 
-    def add(self, standing: Standing, rows: "int | Int64s", pods: "int | Int64s", held: bool = False) -> None:
+    def add(
+        self, contribution: AffinityContribution, rows: "int | Int64s", pods: "int | Int64s", held: bool = False
+    ) -> None:
         """Pods came to nodes, or left them (negative); with `held` only room for them did."""
-        for at in standing.counted:
+        for at in contribution.counted:
             (self.promised if held else self.counts)[at, rows] += pods
-        for at in standing.apart:
+        for at in contribution.apart:
             self.holders[at, rows] += pods
-        for at, weight in standing.liking:
-            self.liking[at, rows] += weight * pods
+        for at, weight in contribution.preferred:
+            self.preference_weights[at, rows] += weight * pods
 
 
-class _View:
+class _TermCounts:
     """One term as counts by domain; the last entry stands for nodes without the label."""
 
     def __init__(
@@ -162,66 +165,73 @@ class _View:
         self.mine = mine
         """What a pod of this class adds here itself."""
 
-    def come(self, row: int) -> None:
+    def add(self, row: int) -> None:
         """A pod of this class was placed on a node."""
         self.count[self.of[row]] += self.mine
 
 
-class Sight:
+class ClassAffinity:
     """The rules of one class: which nodes they allow for the next pod, and how much they prefer each."""
 
     def __init__(
-        self, crowd: Crowd, feasibility: FeasibilityCache, pod_class: PodClass, usable: Mask, weight: int
+        self,
+        pod_affinity: PodAffinityState,
+        feasibility: FeasibilityCache,
+        pod_class: PodClass,
+        usable: Mask,
+        weight: int,
     ) -> None:
         rules, counted = pod_class.rules, set(pod_class.counted)
         self._rules = rules or PodRules()
         self._usable = usable
         self._weight = weight
         self._nodes = feasibility.preferred(pod_class) if weight else []
-        terms = crowd.terms
+        terms = pod_affinity.terms
 
-        def look(term: PodTerm, promised: bool = False) -> _View:
-            there = crowd.counts[terms[term]]
+        def counts_of(term: PodTerm, promised: bool = False) -> _TermCounts:
+            there = pod_affinity.counts[terms[term]]
             if promised:
-                there = there + crowd.promised[terms[term]]
-            return _View(feasibility, term.topology_key, there, term in counted)
+                there = there + pod_affinity.promised[terms[term]]
+            return _TermCounts(feasibility, term.topology_key, there, term in counted)
 
-        def stay(term: PodTerm, within: Mask | None = None) -> _View:
-            staying = crowd.counts[terms[term]] - crowd.leaving[terms[term]]
-            return _View(feasibility, term.topology_key, staying, term in counted, within)
+        def staying_counts(term: PodTerm, within: Mask | None = None) -> _TermCounts:
+            staying = pod_affinity.counts[terms[term]] - pod_affinity.leaving[terms[term]]
+            return _TermCounts(feasibility, term.topology_key, staying, term in counted, within)
 
-        self._together = [look(term) for term in rules.together] if rules else []
+        self._together = [counts_of(term) for term in rules.together] if rules else []
         self._first = rules is not None and all(term in counted for term in rules.together)
-        self._apart = [look(term, promised=True) for term in rules.apart] if rules else []
+        self._apart = [counts_of(term, promised=True) for term in rules.apart] if rules else []
         # Required anti-affinity of pods there against this class; pods of the class are added as they are placed.
         own = set(rules.apart) if rules else set()
-        self._shunned = [
-            _View(feasibility, term.topology_key, crowd.holders[terms[term]], term in own)
+        self._anti_affinity_of_placed = [
+            _TermCounts(feasibility, term.topology_key, pod_affinity.holders[terms[term]], term in own)
             for term in pod_class.counted
-            if term in own or crowd.holders[terms[term]].any()
+            if term in own or pod_affinity.holders[terms[term]].any()
         ]
-        self._spread: list[tuple[Spread, _View, Mask]] = []
-        self._soft: list[_View] = []
+        self._spread: list[tuple[Spread, _TermCounts, Mask]] = []
+        self._soft: list[_TermCounts] = []
         spread = rules.spread if rules else ()
         for one in spread:
             if one.hard:
                 within = self._counting(feasibility, pod_class, one, spread)
-                view = stay(one.term, within)
+                view = staying_counts(one.term, within)
                 present = np.zeros(view.size + 1, np.bool_)
                 present[view.of[within]] = True
                 present[view.size] = False
                 self._spread.append((one, view, present))
             else:
-                self._soft.append(stay(one.term))
-        self._liked = [(weight, look(term)) for weight, term in rules.prefer_pods] if rules else []
+                self._soft.append(staying_counts(one.term))
+        self._preferred = [(weight, counts_of(term)) for weight, term in rules.prefer_pods] if rules else []
         # Preferences of pods there about this class, and of pods of the class once they are placed.
-        fond: dict[PodTerm, int] = {}
+        own_weights: dict[PodTerm, int] = {}
         for points, term in rules.prefer_pods if rules else ():
-            fond[term] = fond.get(term, 0) + points
-        self._fans = [
-            _View(feasibility, term.topology_key, crowd.liking[terms[term]], fond.get(term, 0))
+            own_weights[term] = own_weights.get(term, 0) + points
+        self._preferred_by_placed = [
+            _TermCounts(
+                feasibility, term.topology_key, pod_affinity.preference_weights[terms[term]], own_weights.get(term, 0)
+            )
             for term in pod_class.counted
-            if fond.get(term) or crowd.liking[terms[term]].any()
+            if own_weights.get(term) or pod_affinity.preference_weights[terms[term]].any()
         ]
 
     def _counting(
@@ -247,7 +257,7 @@ class Sight:
                 near = np.ones_like(near)  # the first of pods that want to be together may be anywhere
             near[view.size] = False
             yield "pod affinity", near[view.of]
-        for view in (*self._apart, *self._shunned):
+        for view in (*self._apart, *self._anti_affinity_of_placed):
             far = view.count == 0
             far[view.size] = True
             yield "pod anti-affinity", far[view.of]
@@ -265,24 +275,24 @@ class Sight:
             mask = allows if mask is None else mask & allows
         return self._usable if mask is None else mask
 
-    def reachable(self, company: Container[PodTerm] = ()) -> Mask:
+    def reachable(self, co_placed_terms: Container[PodTerm] = ()) -> Mask:
         """Nodes that may take pods of the class sooner or later: spread opens domains as others fill.
 
-        `company` are terms that speak of pods that come along: those are near wherever the class goes.
+        `co_placed_terms` are terms that select pods placed together with the class: those are near on every node.
         """
         mask: Mask = np.ones(len(self._usable), np.bool_)
-        along = any(term in company for term in self._rules.together)
+        along = any(term in co_placed_terms for term in self._rules.together)
         for label, allows in self.checks():
             if label != "topology spread" and not (along and label == "pod affinity"):
                 mask &= allows
         return mask
 
-    def likes(self) -> Int64s | None:
+    def preference_scores(self) -> Int64s | None:
         """What all preferences of the class add to the score of each node for the next pod; None when nothing."""
         sources = list(self._nodes)
-        if self._liked or self._fans:
+        if self._preferred or self._preferred_by_placed:
             raw = np.zeros(len(self._usable), np.int64)
-            for weight, view in (*self._liked, *((1, fans) for fans in self._fans)):
+            for weight, view in (*self._preferred, *((1, view) for view in self._preferred_by_placed)):
                 count = view.count.copy()
                 count[view.size] = 0
                 raw += weight * count[view.of]
@@ -298,9 +308,15 @@ class Sight:
 
     def placed(self, row: int) -> None:
         """A pod of the class came to a node."""
-        for view in (*self._together, *self._apart, *self._shunned, *self._soft, *self._fans):
-            view.come(row)
+        for view in (
+            *self._together,
+            *self._apart,
+            *self._anti_affinity_of_placed,
+            *self._soft,
+            *self._preferred_by_placed,
+        ):
+            view.add(row)
         for _, view, _ in self._spread:
-            view.come(row)
-        for _, view in self._liked:
-            view.come(row)
+            view.add(row)
+        for _, view in self._preferred:
+            view.add(row)

@@ -98,7 +98,7 @@ class _Tree:
         trial, column = self._trial, self._pods[at]
         rooms = column.rooms()
         if column.ruled:
-            rooms[~column.sight().allowed()] = 0
+            rooms[~column.affinity().allowed()] = 0
         rows = np.flatnonzero(rooms)
         spare = np.zeros(len(rows), np.int64)
         if column in self._wishes:
@@ -129,5 +129,5 @@ def _kinds(columns: Sequence[ClassFit]) -> list[int]:
 def _wishes(column: ClassFit) -> Int64s:
     """The score of each node for the first pod of a class, preferences about pods included; lowest where none fits."""
     key = column.refresh()
-    likes = column.sight().likes() if column.ruled else None
-    return np.maximum(key, NEVER + 1) if likes is None else np.where(key == NEVER, NEVER + 1, key + likes)
+    preferences = column.affinity().preference_scores() if column.ruled else None
+    return np.maximum(key, NEVER + 1) if preferences is None else np.where(key == NEVER, NEVER + 1, key + preferences)

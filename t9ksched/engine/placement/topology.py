@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from t9ksched.engine.arrays import Mask
-from t9ksched.engine.placement.pack import Group, company
+from t9ksched.engine.placement.pack import Group, co_placed_terms
 from t9ksched.engine.placement.trial import Trial
 from t9ksched.model.gang import Gang
 
@@ -26,7 +26,7 @@ def scopes(trial: Trial, groups: Sequence[Group], levels: Sequence[str], nodes: 
     scarce = _scarcest(trial, groups)
     needs = np.sum([column.needs_vector * pods for column, pods in groups], axis=0)
     usable = np.logical_or.reduce([column.mask for column, _ in groups])
-    along = company(groups)
+    along = co_placed_terms(groups)
     for level in levels:
         of, names = trial.feasibility.domains(level)
         fits = np.ones(len(names), np.bool_)

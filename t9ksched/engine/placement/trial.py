@@ -13,7 +13,7 @@ from t9ksched.engine.cards import IdleCards, Share
 from t9ksched.engine.nodes import FrozenNodes
 from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.feasibility import FeasibilityCache
-from t9ksched.engine.placement.pod_affinity import Crowd
+from t9ksched.engine.placement.pod_affinity import PodAffinityState
 from t9ksched.engine.placement.scores import FULL, combined, without_cards
 from t9ksched.engine.plugins import BEST, Plugins
 from t9ksched.engine.policy import Policy
@@ -57,11 +57,11 @@ class Trial:
         nodes: FrozenNodes,
         feasibility: FeasibilityCache,
         policy: Policy,
-        crowd: Crowd | None = None,
+        pod_affinity: PodAffinityState | None = None,
         on_plugin_fault: Callable[[], None] = lambda: None,
     ) -> None:
         self.nodes = nodes
-        self.crowd = crowd
+        self.pod_affinity = pod_affinity
         self.affinity_weight = policy.affinity_weight
         self._cardless_weight = policy.cardless_weight
         self.scope: Mask | None = None
@@ -99,7 +99,7 @@ class Trial:
     def bias(self, pod_class: PodClass, among: Mask, ruled: bool) -> Int64s | None:
         """What preferences about nodes and plugins add to the score of each node; None when they add nothing.
 
-        The preferences of `ruled` classes are left to `Sight`: they are weighed against those about pods.
+        The preferences of `ruled` classes are left to `ClassAffinity`: they are weighed against those about pods.
         """
         static = self.nodes.static
         points = self.plugins.scores(pod_class, static)
@@ -161,8 +161,8 @@ class Trial:
             shares = self.cards.take_many(column.card_needs, rows, pods)
         self.free[:, rows] -= column.needs_vector[:, None] * pods
         self.base[rows] += column.gains()[rows] * pods
-        if column.seen and self.crowd is not None:
-            self.crowd.add(column.standing, rows, pods, held)
+        if column.seen and self.pod_affinity is not None:
+            self.pod_affinity.add(column.contribution, rows, pods, held)
         where = rows.tolist()
         self.touched.extend(where)
         self.journal.extend(
@@ -237,6 +237,6 @@ class Trial:
         """Take room for pods, or give it back (negative): everything but cards by index and ports."""
         self.free[:, row] -= column.needs_vector if pods == 1 else column.needs_vector * pods
         self.base[row] += column.gain_of(row) * pods
-        if column.seen and self.crowd is not None:
-            self.crowd.add(column.standing, row, pods, held)
+        if column.seen and self.pod_affinity is not None:
+            self.pod_affinity.add(column.contribution, row, pods, held)
         self.touched.append(row)

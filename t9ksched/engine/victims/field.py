@@ -8,7 +8,7 @@ import numpy as np
 from t9ksched.engine.arrays import Indices, Int64s, Mask
 from t9ksched.engine.nodes import LARGEST
 from t9ksched.engine.placement.class_fit import ClassFit
-from t9ksched.engine.placement.pack import Group, company
+from t9ksched.engine.placement.pack import Group, co_placed_terms
 from t9ksched.engine.victims.victim_table import VictimTable
 from t9ksched.model.podrules import PodTerm
 
@@ -78,7 +78,7 @@ class Field:
         """Candidates are the pods of `units`; of `among` alone, by position among the table, if that is given."""
         self.table = table
         self.rows = rows
-        along = company(groups)
+        along = co_placed_terms(groups)
         self.wanted = [Wanted(column, pods, rows, along) for column, pods in groups]
         self.resources = sorted({at for column, _ in groups for at, _ in column.needs})
         self.free: Int64s = free[:, rows]

@@ -15,7 +15,7 @@ from t9ksched.engine.arrays import Indices, Int64s, Mask
 from t9ksched.engine.cards import share_of
 from t9ksched.engine.ledger import Ledger, Shortfall
 from t9ksched.engine.placement.class_fit import ClassFit
-from t9ksched.engine.placement.pack import Attempt, Group, company, left_after, place_together
+from t9ksched.engine.placement.pack import Attempt, Group, co_placed_terms, left_after, place_together
 from t9ksched.engine.placement.trial import Placement, Trial
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.victims.clearing import clear
@@ -148,7 +148,7 @@ class VictimSearch:
             return (yield from self._in_domains(gang, groups, whole, contest, must, ruled=ruled))
         found = yield from self._search(groups, whole, contest, must)
         if found is not None and ruled:
-            reachable: Mask = np.logical_or.reduce([column.reachable(company(groups)) for column, _ in groups])
+            reachable: Mask = np.logical_or.reduce([column.reachable(co_placed_terms(groups)) for column, _ in groups])
             found = yield from self._confirmed(groups, found, reachable)
         return found
 

@@ -1,7 +1,7 @@
-"""Placed pods that rules about pods speak of, kept event by event.
+"""Placed pods that rules about pods select, kept event by event.
 
-Most clusters have few rules, and most pods are spoken of by none: only those that are, or that want others kept away,
-are handed to the engine. A new rule looks once at every pod; after that each event costs one look at its own pod.
+Most clusters have few rules, which select few pods: only pods that a rule selects, or that have rules of their own, are
+handed to the engine. A new rule is matched once with every pod; after that each event costs the match of one pod.
 """
 
 from collections import Counter, defaultdict
@@ -67,11 +67,11 @@ class PodAffinityIndex:
     def _look(self, pod: PodRecord) -> None:
         rules = pod.pod_class.rules if pod.pod_class else None
         apart = rules.apart if rules else ()
-        liking = rules.prefer_pods if rules else ()
+        preferred = rules.prefer_pods if rules else ()
         around = namespace_labels(pod.namespace, self._namespaces.labels)
-        spoken = apart or liking or any(term.matches(pod.namespace, pod.labels, around) for term in self._terms)
-        if spoken and not pod.finished:
-            self._near[pod.uid] = (pod.namespace, own_labels(pod), apart, liking, pod.deleting)
+        matters = apart or preferred or any(term.matches(pod.namespace, pod.labels, around) for term in self._terms)
+        if matters and not pod.finished:
+            self._near[pod.uid] = (pod.namespace, own_labels(pod), apart, preferred, pod.deleting)
         else:
             self._near.pop(pod.uid, None)
 
@@ -84,8 +84,8 @@ class PodAffinityIndex:
                 groups[key][place] += 1
         ordered = sorted(groups.items(), key=lambda item: (*item[0][:2], str(item[0][2:])))
         return tuple(
-            Neighbours(namespace, labels, tuple(sorted(nodes.items())), apart, liking, leaving)
-            for (namespace, labels, apart, liking, leaving), nodes in ordered
+            Neighbours(namespace, labels, tuple(sorted(nodes.items())), apart, preferred, leaving)
+            for (namespace, labels, apart, preferred, leaving), nodes in ordered
         )
 
 

@@ -29,14 +29,14 @@ class Differs(AssertionError):
 
 
 @dataclass
-class Standing:
+class PlacedPod:
     """A pod that stands somewhere, as far as rules about pods are concerned."""
 
     node: str
     namespace: str
     labels: Mapping[str, str]
     apart: tuple[PodTerm, ...]
-    liking: tuple[tuple[int, PodTerm], ...]
+    preferred_terms: tuple[tuple[int, PodTerm], ...]
     leaving: bool = False
     room: bool = False
     """Only room that is held for such a pod."""
@@ -96,8 +96,8 @@ class Moment:
             used = Counter({name: int(nodes.used[at, row]) for at, name in enumerate(nodes.static.resources)})
             given = {name: int(nodes.cards_used[at, row]) for at, name in enumerate(nodes.static.cards.names)}
             self.rooms[facts.name] = self._room(facts, used, given, list(nodes.ports.get(facts.name, ())))
-        self.crowd = [
-            Standing(node, group.namespace, dict(group.labels), group.apart, group.liking, group.leaving)
+        self.placed_pods = [
+            PlacedPod(node, group.namespace, dict(group.labels), group.apart, group.preferred_terms, group.leaving)
             for group in view.neighbours
             for node, count in group.nodes
             for _ in range(count)
@@ -106,7 +106,9 @@ class Moment:
         classes = [one.pod_class for gang in view.gangs for one in gang.waiting]
         self.asked = [term for of in classes for term in (of.rules or NO_RULES).apart]
         self.asked += [term for of in classes for _, term in (of.rules or NO_RULES).prefer_pods]
-        self.asked += [term for one in self.crowd for term in (*one.apart, *(term for _, term in one.liking))]
+        self.asked += [
+            term for one in self.placed_pods for term in (*one.apart, *(term for _, term in one.preferred_terms))
+        ]
         self.terms = list(dict.fromkeys([*self.asked, *(t for of in classes for t in (of.rules or NO_RULES).terms)]))
         self.charged = {name: Counter(state.used) for name, state in view.queues.items()}
         self.strict: dict[str, list[tuple[list[Kind], Ask]]] = {}
@@ -262,7 +264,7 @@ class Moment:
         domain = self._domain(term.topology_key, name)
         return sum(
             self._speaks(term, one.namespace, one.labels)
-            for one in self.crowd
+            for one in self.placed_pods
             if domain is not None
             and self._domain(term.topology_key, one.node) == domain
             and not (staying and one.leaving)
@@ -276,7 +278,7 @@ class Moment:
         first = all(self._speaks(term, *mine) for term in rules.together) and not any(
             self._speaks(term, one.namespace, one.labels) and self._domain(term.topology_key, one.node) is not None
             for term in rules.together
-            for one in self.crowd
+            for one in self.placed_pods
             if not one.room
         )
         for term in rules.together:
@@ -284,7 +286,7 @@ class Moment:
                 found.append("pod affinity")
         if any(self._near(term, name, rooms=True) for term in rules.apart):
             found.append("pod anti-affinity")
-        for one in self.crowd:
+        for one in self.placed_pods:
             for term in one.apart:
                 domain = self._domain(term.topology_key, one.node)
                 if domain is not None and domain == self._domain(term.topology_key, name):
@@ -301,7 +303,7 @@ class Moment:
             }
             counts = Counter(
                 self._domain(key, pod.node)
-                for pod in self.crowd
+                for pod in self.placed_pods
                 if pod.node in within
                 and not (pod.leaving or pod.room)
                 and self._speaks(one.term, pod.namespace, pod.labels)

@@ -8,7 +8,7 @@ from typing import Any
 
 from t9ksched.model.gang import Gang
 from t9ksched.model.podclass import PodClass
-from tests.property.reference.moment import NEARLY, Kind, Standing
+from tests.property.reference.moment import NEARLY, Kind, PlacedPod
 from tests.property.reference.scoring import Scoring
 
 
@@ -33,8 +33,8 @@ class Placing(Scoring):
 
     def _put(self, kind: Kind, name: str) -> tuple[Kind, str, dict[str, int]]:
         masks = self._take(kind, name)
-        stands = Standing(name, kind.namespace, kind.labels, kind.rules.apart, kind.rules.prefer_pods)
-        self.crowd.append(stands)
+        stands = PlacedPod(name, kind.namespace, kind.labels, kind.rules.apart, kind.rules.prefer_pods)
+        self.placed_pods.append(stands)
         return kind, name, masks
 
     def _off(self, put: list[tuple[Kind, str, dict[str, int]]]) -> None:
@@ -42,7 +42,7 @@ class Placing(Scoring):
         while put:
             kind, name, masks = put.pop()
             self._take(kind, name, -1, masks)
-            self.crowd.pop()
+            self.placed_pods.pop()
 
     def _open(self, queue: str, kind: Kind, scope: set[str] | None) -> list[str]:
         return [

@@ -51,7 +51,7 @@ class Scoring(Moment):
             nodes[name] = sum(weight for weight, one in rules.prefer_nodes if one.matches(facts.labels, name))
             soft = [taint for taint in facts.taints if taint.effect == "PreferNoSchedule"]
             taints[name] = -sum(not any(one.tolerates(taint) for one in kind.of.tolerations) for taint in soft)
-        sources = [(3, taints, True), (2, nodes, True), (2, self._company(kind, match), False)]
+        sources = [(3, taints, True), (2, nodes, True), (2, self._pod_preferences(kind, match), False)]
         if even := [one.term for one in rules.spread if not one.hard]:
             sources.append((2, self._spread(even, match), False))
         telling = []
@@ -69,13 +69,13 @@ class Scoring(Moment):
             if whole
         }
 
-    def _company(self, kind: Kind, match: Sequence[str]) -> dict[str, int]:
+    def _pod_preferences(self, kind: Kind, match: Sequence[str]) -> dict[str, int]:
         """Pods that it likes in the domain of a node, and those there that like it."""
         found: dict[str, int] = {}
         for name in match:
             found[name] = sum(weight * self._near(term, name) for weight, term in kind.rules.prefer_pods)
-            for one in self.crowd:
-                for weight, term in one.liking:
+            for one in self.placed_pods:
+                for weight, term in one.preferred_terms:
                     domain = self._domain(term.topology_key, one.node)
                     if domain is not None and domain == self._domain(term.topology_key, name):
                         found[name] += weight * self._speaks(term, kind.namespace, kind.labels)
@@ -87,7 +87,7 @@ class Scoring(Moment):
         for term in terms:
             counts = Counter(
                 self._domain(term.topology_key, one.node)
-                for one in self.crowd
+                for one in self.placed_pods
                 if not (one.leaving or one.room) and self._speaks(term, one.namespace, one.labels)
             )
             for name in match:

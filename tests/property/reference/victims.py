@@ -13,7 +13,7 @@ from t9ksched.model.cards import NO_CARDS
 from t9ksched.model.gang import Gang
 from tests.property.reference.held import by_node
 from tests.property.reference.hunting import Hunting
-from tests.property.reference.moment import Differs, Kind, Standing, Told
+from tests.property.reference.moment import Differs, Kind, PlacedPod, Told
 
 
 class WithVictims(Hunting):
@@ -155,8 +155,8 @@ class WithVictims(Hunting):
         pods = [kind for kind in kinds for _ in kind.members]
         for kind, name in zip(pods, places, strict=True):
             self._take(kind, name, 1, {})
-            self.crowd.append(
-                Standing(name, kind.namespace, kind.labels, kind.rules.apart, kind.rules.prefer_pods, room=True)
+            self.placed_pods.append(
+                PlacedPod(name, kind.namespace, kind.labels, kind.rules.apart, kind.rules.prefer_pods, room=True)
             )
             self.leased[name].update(kind.needs)
         self.charged[gang.queue].update(demand)

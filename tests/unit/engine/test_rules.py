@@ -217,8 +217,8 @@ def test_soft_wishes_rank_nodes() -> None:
         ]
     }
     assert where(decide([gang("a", of=wishes(nodeAffinity=likes))]), RACK) == {"r2": 1}
-    company = {PREFERRED: [{"weight": 50, "podAffinityTerm": term({"app": "db"}, RACK)}]}
-    assert where(decide([asks("a", {"podAffinity": company})], [there("db", {"n3": 1})]), RACK) == {"r1": 1}
+    preferred = {PREFERRED: [{"weight": 50, "podAffinityTerm": term({"app": "db"}, RACK)}]}
+    assert where(decide([asks("a", {"podAffinity": preferred})], [there("db", {"n3": 1})]), RACK) == {"r1": 1}
     away_from = {"podAntiAffinity": {PREFERRED: [{"weight": 50, "podAffinityTerm": term({"app": "a"})}]}}
     assert where(decide([asks("a", away_from, 6)])) == {f"n{at}": 1 for at in range(6)}
     soft = even({"app": "a"}, RACK, whenUnsatisfiable="ScheduleAnyway")

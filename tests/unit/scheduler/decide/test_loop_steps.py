@@ -67,7 +67,7 @@ def loop_over(state: ClusterState, recorder: Any, evictor: Any = None) -> Loop:
     return Loop(state, Mock(), recorder, Policy(actions=("allocate", "preempt")), lambda: NOW, evictor=evictor)
 
 
-def crowd(count: int = MANY) -> ClusterState:
+def many_waiting(count: int = MANY) -> ClusterState:
     state = state_with(node(), queues={"q": {"quota": {"requests": {"nvidia.com/gpu": "800"}}}})
     for number in range(count):
         state.upsert_pod(pod(f"p{number}", queue="q"))
@@ -85,7 +85,7 @@ def finished(state: ClusterState, steps: Generator[None, None, tuple[Gang, ...]]
 
 @pytest.mark.parametrize("stopped", [False, True])
 async def test_jobs_that_come_at_once_are_judged_in_steps(monkeypatch: pytest.MonkeyPatch, stopped: bool) -> None:
-    state, recorder = crowd(), Mock()
+    state, recorder = many_waiting(), Mock()
     calls = looks(monkeypatch, LastGate, "_look")
     loop = loop_over(state, recorder)
     most = await most_between_turns(lambda: len(calls), loop._stand_still() if stopped else loop.cycle())
@@ -97,7 +97,7 @@ async def test_jobs_that_come_at_once_are_judged_in_steps(monkeypatch: pytest.Mo
 
 async def test_what_waits_is_told_so_in_steps() -> None:
     recorder = Mock()
-    loop = loop_over(crowd(), recorder)
+    loop = loop_over(many_waiting(), recorder)
     await loop.cycle()
     recorder.waits.reset_mock()
     most = await most_between_turns(lambda: int(recorder.waits.call_count), loop.cycle())
@@ -107,7 +107,7 @@ async def test_what_waits_is_told_so_in_steps() -> None:
 
 async def test_a_stop_holds_from_its_moment_on() -> None:
     """Also for what a cycle decides that is under way, which may take seconds."""
-    state, recorder = crowd(), Mock()
+    state, recorder = many_waiting(), Mock()
     loop = loop_over(state, recorder)
     cycle = asyncio.create_task(loop.cycle())
     await asyncio.sleep(0)
@@ -135,7 +135,7 @@ async def test_what_runs_is_looked_at_in_steps(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_view_shows_what_changed_while_it_was_made_as_it_is_at_its_end() -> None:
-    state = crowd(60)
+    state = many_waiting(60)
     steps = state.judge(NOW)
     next(steps)
     looked_at = sum(gang.acceptance is not None for gang in state.gangs.values())

@@ -168,7 +168,7 @@ def test_preferences_of_placed_pods_count(state: ClusterState) -> None:
     prefers = {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish]}}
     state.upsert_pod(pod("db", "db", node="n3", phase="Running", affinity=prefers))
     state.upsert_pod(pod("web", "web"))
-    assert [weight for weight, _ in state.view(NOW).neighbours[0].liking] == [5]
+    assert [weight for weight, _ in state.view(NOW).neighbours[0].preferred_terms] == [5]
     assert places(cycle(state))["web"] in ("n2", "n3")
 
 
