@@ -14,6 +14,10 @@ from pathlib import Path
 from typing import IO
 
 from t9ksched.cli.failure import Failure
+from t9ksched.regular_file import read_file
+
+_LARGEST = 1 << 20
+"""Bytes of a `client.json`."""
 
 
 def default_data_dir() -> Path:
@@ -42,7 +46,7 @@ class ClientFile:
         """The file of `data_dir`, None when there is none. Raises Failure when it cannot be understood."""
         path = data_dir / "client.json"
         try:
-            raw = json.loads(path.read_text())
+            raw = json.loads(read_file(path, _LARGEST))
             return ClientFile(str(raw["server"]), str(raw["token"]))
         except FileNotFoundError:
             return None

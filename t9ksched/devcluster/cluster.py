@@ -32,6 +32,7 @@ from t9ksched.devcluster.apiserver.users import open_to_users
 from t9ksched.devcluster.faults.faults import Faults
 from t9ksched.kube.setup import crds
 from t9ksched.model.names import SYSTEM_NAMESPACE
+from t9ksched.regular_file import read_file
 from t9ksched.serving import ConnectionLimits, listen
 from t9ksched.serving.aiohttp_site import AcceptingSite, handler_runner
 
@@ -116,7 +117,7 @@ class DevCluster:
         storage = self._journal.open()
         kept = self._data_dir / _TOKEN_FILE
         if self._token is None and kept.exists():
-            self._token = kept.read_text().strip()
+            self._token = read_file(kept, 4096).decode().strip()
         self._token = self._token or secrets.token_urlsafe(32)
         with open(kept, "w", opener=_private) as file:
             file.write(self._token)

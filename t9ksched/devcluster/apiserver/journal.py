@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from t9ksched.devcluster.apiserver.storage import Storage
+from t9ksched.regular_file import read_file
 
 _NAME: Final = "cluster.journal"
 _LOCK: Final = "cluster.lock"
@@ -120,7 +121,7 @@ class Journal:
 
     def _read(self) -> bytes:
         try:
-            return self.path.read_bytes()
+            return read_file(self.path)
         except OSError as error:
             raise CorruptJournal(f"{self.path} cannot be read: {error.strerror}. {_REMEDY}") from None
 

@@ -8,7 +8,10 @@ from typing import Any, Final
 
 from t9ksched.devcluster.nodes.nodefile import Object, nodes_from, parse_nodes
 from t9ksched.model.errors import Invalid
+from t9ksched.regular_file import read_file
 
+_LARGEST: Final = 64 << 20
+"""Bytes of a nodes file: 100,000 nodes of several labels each."""
 _A100: Final = {"nvidia.com/gpu.product": "NVIDIA-A100-PCIE-80GB"}
 _A40: Final = {"nvidia.com/gpu.product": "NVIDIA-A40-40GB"}
 
@@ -43,7 +46,7 @@ def load_nodes(source: str | Path) -> list[Object]:
     if entries is not None:
         return nodes_from({"nodes": entries})
     try:
-        text = Path(source).expanduser().read_text(encoding="utf-8")
+        text = read_file(Path(source).expanduser(), _LARGEST).decode()
     except FileNotFoundError:
         raise Invalid.at(
             "", f"{str(source)!r} is neither a preset ({', '.join(PRESETS)}) nor the path of a nodes file"

@@ -21,14 +21,17 @@ from kubernetes.aio.config import KUBE_CONFIG_DEFAULT_LOCATION, ConfigException,
 from kubernetes.aio.config.kube_config import ENV_KUBECONFIG_PATH_SEPARATOR
 
 from t9ksched.kube.transport.client import Client
-from t9ksched.kube.transport.credentials import Access, Credentials
+from t9ksched.kube.transport.credentials import LARGEST_PEM, Access, Credentials
 from t9ksched.model.text import YamlFault, read
+from t9ksched.regular_file import NotAFile, read_file
 
 _FILE_FRESH = 60.0
 """Seconds before tokens and certificates in files are read again; they are renewed long before their end."""
 _EXPIRY_MARGIN = 60.0
 _PLUGIN_FRESH = 300.0
 """Seconds before a plugin is asked for a certificate again: the official loader does not tell when one ends."""
+_LARGEST = 8 << 20
+"""Bytes of a kubeconfig."""
 _DATA_FIELDS = ("certificate-authority-data", "client-certificate-data", "client-key-data")
 
 
@@ -206,9 +209,9 @@ def _existing(paths: str) -> list[Path]:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        document = read(path.read_bytes(), repeated=True)
+        document = read(read_file(path, _LARGEST), repeated=True)
     except OSError as failure:
-        raise ConfigError(str(path), "", f"cannot be read: {failure}") from None
+        raise ConfigError(str(path), "", f"cannot be read: {failure.strerror}") from None
     except YamlFault as fault:
         raise ConfigError(str(path), f"line {fault.line}" if fault.line else "", "is not YAML") from None
     if not isinstance(document, dict):
@@ -243,5 +246,21 @@ def _check_data(paths: str, place: str, body: Mapping[str, Any]) -> None:
                 raise ConfigError(paths, f"{place}.{key}", "is not base64") from None
     for key in ("certificate-authority", "client-certificate", "client-key", "tokenFile"):
         file = body.get(key)
-        if isinstance(file, str) and os.path.isabs(file) and not os.path.exists(file):
+        if not isinstance(file, str):
+            continue
+        if os.path.isabs(file) and not os.path.exists(file):
             raise ConfigError(paths, f"{place}.{key}", f"no such file: {file}")
+        if (wrong := _not_a_file(paths, file)) is not None:
+            raise ConfigError(paths, f"{place}.{key}", f"{file}: {wrong}")
+
+
+def _not_a_file(paths: str, file: str) -> str | None:
+    """Why the loader must not open `file`. A relative path counts from the kubeconfig that names it, one of `paths`."""
+    for home in _existing(paths):
+        try:
+            read_file(home.parent / file, LARGEST_PEM)
+        except NotAFile as failure:
+            return failure.strerror
+        except OSError:
+            continue  # the loader says what it cannot read
+    return None

@@ -16,13 +16,16 @@ import ssl
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import structlog
 
+from t9ksched.regular_file import read_file
+
 log = structlog.get_logger(__name__)
 
+LARGEST_PEM: Final = 8 << 20
+"""Bytes of a file of certificates or of a token; a bundle of all public authorities has a quarter of a MiB."""
 _RETRY_SECONDS: Final = 10.0
 """Seconds until a source that failed, or brought nothing new after a refusal, is read again."""
 
@@ -152,4 +155,4 @@ def _context(access: Access) -> ssl.SSLContext:
 
 def _fingerprint(*files: str | None) -> tuple[object, ...]:
     """Changes when a file is replaced by another, whatever its path: some readers write copies of their own."""
-    return tuple(hashlib.sha256(Path(file).read_bytes()).digest() if file else None for file in files)
+    return tuple(hashlib.sha256(read_file(file, LARGEST_PEM)).digest() if file else None for file in files)

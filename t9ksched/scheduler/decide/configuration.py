@@ -16,6 +16,7 @@ from t9ksched.engine.policy import Policy
 from t9ksched.engine.scheduler_conf import parse_conf
 from t9ksched.model.errors import FieldError, Invalid
 from t9ksched.model.names import SYSTEM_NAMESPACE
+from t9ksched.regular_file import read_file
 from t9ksched.scheduler.report.event_writer import EventWriter
 
 log = structlog.get_logger(__name__)
@@ -167,11 +168,7 @@ class ConfigurationFile:
     def _read(self) -> tuple[tuple[int, ...], str]:
         try:
             stamp = self._stamp()
-            with self._path.open("rb") as file:
-                content = file.read(_LARGEST + 1)
-            if len(content) > _LARGEST:
-                raise Invalid.at(str(self._path), f"is larger than {_LARGEST} bytes: this is no scheduler.conf")
-            return stamp, content.decode()
+            return stamp, read_file(self._path, _LARGEST).decode()
         except OSError as error:
             raise Invalid.at(str(self._path), f"cannot be read: {error.strerror}") from None
         except UnicodeDecodeError:

@@ -1,6 +1,7 @@
 """`scheduler.conf` in its ConfigMap: applied while running, refused whole, the last good one stays."""
 
 import asyncio
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,26 @@ async def test_a_configuration_from_a_file_applies_while_running(
         await until(lambda: service.configuration.refused)
         assert "cannot be read: No such file" in service.configuration.refused
         assert service.loop.policy.actions == ("allocate", "preempt")
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")], ids=["pipe", "device"])
+async def test_a_file_that_becomes_a_pipe_or_a_device_is_refused_and_followed_on(
+    world: World, start: Start, tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    file = tmp_path / "scheduler.conf"
+    file.write_text(GOOD.replace(",preempt", ""))
+    async with start(scheduler_conf=file) as service:
+        file.unlink()
+        make(file)
+        await until(lambda: service.configuration.refused)
+        assert "not a regular file" in service.configuration.refused
+        event = await world.event(EVENT_REFUSED, CONFIG_MAP, names.SYSTEM_NAMESPACE)
+        assert "the last good one stays" in event["message"]
+        assert await metric(service, "t9ksched_configuration_refused") == 1
+        file.unlink()
+        file.write_text(GOOD)
+        await until(lambda: service.loop.policy.actions == ("allocate", "preempt"))
+        assert not service.configuration.refused
 
 
 @pytest.mark.parametrize(
