@@ -117,7 +117,7 @@ class CardGrant(msgspec.Struct, frozen=True, order=True, array_like=True, gc=Fal
 
 
 NO_CARDS: Final = CardGrant()
-"""No cards, or cards of which nobody knows the indices."""
+"""No cards, or cards whose indices are unknown."""
 
 
 class CardRequest(ABC):

@@ -32,7 +32,7 @@ _SHOWN: Final = 100
 
 class CardBook:
     """`pods` and `nodes` are the observed ones, `read` gives the cards that annotations name in a dialect (none
-    for an unreadable one), `refresh` takes a node in again when it becomes certain, or uncertain, who holds its cards.
+    for an unreadable one), `refresh` takes a node in again when the holders of its cards become known, or unknown.
     """
 
     def __init__(
@@ -55,12 +55,12 @@ class CardBook:
         self.adopting = True
         """The annotation of a bound pod without a row is taken: SQL has no rows yet, or could not be read."""
         self.drifting: dict[str, str] = {}
-        """What is wrong with the annotations of pods, by UID, as people are told."""
+        """Differences of pods' annotations from the record, by UID, as sentences for users."""
         self.drifts: Log[tuple[PodRecord, str]] = Log()
         """Pods whose annotation differs from the record, each once."""
         self._told: set[str] = set()
         self.unwritten: set[str] = set()
-        """UIDs of pods that were decided about and wait until it is written down which cards they get."""
+        """UIDs of pods whose placement is decided and whose cards are not recorded yet."""
         self.over: list[str] = []
         """UIDs of pods that are gone, whose rows may go."""
 
@@ -104,7 +104,7 @@ class CardBook:
 
     def announced(self, record: PodRecord, annotations: Mapping[str, str]) -> CardGrant:
         """The cards that the annotations of a foreign pod name, as far as that is news: its node may write there which
-        it gave. What was said before the pod runs stands.
+        it gave. What was written before the pod ran remains.
         """
         known, pod_class = self._charges.get(record.uid), record.pod_class
         had = known.cards if known is not None else NO_CARDS
@@ -129,7 +129,7 @@ class CardBook:
         return known is None or any(known[1].cards.indexed(asked) for asked in pod_class.cards)
 
     def unknown(self, charge: Charge, facts: NodeFacts) -> bool:
-        """Whether a pod holds cards of this node, which honours indices, without anybody knowing which.
+        """Whether a pod holds unknown cards of this node, which honours indices.
 
         That is so when they are on no record, when the plugin chose them before the node honoured indices, and when the
         pod was bound while the node had no indices or another layout: then it was counted by number.
@@ -145,11 +145,11 @@ class CardBook:
         return any(not charge.cards.count(resource) for resource in asked)
 
     def unsure(self, facts: NodeFacts) -> bool:
-        """Whether pods on the node hold cards without anybody knowing which."""
+        """Whether pods on the node hold unknown cards."""
         return facts.honours and any(self.unknown(charge, facts) for charge in self._charges.on_node(facts.name))
 
     def node_changed(self, facts: NodeFacts) -> None:
-        """A node was taken in again: it may be told anew of which of its pods nobody knows the cards."""
+        """A node was taken in again: its pods with unknown cards may be reported anew."""
         for charge in self._charges.on_node(facts.name):
             record = self._pods.get(charge.uid)
             if record is not None and self.unknown(charge, facts):
@@ -166,7 +166,7 @@ class CardBook:
             self._settle(charge.node)
 
     def _settle(self, node: str) -> None:
-        """It may have become certain, or uncertain, who holds which card of a node."""
+        """The holders of a node's cards may have become known, or unknown."""
         known = self._nodes.get(node)
         if known and self.unsure(known[1]) != known[1].unsure:
             self._refresh(known[0])
@@ -175,7 +175,7 @@ class CardBook:
 
     def restore(self, rows: Mapping[str, CardBinding], *, complete: bool) -> None:
         """Take over rows from SQL; they win over what was taken from annotations before. When they are `complete`, a
-        bound pod without one was bound while the database was away: nobody knows its cards.
+        bound pod without one was bound while the database was away: its cards are unknown.
         """
         self._recorded.update(rows)
         self.adopting = not complete
@@ -255,7 +255,7 @@ class CardBook:
     # Evidence
 
     def look(self, record: PodRecord, annotations: Mapping[str, str]) -> None:
-        """Hold a bound pod's annotations against what is on record."""
+        """Compare a bound pod's annotations with the record."""
         pod_class, charge = record.pod_class, self._charges.get(record.uid)
         if pod_class is None or not pod_class.cards or charge is None:
             return

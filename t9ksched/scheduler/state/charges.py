@@ -72,7 +72,7 @@ class Charges:
         self._apply(charge)
 
     def pay(self, uid: str, queue: str) -> None:
-        """Let this queue pay for what the pod holds, if it holds anything."""
+        """Charge this queue for what the pod holds, if it holds anything."""
         charge = self._by_pod.get(uid)
         if charge is None:
             return
@@ -117,5 +117,5 @@ class Charges:
         charge.applied = True
 
     def fits(self, node: str, pod_class: PodClass, cards: CardGrant) -> bool:
-        """Whether the live node has this room now; the last look before a decision is charged."""
+        """Whether the live node has this room now; the last check before a decision is charged."""
         return self._nodes.has_room(node, pod_class, cards)

@@ -46,7 +46,7 @@ class Loss(msgspec.Struct, eq=False):
     Attributes:
         node, cards: where it was.
         owner: its controller.
-        failed: it ended by itself, badly.
+        failed: it ended by itself, with a failure.
         since: when it was lost.
         found: the node on which the engine found room for it, when its own is of no use.
         place, kept_cards: where room is kept now, and on which cards; no place while none was found.
@@ -70,7 +70,7 @@ class Loss(msgspec.Struct, eq=False):
 
 
 class Failures:
-    """On which nodes members of jobs failed of late. A job that has its members again may lose them there again."""
+    """On which nodes members of jobs failed recently: a replacement may fail there again."""
 
     def __init__(self) -> None:
         self._recent: deque[tuple[int, str, str]] = deque()
@@ -82,7 +82,7 @@ class Failures:
         self._of[job][node] += 1
 
     def forget(self, now: int) -> None:
-        """Drop what is over."""
+        """Drop entries whose time is over."""
         while self._recent and self._recent[0][0] + FAILURES_NS <= now:
             _, job, node = self._recent.popleft()
             self._of[job][node] -= 1
@@ -159,7 +159,7 @@ class Refills:
         self._new.append((gang, loss))
 
     def remember(self, gang: GangRecord, losses: Iterable[Loss]) -> None:
-        """Members that were lost while no scheduler looked."""
+        """Members that were lost while no scheduler was running."""
         self._new += [(gang, loss) for loss in losses]
 
     def forget(self, gang: GangRecord) -> None:
@@ -194,7 +194,7 @@ class Refills:
             for loss in losses:
                 loss.kept = id(loss) in of_kept
             if before and not kept:
-                self._on_change(gang)  # what it was told about its room is true no longer
+                self._on_change(gang)  # its reasons about the room are out of date
             for loss in kept:
                 until = min(end, self._until(loss, gang, now))
                 self._ends[gang] = min(self._ends.get(gang, until), until)
@@ -241,7 +241,7 @@ class Refills:
         return min(self._ends.values(), default=None)
 
     def _take(self, now: int) -> None:
-        """From `now` on, what was noted counts."""
+        """From `now` on the noted losses count."""
         taken, self._new = self._new, []
         for gang, loss in taken:
             if not gang.ran or gang.displaced or not gang.uid:

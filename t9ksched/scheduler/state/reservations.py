@@ -1,7 +1,7 @@
 """The book of reservations: all room that is promised and not used yet, in one place.
 
-The engine plans around what stands here (`in_force`) and names new reservations in its plans; the executor, the evictor
-and the watches say what became of them. What a gang keeps for lost members is worked out anew from its losses
+The engine plans around these reservations (`in_force`) and names new ones in its plans; the executor, the evictor and
+the watches report what became of them. A gang's reservations for lost members are computed from its losses
 (`refill.py`). A binding in flight is not in the book: it is charged as if it had happened.
 """
 
@@ -39,7 +39,7 @@ class ReservationBook:
         self._on_change = on_change
 
     def in_force(self) -> tuple[Reservation, ...]:
-        """All that stands, for a view of the engine."""
+        """All reservations in force, for a view of the engine."""
         promised = (one for reservations in self.promised.values() for one in reservations)
         return (*self.refused.values(), *promised, *self.refills.reservations)
 
@@ -98,7 +98,7 @@ class ReservationBook:
     def promise(self, reservations: Iterable[Reservation], until: int) -> dict[str, tuple[Reservation, ...]]:
         """Reserve the room that victims are leaving, until that time; what an owner was promised before is replaced.
 
-        The time limit is for victims that never go, such as those on a node that died.
+        The time limit is for victims that never end, such as those on a lost node.
 
         Returns:
             What is promised now, by owner, for `stands`.
@@ -110,12 +110,12 @@ class ReservationBook:
         return made
 
     def restore(self, reservations: Iterable[Reservation]) -> None:
-        """What was promised before a restart; a promise made since is the newer one."""
+        """Restore promises made before a restart; a promise made since is newer and kept."""
         self.promised = _by_owner(reservations) | self.promised
         self._on_change()
 
     def stands(self, owner: str, promise: tuple[Reservation, ...]) -> bool:
-        """Whether this very promise was neither used nor given up nor replaced."""
+        """Whether this promise is still in force: not used, given up or replaced."""
         return self.promised.get(owner) is promise
 
     @property
@@ -142,7 +142,7 @@ class ReservationBook:
 
     def end_idle(self, now: int, leaving: Set[str]) -> None:
         """Give up promised room that no pod has been leaving for a while: the victims are gone, and their room was not
-        enough, because a node went away or another scheduler was faster. Its owner is planned for anew.
+        enough, because a node was lost or another scheduler took the room. Its owner is planned for anew.
 
         `leaving` are the owners for whom some pod leaves still, or may.
         """

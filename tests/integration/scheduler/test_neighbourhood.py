@@ -90,7 +90,7 @@ async def test_labels_that_change_are_seen_in_both_directions(world: World, star
         assert "pod anti-affinity forbids" in told["message"]
         await world.client.patch(PODS, "late", world.namespace, {"metadata": {"labels": {"app": "other"}}})
         await world.running("late")
-        # The label of a running pod changes: it is company now for those who look for it.
+        # The label of a running pod changes: it now satisfies the affinity of the waiting pods.
         await world.create(
             world.pod("friend", 0, queue=queue, nodeSelector=second, affinity={"podAffinity": {REQUIRED: [near("db")]}})
         )

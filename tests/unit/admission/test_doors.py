@@ -1,7 +1,7 @@
 """One rule, two doors: the same pod is submitted by REST and created past it, and both say the same.
 
 Every row is a rule of admission. REST refuses the submission with a code, a message and a remedy; the scheduler gives
-the pod that somebody created with kubectl the same three as the reason for which it does not start.
+the pod that a user created with kubectl the same three as the reason for which it does not start.
 """
 
 import copy
@@ -307,7 +307,7 @@ async def test_a_pod_joins_a_group_that_it_may_join(world: World) -> None:
 
 @pytest.mark.parametrize(("space", "node", "code"), [("kube-system", "", "Forbidden"), (SPACE, "n1", "InvalidField")])
 async def test_rest_refuses_what_the_scheduler_leaves_alone(world: World, space: str, node: str, code: str) -> None:
-    """It creates objects by its own rights; what the cluster let somebody create is not the scheduler's to refuse."""
+    """It creates objects by its own rights; the scheduler does not refuse what the cluster let a user create."""
     state = await both(world, Case("namespace_for_users", code, ""))
     asked = pod("p", queue="q")
     asked["metadata"]["namespace"] = space
