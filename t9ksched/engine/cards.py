@@ -172,17 +172,19 @@ class HeldCards:
 class IdleCards:
     """What a trial has left of the cards of each node: `idle`, shape (card resources, nodes)."""
 
+    __slots__ = ("idle",)
+
     def __init__(self, columns: CardColumns, held: Masks) -> None:
         self.idle: Masks = columns.usable & ~held
 
+    def take_of(self, at: int, each: int, row: int, pods: int) -> tuple[Share, ...]:
+        """As `take` for pods that ask for `each` cards of one resource, the one of row `at`."""
+        idle = self.idle
+        shares, idle[at, row] = deal(idle.item(at, row), each, pods)
+        return shares
+
     def take(self, needs: Needs, row: int, pods: int) -> tuple[Share, ...]:
         """Give `pods` pods their cards on one node, the lowest first; there must be enough. One share a pod."""
-        if len(needs) == 1:
-            ((at, each),) = needs
-            shares, self.idle[at, row] = deal(self.idle.item(at, row), each, pods)
-            return shares
-        if not needs:
-            return _NOTHING
         mixed = tuple(zip(*[split(int(self.idle[at, row]), each, pods) for at, each in needs], strict=True))
         self.move(needs, row, mixed, 1)
         return mixed

@@ -147,7 +147,12 @@ class Trial:
 
     def place(self, column: ClassFit, row: int, pods: int) -> None:
         """Take room for pods of a class on a node. They must fit; the lowest idle cards are theirs."""
-        shares = self.cards.take(column.card_needs, row, pods)
+        needs = column.card_needs
+        if len(needs) == 1:  # what most classes ask for
+            ((at, each),) = needs
+            shares = self.cards.take_of(at, each, row, pods)
+        else:
+            shares = self.cards.take(needs, row, pods) if needs else ()
         self._take(column, row, pods)
         self._write_down(Placement(column, row, pods, shares), 1)
 
