@@ -71,6 +71,9 @@ class Assumptions:
     def _unassume(self, record: PodRecord) -> None:
         record.assumed = record.placed_in = ""
         self._state.pod_events.take_role(record)
+        if record.claims:
+            # What its claims mean may have changed meanwhile, and an older pod that shares one now comes first.
+            self._state.node_events.look_again([record, *self._state.storage.claimants.sharing(record)])
         self._state.charges.release(record.uid)
         self._state.changes.gang_changed(record.gang)
         if record.gang is not None and not record.gang.virtual:

@@ -92,6 +92,8 @@ class GroupEvents:
         _note_places(gang)
         gang.kept = self._paying(gang)
         gang.uid, gang.acceptance = "", None
+        if gang.kept:
+            gang.agreed = ""  # what members hold is paid by the queue that has paid until now
         self._state.changes.gang_changed(gang)
         self._state.membership.sort(gang)  # every pod may name a group that does not exist
         if not gang.members:

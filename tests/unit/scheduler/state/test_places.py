@@ -10,6 +10,7 @@ from msgspec import structs
 
 from t9ksched.admission.access import Members
 from t9ksched.model import names
+from t9ksched.model.pod import OwnerReference
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.acceptances import Acceptance
@@ -344,3 +345,25 @@ def test_cards_that_are_on_record_are_known_though_those_of_a_neighbour_are_not(
     known = structs.replace(row("pod-a", "g"), cards=[("main", GPU, (0,))], honoured=True)
     state.cards.restore({"pod-a": known}, complete=True)
     assert state.cards.drifting.keys() == {"pod-b"}
+
+
+def test_the_queue_that_paid_for_members_pays_when_their_group_is_gone() -> None:
+    state = state_with(queues=QUEUES)
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    agreed = Acceptance(uid="job", kind="PyTorchTrainingJob", namespace="ns", name="job", queue="q", accepted_at=at)
+    state.accept(agreed)
+    made = group("g", 2, queue="other")
+    made.metadata.owner_references = [OwnerReference("x/v1", "PyTorchTrainingJob", "job", "job", controller=True)]
+    state.upsert_group(made)
+    for one in (pod("a", group="g", node="n1", cards="0"), pod("b", 9, group="g")):
+        one.metadata.owner_references = made.metadata.owner_references
+        state.upsert_pod(one)
+    state.view(NOW)
+    state.accept(structs.replace(agreed, uid="group-g", kind="PodGroup", name="g", queue="other", group_name="g"))
+    gang = state.gangs["ns", "g"]
+    assert (gang.queue, gang.agreed) == ("other", "q")
+    state.remove_group(made)
+    assert gang.queue == "other"
+    charge = state.charges.get("pod-a")
+    assert charge is not None
+    assert charge.queue == "other"

@@ -13,6 +13,7 @@ from t9ksched.model.reservation import Reservation, ReservationKind
 from t9ksched.scheduler.observe.informers import decoder
 from t9ksched.scheduler.state.objects import JobObject, PodGroupObject
 from t9ksched.scheduler.state.state import ClusterState
+from t9ksched.scheduler.state.volumes.claims import Claim, PersistentVolume
 from tests.unit.scheduler.state.test_state import CREATED, NOW, decide, group, node, pod
 
 NO = Reason(Code.BIND_REFUSED, "no")
@@ -191,3 +192,20 @@ def test_a_gang_of_an_earlier_release_is_in_part_once_more_members_are_accepted(
     state.view(NOW)
     assert gang.minimum.members == 2
     assert state.partial == [gang]
+
+
+def test_what_the_claims_of_a_pod_mean_is_asked_again_when_its_binding_is_refused() -> None:
+    state = Cluster().state
+    claim = {
+        "metadata": {"name": "data", "namespace": "ns"},
+        "spec": {"volumeName": "pv"},
+        "status": {"phase": "Bound"},
+    }
+    state.storage.upsert_volume(decoder(PersistentVolume)({"metadata": {"name": "pv"}, "spec": {}}))
+    state.storage.upsert_claim(decoder(Claim)(claim))
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    state.upsert_pod(pod("a", queue="q", volumes=volumes))
+    assert len(decide(state)) == 1
+    state.storage.remove_claim(decoder(Claim)(claim))
+    state.refuse("pod-a", NO, NOW, keep_place=False)
+    assert [reason.code for reason in state.pods["pod-a"].unbound] == [Code.VOLUME_NOT_BOUND]
