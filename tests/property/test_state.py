@@ -325,7 +325,7 @@ def test_annotations_that_win_over_the_record_would_be_noticed() -> None:
     dice = settings(dice, phases=[Phase.generate])
 
     def believed(self: CardBook, record: Any, pod_class: Any, annotations: Any, row: Any) -> Any:
-        return self._read(pod_class, annotations, names.GPU_INDEX_PREFIX), True
+        return self._read(pod_class, annotations, self._dialect(record.node)), True
 
     with patch.object(CardBook, "_held", believed), pytest.raises(AssertionError):
         run_state_machine_as_test(Histories, settings=dice)
