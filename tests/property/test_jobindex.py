@@ -108,23 +108,19 @@ class Jobs(Cluster):
         return found
 
     def _whose(self, gangs: list[GangRecord], agreed: Acceptance | None) -> frozenset[str | None]:
-        """Who submitted a job, and the pods in it that were placed in another; of a group that is gone, any pod."""
+        """Who submitted a job, and the pods in a PodGroup that no job owns; of a group that is gone, any pod."""
         pods = [(gang, pod) for gang in gangs for pod in gang.members.values()]
         named = {pod.uid: self._named(pod.owner and pod.owner.uid, pod.uid) for _, pod in pods}
         gone = bool(gangs) and not gangs[0].uid and agreed is None
         own = agreed.submitter if agreed else None
         if gone and len(set(named.values())) == 1:
             own = next(iter(named.values()))
-        others = {
-            named[pod.uid]
-            for gang, pod in pods
-            if not gang.uid or (pod.placed_in not in ("", gang.uid, gang.owner and gang.owner.uid) and not gang.virtual)
-        }
+        others = {named[pod.uid] for gang, pod in pods if gang.owner is None and not gang.virtual}
         return frozenset({own} | (others - {None}))
 
     def _named(self, owner: str | None, uid: str) -> str | None:
-        found = self.state.acceptances.get(owner or "") or self.state.acceptances.get(uid)
-        return found.submitter if found and found.namespace == "ns" else None
+        records = [self.state.acceptances.get(one or "") for one in (owner, uid)]
+        return next((one.submitter for one in records if one and one.submitter and one.namespace == "ns"), None)
 
 
 Jobs.TestCase.settings = settings(max_examples=120, stateful_step_count=30, deadline=None)

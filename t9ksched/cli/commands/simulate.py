@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from rich.progress import Progress
@@ -14,15 +14,17 @@ from rich.progress import Progress
 from t9ksched.cli.failure import BAD_USAGE, Failure
 from t9ksched.cli.options import OutputOption
 from t9ksched.cli.output import Output, console, print_json, print_table, table
-from t9ksched.engine.scheduler_conf import parse_conf
 from t9ksched.model.errors import Invalid
-from t9ksched.simulation.cluster import Cluster
 from t9ksched.simulation.figures import Figures, figures
-from t9ksched.simulation.policies import NAMED, Contender, named
-from t9ksched.simulation.replay import Replay, replay
 from t9ksched.simulation.traces import FORMATS, Trace, read
 
+if TYPE_CHECKING:
+    from t9ksched.simulation.policies import Contender
+    from t9ksched.simulation.replay import Replay
+
 app = typer.Typer(name="simulate", help="Try policies on recorded workloads, without a cluster.", no_args_is_help=True)
+_POLICIES: Final = ("fcfs", "besteffort", "priority", "sjf")
+"""The names of `simulation.policies`, which imports the engine: to show the help needs none."""
 _WINDOW: Final = re.compile(r"([0-9]{0,9}):([0-9]{0,9})")
 _COLUMNS: Final = ("POLICY", "JOBS", "MEAN WAIT", "MEAN COMPLETION", "P99", "SLOWDOWN", "MAKESPAN", "UTILISATION")
 
@@ -44,7 +46,7 @@ def replay_command(
         typer.Option(
             "--policy",
             metavar="NAME",
-            help=f"{', '.join(NAMED)}, or a scheduler.conf file; may be given repeatedly. Default: all four.",
+            help=f"{', '.join(_POLICIES)}, or a scheduler.conf file; may be given repeatedly. Default: all four.",
         ),
     ] = None,
     window: Annotated[
@@ -54,9 +56,12 @@ def replay_command(
     output: OutputOption = Output.table,
 ) -> None:
     """Play recorded jobs through the scheduler's engine on virtual time, once for each policy, and compare."""
+    from t9ksched.simulation.cluster import Cluster
+    from t9ksched.simulation.replay import replay
+
     try:
         shape, counted = Cluster.parse(cluster), _window(window)
-        contenders = {name: _contender(name) for name in policy or NAMED}
+        contenders = {name: _contender(name) for name in policy or _POLICIES}
         trace = _trace(jobs, form)
     except Invalid as error:
         details = [f"{fault.path}: {fault.message}" for fault in error.errors]
@@ -87,9 +92,12 @@ def _trace(path: Path, form: str) -> Trace:
         raise Invalid.at(str(path), "it is no text in UTF-8") from error
 
 
-def _contender(name: str) -> Contender:
+def _contender(name: str) -> "Contender":
+    from t9ksched.engine.scheduler_conf import parse_conf
+    from t9ksched.simulation.policies import Contender, named
+
     path = Path(name)
-    if name in NAMED or not path.is_file():
+    if name in _POLICIES or not path.is_file():
         return named(name)
     try:
         found = parse_conf(path.read_text(encoding="utf-8"))
@@ -122,7 +130,7 @@ def _bar(name: str, jobs: int) -> Iterator[Any]:
         yield lambda ended: progress.update(task, completed=ended)
 
 
-def _document(trace: Trace, found: dict[str, tuple[Figures, Replay, float]]) -> dict[str, Any]:
+def _document(trace: Trace, found: "dict[str, tuple[Figures, Replay, float]]") -> dict[str, Any]:
     return {
         "leftOut": trace.left_out,
         "policies": {
@@ -143,7 +151,7 @@ def _document(trace: Trace, found: dict[str, tuple[Figures, Replay, float]]) -> 
     }
 
 
-def _print(trace: Trace, found: dict[str, tuple[Figures, Replay, float]]) -> None:
+def _print(trace: Trace, found: "dict[str, tuple[Figures, Replay, float]]") -> None:
     rows = [
         [
             name,

@@ -46,7 +46,8 @@ class Agreements:
             began = Minimum.on_record(acceptance)
             fresh = gang not in self._state.begun  # no start and no eviction of it waits to be recorded
             if began is not None and gang.evicted is None and (fresh or (gang.ran and known is None)):
-                gang.ran, gang.began_with = True, began
+                gang.ran = gang.scheduled = True
+                gang.began_with = began
             elif gang.began_with is not None:
                 self._state.begun.add(gang)
         if gang is not None:

@@ -45,7 +45,8 @@ class GroupEvents:
             evicted = true_condition(group.status, "Evicted")
             gang.evicted = (str(evicted.get("reason")), str(evicted.get("message"))) if evicted else None
             gang.began_with = Minimum.on_record(gang.acceptance) if evicted is None else None
-            gang.ran = gang.began_with is not None or (gang.scheduled and evicted is None)
+            gang.scheduled = gang.scheduled or gang.began_with is not None
+            gang.ran = gang.scheduled and evicted is None
             gang.first_bound = gang.admitted = gang.fell = gang.nameless = 0
             gang.displaced = gang.noted = False
             gang.own_status = None

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from t9ksched.cli.commands import simulate
 from t9ksched.engine.policy import Policy
 from t9ksched.simulation.cluster import Cluster
 from t9ksched.simulation.figures import Figures, figures
@@ -116,6 +117,10 @@ def test_a_policy_of_an_administrator_orders_by_priority_and_passes() -> None:
     jobs = [Job("a", 0, 5, 3), Job("b", 1, 5, 2), Job("c", 2, 5, 1), replace(Job("d", 2, 5, 1), priority=1)]
     played = replay(jobs, Cluster(1, 4), Contender(policy=Policy(), by_priority=True))
     assert [run.started for run in played.runs] == [0, 5, 5, 2]
+
+
+def test_the_command_line_names_the_policies_that_there_are() -> None:
+    assert list(NAMED) == list(simulate._POLICIES)
 
 
 def test_figures_by_hand() -> None:

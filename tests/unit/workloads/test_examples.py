@@ -14,11 +14,11 @@ from t9ksched.workloads.registry import CONTROLLED
 
 EXPECTED = {
     "pytorch.yaml": ("a100", 16, 4),
-    "mpi.yaml": ("a40", 8, 5),
+    "mpi.yaml": ("a100", 8, 5),
     "notebook.yaml": ("a100", 1, 1),
     "pod.yaml": ("a100", 1, 1),
     "podgroup.yaml": ("a100", 2, 3),
-    "job.yaml": ("a40", 4, 4),
+    "job.yaml": ("a100", 4, 4),
 }
 
 

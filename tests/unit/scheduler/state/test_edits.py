@@ -249,6 +249,7 @@ def test_the_minimum_that_a_group_began_with_is_on_record(how: str, owner: str, 
             state.accept(row)
     gang = state.gangs_by_uid["group-g"]
     assert gang.minimum == before.minimum
+    assert gang.scheduled, "its status says that it has its place"
     assert list(ignored(gang)) == told
     assert gang.complete()
     state.start_again(gang, "Preempted", "by another")
