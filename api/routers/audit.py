@@ -11,10 +11,10 @@ from starlette.responses import Response
 from api.auth import Manager, guarded
 from api.http.problems import invalid
 from api.http.responses import answer, documented
+from api.job_from_object import from_event
 from api.routers.usage import aware
 from api.schemas import AuditPage
 from api.services import Given
-from api.shapes import from_event
 from t9ksched.model.errors import FieldError
 from t9ksched.store.history import AUDITED
 

@@ -20,12 +20,12 @@ from api.http.aside import aside
 from api.http.parameters import limit_text
 from api.http.problems import Problem, from_kube, invalid
 from api.http.responses import BODY, Json, answer, at, body_of, documented
+from api.job_from_object import from_event, from_object
 from api.leader import LeaderAway
 from api.queueshapes import stops_now
 from api.redaction import Redaction, name_others
 from api.schemas import PHASES, Cancelled, Explanation, HistoryPage, Job, Jobs, Shape, Submitted
 from api.services import Given, Services
-from api.shapes import from_event, from_object
 from api.slices import answer_items
 from api.submission.advice import about_jobs
 from api.submission.cancelling import delete_job, delete_own_members, not_cancelled, until_noticed

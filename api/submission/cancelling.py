@@ -11,9 +11,9 @@ from typing import Any, Final
 from api.auth import Caller
 from api.http.problems import Problem, from_kube
 from api.http.responses import at
+from api.job_from_object import from_object
 from api.leader import LeaderAway
 from api.services import Services
-from api.shapes import from_object
 from api.submission.ownership import Kept, check_job, members_of, name_of, uid_of
 from t9ksched.kube.errors import ApiError, Conflict, NotFound
 from t9ksched.kube.resources import PODGROUPS, PODS

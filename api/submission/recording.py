@@ -12,7 +12,7 @@ from msgspec import structs
 
 from api.auth import Caller
 from api.http.responses import Json
-from api.shapes import from_object
+from api.job_from_object import from_object
 from api.submission.submission import Item, Object
 from t9ksched.model.resources import is_card_resource
 from t9ksched.model.timelimit import limit_seconds, shortest
