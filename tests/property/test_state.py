@@ -1,6 +1,7 @@
 """Random histories of events: what is charged is what the pods of the moment hold, whatever came twice or late."""
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 from unittest.mock import patch
 
@@ -313,19 +314,67 @@ Histories.TestCase.settings = settings(max_examples=60, stateful_step_count=40, 
 TestHistories = Histories.TestCase
 
 
-def test_labels_of_creation_would_be_noticed() -> None:
-    dice = settings(max_examples=300, stateful_step_count=30, deadline=None, derandomize=True, database=None)
-    dice = settings(dice, phases=[Phase.generate])
-    with patch.object(PodEvents, "_relabel", lambda self, record, labels: False), pytest.raises(AssertionError):
-        run_state_machine_as_test(Histories, settings=dice)
+class Answers:
+    """In place of dice: the answers to what the rules draw, in order."""
+
+    def __init__(self, *answers: str) -> None:
+        self._answers = list(answers)
+
+    def draw(self, among: st.SearchStrategy[str]) -> str:
+        """The next answer, whatever there was to choose among."""
+        return self._answers.pop(0)
 
 
-def test_annotations_that_win_over_the_record_would_be_noticed() -> None:
+def a_pod_is_bound(machine: Histories, shuns: str = "") -> None:
+    """A pod of its own with one card gets it."""
+    machine.pod_is_created(group="", cards=1, ours=True, app="x", shuns=shuns)
+    machine.cycle(data=Answers("bound"), seconds=0, late=False)
+
+
+def a_label_changes_beside_an_anti_affinity() -> None:
+    """The pod that another one shuns is of another app by now."""
+    machine = Histories()
+    a_pod_is_bound(machine, shuns="y")
+    machine.label_changes(data=Answers("p1"), app="y")
+    machine.rules_see_the_labels_of_the_moment()
+
+
+def annotations_are_forged_before_a_start() -> None:
+    """A pod's annotation names a card that it does not hold, and a scheduler that starts reads it."""
+    machine = Histories()
+    a_pod_is_bound(machine)
+    machine.annotation_is_forged(data=Answers("p1"), text="other", again=True)
+    machine.cards_are_whose_the_decisions_say()
+
+
+def believed(self: CardBook, record: Any, pod_class: Any, annotations: Any, row: Any) -> Any:
+    """The cards that the annotations name, whatever is on record."""
+    return self._read(pod_class, annotations, self._dialect(record.node)), True
+
+
+FAULTS: dict[str, tuple[type, str, Any, Callable[[], None]]] = {
+    "labels of creation": (
+        PodEvents,
+        "_relabel",
+        lambda self, record, labels: False,
+        a_label_changes_beside_an_anti_affinity,
+    ),
+    "annotations that win over the record": (CardBook, "_held", believed, annotations_are_forged_before_a_start),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_noticed(fault: str) -> None:
+    where, name, broken, history = FAULTS[fault]
+    history()
+    with patch.object(where, name, broken), pytest.raises(AssertionError):
+        history()
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("fault", FAULTS)
+def test_random_histories_notice_a_fault(fault: str) -> None:
     dice = settings(max_examples=3000, stateful_step_count=30, deadline=None, derandomize=True, database=None)
-    dice = settings(dice, phases=[Phase.generate])
-
-    def believed(self: CardBook, record: Any, pod_class: Any, annotations: Any, row: Any) -> Any:
-        return self._read(pod_class, annotations, self._dialect(record.node)), True
-
-    with patch.object(CardBook, "_held", believed), pytest.raises(AssertionError):
-        run_state_machine_as_test(Histories, settings=dice)
+    where, name, broken, _ = FAULTS[fault]
+    with patch.object(where, name, broken), pytest.raises(AssertionError):
+        run_state_machine_as_test(Histories, settings=settings(dice, phases=[Phase.generate]))
