@@ -1,29 +1,24 @@
 """What tests of several kinds share: one PostgreSQL for the whole session, and how examples are chosen."""
 
 import gc
-import itertools
 import os
 import shutil
 import tempfile
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-import psycopg
 import pytest
 from hypothesis import HealthCheck, settings
 
 from t9ksched.store import schema
-from tests.postgresql import create_database, hasten
+from tests.postgresql import Databases, create_database, hasten
 
 # A hand-in is judged by the same examples each time; new ones are looked for at every desk and by `make soak`.
 # No test fails for what the machine does beside it: examples have no deadline, and may be made slowly.
 settings.register_profile("desk", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", settings.get_profile("desk"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "desk")
-
-_numbers = itertools.count()
 
 # The modules and tests stay as long as the process: the garbage collector need not walk them again and again.
 gc.disable()
@@ -67,29 +62,27 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def postgres_template(postgres_server: str) -> str:
-    """The name of a PostgreSQL database with all tables, for copies."""
+def empty_databases(postgres_server: str) -> Databases:
+    """PostgreSQL databases without tables."""
+    return Databases(postgres_server, "store_empty")
+
+
+@pytest.fixture(scope="session")
+def databases_with_tables(postgres_server: str) -> Databases:
+    """PostgreSQL databases with all tables."""
     schema.upgrade(create_database(postgres_server, "store_template"))
-    return "store_template"
+    return Databases(postgres_server, "store", "store_template", empty=False)
 
 
 @pytest.fixture
-def postgres(postgres_server: str) -> Iterator[str]:
+def postgres(empty_databases: Databases) -> Iterator[str]:
     """The address of an empty PostgreSQL database."""
-    with _database(postgres_server, "template1") as address:
+    with empty_databases.lend() as address:
         yield address
 
 
 @pytest.fixture
-def postgres_with_tables(postgres_server: str, postgres_template: str) -> Iterator[str]:
+def postgres_with_tables(databases_with_tables: Databases) -> Iterator[str]:
     """The address of a PostgreSQL database with all tables, as a store opens it without migrating."""
-    with _database(postgres_server, postgres_template) as address:
+    with databases_with_tables.lend() as address:
         yield address
-
-
-@contextmanager
-def _database(server: str, template: str) -> Iterator[str]:
-    name = f"store_{next(_numbers)}"
-    yield create_database(server, name, template)
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")

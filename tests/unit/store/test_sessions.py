@@ -42,7 +42,7 @@ def test_what_the_address_says_wins() -> None:
 
 
 @pytest.mark.postgres
-async def test_every_session_has_limits(postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_every_session_has_limits(postgres_with_tables: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of the pool, the one that hears of changes, and the one that asks what was decided."""
     opened: list[dict[str, Any]] = []
     listens = asyncio.Event()
@@ -55,7 +55,7 @@ async def test_every_session_has_limits(postgres: str, monkeypatch: pytest.Monke
         return await connect(*args, **options)
 
     monkeypatch.setattr(psycopg.AsyncConnection, "connect", noted)
-    async with await Store.open(postgres) as store:
+    async with await Store.open(postgres_with_tables, migrate=False) as store:
         epoch = await store.instances.lead("http://one", "one")
         await store.read_cache.now()
         listening = asyncio.create_task(store.changes.wait(await store.changes.head()))
@@ -79,10 +79,10 @@ async def shown(store: Store) -> list[int]:
 
 
 @pytest.mark.postgres
-async def test_a_lock_that_is_not_given_is_told_as_busy(postgres: str) -> None:
-    address = make_url(postgres).update_query_dict({"options": "-c lock_timeout=50"})
-    async with await Store.open(address.render_as_string(hide_password=False)) as store:
-        with psycopg.connect(postgres) as aside:
+async def test_a_lock_that_is_not_given_is_told_as_busy(postgres_with_tables: str) -> None:
+    address = make_url(postgres_with_tables).update_query_dict({"options": "-c lock_timeout=50"})
+    async with await Store.open(address.render_as_string(hide_password=False), migrate=False) as store:
+        with psycopg.connect(postgres_with_tables) as aside:
             aside.execute("LOCK TABLE meta")
             with pytest.raises(DatabaseBusy, match=r"took too long .*lock timeout") as told:
                 await store.meta.set("k", 1)

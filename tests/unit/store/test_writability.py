@@ -106,8 +106,8 @@ async def test_what_is_refused_for_its_content_is_no_fault_of_the_database(store
 
 
 @pytest.mark.postgres
-async def test_a_read_only_server_takes_no_probe(postgres: str) -> None:
-    async with await Store.open(postgres) as store:
+async def test_a_read_only_server_takes_no_probe(postgres_with_tables: str) -> None:
+    async with await Store.open(postgres_with_tables, migrate=False) as store:
         async with store.database.write() as connection:
             name = (await connection.execute(text("SELECT current_database()"))).scalar_one()
             await connection.execute(text(f'ALTER DATABASE "{name}" SET default_transaction_read_only = on'))

@@ -16,7 +16,7 @@ _ODD_REQUESTS = {
     "no host": b"GET /version HTTP/1.1\r\nConnection: close\r\n\r\n",
     "no length": b"POST /version HTTP/1.1\r\nHost: t\r\nContent-Length: x\r\n\r\n",
     "no piece": b"POST /version HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-    "a long head": b"GET /version HTTP/1.1\r\nHost: t\r\nX-A: " + b"a" * 100_000 + b"\r\n\r\n",
+    "a long head": b"GET /version HTTP/1.1\r\nHost: t\r\nConnection: close\r\nX-A: " + b"a" * 100_000 + b"\r\n\r\n",
 }
 
 
