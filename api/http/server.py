@@ -18,6 +18,9 @@ from t9ksched.serving import listen as listen
 
 SWITCH_SECONDS: Final = 0.0005
 """How long a parsing thread may delay the event loop each time: a tenth of Python's own 5 ms."""
+_TICK_SECONDS: Final = 0.1
+_LAST_ANSWERS_SECONDS: Final = 5
+"""How long requests that are being answered may take when the server stops."""
 
 
 class _Uvicorn(uvicorn.Server):
@@ -26,7 +29,13 @@ class _Uvicorn(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, limits: ConnectionLimits) -> None:
         super().__init__(config)
         self._limits = limits
+        self._stopping = asyncio.Event()
         self.acceptor: Acceptor | None = None
+
+    def stop(self) -> None:
+        """End as soon as the requests are answered that are being answered."""
+        self.should_exit = True
+        self._stopping.set()
 
     async def startup(self, sockets: Sequence[socket.socket] | None = None) -> None:
         """Begin to accept on the socket."""
@@ -43,6 +52,29 @@ class _Uvicorn(uvicorn.Server):
         self.servers = [cast(asyncio.base_events.Server, self.acceptor)]
         self.started = True
 
+    async def main_loop(self) -> None:
+        """Tick as the library does, until `stop`: the library would notice that at its next tick."""
+        counter = 0
+        while not await self.on_tick(counter):
+            counter = (counter + 1) % 864_000
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), _TICK_SECONDS)
+
+    async def shutdown(self, sockets: Sequence[socket.socket] | None = None) -> None:
+        """Close what is idle, and wait for what is not: the library would wait a tenth of a second in any case."""
+        for server in self.servers:
+            server.close()
+        for listener in sockets or ():
+            listener.close()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        await asyncio.sleep(0)  # connections that were idle are closed now
+        try:
+            await asyncio.wait_for(self._wait_tasks_to_complete(), _LAST_ANSWERS_SECONDS)
+        except TimeoutError:
+            for task in self.server_state.tasks:
+                task.cancel()
+
 
 class Server:
     """The app behind a socket. `url` is known from the start; use as an async context manager."""
@@ -58,7 +90,6 @@ class Server:
             access_log=False,
             proxy_headers=False,
             lifespan="off",
-            timeout_graceful_shutdown=5,
         )
         self._server = _Uvicorn(config, limits or ConnectionLimits())
         self._task: asyncio.Task[None] | None = None
@@ -76,7 +107,7 @@ class Server:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._server.should_exit = True
+        self._server.stop()
         if self._task is not None:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task

@@ -21,6 +21,7 @@ def test_a_kill_loses_nothing_and_disturbs_no_job(tmp_path: Path) -> None:
         first.must("wait", "pj/resnet", "--for", "running", "--timeout", "150s")
         before = {pod["metadata"]["uid"]: _placed(pod) for pod in first.pods()}
         recorded = json.loads(first.must("jobs", "-o", "json"))["items"]
+        assert until(lambda: _on_record(tmp_path / "data", "resnet", "started_at"), "the record of the start")
     finally:
         first.kill()
 
@@ -56,7 +57,10 @@ def test_after_a_kill_a_group_keeps_the_minimum_that_it_began_with(tmp_path: Pat
         assert until(lambda: _shown(first)["members"]["running"] == 3, "3 that run")
         assert until(lambda: _raise(first, f"{groups}/g"), "an update without a concurrent one")
         assert until(lambda: _warned(first) == _RAISED, "the warning")
-        assert until(lambda: _on_record(tmp_path / "data") == 1, "the record of the minimum that it began with")
+        assert until(
+            lambda: _on_record(tmp_path / "data", "g", "began_with") == 1,
+            "the record of the minimum that it began with",
+        )
     finally:
         first.kill()
 
@@ -82,10 +86,10 @@ def _member(group: str, index: int) -> dict[str, object]:
     return {"metadata": meta, "spec": {"schedulerName": "t9k-scheduler", "containers": [container]}}
 
 
-def _on_record(data: Path) -> int | None:
-    """The minimum that the group began with, as the database has it; it is written a moment after the start."""
+def _on_record(data: Path, job: str, what: str) -> object:
+    """What the database has of the start of a job, which is written a moment after it."""
     with closing(sqlite3.connect(data / "t9ksched.db")) as database:
-        found = database.execute("SELECT began_with FROM acceptance WHERE name = 'g'").fetchone()
+        found = database.execute(f"SELECT {what} FROM acceptance WHERE name = ?", [job]).fetchone()
     return found[0] if found else None
 
 

@@ -5,9 +5,11 @@ run again: `python -m tests.chaos.history SEED` prints it as a table.
 """
 
 import asyncio
+import contextlib
 import logging
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -85,10 +87,21 @@ async def _live(world: World, seed: int) -> None:
     await audit_at_rest(world)
 
 
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """What processes log in a history is of no interest, and what others log afterwards is."""
+    before = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    try:
+        yield
+    finally:
+        structlog.configure(**before)
+
+
 def play(seed: int) -> Outcome:
     """Run one history."""
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     with (
+        _silence(),
         tempfile.TemporaryDirectory(prefix="t9ksched-chaos-") as folder,
         repeatable(seed),
         asyncio.Runner(loop_factory=VirtualLoop) as runner,

@@ -255,4 +255,4 @@ def pod_group(name: str, *, queue: str = "a100", minimum: int = 2) -> Json:
 
 def documents(*objects: Json) -> str:
     """Several objects as one YAML stream."""
-    return yaml.safe_dump_all(objects)
+    return str(yaml.dump_all(objects, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper)))
