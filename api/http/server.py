@@ -19,8 +19,6 @@ from t9ksched.serving import listen as listen
 SWITCH_SECONDS: Final = 0.0005
 """How long a parsing thread may delay the event loop each time: a tenth of Python's own 5 ms."""
 _TICK_SECONDS: Final = 0.1
-_LAST_ANSWERS_SECONDS: Final = 5
-"""How long requests that are being answered may take when the server stops."""
 
 
 class _Uvicorn(uvicorn.Server):
@@ -60,21 +58,6 @@ class _Uvicorn(uvicorn.Server):
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), _TICK_SECONDS)
 
-    async def shutdown(self, sockets: Sequence[socket.socket] | None = None) -> None:
-        """Close what is idle, and wait for what is not: the library would wait a tenth of a second in any case."""
-        for server in self.servers:
-            server.close()
-        for listener in sockets or ():
-            listener.close()
-        for connection in list(self.server_state.connections):
-            connection.shutdown()
-        await asyncio.sleep(0)  # connections that were idle are closed now
-        try:
-            await asyncio.wait_for(self._wait_tasks_to_complete(), _LAST_ANSWERS_SECONDS)
-        except TimeoutError:
-            for task in self.server_state.tasks:
-                task.cancel()
-
 
 class Server:
     """The app behind a socket. `url` is known from the start; use as an async context manager."""
@@ -90,6 +73,7 @@ class Server:
             access_log=False,
             proxy_headers=False,
             lifespan="off",
+            timeout_graceful_shutdown=5,
         )
         self._server = _Uvicorn(config, limits or ConnectionLimits())
         self._task: asyncio.Task[None] | None = None
