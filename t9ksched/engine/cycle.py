@@ -12,6 +12,7 @@ from t9ksched.engine.memory import Memory
 from t9ksched.engine.placement.pod_affinity import PodAffinityState
 from t9ksched.engine.placement.trial import Placement, Trial
 from t9ksched.engine.plan import Assignment, Eviction, Stats, Waiting
+from t9ksched.engine.planned_starts import PlannedStarts
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.refill import Refills
 from t9ksched.engine.reservations import Reservations
@@ -33,6 +34,7 @@ class Cycle:
         scopes: the domain in which a gang's minimum was placed, by uid.
         promised: what gangs were promised when victims were evicted for them, by uid; their queues pay for it.
         refills: room kept for members that gangs lost.
+        planned: the starts that are planned; None where the policy plans none.
     """
 
     def __init__(self, view: View, policy: Policy, now: int, memory: Memory | None) -> None:
@@ -57,6 +59,9 @@ class Cycle:
         self.failures = FailureMemory(view, self.trial, self.reservations, self.ledger, policy, past)
         self.refills = Refills(view, self.trial, self.reservations, self.ledger, self.failures)
         self.promised = self._promise()
+        self.planned: PlannedStarts | None = None
+        if policy.planning is not None:
+            self.planned = PlannedStarts(view, self.trial, self.ledger, policy.planning, now, memory.plans)
 
     def _promise(self) -> dict[str, dict[str, int]]:
         """What gangs were promised when victims were evicted for them; their queues pay for it from now on."""
@@ -92,8 +97,11 @@ class Cycle:
 
     def give_up(self, owner: str) -> None:
         """End the reservations of an owner."""
-        for placement in self.reservations.give_up(owner):
+        given_up = self.reservations.give_up(owner)
+        for placement in given_up:
             self.failures.moved(placement.row)
+        if given_up and self.planned is not None:
+            self.planned.look_again()
 
     def assign(self, gang: Gang, members: Sequence[Member], placements: list[Placement]) -> None:
         """Record the assignments: members of a class take its places in order."""

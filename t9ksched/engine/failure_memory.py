@@ -29,16 +29,18 @@ class Answer:
 
     Attributes:
         over_quota: why its queue cannot pay.
-        no_room: why its pods have no place.
+        no_room: why its pods have no place, for gangs that may run until `from_end` (nanoseconds since the epoch) or
+            longer: planned starts may leave room to those that end before.
         behind: why a strict queue does not let it pass.
         no_victims: preemption could not help it; candidates only get fewer.
     """
 
-    __slots__ = ("behind", "no_room", "no_victims", "over_quota")
+    __slots__ = ("behind", "from_end", "no_room", "no_victims", "over_quota")
 
     def __init__(self) -> None:
         self.over_quota: Reasons = ()
         self.no_room: Reasons = ()
+        self.from_end = 0
         self.behind: Reasons = ()
         self.no_victims = False
 

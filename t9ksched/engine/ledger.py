@@ -126,6 +126,12 @@ class Ledger:
                     found.append(Shortfall(account.name, resource, needs, has, nominal))
         return found
 
+    def limits(self, queue: str) -> Iterator[tuple[str, str, int, int]]:
+        """The caps that a charge of this queue is held against: account, resource, cap and what is held of it."""
+        for account in self._path(queue):
+            for resource, nominal in account.cap.items():
+                yield account.name, resource, nominal, account.held.get(resource, 0)
+
     def most(self, queue: str, request: Mapping[str, int], wanted: int) -> int:
         """How many of `wanted` equal requests may be charged."""
         for account in self._path(queue):

@@ -1,6 +1,7 @@
 """What a planner keeps between cycles; a fresh memory gives the same plans, only later."""
 
 from t9ksched.engine.past_failures import PastFailures
+from t9ksched.engine.past_plans import PastPlans
 from t9ksched.engine.placement.feasibility import FeasibilityCache
 from t9ksched.engine.placement.trial import Trial
 from t9ksched.engine.victims.victim_table import VictimTable
@@ -13,12 +14,14 @@ class Memory:
 
     Attributes:
         feasibility: which nodes are allowed by constraint, and what else depends on the nodes' facts alone.
+        plans: planned starts, and whether all goes as they expect.
         failures: what failed, and is not tried again until something it depends on has changed.
     """
 
     def __init__(self) -> None:
         self.feasibility = FeasibilityCache()
         self.failures = PastFailures()
+        self.plans = PastPlans()
         self._victims: VictimTable | None = None
 
     def victims(self, running: tuple[Running, ...], trial: Trial) -> Work[VictimTable]:

@@ -61,6 +61,10 @@ class Stats(msgspec.Struct):
     searched: int = 0
     """How often victims were looked for."""
     preempted: int = 0
+    planned: int = 0
+    """How many starts were planned, or planned anew."""
+    moved: int = 0
+    """How often planned starts got other nodes, so that one more gang fits."""
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -74,6 +78,7 @@ class Plan(msgspec.Struct, frozen=True):
         reservations: room for the preemptors, without a time limit; those of an owner replace all that it had.
         kept: room found for members that gangs lost and that are not there again yet.
         faults: plugins that failed, in the order in which they did.
+        planned: all planned starts, as reservations that begin then; they replace those of the view.
     """
 
     assignments: tuple[Assignment, ...]
@@ -84,6 +89,7 @@ class Plan(msgspec.Struct, frozen=True):
     reservations: tuple[Reservation, ...] = ()
     kept: tuple[Reservation, ...] = ()
     faults: tuple[PluginFault, ...] = ()
+    planned: tuple[Reservation, ...] = ()
 
     def to_bytes(self) -> bytes:
         """The plan as JSON; equal views, policies and times give equal bytes."""

@@ -127,6 +127,7 @@ class Planner:
             tuple(cycle.reserved),
             tuple(cycle.refills.found),
             tuple(cycle.trial.plugins.faults),
+            cycle.planned.standing() if cycle.planned is not None else (),
         )
 
     def _ordered(self, names: Iterable[str]) -> QueuesByRank:

@@ -9,6 +9,7 @@ from typing import Final, Literal
 from t9ksched.engine.plugins import PluginUse
 
 Strategy = Literal["MostAllocated", "LeastAllocated"]
+PlanningMode = Literal["Conservative", "EASY"]
 CARDLESS_WEIGHT: Final = 5
 """More than binpack's default weight of 1, less than the 10 of what a pod itself prefers."""
 
@@ -57,6 +58,26 @@ class Preemption:
 
 
 @dataclass(frozen=True, slots=True)
+class Planning:
+    """How far ahead starts are planned for gangs that wait.
+
+    Attributes:
+        mode: which plans a gang behind may not delay: `Conservative` all of them, `EASY` that of the first gang of each
+            queue, which alone gets one. (The names are those of Mu'alem and Feitelson, 2001.)
+        gangs, per_queue, per_user: how many gangs have a plan at most, in the order in which they are judged.
+        horizon_seconds: no start is planned later than that.
+        resolution_seconds: an end that is overdue is expected so much later.
+    """
+
+    mode: PlanningMode = "Conservative"
+    gangs: int = 100
+    per_queue: int = 10
+    per_user: int = 3
+    horizon_seconds: int = 14 * 86_400
+    resolution_seconds: int = 60
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """What a cycle follows.
 
@@ -71,6 +92,7 @@ class Policy:
         preemption: the rules of `preempt`.
         plugins: plugins of installed packages, in the order in which they are listed.
         start_timeout_seconds: a gang whose minimum does not run so long after it was bound is evicted; 0: never.
+        planning: None while no starts are planned.
     """
 
     actions: tuple[str, ...] = ("allocate",)
@@ -82,3 +104,4 @@ class Policy:
     plugins: tuple[PluginUse, ...] = ()
     cardless_weight: int = CARDLESS_WEIGHT
     start_timeout_seconds: int = 900
+    planning: Planning | None = None

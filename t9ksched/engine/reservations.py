@@ -1,4 +1,7 @@
-"""Reserved room, in one cycle: taken off the trial at the beginning, and its owner's again when it is its turn."""
+"""Reserved room, in one cycle: taken off the trial at the beginning, and its owner's again when it is its turn.
+
+Planned starts are no part of it: `planned_starts.py` has them.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -32,7 +35,7 @@ class Reservations:
         """The part of it that its owners lose first: all but what is kept for owners served earlier, see `keep`."""
         self._first: set[str] = set()
         index = trial.nodes.static.index
-        self.standing = [reservation for reservation in reservations if reservation.in_force(now)]
+        self.standing = [one for one in reservations if one.in_force(now) and not one.kind.planned]
         replaced = {reservation.owner for reservation in self.standing if reservation.kind.replaces}
         for reservation in sorted(
             self.standing, key=lambda reservation: (reservation.owner, reservation.node, reservation.cards)

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from t9ksched.engine.nodes import FrozenNodes, NodeTable
 from t9ksched.model.cards import NO_CARDS, CardGrant, read_request
-from t9ksched.model.gang import Gang, Member, Neighbours, Running, RunningPod
+from t9ksched.model.gang import ExpectedEnd, Gang, Member, Neighbours, Running, RunningPod
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import ClassTable, HostPort, PodClass
 from t9ksched.model.queue import QueueSpec
@@ -37,6 +37,8 @@ class View:
             so a shell that does not preempt leaves them out. Passing the same tuple again saves work.
         neighbours: pods that have a place, needed only while some pod, waiting or placed, has rules about others.
         namespaces: labels by namespace, for rules that select namespaces.
+        expected_ends: when gangs give their room back; only planned starts read them. Gangs that it does not name are
+            never expected to end.
     """
 
     nodes: FrozenNodes
@@ -46,6 +48,7 @@ class View:
     running: tuple[Running, ...] = ()
     neighbours: tuple[Neighbours, ...] = ()
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    expected_ends: tuple[ExpectedEnd, ...] = ()
 
 
 class _Node(msgspec.Struct):
@@ -91,6 +94,13 @@ class _Running(msgspec.Struct):
     pods: list[_RunningPod]
 
 
+class _ExpectedEnd(msgspec.Struct):
+    gang: str
+    queue: str
+    at: int
+    rooms: list[tuple[str, int, int]]
+
+
 class _Dump(msgspec.Struct):
     """The JSON form of a view. Pod classes are written once and named by their position."""
 
@@ -102,6 +112,7 @@ class _Dump(msgspec.Struct):
     running: list[_Running]
     neighbours: tuple[Neighbours, ...] = ()
     namespaces: dict[str, dict[str, str]] = {}
+    expected_ends: list[_ExpectedEnd] = []
 
 
 _ANY_CLASS = PodClass()
@@ -163,6 +174,10 @@ def dump(view: View) -> bytes:
         ],
         neighbours=view.neighbours,
         namespaces={name: dict(labels) for name, labels in view.namespaces.items()},
+        expected_ends=[
+            _ExpectedEnd(one.gang, one.queue, one.at, [(node, position(of), pods) for node, of, pods in one.rooms])
+            for one in view.expected_ends
+        ],
     )
     paper.classes = list(positions)
     return msgspec.json.encode(paper)
@@ -212,6 +227,10 @@ def load(text: bytes) -> View:
         ),
         neighbours=paper.neighbours,
         namespaces=paper.namespaces,
+        expected_ends=tuple(
+            ExpectedEnd(one.gang, one.queue, one.at, tuple((node, classes[of], pods) for node, of, pods in one.rooms))
+            for one in paper.expected_ends
+        ),
     )
 
 

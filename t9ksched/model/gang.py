@@ -75,6 +75,8 @@ class Gang(msgspec.Struct, frozen=True, gc=False):
         levels: node labels that make domains, from narrow to wide.
         nodes: where its placed members are.
         evicts_from: nanoseconds since the epoch; before this no gang is evicted for it.
+        lasts: nanoseconds for which it holds its room at most once it has it; 0 where nothing enforces its end.
+        user: who submitted it, empty when not known.
     """
 
     uid: str
@@ -96,6 +98,24 @@ class Gang(msgspec.Struct, frozen=True, gc=False):
     levels: tuple[str, ...] = ("kubernetes.io/hostname",)
     nodes: tuple[str, ...] = ()
     evicts_from: int = 0
+    lasts: int = 0
+    user: str = ""
+
+
+class ExpectedEnd(msgspec.Struct, frozen=True, gc=False):
+    """Room that a gang gives back at a moment that is enforced.
+
+    Attributes:
+        gang: its UID.
+        queue: the queue that pays for the room until then.
+        at: nanoseconds since the epoch.
+        rooms: node, class of pods and how many of them it has there.
+    """
+
+    gang: str
+    queue: str
+    at: int
+    rooms: tuple[tuple[str, PodClass, int], ...]
 
 
 class RunningPod(msgspec.Struct, frozen=True, gc=False):

@@ -19,11 +19,18 @@ class ReservationKind(StrEnum):
     """The place of a member that a gang lost, until its controller makes another."""
     VICTIMS = "victims"
     """Room that evicted pods are leaving, for the gang that they were evicted for."""
+    PLANNED = "planned start"
+    """Room for a gang that is to start at a moment to come, when others have ended."""
 
     @property
     def comes_free(self) -> bool:
         """Whether pods that leave have the room still, so that it is there in part or not at all yet."""
         return self is ReservationKind.VICTIMS
+
+    @property
+    def planned(self) -> bool:
+        """Whether its owner is to have the room at a later moment: what ends before may use it until then."""
+        return self is ReservationKind.PLANNED
 
     @property
     def replaces(self) -> bool:

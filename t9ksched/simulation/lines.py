@@ -3,13 +3,15 @@
 Jobs of one size are alike to the planner: where one finds no room, none after it does. So of each size only as many
 are shown as the free cards would do for, and of a strict order only what comes before the first that they would not do
 for. What is left out could not start; the plan is the same, and a moment costs what may start in it instead of what
-waits.
+waits. Where starts are planned, jobs of one size differ by how long they last: all that could start are shown, and
+those that are to have a plan.
 """
 
-from bisect import insort
+from bisect import bisect_left, insort
 from collections.abc import Iterator
 from heapq import merge
 from itertools import islice
+from typing import Literal
 
 from t9ksched.model.gang import Gang
 
@@ -18,11 +20,17 @@ Key = tuple[int, int, int, int]
 Entry = tuple[Key, Gang]
 
 
-class Lines:
-    """Gangs by how many cards they need, best first. `strict`: none may pass one that finds no room."""
+Shown = Literal["strict", "passing", "first", "all"]
+"""Which waiting gangs the planner is shown: those before the first without room; all that may find room; these and the
+first of all, which has a planned start; all, which have one each.
+"""
 
-    def __init__(self, *, strict: bool) -> None:
-        self._strict = strict
+
+class Lines:
+    """Gangs by how many cards they need, best first."""
+
+    def __init__(self, shown: Shown) -> None:
+        self._shown = shown
         self._lines: dict[int, list[Entry]] = {}
 
     def __bool__(self) -> bool:
@@ -32,31 +40,56 @@ class Lines:
         """The gang waits from now on; no two have the same key."""
         insort(self._lines.setdefault(cards, []), (key, gang), key=_first)
 
-    def started(self, gang: Gang, cards: int) -> None:
-        """The gang, the first of those that need so many cards, waits no longer."""
+    def started(self, gang: Gang, cards: int, key: Key) -> None:
+        """The gang waits no longer; number of cards and key are those with which it was added."""
         line = self._lines[cards]
-        assert line[0][1] is gang
-        del line[0]
+        at = bisect_left(line, key, key=_first)
+        assert line[at][1] is gang
+        del line[at]
         if not line:
             del self._lines[cards]
 
     def candidates(self, free: int) -> tuple[Gang, ...]:
-        """Every gang that could start while so many cards are free, best first."""
-        return tuple(gang for _, gang in (self._before_the_first_that_waits(free) if self._strict else self._any(free)))
+        """Every gang that could start while so many cards are free, or is to have a plan, best first."""
+        if not self._lines:
+            return ()
+        match self._shown:
+            case "strict":
+                found = self._before_the_first_that_waits(free)
+            case "passing":
+                found = self._any(free)
+            case "first":
+                found = self._first_and_all_that_fit(free)
+            case "all":
+                found = merge(*self._lines.values(), key=_first)
+        return tuple(gang for _, gang in found)
+
+    def _first_and_all_that_fit(self, free: int) -> Iterator[Entry]:
+        """All that may start, and the first that is left when those before it have started."""
+        left = free
+        for entry, cards in self._in_order(free):
+            left -= cards
+            if left < 0:
+                fitting = [line for size, line in self._lines.items() if size <= free]
+                yield from merge([entry] if cards > free else [], *fitting, key=_first)
+                return
+        yield from merge(*self._lines.values(), key=_first)
 
     def _any(self, free: int) -> Iterator[Entry]:
         fitting = ((line, free // cards) for cards, line in self._lines.items() if cards <= free)
         return merge(*(islice(line, most) for line, most in fitting), key=_first)
 
     def _before_the_first_that_waits(self, free: int) -> Iterator[Entry]:
-        sized = (
-            [(key, gang, cards) for key, gang in islice(line, free // cards + 1)] for cards, line in self._lines.items()
-        )
-        for key, gang, cards in merge(*sized, key=lambda entry: entry[0]):
+        for entry, cards in self._in_order(free):
             free -= cards
             if free < 0:
                 return
-            yield key, gang
+            yield entry
+
+    def _in_order(self, free: int) -> Iterator[tuple[Entry, int]]:
+        """Gangs with their numbers of cards, best first, as many of each number as may matter."""
+        sized = ([(entry, cards) for entry in islice(line, free // cards + 1)] for cards, line in self._lines.items())
+        return merge(*sized, key=lambda pair: pair[0][0])
 
 
 def _first(entry: Entry) -> Key:

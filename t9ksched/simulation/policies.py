@@ -1,16 +1,16 @@
 """The policies that a replay compares, by name: an order of jobs, and whether a job may pass one that finds no room."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from t9ksched.engine.plugins import PluginUse
-from t9ksched.engine.policy import Policy
+from t9ksched.engine.policy import Planning, PlanningMode, Policy
 from t9ksched.model.errors import Invalid
 from t9ksched.model.gang import Gang
 from t9ksched.model.queue import Ordering
 from t9ksched.simulation.job import Job, nanoseconds
-from t9ksched.simulation.lines import Key
+from t9ksched.simulation.lines import Key, Shown
 
 _MILLISECONDS: Final = 1000
 
@@ -24,12 +24,22 @@ class Contender:
         ordering: of the one queue that all jobs are in.
         by_priority: whether priorities of the trace count; else all are equal.
         shortest_first: whether jobs that ask for less time, or run shorter where they ask for none, go first.
+        promises: whether a planned start is kept for its job. Else each moment plans anew, so that the best job of that
+            moment has the plan, as in textbooks.
     """
 
     policy: Policy = field(default_factory=Policy)
     ordering: Ordering = "BestEffort"
     by_priority: bool = False
     shortest_first: bool = False
+    promises: bool = True
+
+    @property
+    def shown(self) -> Shown:
+        """Which waiting jobs the planner has to see."""
+        if self.policy.planning is not None:
+            return "first" if self.policy.planning.mode == "EASY" else "all"
+        return "strict" if self.ordering == "Strict" else "passing"
 
     def key(self, job: Job, at: int) -> Key:
         """The place of the job at this position of the trace among waiting jobs, as the planner orders gangs."""
@@ -41,7 +51,7 @@ class Contender:
         if not self.shortest_first:
             return self.policy
         use = PluginUse(_SHORTEST, _Shortest(jobs))
-        return Policy(gang_order=(_SHORTEST, "basic"), plugins=(use,))
+        return replace(self.policy, gang_order=(_SHORTEST, "basic"), plugins=(use,))
 
 
 class _Shortest:
@@ -61,13 +71,28 @@ def asks(job: Job) -> int:
 
 
 _SHORTEST: Final = "shortest"
+_ANY: Final = 1 << 40
+"""More jobs than any trace has."""
+_CENTURY: Final = 100 * 365 * 86_400
+
+
+def _planning(mode: PlanningMode) -> Policy:
+    return Policy(planning=Planning(mode, gangs=_ANY, per_queue=_ANY, per_user=_ANY, horizon_seconds=_CENTURY))
+
+
 NAMED: Final[Mapping[str, Contender]] = {
     "fcfs": Contender(ordering="Strict"),
     "besteffort": Contender(),
     "priority": Contender(ordering="Strict", by_priority=True),
     "sjf": Contender(ordering="Strict", shortest_first=True),
+    "easy": Contender(_planning("EASY"), "Backfill"),
+    "conservative": Contender(_planning("Conservative"), "Backfill"),
+    "sjf-easy": Contender(_planning("EASY"), "Backfill", shortest_first=True, promises=False),
 }
-"""First come, first served; the same, but a job without room is passed; larger priority first; shortest job first."""
+"""First come, first served; the same, but a job without room is passed; larger priority first; shortest job first. Then
+first come, first served with backfilling that delays the first job that waits in no case, or any; shortest job first
+with backfilling that does not delay the first.
+"""
 
 
 def named(name: str) -> Contender:

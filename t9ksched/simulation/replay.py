@@ -5,16 +5,18 @@ what starts now; a start takes no time. A job is a gang that needs all its pods 
 """
 
 import heapq
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from t9ksched.engine.memory import Memory
 from t9ksched.engine.plan import Assignment
 from t9ksched.engine.planner import plan
 from t9ksched.engine.view import QueueState, View
-from t9ksched.model.gang import Gang, Member
+from t9ksched.model.gang import ExpectedEnd, Gang, Member
 from t9ksched.model.queue import QueueSpec
+from t9ksched.model.reservation import Reservation
 from t9ksched.simulation.cluster import Cluster, Shapes
 from t9ksched.simulation.job import Job, Run, nanoseconds, seconds
 from t9ksched.simulation.lines import Lines
@@ -51,7 +53,7 @@ class _Place:
     """What a running job holds: its pods' nodes, with their cards."""
 
     gang: Gang
-    pods: list[Assignment] = field(default_factory=list)
+    pods: list[Assignment]
 
 
 class _Replaying:
@@ -67,7 +69,10 @@ class _Replaying:
         self._memory = Memory()
         self._policy = contender.policy_for({str(at): job for at, job in enumerate(jobs)})
         self._queues = {QUEUE: QueueState(QueueSpec(ordering=contender.ordering))}
-        self._waiting = Lines(strict=contender.ordering == "Strict")
+        self._waiting = Lines(contender.shown)
+        self._plans_starts = contender.policy.planning is not None
+        self._expected: dict[str, ExpectedEnd] = {}
+        self._planned: tuple[Reservation, ...] = ()
         self._running: dict[str, _Place] = {}
         self._ends: list[tuple[int, int]] = []
         self._started: dict[int, int] = {}
@@ -109,6 +114,7 @@ class _Replaying:
             waiting=tuple(Member(f"{uid}-{pod}", f"trace/{uid}-{pod}", "", shape) for pod in range(pods)),
             total=pods,
             total_roles=(("", pods),),
+            lasts=nanoseconds(job.runs if job.limit is None else job.limit) if self._plans_starts else 0,
         )
         self._waiting.add(gang, job.cards, self._contender.key(job, at))
 
@@ -116,24 +122,36 @@ class _Replaying:
         """Ask the planner which of the gangs start, and let them start."""
         self._plans += 1
         known = {gang.uid: gang for gang in gangs}
-        for one in plan(View(self._nodes.freeze(), self._queues, gangs), self._policy, now, self._memory).assignments:
-            place = self._running.get(one.gang)
-            if place is None:
-                place = self._running[one.gang] = _Place(known[one.gang])
-                self._start(place.gang, now)
-            place.pods.append(one)
-            self._nodes.charge(self._nodes.row(one.node), place.gang.waiting[0].pod_class, one.grant)
+        view = View(
+            self._nodes.freeze(), self._queues, gangs, self._planned, expected_ends=tuple(self._expected.values())
+        )
+        found = plan(view, self._policy, now, self._memory)
+        begun: dict[str, list[Assignment]] = {}
+        for one in found.assignments:
+            begun.setdefault(one.gang, []).append(one)
+        for uid, pods in begun.items():
+            self._start(_Place(known[uid], pods), now)
+        if self._contender.promises:
+            self._planned = found.planned
 
-    def _start(self, gang: Gang, now: int) -> None:
-        at = int(gang.uid)
+    def _start(self, place: _Place, now: int) -> None:
+        gang = place.gang
+        at, pod_class = int(gang.uid), gang.waiting[0].pod_class
         job = self._jobs[at]
+        for one in place.pods:
+            self._nodes.charge(self._nodes.row(one.node), pod_class, one.grant)
+        self._running[gang.uid] = place
+        if self._plans_starts:
+            rooms = tuple((node, pod_class, pods) for node, pods in Counter(one.node for one in place.pods).items())
+            self._expected[gang.uid] = ExpectedEnd(gang.uid, QUEUE, now + gang.lasts, rooms)
         self._started[at] = now
         self._free -= job.cards
-        self._waiting.started(gang, job.cards)
+        self._waiting.started(gang, job.cards, self._contender.key(job, at))
         heapq.heappush(self._ends, (now + nanoseconds(job.runs), at))
 
     def _end(self, at: int) -> None:
         place = self._running.pop(str(at))
+        self._expected.pop(str(at), None)
         self._free += self._jobs[at].cards
         pod_class = place.gang.waiting[0].pod_class
         for one in place.pods:

@@ -33,7 +33,7 @@ def test_policies_are_compared(trace: str) -> None:
     assert done.code == 0, done.err
     told = json.loads(done.out)
     assert told["leftOut"] == 1
-    assert list(told["policies"]) == ["fcfs", "besteffort", "priority", "sjf"]
+    assert list(told["policies"]) == ["fcfs", "besteffort", "priority", "sjf", "easy"]
     fcfs, besteffort = told["policies"]["fcfs"], told["policies"]["besteffort"]
     assert (fcfs["jobs"], fcfs["tooLarge"], fcfs["makespan"], fcfs["meanWait"]) == (3, 1, 100, 97 / 3)
     assert (besteffort["makespan"], besteffort["meanWait"]) == (100, 49 / 3)
@@ -67,7 +67,8 @@ def test_a_table_for_people_and_a_policy_of_their_own(trace: str, tmp_path: Path
         (("--format", "swf"), "line 1: it has 1 fields: a job has 18"),
         (
             ("--policy", "magic"),
-            "policy: 'magic' is unknown: the policies are fcfs, besteffort, priority, sjf, or a file",
+            "policy: 'magic' is unknown: the policies are fcfs, besteffort, priority, sjf, easy, conservative, "
+            "sjf-easy, or a file",
         ),
         (("--window", "2"), "window: '2' must be START:END"),
         (("--window", "7:"), "no job is at these positions: there are 3"),

@@ -6,6 +6,7 @@ from typing import ClassVar, Protocol
 
 from t9ksched.engine.cycle import Cycle
 from t9ksched.engine.scheduling_key import SchedulingKey
+from t9ksched.engine.timeline import Block
 from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang, Member
 from t9ksched.model.reasons import Reason
@@ -18,6 +19,7 @@ class Turn:
     Attributes:
         members: those that make up what is missing of its minimum; `key` is what they ask for.
         behind: why its strict queue lets it pass no gang; it may then use only the room that is reserved for it.
+        had: the start that was planned for it; nothing keeps its room now.
         reasons: why it has no place; empty when it has one.
     """
 
@@ -25,6 +27,7 @@ class Turn:
     members: Sequence[Member]
     key: SchedulingKey
     behind: tuple[Reason, ...]
+    had: Block | None = None
     reasons: tuple[Reason, ...] = ()
 
 

@@ -1,16 +1,19 @@
 """Allocation of a gang's minimum, whole: on free room, within one domain if it must be together, or the reasons."""
 
-from collections.abc import Sequence
 from typing import ClassVar
+
+import numpy as np
 
 from t9ksched.engine import explain
 from t9ksched.engine.actions.action import Turn
-from t9ksched.engine.arrays import Int64s, Mask
+from t9ksched.engine.actions.fit import fit
+from t9ksched.engine.actions.make_way import make_way
+from t9ksched.engine.arrays import Int64s
 from t9ksched.engine.cycle import Cycle
-from t9ksched.engine.placement.pack import Attempt, own_affinity_keys, place_together
-from t9ksched.engine.placement.topology import scopes
+from t9ksched.engine.placement.pack import Attempt
 from t9ksched.engine.scheduling_key import SchedulingKey
-from t9ksched.engine.work import Effort, Work
+from t9ksched.engine.timeline import end_of
+from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang
 from t9ksched.model.reasons import Reason
 
@@ -44,8 +47,14 @@ class Allocate:
             lacking = yield from explain.lacking(key.groups)
             answer.over_quota = (explain.quota_exceeded(shortfalls), *lacking)
             return answer.over_quota
+        planned = cycle.planned if cycle.planned is not None and cycle.planned.any else None
+        if planned is not None and not planned.pays(gang, key.demand):
+            return (explain.quota_planned(gang.queue),)
         own = cycle.reservations.of.get(gang.uid)
-        if answer.no_room and not own:
+        # A gang with reserved room finds more than one like it, and so does one whose planned start is its own.
+        shared = not own and turn.had is None
+        ends = end_of(gang, cycle.now) if planned is not None else 0
+        if answer.no_room and shared and ends >= answer.from_end:
             cycle.stats.alike += 1
             return answer.no_room
         trial = cycle.trial
@@ -63,30 +72,44 @@ class Allocate:
             trial.lend(lent)
             start = trial.mark()
         cycle.stats.tried += 1
-        if not own and (known := cycle.failures.known(gang, key)) is not None:
-            answer.no_room = known
+        if shared and planned is None and (known := cycle.failures.known(gang, key)) is not None:
+            answer.no_room, answer.from_end = known, 0
             return known
         cycle.failures.past.tried += 1
         kept = cycle.refills.nodes(gang) if nodes is None else None
+        if kept is None and turn.had is not None and turn.had.at == cycle.now:
+            kept = np.zeros(len(trial.nodes), np.bool_)
+            kept[turn.had.room.rows] = True
+        taken = planned.taken(gang) if planned is not None else None
+        if taken is not None:
+            trial.shift(taken)
         attempt = Attempt.NO_ROOM
         if kept is not None:
-            attempt = yield from self._fit(gang, key, kept)
+            attempt = yield from fit(cycle, gang, key, kept)
         if attempt is not Attempt.PLACED:
-            attempt = yield from self._fit(gang, key, nodes)
+            attempt = yield from fit(cycle, gang, key, nodes)
+        if taken is not None:
+            trial.shift(-taken)
         if lent:
             trial.lend({row: -room for row, room in lent.items()})
+        if attempt is not Attempt.PLACED and taken is not None and not own:
+            attempt = yield from self._beside(gang, key)
         if attempt is not Attempt.PLACED:
-            reasons = turn.behind or (yield from self._why(gang, key, attempt))
+            reasons = turn.behind or (yield from self._why(gang, key, attempt, planned=taken is not None))
             trial.undo(mark)
-            if not own:
-                answer.no_room = reasons
-                cycle.failures.note(gang, key, reasons)
+            if shared:
+                answer.no_room, answer.from_end = reasons, ends
+                if planned is None:
+                    cycle.failures.note(gang, key, reasons)
             return reasons
-        cycle.assign(gang, turn.members, trial.since(start))
+        placements = trial.since(start)
+        cycle.assign(gang, turn.members, placements)
         trial.commit()
         cycle.ledger.charge(gang.queue, key.demand)
         cycle.stats.placed += 1
-        if key.seen or own:
+        if cycle.planned is not None:
+            cycle.planned.started(gang, placements)
+        if key.seen or own or turn.had is not None:
             # Other gangs may wait for where these pods are, and what the gang reserved and did not use is free again.
             cycle.failures.room_came_free()
         cycle.give_up(gang.uid)
@@ -94,49 +117,30 @@ class Allocate:
             cycle.refilled(gang.uid)
         return ()
 
-    def _fit(self, gang: Gang, key: SchedulingKey, nodes: Mask | None = None) -> Work[Attempt]:
-        """Place the members whole, within one domain if the gang asks for that; or leave the trial as it was.
-
-        With `nodes`, on these alone.
-        """
+    def _beside(self, gang: Gang, key: SchedulingKey) -> Work[Attempt]:
+        """Place the gang beside planned starts that are moved to other nodes, or leave the trial as it was."""
         cycle = self._cycle
-        cycle.trial.within(nodes)
-        attempt = yield from self._fit_within(gang, key, nodes, Effort())
-        cycle.trial.within(None)
+        planned, trial = cycle.planned, cycle.trial
+        if planned is None or planned.openings(gang, key)[:1] != [cycle.now]:
+            return Attempt.NO_ROOM
+        if not (yield from make_way(cycle, planned, gang, key, cycle.now)):
+            return Attempt.NO_ROOM
+        taken = planned.change(cycle.now, gang)
+        trial.shift(taken)
+        attempt = yield from fit(cycle, gang, key)
+        trial.shift(-taken)
         return attempt
 
-    def _fit_within(self, gang: Gang, key: SchedulingKey, nodes: Mask | None, effort: Effort) -> Work[Attempt]:
-        cycle = self._cycle
-        trial, groups = cycle.trial, key.groups
-        levels: Sequence[str] = gang.levels
-        worst = Attempt.NO_ROOM
-        if gang.topology == "None":
-            worst = yield from place_together(trial, groups, effort)
-            if worst is Attempt.PLACED:
-                return worst
-            levels = own_affinity_keys(groups)
-        for nth, scope in enumerate(scopes(trial, groups, levels, gang.nodes)):
-            if nth and effort.left <= 0:
-                worst = Attempt.GAVE_UP
-                break
-            yield
-            trial.within(scope if nodes is None else scope & nodes)
-            attempt = yield from place_together(trial, groups, effort)
-            trial.within(nodes)
-            if attempt is Attempt.PLACED:
-                cycle.scopes[gang.uid] = scope
-                return attempt
-            if attempt is Attempt.GAVE_UP:
-                worst = attempt
-        if gang.topology == "Preferred":
-            return (yield from place_together(trial, groups, Effort()))
-        return worst
-
-    def _why(self, gang: Gang, key: SchedulingKey, attempt: Attempt) -> Work[tuple[Reason, ...]]:
-        """Reasons why there is no room. Also tries whether it would fit without the room that is reserved for
-        others.
+    def _why(self, gang: Gang, key: SchedulingKey, attempt: Attempt, *, planned: bool) -> Work[tuple[Reason, ...]]:
+        """Reasons why there is no room. Also tries whether it would fit without the room that is reserved for others,
+        and that is needed for starts that are `planned`.
         """
         cycle = self._cycle
+        if planned:
+            mark = cycle.trial.mark()
+            if (yield from fit(cycle, gang, key)) is Attempt.PLACED:
+                cycle.trial.undo(mark)
+                return (explain.needed_for_planned(gang),)
         reasons = yield from explain.no_room(key.groups, gave_up=attempt is Attempt.GAVE_UP)
         if gang.topology == "Required":
             reasons = (explain.not_together(gang, cycle.trial, key.groups), *reasons)
@@ -153,7 +157,7 @@ class Allocate:
         for held in others.values():
             for placement in held:
                 trial.release(placement)
-        if (yield from self._fit(gang, key)) is Attempt.PLACED:
+        if (yield from fit(cycle, gang, key)) is Attempt.PLACED:
             reasons = (
                 explain.held_for_other((cycle.reservations.kinds[owner] for owner in others), len(others)),
                 *reasons,

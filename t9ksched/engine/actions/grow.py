@@ -1,6 +1,6 @@
-"""The second phase: members above a gang's minimum take what room and quota is left."""
+"""The second phase: members above a gang's minimum take what room and quota is left, and none of a planned start."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from t9ksched.engine import explain
 from t9ksched.engine.cycle import Cycle
@@ -21,33 +21,50 @@ def grow(cycle: Cycle, gang: Gang, members: Sequence[Member]) -> Work[None]:
         scope = cycle.scopes.get(gang.uid)
         scope = shared(cycle.trial, gang) if scope is None else scope
     cycle.trial.within(scope)
+    planned = cycle.planned if cycle.planned is not None and cycle.planned.any else None
+    taken = planned.taken(gang) if planned is not None else None
+    if taken is not None:
+        cycle.trial.shift(taken)
     for column, those in cycle.keys.by_class(gang.queue, members):
         yield
         request = dict(column.pod_class.requests)
         allowed = cycle.ledger.most(gang.queue, request, len(those))
         behind: tuple[Reason, ...] = ()
-        if cycle.failures.strict(gang.queue):
+        if planned is not None and allowed and not planned.pays(gang, _times(request, allowed)):
+            behind = (explain.quota_planned(gang.queue),)
+        elif cycle.failures.strict(gang.queue):
             behind = yield from cycle.failures.behind(gang.queue, (yield from cycle.keys.get(gang.queue, those)))
         start = cycle.trial.mark()
         if behind:
             got = 0
         else:
             got = 0 if column in cycle.failures.full else (yield from pack(cycle.trial, column, allowed))
-            if got < allowed and scope is None and not column.ruled:
+            if got < allowed and scope is None and not column.ruled and taken is None:
                 cycle.failures.full.add(column)
         if got:
-            cycle.assign(gang, those[:got], cycle.trial.since(start))
+            placements = cycle.trial.since(start)
+            cycle.assign(gang, those[:got], placements)
             cycle.trial.commit()
-            cycle.ledger.charge(gang.queue, {name: amount * got for name, amount in request.items()})
+            if cycle.planned is not None:
+                cycle.planned.started(gang, placements)
+            cycle.ledger.charge(gang.queue, _times(request, got))
         if got < len(those) and not left:
             left = len(those) - got
             if behind:
                 reasons = behind
+            elif got < allowed and taken is not None and column.rooms(cycle.trial.free - taken).any():
+                reasons = (explain.needed_for_planned(gang),)
             elif got < allowed:
                 reasons = yield from explain.no_room([(column, left)])
             else:
-                demand = {name: amount * left for name, amount in request.items()}
-                reasons = (explain.quota_exceeded(cycle.ledger.can_charge(gang.queue, demand)),)
+                shortfalls = cycle.ledger.can_charge(gang.queue, _times(request, left))
+                reasons = (explain.quota_exceeded(shortfalls),)
     cycle.trial.within(None)
+    if taken is not None:
+        cycle.trial.shift(-taken)
     if left:
         cycle.short.append(Waiting(gang.uid, reasons))
+
+
+def _times(request: Mapping[str, int], pods: int) -> dict[str, int]:
+    return {name: amount * pods for name, amount in request.items()}

@@ -8,15 +8,17 @@ from t9ksched.engine.actions.action import Action, Turn
 from t9ksched.engine.actions.allocate import Allocate
 from t9ksched.engine.actions.await_victims import AwaitVictims
 from t9ksched.engine.actions.preempt import Preempt
+from t9ksched.engine.actions.reserve import Reserve, told
 from t9ksched.engine.cycle import Cycle
 from t9ksched.engine.members import chosen
 from t9ksched.engine.order import gang_key
 from t9ksched.engine.plan import Waiting
+from t9ksched.engine.timeline import Block
 from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang, Member
 from t9ksched.model.reasons import Reason
 
-ACTIONS: Final[Sequence[type[Action]]] = (Allocate, AwaitVictims, Preempt)
+ACTIONS: Final[Sequence[type[Action]]] = (Allocate, AwaitVictims, Preempt, Reserve)
 """In the order in which a gang that has its turn is tried by them."""
 
 
@@ -59,24 +61,32 @@ class Minima:
         cycle = self._cycle
         cycle.stats.judged += 1
         cycle.refills.open(gang)
-        queue = cycle.view.queues[gang.queue]
-        if queue.spec.closed and not (gang.accepted or gang.ran or gang.placed):
+        members, rest, enough = chosen(gang)
+        queue, planned = cycle.view.queues[gang.queue], cycle.planned
+        closed = queue.spec.closed and not (gang.accepted or gang.ran or gang.placed)
+        had: Block | None = None
+        if planned is not None:
+            planned.focus(gang)
+            if members and enough and not closed and (block := planned.rests(gang, members)) is not None:
+                self._wait(gang, told(cycle, gang, block))
+                return
+            had = planned.turn(gang)
+        if closed:
             self._wait(gang, (explain.queue_closed(gang.queue, draining=queue.draining),))
             return
-        members, rest, enough = chosen(gang)
         if not enough:
             missing = explain.incomplete(gang)
             reasons = (*((missing,) if missing else ()), *gang.blocked)
             self._wait(gang, reasons or (explain.too_few(gang),))
             return
-        if members and (reasons := (yield from self._place(gang, members))):
+        if members and (reasons := (yield from self._place(gang, members, had))):
             self._wait(gang, reasons)
             return
         if rest:
             self.above.setdefault(gang.queue, []).append((gang, rest))
 
-    def _place(self, gang: Gang, members: Sequence[Member]) -> Work[tuple[Reason, ...]]:
-        """Let the actions place these members; why they do not."""
+    def _place(self, gang: Gang, members: Sequence[Member], had: Block | None) -> Work[tuple[Reason, ...]]:
+        """Let the actions place these members; why they do not. `had` is the start that was planned for the gang."""
         cycle = self._cycle
         key = yield from cycle.keys.of(gang, members)
         behind = yield from cycle.failures.behind(gang.queue, key)
@@ -84,7 +94,7 @@ class Minima:
             return behind
         if (promise := cycle.promised.get(gang.uid)) is not None:
             cycle.ledger.uncharge(gang.queue, promise)
-        turn = Turn(gang, members, key, behind)
+        turn = Turn(gang, members, key, behind, had)
         for action in self._actions:
             if (yield from action.attempt(turn)):
                 break

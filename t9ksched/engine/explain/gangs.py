@@ -118,6 +118,35 @@ def held_for_other(kinds: Iterable[str], owners: int) -> Reason:
     )
 
 
+def quota_planned(queue: str) -> Reason:
+    """Its queue could pay for it now, but not until it ends."""
+    return Reason(
+        Code.HELD_FOR_OTHER,
+        f"queue {queue!r} has the quota now, but needs it for planned starts before this would end",
+        unblocks=("the planned jobs start and end", "a shorter time limit, so that it ends before they start"),
+    )
+
+
+def needed_for_planned(gang: Gang) -> Reason:
+    """It would fit now, but not until it ends: starts are planned there."""
+    how = "with its time limit it would still run" if gang.lasts else "it has no time limit, so it might still run"
+    return Reason(
+        Code.HELD_FOR_OTHER,
+        f"it would fit, but {how} when other jobs are to start there",
+        unblocks=("the planned jobs start and end", "a shorter time limit, so that it ends before they start"),
+    )
+
+
+def planned_start(at: int, nodes: int) -> Reason:
+    """It is to start at that moment (nanoseconds since the epoch), on so many nodes."""
+    when = datetime.fromtimestamp(at / 1e9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return Reason(
+        Code.PLANNED_START,
+        f"planned to start at {when} on {counted(nodes, 'node')}",
+        unblocks=("jobs that run there end, by then at the latest",),
+    )
+
+
 def kept(nodes: Sequence[str], missing: int) -> Reason:
     """Room for lost members is kept on these nodes, one entry a member; `missing` of them have none yet."""
     places = ", ".join(dict.fromkeys(nodes))

@@ -8,6 +8,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from t9ksched.engine.arrays import Int64s, Mask
 from t9ksched.engine.cards import IdleCards, Share
 from t9ksched.engine.nodes import FrozenNodes
@@ -192,6 +194,11 @@ class Trial:
         for row, amounts in room.items():
             self.free[:, row] += amounts
             self.touched.append(row)
+
+    def shift(self, change: Int64s) -> None:
+        """Add this to the free room, shape (resources, nodes), until the caller takes it back by the negative."""
+        self.free += change
+        self.touched.extend(np.flatnonzero(change.any(axis=0)).tolist())
 
     def release(self, placement: Placement) -> None:
         """Give promised room back; undo takes it again."""

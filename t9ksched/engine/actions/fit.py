@@ -1,0 +1,49 @@
+"""Fitting a gang whole on the trial as it is, within one domain if its members must be together."""
+
+from collections.abc import Sequence
+
+from t9ksched.engine.arrays import Mask
+from t9ksched.engine.cycle import Cycle
+from t9ksched.engine.placement.pack import Attempt, own_affinity_keys, place_together
+from t9ksched.engine.placement.topology import scopes
+from t9ksched.engine.scheduling_key import SchedulingKey
+from t9ksched.engine.work import Effort, Work
+from t9ksched.model.gang import Gang
+
+
+def fit(cycle: Cycle, gang: Gang, key: SchedulingKey, nodes: Mask | None = None) -> Work[Attempt]:
+    """Place the members whole, within one domain if the gang asks for that; or leave the trial as it was.
+
+    With `nodes`, on these alone.
+    """
+    cycle.trial.within(nodes)
+    attempt = yield from _fit_within(cycle, gang, key, nodes, Effort())
+    cycle.trial.within(None)
+    return attempt
+
+
+def _fit_within(cycle: Cycle, gang: Gang, key: SchedulingKey, nodes: Mask | None, effort: Effort) -> Work[Attempt]:
+    trial, groups = cycle.trial, key.groups
+    levels: Sequence[str] = gang.levels
+    worst = Attempt.NO_ROOM
+    if gang.topology == "None":
+        worst = yield from place_together(trial, groups, effort)
+        if worst is Attempt.PLACED:
+            return worst
+        levels = own_affinity_keys(groups)
+    for nth, scope in enumerate(scopes(trial, groups, levels, gang.nodes)):
+        if nth and effort.left <= 0:
+            worst = Attempt.GAVE_UP
+            break
+        yield
+        trial.within(scope if nodes is None else scope & nodes)
+        attempt = yield from place_together(trial, groups, effort)
+        trial.within(nodes)
+        if attempt is Attempt.PLACED:
+            cycle.scopes[gang.uid] = scope
+            return attempt
+        if attempt is Attempt.GAVE_UP:
+            worst = attempt
+    if gang.topology == "Preferred":
+        return (yield from place_together(trial, groups, Effort()))
+    return worst

@@ -1,0 +1,100 @@
+"""Planning of a gang's start: the earliest moment and the places at which it fits, kept for it until then."""
+
+from collections.abc import Sequence
+from typing import ClassVar, Final
+
+from t9ksched.engine import explain
+from t9ksched.engine.actions.action import Turn
+from t9ksched.engine.actions.fit import fit
+from t9ksched.engine.actions.make_way import make_way
+from t9ksched.engine.cycle import Cycle
+from t9ksched.engine.placement.pack import Attempt
+from t9ksched.engine.placement.trial import Placement
+from t9ksched.engine.planned_starts import PlannedStarts
+from t9ksched.engine.scheduling_key import SchedulingKey
+from t9ksched.engine.timeline import Block
+from t9ksched.engine.work import Work
+from t9ksched.model.gang import Gang
+from t9ksched.model.reasons import Reason
+
+_MOST: Final = 200
+"""So many moments are tried at most; a gang that fits at none of them has no planned start."""
+
+
+class Reserve:
+    """The action `reserve`; it runs wherever the policy plans starts, and never ends a turn."""
+
+    needs: ClassVar[str] = "allocate"
+
+    def __init__(self, cycle: Cycle) -> None:
+        self._cycle = cycle
+
+    def attempt(self, turn: Turn) -> Work[bool]:
+        """Put the earliest start of the gang on the timeline and tell it, or leave its reasons as they are.
+
+        A gang that has room reserved, or members that run, waits for no plan: it starts as soon as it can.
+        """
+        planned, gang = self._cycle.planned, turn.gang
+        if planned is None or turn.behind or gang.placed or gang.uid in self._cycle.reservations.of:
+            return False
+        if not planned.may_plan(gang, turn.had):
+            return False
+        block = yield from self._earliest(planned, gang, turn.key, turn.had)
+        if block is not None:
+            turn.reasons = told(self._cycle, gang, block)
+        return False
+
+    def _earliest(
+        self, planned: PlannedStarts, gang: Gang, key: SchedulingKey, had: Block | None
+    ) -> Work[Block | None]:
+        """Plan the earliest start; None where there is none."""
+        cycle = self._cycle
+        stays = had is not None and had.at > cycle.now and planned.still_fits(gang, key, had)
+        later = (at for at in planned.openings(gang, key) if at > cycle.now)
+        for nth, at in enumerate(later):
+            if nth >= _MOST:
+                planned.look_again()
+                break
+            if stays and had is not None and at >= had.at:
+                break
+            yield
+            placements = yield from self._places(planned, gang, key, at)
+            if not placements and (yield from make_way(cycle, planned, gang, key, at)):
+                placements = yield from self._places(planned, gang, key, at)
+            if placements:
+                cycle.stats.planned += 1
+                self._moved(had, placements)
+                return planned.plan(gang, key, at, placements)
+        if stays and had is not None:
+            planned.keep(gang, had)
+            return had
+        self._moved(had, ())
+        return None
+
+    def _places(self, planned: PlannedStarts, gang: Gang, key: SchedulingKey, at: int) -> Work[Sequence[Placement]]:
+        """Where the gang fits at a later moment; empty where it does not. The trial is as before."""
+        trial = self._cycle.trial
+        mark = trial.mark()
+        change = planned.change(at, gang)
+        trial.shift(change)
+        attempt = yield from fit(self._cycle, gang, key)
+        placements = trial.since(mark) if attempt is Attempt.PLACED else ()
+        trial.undo(mark)
+        trial.shift(-change)
+        return placements
+
+    def _moved(self, had: Block | None, placements: Sequence[Placement]) -> None:
+        """A plan is new, or stands elsewhere: what others were told may no longer be so."""
+        failures = self._cycle.failures
+        for placement in placements:
+            failures.moved(placement.row)
+        if had is not None:
+            failures.moved(had.room.rows)
+            failures.room_came_free()
+
+
+def told(cycle: Cycle, gang: Gang, block: Block) -> tuple[Reason, ...]:
+    """Why a gang with a planned start waits: for that moment, and for quota where its queue has too little now."""
+    shortfalls = cycle.ledger.can_charge(gang.queue, block.room.demand)
+    quota = (explain.quota_exceeded(shortfalls),) if shortfalls else ()
+    return (explain.planned_start(block.at, len(block.room.rows)), *quota)

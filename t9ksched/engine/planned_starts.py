@@ -1,0 +1,290 @@
+"""Planned starts in one cycle: which gangs have one, and what room they keep from others.
+
+Every start that was planned before stands on the timeline until it is its gang's turn. Then it is taken off, and the
+gang starts now, or gets the earliest start there is. Its old one is still free for it unless room was lost, so it never
+moves later for a gang that came later. Gangs of queues with a larger priority do not see it at all. (This is the
+conservative backfilling of Mu'alem and Feitelson, 2001, on nodes and for gangs; `EASY` plans for the first gangs only.)
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from t9ksched.engine.arrays import Int64s, Mask
+from t9ksched.engine.ledger import Ledger
+from t9ksched.engine.members import alike
+from t9ksched.engine.past_plans import Expected, PastPlans, charged
+from t9ksched.engine.placement.trial import Placement, Trial
+from t9ksched.engine.policy import Planning
+from t9ksched.engine.scheduling_key import SchedulingKey
+from t9ksched.engine.timeline import NEVER_ENDS, Block, Room, Timeline, end_of, openings
+from t9ksched.engine.view import View
+from t9ksched.model.gang import Gang, Member
+from t9ksched.model.reservation import Reservation, ReservationKind
+
+_SECOND: Final = 1_000_000_000
+
+
+class PlannedStarts:
+    """The planned starts of a cycle.
+
+    Attributes:
+        gangs: the gangs that wait in queues that exist, by UID.
+    """
+
+    def __init__(self, view: View, trial: Trial, ledger: Ledger, planning: Planning, now: int, past: PastPlans) -> None:
+        self._view = view
+        self._trial = trial
+        self._ledger = ledger
+        self._planning = planning
+        self._now = now
+        self._past = past
+        self._rank: int | None = None
+        """Plans of queues with at least this priority are on the timeline."""
+        self._accounts = {name: tuple(ledger.path(name)) for name in view.queues}
+        self.gangs = {gang.uid: gang for gang in view.gangs if gang.queue in view.queues}
+        past.follow(trial)
+        self._ends = past.rooms(view.expected_ends, trial)
+        self._timeline = Timeline(trial.free.shape, now, self._moments())
+        self._count: Counter[tuple[str, str]] = Counter()
+        self._stands: dict[str, Block] = {}
+        """Plans of gangs that have had their turn, by UID."""
+        plans = past.blocks(view.reservations, self.gangs, view.queues, trial, now)
+        self._before = {block.owner: block for block in plans}
+        """Plans of earlier cycles, by UID of gangs that have not had their turn yet."""
+        self._calm = past.as_expected(plans, view, trial, ledger, planning, now)
+        """No plan of an earlier cycle can be improved: see `past_plans`."""
+        self._lifted: dict[str, Block] = {}
+        """Plans that did not stand, by UID of the gang; at the turn of a gang, its own is here."""
+        self._begun: list[tuple[int, str, str, Room]] = []
+        """Ends of what started in this cycle."""
+        self._acted = False
+        """Something was started or planned in this cycle."""
+        self._gained = False
+        """A plan that was looked at may be improved by what happened since."""
+        for block in plans:
+            self._counts(self.gangs[block.owner], 1)
+
+    def _moments(self) -> list[tuple[int, str, Room]]:
+        """When running gangs give their room back; one that is overdue, a moment from now."""
+        overdue = self._now + self._planning.resolution_seconds * _SECOND
+        return [(one.at if one.at > self._now else overdue, one.queue, room) for one, room in self._ends]
+
+    def _counts(self, gang: Gang, change: int) -> None:
+        for what in (("", ""), ("queue", gang.queue), ("user", gang.user)):
+            self._count[what] += change
+
+    def standing(self) -> tuple[Reservation, ...]:
+        """The plans that stand when all gangs have had their turn, as reservations, one a pod, by owner."""
+        blocks = [self._stands[owner] for owner in sorted(self._stands)]
+        planned = tuple(one for block in blocks for one in block.reserved)
+        expected = None
+        if not self._gained and not self._lifted:
+            expected = Expected(
+                self._planning,
+                planned,
+                self._trial.free.copy(),
+                (*((one.at, one.gang, one.queue, room) for one, room in self._ends), *self._begun),
+                {name: state.spec for name, state in self._view.queues.items()},
+                charged(self._view, self._ledger),
+            )
+        self._past.end(expected, blocks)
+        return planned
+
+    def look_again(self) -> None:
+        """Plans that were looked at may be improved after all: the next cycle does not take them as they are."""
+        self._gained = True
+
+    @property
+    def any(self) -> bool:
+        """Whether starts are planned whose room the gang that has its turn must leave to them."""
+        return bool(self._timeline.blocks)
+
+    # ---- the turn of a gang
+
+    def rests(self, gang: Gang, members: Sequence[Member]) -> Block | None:
+        """The plan of the gang, if it stands without another look; it is the gang's turn."""
+        block = self._before.get(gang.uid)
+        if block is None or not self._calm or self._gained or self._lifted or block.at <= self._now:
+            return None
+        if self._rank != block.rank or self._view.queues[gang.queue].spec.ordering == "Strict":
+            return None
+        first = block.reserved[0].pod_class
+        if len(members) != len(block.reserved) or not alike(members) or members[0].pod_class != first:
+            return None
+        self._stands[gang.uid] = self._before.pop(gang.uid)
+        return block
+
+    def focus(self, gang: Gang) -> None:
+        """It is the turn of a gang of this queue: plans of queues with a smaller priority are off the timeline."""
+        rank = self._view.queues[gang.queue].spec.priority
+        if rank == self._rank:
+            return
+        self._rank = rank
+        lower = [block for block in self.blocks() if block.rank < rank]
+        # Starts and plans of a queue with another priority heeded other plans than those of this one.
+        self._gained |= bool(lower) or self._acted
+        self.lift(lower)
+        for block in (*self._before.values(), *self._stands.values()):
+            if block.rank >= rank and block.owner not in self._timeline.blocks:
+                self._timeline.take(block)
+
+    def turn(self, gang: Gang) -> Block | None:
+        """It is the gang's turn: its plan, if it had one, is off the timeline. Returns it."""
+        had = self._before.pop(gang.uid, None)
+        if had is not None:
+            self._timeline.drop(gang.uid)
+            self._lifted[gang.uid] = had
+            self._counts(gang, -1)
+        return had
+
+    def taken(self, gang: Gang) -> Int64s | None:
+        """The change of the trial's columns for a gang that starts now; None for no change.
+
+        Shape (resources, nodes), nowhere positive: room that planned starts need before the gang ends.
+        """
+        return self._timeline.lowest(self._now, end_of(gang, self._now))
+
+    def pays(self, gang: Gang, demand: Mapping[str, int]) -> bool:
+        """Whether its queue can pay for this demand of the gang from now on as well as for its planned starts."""
+        conditions = self._quota(gang.queue, demand)
+        return not conditions or self._now in openings(conditions, gang.lasts)
+
+    def started(self, gang: Gang, placements: Sequence[Placement]) -> None:
+        """The gang, or members of it, have these places now."""
+        self._acted = True
+        room = Room.placed(placements)
+        had = self._lifted.get(gang.uid)
+        if had is not None and had.at == self._now and _same(had.room, room):
+            del self._lifted[gang.uid]
+        if gang.lasts:
+            end = end_of(gang, self._now)
+            self._timeline.gives_back(end, gang.queue, room)
+            self._begun.append((end, gang.uid, gang.queue, room))
+
+    # ---- planning
+
+    def may_plan(self, gang: Gang, had: Block | None) -> bool:
+        """Whether the gang is among those that get a planned start; one that had one keeps it."""
+        if had is not None:
+            return True
+        planning, count = self._planning, self._count
+        per_queue = 1 if planning.mode == "EASY" else planning.per_queue
+        return (
+            count["", ""] < planning.gangs
+            and count["queue", gang.queue] < per_queue
+            and (not gang.user or count["user", gang.user] < planning.per_user)
+        )
+
+    def openings(self, gang: Gang, key: SchedulingKey) -> list[int]:
+        """Moments from now on at which the gang may fit, by numbers of pods, and its queue can pay, until it ends.
+
+        They are sorted, and within the horizon.
+        """
+        free = self._trial.free
+        conditions: list[tuple[Int64s, Mask]] = self._quota(gang.queue, key.demand)
+        for column, pods in key.groups:
+            at, rooms = self._timeline.supply(column, free)
+            conditions.append((at, rooms >= pods))
+        latest = self._now + self._planning.horizon_seconds * _SECOND
+        return [at for at in openings(conditions, gang.lasts).tolist() if at <= latest]
+
+    def change(self, start: int, gang: Gang) -> Int64s:
+        """The change of the trial's columns for the gang if it starts then; shape (resources, nodes)."""
+        found = self._timeline.lowest(start, end_of(gang, start))
+        return np.zeros_like(self._trial.free) if found is None else found
+
+    def still_fits(self, gang: Gang, key: SchedulingKey, block: Block) -> bool:
+        """Whether the room of a plan that the gang had is what it asks for, and there at that moment."""
+        rows, amounts = block.room.rows, block.room.amounts
+        asked = sum(column.needs_vector * pods for column, pods in key.groups)
+        left = self._trial.free[:, rows] + self.change(block.at, gang)[:, rows]
+        allowed = np.logical_or.reduce([column.mask for column, _ in key.groups])[rows]
+        same = np.array_equal(amounts.sum(axis=1), asked)
+        return bool(same and allowed.all() and np.all((left >= amounts) | (amounts == 0)))
+
+    def keep(self, gang: Gang, block: Block) -> None:
+        """The plan stands: that which the gang had, or a new one."""
+        self._timeline.take(block)
+        self._stands[gang.uid] = block
+        self._counts(gang, 1)
+        if self._lifted.get(gang.uid) is block:
+            del self._lifted[gang.uid]
+
+    def plan(self, gang: Gang, key: SchedulingKey, at: int, placements: Sequence[Placement]) -> Block:
+        """The gang is to start then, in these places."""
+        block = self.block(gang, at, placements)
+        self.keep(gang, block)
+        self._acted = True
+        column, _ = key.groups[0]
+        # What is remembered of a cycle is exact only where less room never helps.
+        self._gained |= len(key.groups) > 1 or key.ruled or gang.topology != "None" or bool(column.ports)
+        return block
+
+    def block(self, gang: Gang, at: int, placements: Sequence[Placement]) -> Block:
+        """The plan of these places from that moment on."""
+        until, names = end_of(gang, at), self._trial.nodes.names
+        reserved: list[Reservation] = []
+        for placement in placements:
+            one = Reservation(
+                gang.uid,
+                names[placement.row],
+                placement.column.pod_class,
+                ReservationKind.PLANNED,
+                rank=self._view.queues[gang.queue].spec.priority,
+                since=at,
+                until=0 if until == NEVER_ENDS else until,
+                firm=True,
+                queue=gang.queue,
+            )
+            reserved += [one] * placement.pods
+        return Block(tuple(reserved), Room.placed(placements))
+
+    # ---- other places for plans
+
+    def blocks(self) -> list[Block]:
+        """The plans whose room the gang that has its turn must leave to them."""
+        return list(self._timeline.blocks.values())
+
+    def lift(self, blocks: Iterable[Block]) -> None:
+        """Take plans off the timeline."""
+        for block in blocks:
+            self._timeline.drop(block.owner)
+
+    def lay(self, blocks: Iterable[Block]) -> None:
+        """Put plans on the timeline."""
+        for block in blocks:
+            self._timeline.take(block)
+
+    def change_at(self, moment: int) -> Int64s:
+        """The change of the trial's columns at that moment; shape (resources, nodes)."""
+        found = self._timeline.lowest(moment, moment)
+        return np.zeros_like(self._trial.free) if found is None else found
+
+    def moved(self, block: Block) -> None:
+        """A plan that is on the timeline has these places from now on."""
+        self._gained = True
+        held = self._stands if block.owner in self._stands else self._before
+        held[block.owner] = block
+
+    def _quota(self, queue: str, demand: Mapping[str, int]) -> list[tuple[Int64s, Mask]]:
+        """From which moments on each account of the queue can pay for the demand."""
+        found = []
+        for account, resource, nominal, held in self._ledger.limits(queue):
+            needs = demand.get(resource, 0)
+            if needs > 0:
+                at, paid = self._timeline.paid(self._accounts, account, resource, held)
+                found.append((at, paid + needs <= nominal))
+        return found
+
+
+def _same(one: Room, other: Room) -> bool:
+    """Whether both are the same amounts on the same nodes."""
+    if len(one.rows) != len(other.rows):
+        return False
+    mine, theirs = np.argsort(one.rows), np.argsort(other.rows)
+    return np.array_equal(one.rows[mine], other.rows[theirs]) and np.array_equal(
+        one.amounts[:, mine], other.amounts[:, theirs]
+    )

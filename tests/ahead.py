@@ -1,0 +1,158 @@
+"""A small cluster on virtual time, on which the planner plans starts ahead: jobs come and end as a test says."""
+
+from collections.abc import Mapping
+
+from msgspec import structs
+
+from t9ksched.engine.memory import Memory
+from t9ksched.engine.plan import Plan
+from t9ksched.engine.planner import plan
+from t9ksched.engine.policy import Planning, Policy
+from t9ksched.engine.view import QueueState, View, dump, load
+from t9ksched.model.gang import ExpectedEnd, Gang
+from t9ksched.model.reservation import Reservation
+from tests.builders import GPU, gang, node, pod_class, queue, table
+
+HOUR = 3_600_000_000_000
+MINUTE = HOUR // 60
+Interval = tuple[float, float, tuple[str, str], int, str, int]
+"""From when to when, on which node or of which queue, how many cards, whose, and the priority of the queue."""
+
+
+class Pool:
+    """Alike nodes with cards, and the jobs on them. Times are hours.
+
+    Attributes:
+        started: when each job started, by name.
+        planned: the start that is planned for each waiting job that has one, by name.
+    """
+
+    def __init__(
+        self,
+        nodes: int = 10,
+        cards: int = 1,
+        planning: Planning | None = Planning(),
+        queues: Mapping[str, QueueState] | None = None,
+    ) -> None:
+        self.nodes = table(node(f"n{at:03}", gpu=cards, cpu=1000, pods=1000) for at in range(nodes))
+        self.policy = Policy(planning=planning)
+        self.memory = Memory()
+        self._queues = dict(queues or {"q": queue(ordering="Backfill")})
+        self._waiting: dict[str, Gang] = {}
+        self._running: dict[str, tuple[Gang, int, list[tuple[str, object]]]] = {}
+        self._reservations: tuple[Reservation, ...] = ()
+        self._age = 0
+        self.started: dict[str, float] = {}
+
+    def submit(
+        self,
+        name: str,
+        pods: int,
+        hours: float = 0,
+        *,
+        cards: int = 1,
+        of: str = "q",
+        priority: int = 0,
+        user: str = "",
+    ) -> None:
+        """A gang of so many pods comes; it runs no longer than `hours`, or for ever when that is 0."""
+        self._age += 1
+        made = gang(name, of, pods, of=pod_class(cpu=0, memory=0, gpu=cards), created=self._age, priority=priority)
+        self._waiting[name] = structs.replace(made, lasts=round(hours * HOUR), user=user)
+
+    def cancel(self, name: str) -> None:
+        """The job waits no longer."""
+        del self._waiting[name]
+
+    def end(self, name: str) -> None:
+        """The job has ended."""
+        of, _, places = self._running.pop(name)
+        for where, grant in places:
+            self.nodes.discharge(self.nodes.row(where), of.waiting[0].pod_class, grant)  # type: ignore[arg-type]
+
+    def view(self, hour: float) -> View:
+        """What the planner sees then."""
+        used: dict[str, dict[str, int]] = {}
+        expected_ends = []
+        for name, (of, at, places) in self._running.items():
+            charged = used.setdefault(of.queue, {})
+            for resource, units in of.waiting[0].pod_class.requests:
+                charged[resource] = charged.get(resource, 0) + units * len(places)
+            if of.lasts:
+                rooms = tuple((where, of.waiting[0].pod_class, 1) for where, _ in places)
+                expected_ends.append(ExpectedEnd(name, of.queue, at + of.lasts, rooms))
+        queues = {name: structs_of(state, used.get(name, {})) for name, state in self._queues.items()}
+        gangs = tuple(self._waiting.values())
+        return View(self.nodes.freeze(), queues, gangs, self._reservations, expected_ends=tuple(expected_ends))
+
+    def cycle(self, hour: float) -> Plan:
+        """Plan at that hour, and start what the plan says. A view that was written and read gives the same plan."""
+        now = round(hour * HOUR)
+        seen = self.view(hour)
+        found = plan(seen, self.policy, now, self.memory)
+        again = plan(load(dump(seen)), self.policy, now)
+        assert structs.replace(again, stats=found.stats).to_bytes() == found.to_bytes(), "memory spares work alone"
+        for one in found.assignments:
+            of = self._waiting[one.gang]
+            self._running.setdefault(one.gang, (of, now, []))[2].append((one.node, one.grant))
+            self.nodes.charge(self.nodes.row(one.node), of.waiting[0].pod_class, one.grant)
+        for name in {one.gang for one in found.assignments}:
+            del self._waiting[name]
+            self.started[name] = hour
+        self._reservations = found.planned
+        return found
+
+    @property
+    def planned(self) -> dict[str, float]:
+        """The hour of each planned start."""
+        return {one.owner: one.since / HOUR for one in self._reservations}
+
+    @property
+    def waiting(self) -> dict[str, Gang]:
+        """The jobs that wait, by name."""
+        return self._waiting
+
+    @property
+    def running(self) -> set[str]:
+        """The jobs that run."""
+        return set(self._running)
+
+    def limit(self, name: str) -> float:
+        """How long the running job may run; 0 for ever."""
+        return self._running[name][0].lasts / HOUR
+
+    def on(self, name: str) -> list[str]:
+        """The jobs that have pods on the node."""
+        return [job for job, (_, _, places) in self._running.items() if any(where == name for where, _ in places)]
+
+    def bring(self, name: str, cards: int) -> None:
+        """A node comes, or comes back."""
+        self.nodes.upsert(node(name, gpu=cards, cpu=1000, pods=1000))
+
+    def intervals(self, hour: float) -> list[Interval]:
+        """What is held, and what is planned to be.
+
+        A job that is overdue holds its cards for a minute more.
+        """
+        found = []
+        for name, (of, at, places) in self._running.items():
+            rank = 1000  # what runs gives way to nothing
+            end = max((at + of.lasts) / HOUR, hour + MINUTE / HOUR) if of.lasts else 1e9
+            each = of.waiting[0].pod_class.card_counts[GPU]
+            for where, _ in places:
+                found += [(hour, end, what, each, name, rank) for what in (("node", where), ("queue", of.queue))]
+        for one in self._reservations:
+            begin, end = one.since / HOUR, one.until / HOUR or 1e9
+            each = one.pod_class.card_counts[GPU]
+            both = (("node", one.node), ("queue", one.queue))
+            found += [(begin, end, what, each, one.owner, one.rank) for what in both]
+        return found
+
+    def cards_used(self) -> int:
+        """All cards that running jobs hold."""
+        return sum(self.nodes.used(name).get(GPU, 0) for name in self.nodes.names)
+
+
+def structs_of(state: QueueState, used: Mapping[str, int]) -> QueueState:
+    """The queue with what its jobs use."""
+    return QueueState(state.spec, used, state.draining)

@@ -1,0 +1,191 @@
+"""Planned starts: textbook cases of backfilling on ten nodes of one card."""
+
+import pytest
+
+from t9ksched.engine.policy import Planning
+from t9ksched.model.reasons import Code
+from tests.ahead import HOUR, MINUTE, Pool
+from tests.builders import GPU, queue
+
+EASY = Planning(mode="EASY")
+
+
+def blocked(planning: Planning | None = None) -> Pool:
+    """Job a has six of ten cards for ten hours; job b needs eight."""
+    pool = Pool(planning=planning or Planning())
+    pool.submit("a", 6, 10)
+    pool.cycle(0)
+    pool.submit("b", 8, 5)
+    pool.cycle(0)
+    return pool
+
+
+@pytest.mark.parametrize("planning", [Planning(), EASY], ids=["conservative", "EASY"])
+@pytest.mark.parametrize(
+    ("cards", "hours", "hour", "passes"),
+    [
+        pytest.param(4, 10, 0, True, id="it ends when the planned job starts"),
+        pytest.param(4, 12, 0, False, id="it would still run"),
+        pytest.param(2, 100, 0, True, id="enough is left beside it"),
+        pytest.param(2, 0, 0, True, id="enough is left for ever"),
+        pytest.param(3, 0, 0, False, id="one card too many, for ever"),
+        pytest.param(4, 10, 1 / 60, False, id="one minute too late"),
+    ],
+)
+def test_who_may_pass(planning: Planning, cards: int, hours: float, hour: float, passes: bool) -> None:
+    pool = blocked(planning)
+    assert pool.planned == {"b": 10}
+    pool.submit("c", cards, hours)
+    found = pool.cycle(hour)
+    assert ("c" in pool.started) is passes
+    assert pool.planned["b"] == 10
+    reasons = {one.gang: one.reasons for one in found.waiting}
+    assert reasons["b"][0].code == Code.PLANNED_START
+    if not passes:
+        code = Code.PLANNED_START if planning.mode == "Conservative" else Code.HELD_FOR_OTHER
+        assert reasons["c"][0].code == code
+
+
+def test_a_job_that_ends_early_moves_the_plan() -> None:
+    pool = blocked()
+    pool.end("a")
+    pool.cycle(3)
+    assert pool.started["b"] == 3
+
+
+def test_with_another_beside_it_the_plan_stays() -> None:
+    pool = blocked()
+    pool.submit("c", 4, 10)
+    pool.cycle(0)
+    pool.end("a")
+    pool.cycle(3)
+    assert pool.planned == {"b": 10}
+    pool.end("c")
+    pool.cycle(10)
+    assert pool.started["b"] == 10
+
+
+def test_an_end_that_is_late_moves_the_plan_by_little_and_keeps_the_room() -> None:
+    pool = blocked()
+    pool.submit("c", 4)
+    pool.cycle(10)
+    assert pool.planned["b"] == pytest.approx(10 + MINUTE / HOUR)
+    assert "c" not in pool.started
+    pool.end("a")
+    pool.cycle(10.005)
+    assert pool.started["b"] == 10.005
+
+
+def test_without_an_enforced_end_nothing_is_planned() -> None:
+    pool = Pool()
+    pool.submit("a", 6)
+    pool.cycle(0)
+    pool.submit("b", 8, 5)
+    found = pool.cycle(0)
+    assert pool.planned == {}
+    assert Code.PLANNED_START not in [reason.code for reason in found.waiting[0].reasons]
+
+
+@pytest.mark.parametrize(
+    ("planning", "expected"),
+    [
+        pytest.param(Planning(), {"b": 10, "c": 15, "e": 16}, id="conservative"),
+        pytest.param(EASY, {"b": 10}, id="EASY"),
+    ],
+)
+def test_conservative_plans_each_and_easy_the_first(planning: Planning, expected: dict[str, float]) -> None:
+    pool = blocked(planning)
+    pool.submit("c", 9, 1)
+    pool.submit("d", 2, 5)
+    pool.submit("e", 4, 11)
+    pool.cycle(0.5)
+    assert pool.started["d"] == 0.5
+    assert pool.planned == expected
+
+
+def test_a_plan_is_not_moved_by_a_larger_priority_of_its_queue() -> None:
+    pool = blocked()
+    pool.submit("c", 8, 5, priority=5)
+    pool.cycle(1)
+    assert pool.planned == {"b": 10, "c": 15}
+
+
+def test_a_queue_of_larger_priority_goes_before() -> None:
+    pool = Pool(queues={"q": queue(ordering="Backfill"), "high": queue(ordering="Backfill", priority=10)})
+    pool.submit("a", 6, 10)
+    pool.cycle(0)
+    pool.submit("b", 8, 5)
+    pool.cycle(0)
+    pool.submit("h", 4, 12, of="high")
+    pool.cycle(1)
+    assert pool.started["h"] == 1
+    assert pool.planned == {"b": 13}
+    pool.submit("i", 10, 1, of="high")
+    pool.cycle(2)
+    assert pool.planned == {"i": 13, "b": 14}
+
+
+def test_quota_is_planned_like_nodes() -> None:
+    pool = Pool(queues={"q": queue(ordering="Backfill", quota={GPU: 5}), "free": queue(ordering="Backfill")})
+    pool.submit("a", 4, 10)
+    pool.cycle(0)
+    pool.submit("b", 4, 5)
+    pool.submit("c", 1, 11)
+    found = pool.cycle(0)
+    assert pool.planned == {"b": 10}
+    assert [reason.code for reason in found.waiting[0].reasons] == [Code.PLANNED_START, Code.QUOTA_EXCEEDED]
+    assert pool.started["c"] == 0
+    pool.submit("d", 1, 3)
+    pool.cycle(0)
+    assert pool.planned == {"b": 10, "d": 11}
+    pool.submit("e", 2, 20, of="free")
+    pool.cycle(0)
+    assert pool.started["e"] == 0
+
+
+def test_quota_that_a_plan_needs_later_is_not_given_now() -> None:
+    pool = Pool(queues={"q": queue(ordering="Backfill", quota={GPU: 6})})
+    pool.submit("a", 4, 10)
+    pool.cycle(0)
+    pool.submit("b", 6, 5)
+    pool.submit("c", 2, 11)
+    pool.submit("d", 2, 10)
+    pool.cycle(0)
+    assert pool.planned == {"b": 10, "c": 15}
+    assert pool.started["d"] == 0
+
+
+def test_a_plan_goes_with_its_job() -> None:
+    pool = blocked()
+    pool.submit("c", 4, 12)
+    pool.cycle(0)
+    pool.cancel("b")
+    pool.cycle(1)
+    assert pool.planned == {}
+    assert pool.started["c"] == 1
+
+
+@pytest.mark.parametrize(("gangs", "expected"), [(9, {"b", "d", "f", "g"}), (3, {"b", "f", "g"})])
+def test_limits_of_planning(gangs: int, expected: set[str]) -> None:
+    pool = Pool(
+        planning=Planning(gangs=gangs, per_queue=2, per_user=1), queues={"q": queue(), "r": queue(), "s": queue()}
+    )
+    pool.submit("a", 10, 10)
+    pool.cycle(0)
+    for at, (name, where, who) in enumerate(
+        [("b", "q", "u"), ("c", "q", "u"), ("d", "q", "v"), ("e", "q", "w"), ("f", "r", ""), ("g", "s", "")]
+    ):
+        pool.submit(name, 1 + at % 2, 1, of=where, user=who)
+    pool.cycle(0)
+    assert set(pool.planned) == expected  # queue q goes last: it has the largest share
+
+
+def test_nothing_is_planned_beyond_the_horizon() -> None:
+    pool = Pool(planning=Planning(horizon_seconds=9 * 3600))
+    pool.submit("a", 6, 10)
+    pool.cycle(0)
+    pool.submit("b", 8, 5)
+    pool.cycle(0)
+    assert pool.planned == {}
+    pool.cycle(1)
+    assert pool.planned == {"b": 10}
