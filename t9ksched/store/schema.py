@@ -5,6 +5,7 @@ Migrations are Alembic's, found in the package; no ini file is needed. They run 
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 from alembic import command
@@ -63,8 +64,9 @@ def current(address: str) -> str | None:
         return _revision(connection)
 
 
+@cache
 def newest() -> str:
-    """The revision this program was made for."""
+    """The revision this program was made for. Its migrations are files of its own, so they are read once."""
     head = _scripts().get_current_head()
     assert head is not None, "migrations without a head"
     return head

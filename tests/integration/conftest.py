@@ -2,11 +2,33 @@
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from t9ksched.kube.transport.client import Client
+from t9ksched.scheduler.keep import housekeeping
+from t9ksched.scheduler.report import status
 from tests.integration.world import World, new_world
+
+
+class _Timers(AsyncIOScheduler):  # type: ignore[misc]
+    """Deadlines are looked at often: a test need not wait five seconds for the look after its own deadline of one."""
+
+    def add_job(self, *what: Any, seconds: float = 0, **options: Any) -> Any:
+        """Set a timer."""
+        return super().add_job(*what, seconds=min(seconds, _LOOK_SECONDS), **options)
+
+
+_LOOK_SECONDS = 0.25
+
+
+@pytest.fixture(autouse=True)
+def haste(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a scheduler does every few seconds it does several times a second."""
+    monkeypatch.setattr(housekeeping, "AsyncIOScheduler", _Timers)
+    monkeypatch.setattr(status, "QUEUE_PERIOD", 0.5)
 
 
 @pytest.fixture

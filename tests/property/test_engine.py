@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -33,6 +34,9 @@ from tests.builders import GPU, gang, member, node, pod_class, queue
 AMD = "amd.com/gpu"
 NOW = 10**9
 RELAXED = settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+SERIES = settings(RELAXED, max_examples=120)
+"""Of examples with several plans each."""
+LONG = settings(RELAXED, max_examples=3_000)
 
 AFFINITIES = [
     None,
@@ -288,8 +292,21 @@ def test_the_same_view_gives_the_same_plan(given_view: View, policy: Policy, sli
 
 
 @given(dice, policies)
-@RELAXED
+@SERIES
 def test_a_memo_that_lived_through_changes_gives_the_same_plan(rng: random.Random, policy: Policy) -> None:
+    memo_lives_through_changes(rng, policy)
+
+
+@pytest.mark.soak
+@given(dice, policies)
+@LONG
+def test_a_memo_that_lived_through_changes_gives_the_same_plan_in_the_long_run(
+    rng: random.Random, policy: Policy
+) -> None:
+    memo_lives_through_changes(rng, policy)
+
+
+def memo_lives_through_changes(rng: random.Random, policy: Policy) -> None:
     memory = Memory()
     shapes = [shape(rng) for _ in range(3)]
     table = some_table(rng, 4, shapes)
@@ -306,8 +323,21 @@ def test_a_memo_that_lived_through_changes_gives_the_same_plan(rng: random.Rando
 
 
 @given(dice, policies)
-@RELAXED
+@SERIES
 def test_what_is_remembered_of_failures_never_changes_a_plan(rng: random.Random, policy: Policy) -> None:
+    failures_are_remembered(rng, policy)
+
+
+@pytest.mark.soak
+@given(dice, policies)
+@LONG
+def test_what_is_remembered_of_failures_never_changes_a_plan_in_the_long_run(
+    rng: random.Random, policy: Policy
+) -> None:
+    failures_are_remembered(rng, policy)
+
+
+def failures_are_remembered(rng: random.Random, policy: Policy) -> None:
     memory = Memory()
     shapes = [shape(rng) for _ in range(3)]
     table = some_table(rng, 4, shapes)

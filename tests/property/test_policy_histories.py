@@ -275,7 +275,7 @@ class Histories(RuleBasedStateMachine):
 
 
 SETTINGS = settings(deadline=None, report_multiple_bugs=False, suppress_health_check=list(HealthCheck))
-Histories.TestCase.settings = settings(SETTINGS, max_examples=120, stateful_step_count=30)
+Histories.TestCase.settings = settings(SETTINGS, max_examples=80, stateful_step_count=30)
 TestHistories = Histories.TestCase
 
 
