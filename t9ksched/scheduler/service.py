@@ -96,6 +96,7 @@ class SchedulerService:
         volumes = VolumeBinding(timeout=options.gang_bind_timeout * VOLUMES_SHARE)
         self._cards = CardKeeper(store.bindings, self.state, self.sql_writer.lost)
         self.sql_writer.first = self._cards.flush
+        self.sql_writer.before_last = self._recorder.hand_over
         self.executor = Executor(client, self.state, self._recorder, clock, self._changed, volumes, self._cards)
         self._promises = PromiseKeeper(store.promises, self.state, self.sql_writer.lost)
         self._evictor = Evictor(client, self.state, self._recorder, clock, self._promises)

@@ -198,6 +198,12 @@ class HistoryRecorder:
             await asyncio.sleep(_ACCEPTING_PAUSE)
         self.accepted()
 
+    def hand_over(self) -> None:
+        """Give the writer all acceptances that are not with it yet: the service stops."""
+        while self._state.accept_running(self._clock()):
+            pass
+        self.accepted()
+
     async def run(self) -> None:
         """Write the latest state of jobs that changed, until cancelled."""
         while True:

@@ -46,6 +46,8 @@ class SqlWriter:
         self._outage = outage
         self.first: Callable[[], Awaitable[None]] | None = None
         """What must be written before anything else when the database answers again."""
+        self.before_last: Callable[[], None] | None = None
+        """Hands over what is still to be written when the writer is told to end."""
         self._batches = 0
         """Transactions done."""
         self._acceptances: deque[Acceptance] = deque()
@@ -130,6 +132,8 @@ class SqlWriter:
                     log.warning("database is away, history waits", error=str(error), since=str(self.behind))
                 await asyncio.sleep(pause)
         finally:
+            if self.before_last is not None:
+                self.before_last()
             with contextlib.suppress(StoreError, TimeoutError):
                 async with asyncio.timeout(_LAST_WORDS_SECONDS):
                     await self._flush()

@@ -2,8 +2,11 @@
 
 from typing import Any
 
+import pytest
+
 from t9ksched.kube.resources import EVENTS, PODGROUPS, PODS
 from t9ksched.model import names
+from t9ksched.scheduler.report import history_recorder
 from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start
 from tests.integration.scheduler.test_endings import ask
@@ -82,6 +85,27 @@ async def test_a_minimum_raised_while_a_group_runs(world: World, start: Start, q
                 return bool(condition["message"] == f"2 members exist. {text}" and condition["status"] == "True")
 
             await world.until(PODGROUPS, "g", tells)
+
+
+async def test_a_group_that_began_just_before_an_orderly_stop_keeps_the_minimum_that_it_began_with(
+    world: World, start: Start, queue: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history_recorder, "JOB_PERIOD", 60)  # it stops before it looks at jobs again
+    await world.play(1, 8)
+    async with start() as service:
+        await world.create(world.pod("alone", 1, queue=queue))
+        await world.running("alone")
+        await service.sql_writer.flushed()
+        await world.create(world.group("g", 2, queue))
+        for name in ("g-0", "g-1", "g-2"):
+            await world.create(world.pod(name, 1, group="g"))
+        await world.running("g-0", "g-1", "g-2")
+    await world.client.patch(PODGROUPS, "g", world.namespace, {"spec": {"minMember": 3}})
+    await world.client.delete(PODS, "g-2", world.namespace, grace=0)
+    async with start() as service:
+        await world.event(names.EVENT_EDIT_IGNORED, "g")
+        job = (await ask(service, world, "PodGroup/g/explanation"))["job"]
+        assert (job["phase"], job["members"]["min"], job["members"]["running"]) == ("Running", 2, 2)
 
 
 async def test_a_minimum_raised_to_all_that_was_accepted_does_not_count_after_a_restart(
