@@ -197,8 +197,40 @@ FAULTS = {
 }
 
 
+Step = int | tuple[str, int, int] | tuple[str, int, int, int]
+"""Hours that go by; or a job that comes: queue, pods of one card, hours it may run, and how much earlier it ends."""
+BLOCKED: tuple[Step, ...] = (("q", 7, 5), 0, ("q", 8, 1), 0)
+SHOWN: dict[str, tuple[Step, ...]] = {
+    "who starts now leaves no room to plans": (*BLOCKED, ("q", 1, 8), 0),
+    "ends are expected too early": (*BLOCKED, 5),
+    "quota is not planned": (("small", 5, 5), ("small", 3, 5), ("small", 3, 5), 0),
+    "plans of equal queues are not seen": (*BLOCKED, ("q", 1, 8), 0),
+    "all is always as expected": (("q", 8, 5, 3), 0, ("q", 8, 5), 3),
+}
+
+
+def play(steps: Iterable[Step]) -> None:
+    """A history that is written down, on four nodes of two cards."""
+    machine = Histories()
+    machine.begin(nodes=4, mode="Conservative")
+    for step in steps:
+        if isinstance(step, int):
+            machine.go_on(step, late=False)
+        else:
+            of, pods, hours, *early = step
+            machine.submit(of, pods, 1, hours, *(early or [0]), 0)
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_noticed(fault: str) -> None:
-    dice = settings(SETTINGS, max_examples=1500, stateful_step_count=30, derandomize=True, database=None)
+    play(SHOWN[fault])
     with FAULTS[fault](), pytest.raises(AssertionError):
-        run_state_machine_as_test(Histories, settings=settings(dice, phases=[Phase.generate]))
+        play(SHOWN[fault])
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_found(fault: str) -> None:
+    dice = settings(SETTINGS, max_examples=1500, stateful_step_count=30, database=None, phases=[Phase.generate])
+    with FAULTS[fault](), pytest.raises(AssertionError):
+        run_state_machine_as_test(Histories, settings=dice)
