@@ -66,7 +66,7 @@ class PastPlans:
             known = before.get(ending.gang)
             if known is None or (known[0] is not ending and known[0].rooms != ending.rooms):
                 held = [(trial.column(None, of), index[node], pods) for node, of, pods in ending.rooms if node in index]
-                known = (ending, Room.of(held) if held else None)
+                known = (ending, Room(held) if held else None)
             self._rooms[ending.gang] = known
             if known[1] is not None:
                 found.append((ending, known[1]))
@@ -95,7 +95,7 @@ class PastPlans:
             reserved = tuple(those)
             known = before.get(owner)
             if known is None or known[0] != reserved:
-                room = Room.of((trial.column(None, one.pod_class), index[one.node], 1) for one in those)
+                room = Room([(trial.column(None, one.pod_class), index[one.node], 1) for one in those])
                 known = (reserved, Block(reserved, room))
             self._blocks[owner] = known
             found.append(_as_now(known[1], gang, queues[gang.queue].spec.priority, now))

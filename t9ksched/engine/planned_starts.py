@@ -244,6 +244,11 @@ class PlannedStarts:
 
     # ---- other places for plans
 
+    def alike(self, key: SchedulingKey) -> bool:
+        """Whether the plans on the timeline and the gang have pods of one class: then `make_way` always succeeds."""
+        first, _ = key.groups[0]
+        return len(key.groups) == 1 and all(block.only == first.pod_class for block in self._timeline.blocks.values())
+
     def blocks(self) -> list[Block]:
         """The plans whose room the gang that has its turn must leave to them."""
         return list(self._timeline.blocks.values())

@@ -6,7 +6,6 @@ end that it is given. Times are nanoseconds since the epoch.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -24,31 +23,44 @@ Steps = tuple[Int64s, Int64s]
 """A quantity that changes at moments, sorted, with its value from each of them on; the first moment is now."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+Part = tuple[ClassFit, int, int]
+"""Pods of a class on a node: the class, the row of the node, how many."""
+
+
 class Room:
-    """Room on nodes: `amounts[:, i]` is taken on the node of row `rows[i]`, which are distinct; `demand` is the sum,
-    in units by resource.
-    """
+    """Room on nodes: `amounts[:, i]` is taken on the node of row `rows[i]`, which are distinct."""
 
-    rows: Indices
-    amounts: Int64s
-    demand: Mapping[str, int]
+    __slots__ = ("_demand", "_parts", "amounts", "rows")
 
-    @classmethod
-    def of(cls, parts: Iterable[tuple[ClassFit, int, int]]) -> "Room":
-        """The room of pods, at least one, given as class, row of the node and how many."""
+    def __init__(self, parts: Sequence[Part]) -> None:
+        """The room of pods, at least one."""
+        self._parts = parts
+        self._demand: dict[str, int] | None = None
+        if len(parts) == 1:
+            ((column, row, pods),) = parts
+            self.rows = np.array([row], np.intp)
+            self.amounts: Int64s = (column.needs_vector * pods)[:, None]
+            return
         by_row: dict[int, Int64s] = {}
-        demand: dict[str, int] = {}
         for column, row, pods in parts:
             by_row[row] = by_row.get(row, 0) + column.needs_vector * pods
-            for resource, amount in column.pod_class.requests:
-                demand[resource] = demand.get(resource, 0) + amount * pods
-        return cls(np.array(list(by_row), np.intp), np.array(list(by_row.values())).T, demand)
+        self.rows = np.array(list(by_row), np.intp)
+        self.amounts = np.array(list(by_row.values())).T
 
     @classmethod
     def placed(cls, placements: Iterable[Placement]) -> "Room":
         """What placements take."""
-        return cls.of((placement.column, placement.row, placement.pods) for placement in placements)
+        return cls([(placement.column, placement.row, placement.pods) for placement in placements])
+
+    @property
+    def demand(self) -> Mapping[str, int]:
+        """What the pods ask for together, in units by resource."""
+        if self._demand is None:
+            self._demand = {}
+            for column, _, pods in self._parts:
+                for resource, amount in column.pod_class.requests:
+                    self._demand[resource] = self._demand.get(resource, 0) + amount * pods
+        return self._demand
 
 
 class Block:
@@ -57,10 +69,11 @@ class Block:
     Attributes:
         owner, queue, rank: UID of the gang, its queue and the priority of that.
         at, until: when its gang starts, and when it ends at the latest.
+        only: the class of all its pods, None where they are unlike.
         changes: moments, rows of nodes and amounts of what it takes and gives back, see `Changes`.
     """
 
-    __slots__ = ("at", "changes", "owner", "queue", "rank", "reserved", "room", "until")
+    __slots__ = ("at", "changes", "only", "owner", "queue", "rank", "reserved", "room", "until")
 
     def __init__(self, reserved: tuple[Reservation, ...], room: Room) -> None:
         first, rows = reserved[0], room.rows
@@ -68,6 +81,7 @@ class Block:
         self.room = room
         self.owner, self.queue, self.rank, self.at = first.owner, first.queue, first.rank, first.since
         self.until = first.until or NEVER_ENDS
+        self.only = first.pod_class if all(one.pod_class is first.pod_class for one in reserved) else None
         self.changes: Changes = (
             np.repeat(np.array([self.at, self.until], np.int64), len(rows)),
             np.concatenate([rows, rows]),

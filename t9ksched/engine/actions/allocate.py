@@ -11,6 +11,7 @@ from t9ksched.engine.actions.make_way import make_way
 from t9ksched.engine.arrays import Int64s
 from t9ksched.engine.cycle import Cycle
 from t9ksched.engine.placement.pack import Attempt
+from t9ksched.engine.planned_starts import PlannedStarts
 from t9ksched.engine.scheduling_key import SchedulingKey
 from t9ksched.engine.timeline import end_of
 from t9ksched.engine.work import Work
@@ -80,7 +81,9 @@ class Allocate:
         if kept is None and turn.had is not None and turn.had.at == cycle.now:
             kept = np.zeros(len(trial.nodes), np.bool_)
             kept[turn.had.room.rows] = True
-        taken = planned.taken(gang) if planned is not None else None
+        taken = None
+        if planned is not None and (own or _enough(key)):
+            taken = planned.taken(gang)
         if taken is not None:
             trial.shift(taken)
         attempt = Attempt.NO_ROOM
@@ -92,8 +95,8 @@ class Allocate:
             trial.shift(-taken)
         if lent:
             trial.lend({row: -room for row, room in lent.items()})
-        if attempt is not Attempt.PLACED and taken is not None and not own:
-            attempt = yield from self._beside(gang, key)
+        if attempt is not Attempt.PLACED and planned is not None and taken is not None and not own:
+            attempt = yield from self._beside(planned, turn)
         if attempt is not Attempt.PLACED:
             reasons = turn.behind or (yield from self._why(gang, key, attempt, planned=taken is not None))
             trial.undo(mark)
@@ -117,18 +120,19 @@ class Allocate:
             cycle.refilled(gang.uid)
         return ()
 
-    def _beside(self, gang: Gang, key: SchedulingKey) -> Work[Attempt]:
+    def _beside(self, planned: PlannedStarts, turn: Turn) -> Work[Attempt]:
         """Place the gang beside planned starts that are moved to other nodes, or leave the trial as it was."""
-        cycle = self._cycle
-        planned, trial = cycle.planned, cycle.trial
-        if planned is None or planned.openings(gang, key)[:1] != [cycle.now]:
+        cycle, gang, key = self._cycle, turn.gang, turn.key
+        if turn.had is not None and not planned.alike(key):
+            return Attempt.NO_ROOM
+        if planned.openings(gang, key)[:1] != [cycle.now]:
             return Attempt.NO_ROOM
         if not (yield from make_way(cycle, planned, gang, key, cycle.now)):
             return Attempt.NO_ROOM
         taken = planned.change(cycle.now, gang)
-        trial.shift(taken)
+        cycle.trial.shift(taken)
         attempt = yield from fit(cycle, gang, key)
-        trial.shift(-taken)
+        cycle.trial.shift(-taken)
         return attempt
 
     def _why(self, gang: Gang, key: SchedulingKey, attempt: Attempt, *, planned: bool) -> Work[tuple[Reason, ...]]:
@@ -164,3 +168,8 @@ class Allocate:
             )
         trial.undo(mark)
         return reasons
+
+
+def _enough(key: SchedulingKey) -> bool:
+    """Whether there is room for so many pods of each class now, each class alone."""
+    return all(int(column.rooms().sum()) >= pods for column, pods in key.groups)

@@ -23,7 +23,9 @@ from t9ksched.model.gang import Gang
 def make_way(cycle: Cycle, planned: PlannedStarts, gang: Gang, key: SchedulingKey, at: int) -> Work[bool]:
     """Give the plans other nodes, at their own times, so that the gang fits from that moment until its end.
 
-    False leaves all of them as they were. The caller knows that by numbers the gang fits then.
+    False leaves all of them as they were. The caller knows that by numbers the gang fits then, and that it has no plan
+    or all pods are alike (`planned.alike`). Otherwise failure is no proof: it may succeed when less is free, and a plan
+    that stands could not be kept without another look.
     """
     before = planned.blocks()
     planned.lift(before)
@@ -37,7 +39,6 @@ def make_way(cycle: Cycle, planned: PlannedStarts, gang: Gang, key: SchedulingKe
         if not placements:
             planned.lift(laid)
             planned.lay(before)
-            planned.look_again()  # on nodes that are not alike this is no proof: it may succeed when less is free
             return False
         laid.append(planned.block(of, moment, placements))
         planned.lay(laid[-1:])

@@ -21,6 +21,10 @@ _MOST: Final = 200
 """So many moments are tried at most; a gang that fits at none of them has no planned start."""
 
 
+_WAYS: Final = 4
+"""Other plans are asked to make way for at most so many moments."""
+
+
 class Reserve:
     """The action `reserve`; it runs wherever the policy plans starts, and never ends a turn."""
 
@@ -51,6 +55,7 @@ class Reserve:
         cycle = self._cycle
         stays = had is not None and had.at > cycle.now and planned.still_fits(gang, key, had)
         later = (at for at in planned.openings(gang, key) if at > cycle.now)
+        ways = _WAYS if had is None or planned.alike(key) else 0
         for nth, at in enumerate(later):
             if nth >= _MOST:
                 planned.look_again()
@@ -59,8 +64,10 @@ class Reserve:
                 break
             yield
             placements = yield from self._places(planned, gang, key, at)
-            if not placements and (yield from make_way(cycle, planned, gang, key, at)):
-                placements = yield from self._places(planned, gang, key, at)
+            if not placements and ways > 0:
+                ways -= 1
+                if (yield from make_way(cycle, planned, gang, key, at)):
+                    placements = yield from self._places(planned, gang, key, at)
             if placements:
                 cycle.stats.planned += 1
                 self._moved(had, placements)
