@@ -191,16 +191,18 @@ class PlannedStarts:
         latest = self._now + self._planning.horizon_seconds * _SECOND
         return [at for at in openings(conditions, gang.lasts).tolist() if at <= latest]
 
-    def change(self, start: int, gang: Gang) -> Int64s:
-        """The change of the trial's columns for the gang if it starts then; shape (resources, nodes)."""
-        found = self._timeline.lowest(start, end_of(gang, start))
+    def change(self, start: int, until: int) -> Int64s:
+        """The least change of the trial's columns from that moment to before `until`, and at the moment itself; shape
+        (resources, nodes).
+        """
+        found = self._timeline.lowest(start, until)
         return np.zeros_like(self._trial.free) if found is None else found
 
     def still_fits(self, gang: Gang, key: SchedulingKey, block: Block) -> bool:
         """Whether the room of a plan that the gang had is what it asks for, and there at that moment."""
         rows, amounts = block.room.rows, block.room.amounts
         asked = sum(column.needs_vector * pods for column, pods in key.groups)
-        left = self._trial.free[:, rows] + self.change(block.at, gang)[:, rows]
+        left = self._trial.free[:, rows] + self.change(block.at, end_of(gang, block.at))[:, rows]
         allowed = np.logical_or.reduce([column.mask for column, _ in key.groups])[rows]
         same = np.array_equal(amounts.sum(axis=1), asked)
         return bool(same and allowed.all() and np.all((left >= amounts) | (amounts == 0)))
@@ -262,11 +264,6 @@ class PlannedStarts:
         """Put plans on the timeline."""
         for block in blocks:
             self._timeline.take(block)
-
-    def change_at(self, moment: int) -> Int64s:
-        """The change of the trial's columns at that moment; shape (resources, nodes)."""
-        found = self._timeline.lowest(moment, moment)
-        return np.zeros_like(self._trial.free) if found is None else found
 
     def moved(self, block: Block) -> None:
         """A plan that is on the timeline has these places from now on."""

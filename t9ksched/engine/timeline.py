@@ -21,8 +21,6 @@ NEVER_ENDS: Final = 1 << 62
 _MOST: Final = np.iinfo(np.int64).max
 Steps = tuple[Int64s, Int64s]
 """A quantity that changes at moments, sorted, with its value from each of them on; the first moment is now."""
-
-
 Part = tuple[ClassFit, int, int]
 """Pods of a class on a node: the class, the row of the node, how many."""
 
@@ -30,11 +28,12 @@ Part = tuple[ClassFit, int, int]
 class Room:
     """Room on nodes: `amounts[:, i]` is taken on the node of row `rows[i]`, which are distinct."""
 
-    __slots__ = ("_demand", "_parts", "amounts", "rows")
+    __slots__ = ("_demand", "_pods", "amounts", "rows")
 
     def __init__(self, parts: Sequence[Part]) -> None:
         """The room of pods, at least one."""
-        self._parts = parts
+        self._pods = [(column.pod_class, pods) for column, _, pods in parts]
+        """Their classes and numbers. Rooms outlive a cycle, so they hold no class column: it holds its whole trial."""
         self._demand: dict[str, int] | None = None
         if len(parts) == 1:
             ((column, row, pods),) = parts
@@ -57,8 +56,8 @@ class Room:
         """What the pods ask for together, in units by resource."""
         if self._demand is None:
             self._demand = {}
-            for column, _, pods in self._parts:
-                for resource, amount in column.pod_class.requests:
+            for pod_class, pods in self._pods:
+                for resource, amount in pod_class.requests:
                     self._demand[resource] = self._demand.get(resource, 0) + amount * pods
         return self._demand
 

@@ -129,7 +129,7 @@ class Allocate:
             return Attempt.NO_ROOM
         if not (yield from make_way(cycle, planned, gang, key, cycle.now)):
             return Attempt.NO_ROOM
-        taken = planned.change(cycle.now, gang)
+        taken = planned.change(cycle.now, end_of(gang, cycle.now))
         cycle.trial.shift(taken)
         attempt = yield from fit(cycle, gang, key)
         cycle.trial.shift(-taken)

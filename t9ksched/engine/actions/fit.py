@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 
-from t9ksched.engine.arrays import Mask
+from t9ksched.engine.arrays import Int64s, Mask
 from t9ksched.engine.cycle import Cycle
 from t9ksched.engine.placement.pack import Attempt, own_affinity_keys, place_together
 from t9ksched.engine.placement.topology import scopes
+from t9ksched.engine.placement.trial import Placement
 from t9ksched.engine.scheduling_key import SchedulingKey
 from t9ksched.engine.work import Effort, Work
 from t9ksched.model.gang import Gang
@@ -47,3 +48,18 @@ def _fit_within(cycle: Cycle, gang: Gang, key: SchedulingKey, nodes: Mask | None
     if gang.topology == "Preferred":
         return (yield from place_together(trial, groups, Effort()))
     return worst
+
+
+def places(cycle: Cycle, gang: Gang, key: SchedulingKey, change: Int64s) -> Work[Sequence[Placement]]:
+    """Where the gang fits when the trial's columns have changed so, shape (resources, nodes); empty where it does not.
+
+    The trial is as before.
+    """
+    trial = cycle.trial
+    mark = trial.mark()
+    trial.shift(change)
+    attempt = yield from fit(cycle, gang, key)
+    found = trial.since(mark) if attempt is Attempt.PLACED else ()
+    trial.undo(mark)
+    trial.shift(-change)
+    return found

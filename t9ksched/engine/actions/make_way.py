@@ -6,13 +6,9 @@ first. On nodes that are alike this finds room whenever there is some: intervals
 beginnings need no more nodes than overlap at any moment.
 """
 
-from collections.abc import Sequence
-
-from t9ksched.engine.actions.fit import fit
+from t9ksched.engine.actions.fit import places
 from t9ksched.engine.cycle import Cycle
 from t9ksched.engine.members import chosen
-from t9ksched.engine.placement.pack import Attempt
-from t9ksched.engine.placement.trial import Placement
 from t9ksched.engine.planned_starts import PlannedStarts
 from t9ksched.engine.scheduling_key import SchedulingKey
 from t9ksched.engine.timeline import Block
@@ -35,7 +31,7 @@ def make_way(cycle: Cycle, planned: PlannedStarts, gang: Gang, key: SchedulingKe
         of = gang if block is None else planned.gangs[block.owner]
         asked = key if block is None else (yield from cycle.keys.of(of, chosen(of)[0]))
         yield
-        placements = yield from _places(cycle, planned, of, asked, moment)
+        placements = yield from places(cycle, of, asked, planned.change(moment, moment))
         if not placements:
             planned.lift(laid)
             planned.lay(before)
@@ -48,21 +44,6 @@ def make_way(cycle: Cycle, planned: PlannedStarts, gang: Gang, key: SchedulingKe
         if block.owner != gang.uid:
             planned.moved(block)
     return True
-
-
-def _places(
-    cycle: Cycle, planned: PlannedStarts, gang: Gang, key: SchedulingKey, moment: int
-) -> Work[Sequence[Placement]]:
-    """Where the gang fits at that moment beside what is on the timeline; empty where it does not."""
-    trial = cycle.trial
-    mark = trial.mark()
-    change = planned.change_at(moment)
-    trial.shift(change)
-    attempt = yield from fit(cycle, gang, key)
-    placements = trial.since(mark) if attempt is Attempt.PLACED else ()
-    trial.undo(mark)
-    trial.shift(-change)
-    return placements
 
 
 def _first(turn: tuple[int, Block | None]) -> tuple[int, bool, str]:

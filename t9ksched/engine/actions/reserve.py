@@ -5,22 +5,19 @@ from typing import ClassVar, Final
 
 from t9ksched.engine import explain
 from t9ksched.engine.actions.action import Turn
-from t9ksched.engine.actions.fit import fit
+from t9ksched.engine.actions.fit import places
 from t9ksched.engine.actions.make_way import make_way
 from t9ksched.engine.cycle import Cycle
-from t9ksched.engine.placement.pack import Attempt
 from t9ksched.engine.placement.trial import Placement
 from t9ksched.engine.planned_starts import PlannedStarts
 from t9ksched.engine.scheduling_key import SchedulingKey
-from t9ksched.engine.timeline import Block
+from t9ksched.engine.timeline import Block, end_of
 from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang
 from t9ksched.model.reasons import Reason
 
 _MOST: Final = 200
 """So many moments are tried at most; a gang that fits at none of them has no planned start."""
-
-
 _WAYS: Final = 4
 """Other plans are asked to make way for at most so many moments."""
 
@@ -63,11 +60,12 @@ class Reserve:
             if stays and had is not None and at >= had.at:
                 break
             yield
-            placements = yield from self._places(planned, gang, key, at)
+            ends = end_of(gang, at)
+            placements = yield from places(cycle, gang, key, planned.change(at, ends))
             if not placements and ways > 0:
                 ways -= 1
                 if (yield from make_way(cycle, planned, gang, key, at)):
-                    placements = yield from self._places(planned, gang, key, at)
+                    placements = yield from places(cycle, gang, key, planned.change(at, ends))
             if placements:
                 cycle.stats.planned += 1
                 self._moved(had, placements)
@@ -77,18 +75,6 @@ class Reserve:
             return had
         self._moved(had, ())
         return None
-
-    def _places(self, planned: PlannedStarts, gang: Gang, key: SchedulingKey, at: int) -> Work[Sequence[Placement]]:
-        """Where the gang fits at a later moment; empty where it does not. The trial is as before."""
-        trial = self._cycle.trial
-        mark = trial.mark()
-        change = planned.change(at, gang)
-        trial.shift(change)
-        attempt = yield from fit(self._cycle, gang, key)
-        placements = trial.since(mark) if attempt is Attempt.PLACED else ()
-        trial.undo(mark)
-        trial.shift(-change)
-        return placements
 
     def _moved(self, had: Block | None, placements: Sequence[Placement]) -> None:
         """A plan is new, or stands elsewhere: what others were told may no longer be so."""

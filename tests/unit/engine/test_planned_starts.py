@@ -1,7 +1,10 @@
 """Planned starts: textbook cases of backfilling on ten nodes of one card."""
 
+import gc
+
 import pytest
 
+from t9ksched.engine.placement.trial import Trial
 from t9ksched.engine.policy import Planning
 from t9ksched.model.reasons import Code
 from tests.ahead import HOUR, MINUTE, Pool
@@ -189,3 +192,18 @@ def test_nothing_is_planned_beyond_the_horizon() -> None:
     assert pool.planned == {}
     pool.cycle(1)
     assert pool.planned == {"b": 10}
+
+
+def test_what_is_remembered_keeps_no_trial_alive() -> None:
+    """A trial has copies of the columns of all nodes; plans and ends are remembered for days."""
+
+    def trials() -> int:
+        gc.collect()
+        return sum(isinstance(one, Trial) for one in gc.get_objects())
+
+    before = trials()
+    pool = blocked()
+    pool.submit("c", 2, 3)
+    pool.cycle(1)
+    assert pool.planned == {"b": 10}
+    assert trials() == before
