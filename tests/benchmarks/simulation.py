@@ -1,6 +1,6 @@
 """How fast recorded jobs are replayed, alone, on one core: prints JSON.
 
-    python tests/benchmarks/simulation.py [--jobs 100000] [--nodes 1000] [--record]
+    python tests/benchmarks/simulation.py [--jobs 100000] [--nodes 1000] [--policy easy]… [--record]
 
 Jobs of 1, 2, 4, 8 cards and of 2 to 8 whole nodes (of 8 cards) run for 2 minutes to 10 hours, alike in the logarithm,
 and come at such a rate that they ask for 90 % of the cards. Beside each policy stands how often the planner was asked
@@ -56,12 +56,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jobs", type=int, default=100_000)
     parser.add_argument("--nodes", type=int, default=1_000)
+    parser.add_argument("--policy", choices=list(NAMED), action="append", help="default: those that plan no starts")
     parser.add_argument("--record", action="store_true")
     options = parser.parse_args()
     cluster = Cluster(options.nodes, 8)
     jobs = workload(options.jobs, cluster.capacity, seed=1)
     found = {}
-    for name in NAMED:
+    for name in options.policy or [name for name, one in NAMED.items() if one.policy.planning is None]:
         played: list[Replay] = []
         spent = best(partial(_play, jobs, cluster, name, played), rounds=1)
         sums = figures(played[0].runs, cluster.capacity)
