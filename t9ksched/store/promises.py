@@ -9,26 +9,16 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-import msgspec
 from sqlalchemy import delete, insert, select
 from sqlalchemy.engine import RowMapping
 
-from t9ksched.model.cards import CardRequest, read_request
-from t9ksched.model.podclass import HostPort, PodClass
 from t9ksched.model.reservation import Reservation, ReservationKind
+from t9ksched.store import room
 from t9ksched.store.database import Database
 from t9ksched.store.rows import BATCH
 from t9ksched.store.tables import promise
 
 _US = 1000
-
-
-class _Takes(msgspec.Struct, omit_defaults=True):
-    """What a promised place takes of its node."""
-
-    requests: list[tuple[str, int]]
-    cards: list[CardRequest] = []
-    ports: list[HostPort] = []
 
 
 class Promises:
@@ -68,13 +58,12 @@ class Promises:
 
 
 def _row(reservation: Reservation, number: int, pods: int) -> dict[str, Any]:
-    taken = reservation.pod_class
     return {
         "owner": reservation.owner,
         "number": number,
         "node": reservation.node,
         "pods": pods,
-        "takes": msgspec.to_builtins(_Takes(list(taken.requests), list(taken.cards), list(taken.host_ports))),
+        "takes": room.written(reservation.pod_class),
         "rank": reservation.rank,
         "since": _moment(reservation.since),
         "until": _moment(reservation.until),
@@ -82,12 +71,10 @@ def _row(reservation: Reservation, number: int, pods: int) -> dict[str, Any]:
 
 
 def _reservation(row: RowMapping) -> Reservation:
-    takes = msgspec.convert(row["takes"], _Takes, dec_hook=read_request)
-    pod_class = PodClass(tuple(takes.requests), tuple(takes.cards), host_ports=tuple(takes.ports))
     return Reservation(
         owner=row["owner"],
         node=row["node"],
-        pod_class=pod_class,
+        pod_class=room.read(row["takes"]),
         rank=row["rank"],
         since=_nanoseconds(row["since"]),
         until=_nanoseconds(row["until"]),

@@ -21,6 +21,7 @@ from t9ksched.store.job_overrides import Controls, Stops
 from t9ksched.store.jobs import JobRecord, Jobs
 from t9ksched.store.meta import Meta
 from t9ksched.store.outbox import Outbox
+from t9ksched.store.planned_starts import PlannedStarts
 from t9ksched.store.promises import Promises
 from t9ksched.store.queues import Queues
 from t9ksched.store.read_cache import ReadCache
@@ -50,6 +51,7 @@ class Store:
         self.controls = Controls(database)
         self.stops = Stops(database)
         self.promises = Promises(database)
+        self.planned_starts = PlannedStarts(database)
         self.bindings = Bindings(database)
         self.runs = Runs(database)
         self.repeats = Repeats(database)

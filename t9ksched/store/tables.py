@@ -211,6 +211,18 @@ promise = Table(
 """Room that victims are leaving, for so many pods alike on a node, by the UID of the gang that they were evicted
 for."""
 
+planned_start = Table(
+    "planned_start",
+    metadata,
+    Column("owner", String(36), primary_key=True),
+    Column("queue", String(63), nullable=False),
+    Column("rank", Integer, nullable=False),
+    Column("begins", BigInteger, nullable=False),
+    Column("ends", BigInteger, nullable=False),
+    Column("places", JSON, nullable=False),
+)
+"""When and where a waiting gang is to start, by its UID; times in nanoseconds since the epoch, `ends` 0 for never."""
+
 binding = Table(
     "binding",
     metadata,
