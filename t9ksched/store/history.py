@@ -52,6 +52,13 @@ MAX_DURATION_EXCEEDED: Final = "max-duration-exceeded"
 START_TIMED_OUT: Final = "start-timed-out"
 STOPPED: Final = "stopped"
 RESUMED: Final = "resumed"
+RESERVATION_CREATED: Final = "reservation-created"
+RESERVATION_CHANGED: Final = "reservation-changed"
+RESERVATION_DELETED: Final = "reservation-deleted"
+RESERVATION_RELEASED: Final = "reservation-released"
+"""Nobody used an occurrence of a reservation, and its room is free again."""
+RESERVATION_MISSED: Final = "reservation-missed"
+"""The room of an occurrence was taken until its end."""
 
 AUDITED: Final = frozenset(
     {
@@ -67,6 +74,9 @@ AUDITED: Final = frozenset(
         JOB_LIMITED,
         STOPPED,
         RESUMED,
+        RESERVATION_CREATED,
+        RESERVATION_CHANGED,
+        RESERVATION_DELETED,
     }
 )
 """Events that are administrative changes."""

@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 from t9ksched.model.leadership import Timing
 from t9ksched.store import schema
 from t9ksched.store.acceptances import Acceptance, Acceptances
+from t9ksched.store.advance_reservations import AdvanceReservations
 from t9ksched.store.bindings import Bindings
 from t9ksched.store.changes import Changes
 from t9ksched.store.database import Database
@@ -51,6 +52,7 @@ class Store:
         self.controls = Controls(database)
         self.stops = Stops(database)
         self.promises = Promises(database)
+        self.reservations = AdvanceReservations(database)
         self.planned_starts = PlannedStarts(database)
         self.bindings = Bindings(database)
         self.runs = Runs(database)

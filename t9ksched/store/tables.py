@@ -336,6 +336,22 @@ outbox = Table(
 `claim` of `replica` works on it until `until`, and created objects until `latest` at the last. `state` has to be there:
 a statement that writes none in place of it makes its transaction fail."""
 
+reservation = Table(
+    "reservation",
+    metadata,
+    Column("name", String(63), primary_key=True),
+    Column("uid", String(36), nullable=False, unique=True),
+    Column("spec", JSON, nullable=False),
+    Column("nodes", JSON, nullable=False),
+    Column("ended", JSON),
+    Column("revision", BigInteger, nullable=False),
+    Column("created_by", String(253)),
+    Column("created_at", Moment, nullable=False),
+    Column("updated_at", Moment, nullable=False),
+)
+"""Reservations by administrators: what they wrote, the nodes that were chosen, and the latest occurrence that ended
+early (`from`, `why`)."""
+
 change_log = Table(
     "change_log",
     metadata,

@@ -1,0 +1,207 @@
+"""Reservations that administrators make: the record that the scheduler and the REST service follow by the change log.
+
+A reservation is judged against all others before it is written. So whoever writes one names the revision up to which
+the others were seen, and nothing is written if one of them has changed since. The ETag of a reservation changes with
+what administrators write, not with the nodes that the scheduler chooses for it.
+"""
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from sqlalchemy import delete, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from t9ksched.store import changes, history
+from t9ksched.store.database import Database
+from t9ksched.store.errors import RevisionChanged, RowExists, RowMissing, StoreError
+from t9ksched.store.history import Event
+from t9ksched.store.rows import insert_new
+from t9ksched.store.tables import change_log, reservation
+
+TABLE: Final = "reservation"
+
+
+class ReservationsChanged(StoreError):
+    """Another reservation was changed since this one was judged: judge again."""
+
+    public = "another reservation was changed at the same time"
+    remedy = "repeat the request"
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """An occurrence that ended before its time: the moment at which it began or was to begin, and why."""
+
+    begin: datetime
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReservationRecord:
+    """A reservation as stored: `spec` as administrators wrote it, with every field; `nodes` that were chosen for it."""
+
+    name: str
+    uid: str
+    spec: dict[str, Any]
+    nodes: tuple[str, ...]
+    ended: Ended | None
+    revision: int
+    created_by: str | None
+    created_at: datetime
+    updated_at: datetime
+
+
+_COLUMNS = tuple(reservation.c[name] for name in ReservationRecord.__slots__)
+
+
+class AdvanceReservations:
+    """The repository of these reservations."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def list(self) -> list[ReservationRecord]:
+        """All reservations, by name."""
+        rows = await self._database.fetch(select(*_COLUMNS).order_by(reservation.c.name))
+        return [_record(row) for row in rows]
+
+    async def get(self, name: str) -> ReservationRecord | None:
+        """The reservation of that name, if there is one."""
+        rows = await self._database.fetch(select(*_COLUMNS).where(reservation.c.name == name))
+        return _record(rows[0]) if rows else None
+
+    async def create(
+        self, spec: dict[str, Any], nodes: Sequence[str], seen: int, *, by: str | None = None
+    ) -> ReservationRecord:
+        """Create the reservation that `spec` describes, with these nodes; `seen` is the revision of the others.
+
+        Raises:
+            RowExists: there is one of that name.
+            ReservationsChanged: another one changed after `seen`.
+        """
+        name = spec["name"]
+        async with self._database.write() as connection:
+            revision = await self._append(connection, name, seen)
+            now = datetime.now(UTC)
+            made = ReservationRecord(name, str(uuid.uuid4()), spec, tuple(nodes), None, revision, by, now, now)
+            if not await insert_new(connection, reservation, _row(made)):
+                raise RowExists(f"the reservation {name!r} exists already")
+            await _note(connection, history.RESERVATION_CREATED, by, None, made)
+            return made
+
+    async def edit(
+        self,
+        name: str,
+        spec: dict[str, Any],
+        nodes: Sequence[str],
+        seen: int,
+        expected: int | None = None,
+        *,
+        by: str | None = None,
+    ) -> ReservationRecord:
+        """Replace what a reservation says, and its nodes. An occurrence that ended early is open again.
+
+        Raises:
+            RowMissing: no such reservation.
+            RevisionChanged: `expected` is given and no longer current.
+            ReservationsChanged: this or another one changed after `seen`.
+        """
+        async with self._database.write() as connection:
+            before = await _require(connection, name, expected)
+            if (before.spec, before.nodes) == (spec, tuple(nodes)):
+                return before
+            revision = await self._append(connection, name, seen)
+            after = replace(before, spec=spec, nodes=tuple(nodes), ended=None, revision=revision)
+            after = replace(after, updated_at=datetime.now(UTC))
+            await connection.execute(update(reservation).where(reservation.c.name == name).values(_row(after)))
+            await _note(connection, history.RESERVATION_CHANGED, by, before, after)
+            return after
+
+    async def delete(self, name: str, expected: int | None = None, *, by: str | None = None) -> ReservationRecord:
+        """Remove a reservation; as it was.
+
+        Raises:
+            RowMissing, RevisionChanged: as `edit`.
+        """
+        async with self._database.write() as connection:
+            before = await _require(connection, name, expected)
+            await changes.append(connection, TABLE, name)
+            await connection.execute(delete(reservation).where(reservation.c.name == name))
+            await _note(connection, history.RESERVATION_DELETED, by, before, None)
+            return before
+
+    async def choose(self, name: str, uid: str, nodes: Sequence[str]) -> bool:
+        """Give a reservation other nodes, because some were lost; False if it is there no longer."""
+        return await self._set(name, uid, {"nodes": list(nodes)})
+
+    async def end(self, name: str, uid: str, ended: Ended, event: Event) -> bool:
+        """One occurrence ended early: its room is free, and `event` says so in history. False as `choose`."""
+        written = {"from": ended.begin.isoformat(), "why": ended.why}
+        return await self._set(name, uid, {"ended": written}, event)
+
+    async def _set(self, name: str, uid: str, values: dict[str, Any], event: Event | None = None) -> bool:
+        """A change by the scheduler: the revision that administrators see stays."""
+        async with self._database.write() as connection:
+            await changes.append(connection, TABLE, name)
+            chosen = update(reservation).where(reservation.c.name == name, reservation.c.uid == uid)
+            if not (await connection.execute(chosen.values(values))).rowcount:
+                await connection.rollback()
+                return False
+            if event is not None:
+                await history.record(connection, event)
+            return True
+
+    async def _append(self, connection: AsyncConnection, name: str, seen: int) -> int:
+        """Take the next revision, if no reservation changed after the one that was seen."""
+        revision = await changes.append(connection, TABLE, name)
+        newer = select(change_log.c.key).where(
+            change_log.c.revision > seen, change_log.c.revision < revision, change_log.c.table_name == TABLE
+        )
+        if (found := (await connection.execute(newer.limit(1))).first()) is not None:
+            raise ReservationsChanged(f"the reservation {found[0]!r} was changed at the same time")
+        return revision
+
+
+async def _require(connection: AsyncConnection, name: str, expected: int | None) -> ReservationRecord:
+    query = select(*_COLUMNS).where(reservation.c.name == name).with_for_update()
+    row = (await connection.execute(query)).one_or_none()
+    if row is None:
+        raise RowMissing(f"there is no reservation {name!r}")
+    found = _record(row)
+    if expected is not None and found.revision != expected:
+        raise RevisionChanged(
+            f"the reservation {name!r} was changed since you read it (revision {expected} then, {found.revision} now)",
+            found.revision,
+        )
+    return found
+
+
+async def _note(
+    connection: AsyncConnection,
+    event: str,
+    by: str | None,
+    before: ReservationRecord | None,
+    after: ReservationRecord | None,
+) -> None:
+    if by is None:
+        return
+    about = after or before
+    assert about is not None
+    told = (("before", before), ("after", after))
+    detail = {key: one.spec | {"chosen": list(one.nodes)} for key, one in told if one is not None}
+    await history.record(connection, Event(event=event, actor=by, name=about.name, detail=detail))
+
+
+def _record(row: Any) -> ReservationRecord:
+    found = ReservationRecord(*row)
+    ended = row.ended and Ended(datetime.fromisoformat(row.ended["from"]), row.ended["why"])
+    return replace(found, nodes=tuple(row.nodes), ended=ended or None)
+
+
+def _row(record: ReservationRecord) -> dict[str, Any]:
+    values = {name: getattr(record, name) for name in ReservationRecord.__slots__}
+    ended = record.ended and {"from": record.ended.begin.isoformat(), "why": record.ended.why}
+    return values | {"nodes": list(record.nodes), "ended": ended}
