@@ -120,18 +120,21 @@ class FailureMemory:
 
     # ---- across cycles
 
-    def known(self, gang: Gang, key: SchedulingKey) -> Reasons | None:
-        """The answer to the key in an earlier cycle, if nothing it depends on has changed since."""
-        lasting = _lasting(gang, key)
+    def known(self, gang: Gang, key: SchedulingKey, *, scarce: bool = False) -> Reasons | None:
+        """The answer to the key in an earlier cycle, if nothing it depends on has changed since.
+
+        With `scarce`, only if by numbers there was too little free: then no planned start had to do with it.
+        """
+        lasting = _lasting(gang, key) if not scarce else ("scarce", *_lasting(gang, key))
         if not self.past.asked(lasting):
             return None
         place = self._place(key)
         return None if place is None else self.past.answer(lasting, place)
 
-    def note(self, gang: Gang, key: SchedulingKey, reasons: Reasons) -> None:
-        """The key was tried and failed."""
+    def note(self, gang: Gang, key: SchedulingKey, reasons: Reasons, *, scarce: bool = False) -> None:
+        """The key was tried and failed; see `known`."""
         if self._place(key) is not None:
-            self.past.note(_lasting(gang, key), reasons)
+            self.past.note(_lasting(gang, key) if not scarce else ("scarce", *_lasting(gang, key)), reasons)
 
     def is_known_to_fail(self, gang: Gang, key: SchedulingKey) -> bool:
         """Whether victims were looked for in an earlier cycle and none found, and nothing has changed since for it."""

@@ -5,19 +5,20 @@ all goes as it expected after that (gangs end when they were to end, others star
 get an earlier start: each stands without another look. Anything else has all plans looked at again.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from t9ksched.engine.arrays import Int64s
+from t9ksched.engine.ends import Ends, KnownEnds
 from t9ksched.engine.ledger import Ledger
 from t9ksched.engine.nodes import Static
 from t9ksched.engine.placement.trial import Trial
 from t9ksched.engine.policy import Planning
 from t9ksched.engine.timeline import NEVER_ENDS, Block, Room, end_of
 from t9ksched.engine.view import QueueState, View
-from t9ksched.model.gang import ExpectedEnd, Gang
+from t9ksched.model.gang import Gang
 from t9ksched.model.reservation import Reservation
 
 
@@ -26,18 +27,44 @@ class Expected:
     """What was to be expected at the end of a cycle that found nothing to improve.
 
     Attributes:
-        planned: all planned starts.
+        planned: all planned starts, one tuple a gang.
         free: the columns of free room, shape (resources, nodes).
-        ends: moment, gang, queue and room of everything that is to come free.
+        ends: what ran when the cycle began.
+        began: what was started in it: moment of its end, gang, queue and room.
         held: what queues with a quota were charged, by queue and resource.
     """
 
     planning: Planning
-    planned: tuple[Reservation, ...]
+    planned: tuple[tuple[Reservation, ...], ...]
     free: Int64s
-    ends: tuple[tuple[int, str, str, Room], ...]
+    ends: Ends
+    began: tuple[tuple[int, str, str, Room], ...]
     specs: Mapping[str, object]
     held: dict[str, dict[str, int]]
+
+    def still_run(self, now: int) -> dict[str, int]:
+        """The ends that are to come after this moment, by gang."""
+        found = {one.gang: one.at for one in self.ends.sources if one.at > now}
+        found.update((gang, at) for at, gang, _, _ in self.began if at > now)
+        return found
+
+    def at(self, now: int) -> tuple[Int64s, dict[str, dict[str, int]]]:
+        """The columns of free room, and what queues with a quota are charged, when what was to end by then has."""
+        ends, free, held = self.ends, self.free.copy(), dict(self.held)
+        due = np.flatnonzero(ends.until(now))
+        np.add.at(free.T, ends.rows[due], ends.amounts[:, due].T)
+        for end, kind, pods in zip(
+            ends.end[due].tolist(), ends.kinds[due].tolist(), ends.pods[due].tolist(), strict=True
+        ):
+            queue = ends.sources[end].queue
+            if queue in held:
+                held[queue] = _less(held[queue], dict(ends.classes[kind].requests), pods)
+        for at, _, queue, room in self.began:
+            if at <= now:
+                free[:, room.rows] += room.amounts
+                if queue in held:
+                    held[queue] = _less(held[queue], room.demand)
+        return free, held
 
 
 class PastPlans:
@@ -45,46 +72,37 @@ class PastPlans:
 
     def __init__(self) -> None:
         self._static: Static | None = None
-        self._rooms: dict[str, tuple[ExpectedEnd, Room | None]] = {}
+        self.ends = KnownEnds()
         self._blocks: dict[str, tuple[tuple[Reservation, ...], Block]] = {}
+        self._latest: tuple[tuple[Reservation, ...], Sequence[Block]] = (), ()
+        """The plans of the last cycle, as reservations and as blocks."""
         self._expected: Expected | None = None
 
     def follow(self, trial: Trial) -> None:
         """A cycle begins on this trial."""
         if trial.nodes.static is not self._static:
             self._static = trial.nodes.static
-            self._rooms.clear()
+            self.ends = KnownEnds()
             self._blocks.clear()
+            self._latest = (), ()
             self._expected = None
-
-    def rooms(self, expected_ends: Iterable[ExpectedEnd], trial: Trial) -> list[tuple[ExpectedEnd, Room]]:
-        """The expected ends with their room on the nodes that there are; one that has none is left out."""
-        before, self._rooms = self._rooms, {}
-        index = trial.nodes.static.index
-        found = []
-        for ending in expected_ends:
-            known = before.get(ending.gang)
-            if known is None or (known[0] is not ending and known[0].rooms != ending.rooms):
-                held = [(trial.column(None, of), index[node], pods) for node, of, pods in ending.rooms if node in index]
-                known = (ending, Room(held) if held else None)
-            self._rooms[ending.gang] = known
-            if known[1] is not None:
-                found.append((ending, known[1]))
-        return found
 
     def blocks(
         self,
-        reservations: Iterable[Reservation],
+        reservations: Sequence[Reservation],
         gangs: Mapping[str, Gang],
         queues: Mapping[str, QueueState],
         trial: Trial,
         now: int,
     ) -> list[Block]:
         """The plans of these gangs, with what is true of them now. Those that lost a node are planned anew."""
+        planned = tuple(one for one in reservations if one.kind.planned)
+        if planned == self._latest[0]:
+            known = [(block, gangs.get(block.owner)) for block in self._latest[1]]
+            return [_as_now(block, of, queues[of.queue].spec.priority, now) for block, of in known if of is not None]
         owned: dict[str, list[Reservation]] = {}
-        for one in reservations:
-            if one.kind.planned:
-                owned.setdefault(one.owner, []).append(one)
+        for one in planned:
+            owned.setdefault(one.owner, []).append(one)
         before, self._blocks = self._blocks, {}
         index = trial.nodes.static.index
         found = []
@@ -93,40 +111,35 @@ class PastPlans:
             if gang is None or not all(one.node in index for one in those):
                 continue
             reserved = tuple(those)
-            known = before.get(owner)
-            if known is None or known[0] != reserved:
+            had = before.get(owner)
+            if had is None or had[0] != reserved:
                 room = Room([(trial.column(None, one.pod_class), index[one.node], 1) for one in those])
-                known = (reserved, Block(reserved, room))
-            self._blocks[owner] = known
-            found.append(_as_now(known[1], gang, queues[gang.queue].spec.priority, now))
+                had = (reserved, Block(reserved, room))
+            self._blocks[owner] = had
+            found.append(_as_now(had[1], gang, queues[gang.queue].spec.priority, now))
         return found
 
-    def end(self, expected: Expected | None, blocks: Iterable[Block]) -> None:
-        """The cycle ends with these plans; None where it found something to improve."""
+    def end(self, expected: Expected | None, planned: tuple[Reservation, ...], blocks: Sequence[Block]) -> None:
+        """The cycle ends with these plans; `expected` is None where it found something to improve."""
         self._expected = expected
+        self._latest = planned, blocks
         for block in blocks:
             self._blocks[block.owner] = (block.reserved, block)
 
     def as_expected(
-        self, plans: Iterable[Block], view: View, trial: Trial, ledger: Ledger, planning: Planning, now: int
+        self, plans: Iterable[Block], view: View, ends: Ends, trial: Trial, ledger: Ledger, planning: Planning, now: int
     ) -> bool:
         """Whether these plans and all else are as was expected, and the last cycle found nothing to improve."""
         was = self._expected
         if was is None or was.planning != planning:
             return False
-        if tuple(one for block in plans for one in block.reserved) != was.planned:
+        if tuple(block.reserved for block in plans) != was.planned:
             return False
-        if {one.gang: one.at for one in view.expected_ends} != {gang: at for at, gang, _, _ in was.ends if at > now}:
+        if {one.gang: one.at for one in ends.sources} != was.still_run(now):
             return False
         if {name: state.spec for name, state in view.queues.items()} != was.specs:
             return False
-        free = was.free.copy()
-        held = dict(was.held)
-        for at, _, queue, room in was.ends:
-            if at <= now:
-                free[:, room.rows] += room.amounts
-                if queue in held:
-                    held[queue] = _less(held[queue], room.demand)
+        free, held = was.at(now)
         return np.array_equal(free, trial.free) and held == charged(view, ledger)
 
 
@@ -139,8 +152,8 @@ def charged(view: View, ledger: Ledger) -> dict[str, dict[str, int]]:
     }
 
 
-def _less(held: Mapping[str, int], given_back: Mapping[str, int]) -> dict[str, int]:
-    left = {resource: amount - given_back.get(resource, 0) for resource, amount in held.items()}
+def _less(held: Mapping[str, int], given_back: Mapping[str, int], times: int = 1) -> dict[str, int]:
+    left = {resource: amount - times * given_back.get(resource, 0) for resource, amount in held.items()}
     return {resource: amount for resource, amount in left.items() if amount}
 
 

@@ -13,14 +13,16 @@ from typing import Final
 import numpy as np
 
 from t9ksched.engine.arrays import Int64s, Mask
+from t9ksched.engine.ends import Ends
 from t9ksched.engine.ledger import Ledger
 from t9ksched.engine.members import alike
 from t9ksched.engine.past_plans import Expected, PastPlans, charged
 from t9ksched.engine.placement.trial import Placement, Trial
 from t9ksched.engine.policy import Planning
 from t9ksched.engine.scheduling_key import SchedulingKey
-from t9ksched.engine.timeline import NEVER_ENDS, Block, Room, Timeline, end_of, openings
+from t9ksched.engine.timeline import NEVER_ENDS, Block, Room, Timeline, end_of, may_open, openings
 from t9ksched.engine.view import View
+from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang, Member
 from t9ksched.model.reservation import Reservation, ReservationKind
 
@@ -45,16 +47,14 @@ class PlannedStarts:
         """Plans of queues with at least this priority are on the timeline."""
         self._accounts = {name: tuple(ledger.path(name)) for name in view.queues}
         self.gangs = {gang.uid: gang for gang in view.gangs if gang.queue in view.queues}
-        past.follow(trial)
-        self._ends = past.rooms(view.expected_ends, trial)
-        self._timeline = Timeline(trial.free.shape, now, self._moments())
+        self._timeline: Timeline
+        self._ends: Ends | None = None
         self._count: Counter[tuple[str, str]] = Counter()
         self._stands: dict[str, Block] = {}
         """Plans of gangs that have had their turn, by UID."""
-        plans = past.blocks(view.reservations, self.gangs, view.queues, trial, now)
-        self._before = {block.owner: block for block in plans}
+        self._before: dict[str, Block] = {}
         """Plans of earlier cycles, by UID of gangs that have not had their turn yet."""
-        self._calm = past.as_expected(plans, view, trial, ledger, planning, now)
+        self._calm = False
         """No plan of an earlier cycle can be improved: see `past_plans`."""
         self._lifted: dict[str, Block] = {}
         """Plans that did not stand, by UID of the gang; at the turn of a gang, its own is here."""
@@ -64,13 +64,19 @@ class PlannedStarts:
         """Something was started or planned in this cycle."""
         self._gained = False
         """A plan that was looked at may be improved by what happened since."""
+
+    def begin(self) -> Work[None]:
+        """Put what is known of ends and plans on the timeline: before any gang has its turn."""
+        view, trial, past, now = self._view, self._trial, self._past, self._now
+        past.follow(trial)
+        ends = self._ends = yield from past.ends.update(view.expected_ends, trial)
+        overdue = now + self._planning.resolution_seconds * _SECOND
+        self._timeline = Timeline(trial.free.shape, now, ends, overdue, self._accounts)
+        plans = past.blocks(view.reservations, self.gangs, view.queues, trial, now)
+        self._before = {block.owner: block for block in plans}
+        self._calm = past.as_expected(plans, view, ends, trial, self._ledger, self._planning, now)
         for block in plans:
             self._counts(self.gangs[block.owner], 1)
-
-    def _moments(self) -> list[tuple[int, str, Room]]:
-        """When running gangs give their room back; one that is overdue, a moment from now."""
-        overdue = self._now + self._planning.resolution_seconds * _SECOND
-        return [(one.at if one.at > self._now else overdue, one.queue, room) for one, room in self._ends]
 
     def _counts(self, gang: Gang, change: int) -> None:
         for what in (("", ""), ("queue", gang.queue), ("user", gang.user)):
@@ -81,16 +87,17 @@ class PlannedStarts:
         blocks = [self._stands[owner] for owner in sorted(self._stands)]
         planned = tuple(one for block in blocks for one in block.reserved)
         expected = None
-        if not self._gained and not self._lifted:
+        if self._ends is not None and not self._gained and not self._lifted:
             expected = Expected(
                 self._planning,
-                planned,
+                tuple(block.reserved for block in blocks),
                 self._trial.free.copy(),
-                (*((one.at, one.gang, one.queue, room) for one, room in self._ends), *self._begun),
+                self._ends,
+                tuple(self._begun),
                 {name: state.spec for name, state in self._view.queues.items()},
                 charged(self._view, self._ledger),
             )
-        self._past.end(expected, blocks)
+        self._past.end(expected, planned, blocks)
         return planned
 
     def look_again(self) -> None:
@@ -107,15 +114,33 @@ class PlannedStarts:
     def rests(self, gang: Gang, members: Sequence[Member]) -> Block | None:
         """The plan of the gang, if it stands without another look; it is the gang's turn."""
         block = self._before.get(gang.uid)
-        if block is None or not self._calm or self._gained or self._lifted or block.at <= self._now:
+        if block is None or block.at <= self._now or self._rank != block.rank or gang.placed:
             return None
-        if self._rank != block.rank or self._view.queues[gang.queue].spec.ordering == "Strict":
+        if self._view.queues[gang.queue].spec.ordering == "Strict":
             return None
-        first = block.reserved[0].pod_class
-        if len(members) != len(block.reserved) or not alike(members) or members[0].pod_class != first:
+        if block.gang is not gang:
+            first = block.reserved[0].pod_class
+            if len(members) != len(block.reserved) or not alike(members) or members[0].pod_class != first:
+                return None
+            block.gang = gang
+        if not (self._calm and not self._gained and not self._lifted) and not self._is_best(gang, members, block):
             return None
         self._stands[gang.uid] = self._before.pop(gang.uid)
         return block
+
+    def _is_best(self, gang: Gang, members: Sequence[Member], block: Block) -> bool:
+        """Whether the numbers alone show that the plan is still possible, and that no earlier start is.
+
+        They are those of the timeline with the plan on it, which takes nothing before it begins.
+        """
+        column, free = (
+            self._trial.column(self._view.queues[gang.queue].spec.node_selector, members[0].pod_class),
+            self._trial.free,
+        )
+        rows = block.room.rows
+        if not column.mask[rows].all() or self._timeline.over(free)[rows].any():
+            return False
+        return not may_open(self._timeline.supply(column, free), len(members), gang.lasts, block.at)
 
     def focus(self, gang: Gang) -> None:
         """It is the turn of a gang of this queue: plans of queues with a smaller priority are off the timeline."""
@@ -178,10 +203,10 @@ class PlannedStarts:
             and (not gang.user or count["user", gang.user] < planning.per_user)
         )
 
-    def openings(self, gang: Gang, key: SchedulingKey) -> list[int]:
+    def openings(self, gang: Gang, key: SchedulingKey, before: int | None = None) -> list[int]:
         """Moments from now on at which the gang may fit, by numbers of pods, and its queue can pay, until it ends.
 
-        They are sorted, and within the horizon.
+        They are sorted, and within the horizon; with `before`, they are earlier than that moment.
         """
         free = self._trial.free
         conditions: list[tuple[Int64s, Mask]] = self._quota(gang.queue, key.demand)
@@ -189,7 +214,10 @@ class PlannedStarts:
             at, rooms = self._timeline.supply(column, free)
             conditions.append((at, rooms >= pods))
         latest = self._now + self._planning.horizon_seconds * _SECOND
-        return [at for at in openings(conditions, gang.lasts).tolist() if at <= latest]
+        last = latest if before is None else min(latest, before - 1)
+        found = openings(conditions, gang.lasts)
+        within: list[int] = found[: np.searchsorted(found, last, side="right")].tolist()
+        return within
 
     def change(self, start: int, until: int) -> Int64s:
         """The least change of the trial's columns from that moment to before `until`, and at the moment itself; shape
@@ -277,7 +305,7 @@ class PlannedStarts:
         for account, resource, nominal, held in self._ledger.limits(queue):
             needs = demand.get(resource, 0)
             if needs > 0:
-                at, paid = self._timeline.paid(self._accounts, account, resource, held)
+                at, paid = self._timeline.paid(account, resource, held)
                 found.append((at, paid + needs <= nominal))
         return found
 

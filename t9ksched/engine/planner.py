@@ -79,6 +79,8 @@ class Planner:
     def _phases(self, order: QueuesByRank) -> Work[None]:
         """Judge every minimum, then let the gangs that have theirs grow."""
         minima = self._minima
+        if self._cycle.planned is not None:
+            yield from self._cycle.planned.begin()
         yield from self._serve(order, self._lines, minima.judge)
         for gangs in minima.above.values():
             gangs.reverse()

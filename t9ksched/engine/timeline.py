@@ -6,19 +6,22 @@ end that it is given. Times are nanoseconds since the epoch.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Final
 
 import numpy as np
 
 from t9ksched.engine.arrays import Indices, Int64s, Mask
+from t9ksched.engine.changes import Changes, OwnedChanges, SortedChanges, joined
+from t9ksched.engine.ends import Ends
 from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.trial import Placement
 from t9ksched.model.gang import Gang
+from t9ksched.model.reasons import Reason
 from t9ksched.model.reservation import Reservation
 
 NEVER_ENDS: Final = 1 << 62
 """The end of what holds its room without a limit."""
-_MOST: Final = np.iinfo(np.int64).max
 Steps = tuple[Int64s, Int64s]
 """A quantity that changes at moments, sorted, with its value from each of them on; the first moment is now."""
 Part = tuple[ClassFit, int, int]
@@ -69,15 +72,19 @@ class Block:
         owner, queue, rank: UID of the gang, its queue and the priority of that.
         at, until: when its gang starts, and when it ends at the latest.
         only: the class of all its pods, None where they are unlike.
+        gang: the gang whose waiting members are known to be those pods, None before it is looked at.
+        told: what its gang is told of it; empty before it is asked for.
         changes: moments, rows of nodes and amounts of what it takes and gives back, see `Changes`.
     """
 
-    __slots__ = ("at", "changes", "only", "owner", "queue", "rank", "reserved", "room", "until")
+    __slots__ = ("at", "changes", "gang", "only", "owner", "queue", "rank", "reserved", "room", "told", "until")
 
     def __init__(self, reserved: tuple[Reservation, ...], room: Room) -> None:
         first, rows = reserved[0], room.rows
         self.reserved = reserved
         self.room = room
+        self.gang: Gang | None = None
+        self.told: tuple[Reason, ...] = ()
         self.owner, self.queue, self.rank, self.at = first.owner, first.queue, first.rank, first.since
         self.until = first.until or NEVER_ENDS
         self.only = first.pod_class if all(one.pod_class is first.pod_class for one in reserved) else None
@@ -88,75 +95,9 @@ class Block:
         )
 
 
-Changes = tuple[Int64s, Indices, Int64s]
-"""Moment and row of the node of each change, and by how much the columns change, shape (resources, changes)."""
-
-
 def end_of(gang: Gang, start: int) -> int:
     """When the gang ends at the latest if it starts then."""
     return start + gang.lasts if gang.lasts else NEVER_ENDS
-
-
-class _Sorted:
-    """Changes of the columns, sorted by row of the node, then by moment; at one moment room comes free first.
-
-    Attributes:
-        at, rows: one entry a change.
-        sums: the change of the columns since now, after each entry, shape (resources, entries).
-        first, nodes: index of the first entry of each node, and its row.
-    """
-
-    def __init__(self, changes: Changes) -> None:
-        at, rows, amounts = changes
-        taken = np.any(amounts < 0, axis=0)
-        order = np.lexsort((taken, at, rows))
-        self.at, self.rows = at[order], rows[order]
-        sums = np.cumsum(amounts[:, order], axis=1)
-        begins = np.ones(len(order), np.bool_)
-        np.not_equal(self.rows[1:], self.rows[:-1], out=begins[1:])
-        self.first = np.flatnonzero(begins)
-        self.nodes = self.rows[self.first]
-        before = np.zeros_like(sums)
-        before[:, 1:] = sums[:, :-1]
-        self.sums = sums - before[:, self.first[np.cumsum(begins) - 1]]
-
-    def __len__(self) -> int:
-        return len(self.at)
-
-    def of(self, nodes: Mask) -> Changes:
-        """The changes on these nodes."""
-        chosen = np.flatnonzero(nodes[self.rows])
-        amounts = np.diff(self.sums, axis=1, prepend=0)
-        amounts[:, self.first] = self.sums[:, self.first]
-        return self.at[chosen], self.rows[chosen], amounts[:, chosen]
-
-    def lowest(self, start: int, until: int) -> Int64s:
-        """The least sum at any moment from `start` to before `until` on each of `nodes`, shape (resources, nodes)."""
-        done = np.where(self.at <= start, np.arange(len(self.at)), -1)
-        last = np.maximum.reduceat(done, self.first)
-        low = np.where(last >= 0, self.sums[:, last], 0)
-        inside = (self.at > start) & (self.at < until)
-        if inside.any():
-            np.minimum(low, np.minimum.reduceat(np.where(inside, self.sums, _MOST), self.first, axis=1), out=low)
-        return low
-
-    def gained(self, column: ClassFit, free: Int64s, rooms: Int64s, but: Mask | None = None) -> Int64s:
-        """How many more pods of the class fit after each entry than before it; `free` and `rooms` are those of now.
-
-        Nodes of the mask `but` do not count.
-        """
-        after = np.full(len(self.at), _MOST)
-        for resource, amount in column.needs:
-            np.minimum(after, (free[resource, self.rows] + self.sums[resource]) // amount, out=after)
-        np.clip(after, 0, 1 if column.ports else None, out=after)
-        gained = np.empty_like(after)
-        np.subtract(after[1:], after[:-1], out=gained[1:])
-        gained[self.first] = after[self.first] - rooms[self.nodes]
-        out = ~column.here[self.rows]
-        if but is not None:
-            out |= but[self.rows]
-        gained[out] = 0
-        return gained
 
 
 class Timeline:
@@ -164,38 +105,71 @@ class Timeline:
 
     Args:
         shape: of the columns, (resources, nodes).
-        ends: moment, queue and room of what gives its room back.
+        ends: what gives its room back; an end that is overdue is expected at the moment `overdue`.
+        accounts: those that a charge of each queue goes to, by queue.
 
     Attributes:
         blocks: the planned starts on it, by UID of the owner.
     """
 
-    def __init__(self, shape: tuple[int, ...], now: int, ends: Sequence[tuple[int, str, Room]]) -> None:
+    def __init__(
+        self, shape: tuple[int, ...], now: int, ends: Ends, overdue: int, accounts: Mapping[str, Sequence[str]]
+    ) -> None:
         self._shape = shape
         self._now = now
-        self._queued = list(ends)
-        self._ends = _Sorted(_joined(shape[0], [_end(at, room) for at, _, room in ends]))
-        self._late: list[Changes] = []
-        """Ends of what was placed since; with the blocks they are few, and the others are not sorted again for them."""
-        self._mixed: tuple[_Sorted, Mask] | None = None
+        self._expected = ends
+        self._moments = ends.at_least(now, overdue)
+        self._accounts = accounts
+        self._ends = SortedChanges((self._moments[ends.end], ends.rows, ends.amounts))
+        self._began: list[tuple[int, str, Room]] = []
+        self._few = OwnedChanges(shape[0])
+        self._mixed: tuple[SortedChanges, Mask] | None = None
         """All changes on the nodes that blocks and late ends touch, and a mask of these."""
+        self._free: Int64s | None = None
+        """The columns that what is kept of classes was made from."""
+        self._gained: dict[ClassFit, Int64s] = {}
+        """What each end gives, by class, as `SortedChanges.gained`."""
+        self._supplies: dict[ClassFit, Steps] = {}
+        self._short: Mask | None = None
+        self._paid: dict[tuple[str, str], tuple[Int64s, Int64s]] = {}
+        """Moments and amounts of what ends give back of a resource to an account."""
         self.blocks: dict[str, Block] = {}
+
+    @cached_property
+    def _by_moment(self) -> Indices:
+        """The ends in the order of their moments."""
+        return np.argsort(self._ends.at, kind="stable")
 
     def gives_back(self, at: int, queue: str, room: Room) -> None:
         """The room comes free at a later moment, and the queue pays for it until then."""
-        self._late.append(_end(at, room))
-        self._queued.append((at, queue, room))
-        self._mixed = None
+        self._few.add("", (np.full(len(room.rows), at, np.int64), room.rows, room.amounts))
+        self._began.append((at, queue, room))
+        self._changed()
 
     def take(self, block: Block) -> None:
         """A start is planned; its owner has no other one."""
+        self.drop(block.owner)
         self.blocks[block.owner] = block
-        self._mixed = None
+        self._few.add(block.owner, block.changes)
+        self._changed()
 
     def drop(self, owner: str) -> None:
         """The start is planned no longer."""
         if self.blocks.pop(owner, None) is not None:
-            self._mixed = None
+            self._few.remove(owner)
+            self._changed()
+
+    def _changed(self) -> None:
+        self._mixed = self._short = None
+        self._supplies.clear()
+
+    def _follow(self, free: Int64s) -> None:
+        """What is kept of classes is true of these columns."""
+        if self._free is None or not np.array_equal(self._free, free):
+            self._free = free.copy()
+            self._gained.clear()
+            self._supplies.clear()
+            self._short = None
 
     def lowest(self, start: int, until: int) -> Int64s | None:
         """The least change of the columns at any moment from `start` to before `until`, shape (resources, nodes).
@@ -215,43 +189,79 @@ class Timeline:
         """How many pods of the class fit at which moments; `free` are the present columns, and it looks at the nodes
         that the class may use now.
         """
-        rooms = column.rooms(free)
-        mixed, touched = self._on_touched_nodes()
-        at = np.concatenate([self._ends.at, mixed.at])
-        gained = [self._ends.gained(column, free, rooms, but=touched), mixed.gained(column, free, rooms)]
-        return _steps(self._now, int(rooms.sum()), at, np.concatenate(gained))
+        self._follow(free)
+        found = self._supplies.get(column)
+        if found is None:
+            rooms = column.rooms(free)
+            mixed, touched = self._on_touched_nodes()
+            gained, ends, order = self._gained.get(column), self._ends, self._by_moment
+            if gained is None:
+                gained = self._gained[column] = ends.gained(column, free, rooms)
+            at = np.concatenate([ends.at[order], mixed.at])
+            gained = np.where(touched[ends.rows], 0, gained)[order]
+            gained = np.concatenate([gained, mixed.gained(column, free, rooms)])
+            column.trial.meter.spent += 4 * len(at)
+            found = self._supplies[column] = _steps(self._now, int(rooms.sum()), at, gained)
+        return found
 
-    def paid(self, accounts: Mapping[str, Sequence[str]], account: str, resource: str, held: int) -> Steps:
-        """What an account is charged of a resource at which moments; `held` is the charge of now.
+    def over(self, free: Int64s) -> Mask:
+        """Nodes on which more is taken or planned than there is, at some moment; shape (nodes,)."""
+        self._follow(free)
+        if self._short is None:
+            mixed, _ = self._on_touched_nodes()
+            self._short = np.zeros(self._shape[1], np.bool_)
+            self._short[mixed.rows[np.any(free[:, mixed.rows] + mixed.sums < 0, axis=0)]] = True
+        return self._short
 
-        `accounts` has those that a charge of each queue goes to, by queue.
-        """
+    def paid(self, account: str, resource: str, held: int) -> Steps:
+        """What an account is charged of a resource at which moments; `held` is the charge of now."""
+        queues = {queue for queue, accounts in self._accounts.items() if account in accounts}
+        known = self._paid.get((account, resource))
+        if known is None:
+            ends, amounts = self._expected.charged(queues, resource)
+            known = self._paid[account, resource] = self._moments[ends], -amounts
         at, gained = [], []
-        for moment, queue, room in self._queued:
-            if account in accounts.get(queue, ()) and (amount := room.demand.get(resource)):
+        for moment, queue, room in self._began:
+            if queue in queues and (amount := room.demand.get(resource)):
                 at.append(moment)
                 gained.append(-amount)
         for block in self.blocks.values():
-            if account in accounts.get(block.queue, ()) and (amount := block.room.demand.get(resource)):
+            if block.queue in queues and (amount := block.room.demand.get(resource)):
                 at += [block.at, block.until]
                 gained += [amount, -amount]
-        return _steps(self._now, held, np.array(at, np.int64), np.array(gained, np.int64))
+        moments = np.concatenate([known[0], np.array(at, np.int64)])
+        return _steps(self._now, held, moments, np.concatenate([known[1], np.array(gained, np.int64)]))
 
-    def _on_touched_nodes(self) -> tuple[_Sorted, Mask]:
+    def _on_touched_nodes(self) -> tuple[SortedChanges, Mask]:
         if self._mixed is None:
-            blocks = [block.changes for block in self.blocks.values()]
-            few = _joined(self._shape[0], [*self._late, *blocks])
+            few = self._few.changes()
             touched = np.zeros(self._shape[1], np.bool_)
             touched[few[1]] = True
-            self._mixed = _Sorted(_joined(self._shape[0], [self._ends.of(touched), few])), touched
+            self._mixed = SortedChanges(joined(self._shape[0], [self._ends.of(touched), few])), touched
         return self._mixed
+
+
+def may_open(supply: Steps, pods: int, lasts: int, before: int) -> bool:
+    """Whether so many pods may fit for `lasts` (or for ever when that is 0) from a moment before that one.
+
+    True also where it depends on what the supply is from then on.
+    """
+    at, fit = supply
+    at = at[: np.searchsorted(at, before)]
+    holds = fit[: len(at)] >= pods
+    if not holds.any():
+        return False
+    found = at[holds]
+    ends = np.append(at[~holds], NEVER_ENDS)
+    ends = ends[np.searchsorted(ends, found)]
+    return bool(np.any(ends - found >= lasts if lasts else ends == NEVER_ENDS))
 
 
 def openings(conditions: Sequence[tuple[Int64s, Mask]], lasts: int) -> Int64s:
     """The moments at which something changes and from which every condition holds for `lasts`, or for ever when that
     is 0; sorted. A condition has moments, sorted, and whether it holds from each of them on; all begin with now.
     """
-    moments = np.unique(np.concatenate([at for at, _ in conditions]))
+    moments = conditions[0][0] if len(conditions) == 1 else np.unique(np.concatenate([at for at, _ in conditions]))
     holds = np.ones(len(moments), np.bool_)
     for at, held in conditions:
         holds &= held[np.searchsorted(at, moments, side="right") - 1]
@@ -260,19 +270,6 @@ def openings(conditions: Sequence[tuple[Int64s, Mask]], lasts: int) -> Int64s:
     ends = ends[np.searchsorted(ends, found)]
     opened: Int64s = found[ends - found >= lasts if lasts else ends == NEVER_ENDS]
     return opened
-
-
-def _end(at: int, room: Room) -> Changes:
-    """All of the room comes free at that moment."""
-    return np.full(len(room.rows), at, np.int64), room.rows, room.amounts
-
-
-def _joined(resources: int, parts: Sequence[Changes]) -> Changes:
-    """All of these changes."""
-    if not parts:
-        return np.zeros(0, np.int64), np.zeros(0, np.intp), np.zeros((resources, 0), np.int64)
-    at, rows, amounts = zip(*parts, strict=True)
-    return np.concatenate(at), np.concatenate(rows), np.concatenate(amounts, axis=1)
 
 
 def _steps(now: int, value: int, at: Int64s, gained: Int64s) -> Steps:

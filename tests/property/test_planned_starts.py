@@ -6,15 +6,18 @@ than its plan while all ends are in time. What a planner remembers changes nothi
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from unittest.mock import patch
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from t9ksched.engine import planned_starts
+from t9ksched.engine.arrays import Int64s
+from t9ksched.engine.ends import Ends
 from t9ksched.engine.memory import Memory
 from t9ksched.engine.planned_starts import PlannedStarts
 from t9ksched.engine.policy import Planning
@@ -181,14 +184,15 @@ def _nothing_is_taken(self: PlannedStarts, gang: object) -> None:
     return None
 
 
-def _ends_come_early(self: PlannedStarts) -> list[object]:
-    return [(at - HOUR if at > self._now + HOUR else at, queue, room) for at, queue, room in MOMENTS(self)]
+def _ends_come_early(self: Ends, moment: int, then: int) -> Int64s:
+    found = AT_LEAST(self, moment, then)
+    return np.where(found > moment + HOUR, found - HOUR, found)
 
 
-MOMENTS: Callable[[PlannedStarts], list[tuple[int, str, object]]] = PlannedStarts._moments
+AT_LEAST = Ends.at_least
 FAULTS = {
     "who starts now leaves no room to plans": lambda: patch.object(PlannedStarts, "taken", _nothing_is_taken),
-    "ends are expected too early": lambda: patch.object(PlannedStarts, "_moments", _ends_come_early),
+    "ends are expected too early": lambda: patch.object(Ends, "at_least", _ends_come_early),
     "quota is not planned": lambda: patch.object(PlannedStarts, "_quota", lambda self, queue, demand: []),
     "plans of equal queues are not seen": lambda: patch.object(
         PlannedStarts, "focus", lambda self, gang: self.lift(self.blocks())

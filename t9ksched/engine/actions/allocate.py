@@ -73,7 +73,8 @@ class Allocate:
             trial.lend(lent)
             start = trial.mark()
         cycle.stats.tried += 1
-        if shared and planned is None and (known := cycle.failures.known(gang, key)) is not None:
+        known = cycle.failures.known(gang, key, scarce=planned is not None) if shared else None
+        if known is not None:
             answer.no_room, answer.from_end = known, 0
             return known
         cycle.failures.past.tried += 1
@@ -82,17 +83,17 @@ class Allocate:
             kept = np.zeros(len(trial.nodes), np.bool_)
             kept[turn.had.room.rows] = True
         taken = None
-        if planned is not None and (own or _enough(key)):
+        scarce = planned is not None and not own and not _enough(key)
+        if planned is not None and not scarce:
             taken = planned.taken(gang)
-        if taken is not None:
-            trial.shift(taken)
+        states = trial.shift(taken) if taken is not None else (0, 0)
         attempt = Attempt.NO_ROOM
         if kept is not None:
             attempt = yield from fit(cycle, gang, key, kept)
         if attempt is not Attempt.PLACED:
             attempt = yield from fit(cycle, gang, key, nodes)
         if taken is not None:
-            trial.shift(-taken)
+            trial.unshift(taken, states)
         if lent:
             trial.lend({row: -room for row, room in lent.items()})
         if attempt is not Attempt.PLACED and planned is not None and taken is not None and not own:
@@ -102,8 +103,8 @@ class Allocate:
             trial.undo(mark)
             if shared:
                 answer.no_room, answer.from_end = reasons, ends
-                if planned is None:
-                    cycle.failures.note(gang, key, reasons)
+                if planned is None or scarce:
+                    cycle.failures.note(gang, key, reasons, scarce=scarce)
             return reasons
         placements = trial.since(start)
         cycle.assign(gang, turn.members, placements)
@@ -130,9 +131,9 @@ class Allocate:
         if not (yield from make_way(cycle, planned, gang, key, cycle.now)):
             return Attempt.NO_ROOM
         taken = planned.change(cycle.now, end_of(gang, cycle.now))
-        cycle.trial.shift(taken)
+        states = cycle.trial.shift(taken)
         attempt = yield from fit(cycle, gang, key)
-        cycle.trial.shift(-taken)
+        cycle.trial.unshift(taken, states)
         return attempt
 
     def _why(self, gang: Gang, key: SchedulingKey, attempt: Attempt, *, planned: bool) -> Work[tuple[Reason, ...]]:

@@ -57,9 +57,9 @@ def places(cycle: Cycle, gang: Gang, key: SchedulingKey, change: Int64s) -> Work
     """
     trial = cycle.trial
     mark = trial.mark()
-    trial.shift(change)
+    states = trial.shift(change)
     attempt = yield from fit(cycle, gang, key)
     found = trial.since(mark) if attempt is Attempt.PLACED else ()
     trial.undo(mark)
-    trial.shift(-change)
+    trial.unshift(change, states)
     return found

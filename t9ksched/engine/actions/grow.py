@@ -23,8 +23,7 @@ def grow(cycle: Cycle, gang: Gang, members: Sequence[Member]) -> Work[None]:
     cycle.trial.within(scope)
     planned = cycle.planned if cycle.planned is not None and cycle.planned.any else None
     taken = planned.taken(gang) if planned is not None else None
-    if taken is not None:
-        cycle.trial.shift(taken)
+    states = cycle.trial.shift(taken) if taken is not None else (0, 0)
     for column, those in cycle.keys.by_class(gang.queue, members):
         yield
         request = dict(column.pod_class.requests)
@@ -61,7 +60,7 @@ def grow(cycle: Cycle, gang: Gang, members: Sequence[Member]) -> Work[None]:
                 reasons = (explain.quota_exceeded(shortfalls),)
     cycle.trial.within(None)
     if taken is not None:
-        cycle.trial.shift(-taken)
+        cycle.trial.unshift(taken, states)
     if left:
         cycle.short.append(Waiting(gang.uid, reasons))
 

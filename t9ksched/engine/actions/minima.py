@@ -67,7 +67,8 @@ class Minima:
         had: Block | None = None
         if planned is not None:
             planned.focus(gang)
-            if members and enough and not closed and (block := planned.rests(gang, members)) is not None:
+            judged = members and enough and not closed and gang.uid not in cycle.reservations.of
+            if judged and (block := planned.rests(gang, members)) is not None:
                 self._wait(gang, told(cycle, gang, block))
                 return
             had = planned.turn(gang)

@@ -51,13 +51,12 @@ class Reserve:
         """Plan the earliest start; None where there is none."""
         cycle = self._cycle
         stays = had is not None and had.at > cycle.now and planned.still_fits(gang, key, had)
-        later = (at for at in planned.openings(gang, key) if at > cycle.now)
+        sooner = had.at if stays and had is not None else None
+        later = (at for at in planned.openings(gang, key, sooner) if at > cycle.now)
         ways = _WAYS if had is None or planned.alike(key) else 0
         for nth, at in enumerate(later):
             if nth >= _MOST:
                 planned.look_again()
-                break
-            if stays and had is not None and at >= had.at:
                 break
             yield
             ends = end_of(gang, at)
@@ -89,5 +88,6 @@ class Reserve:
 def told(cycle: Cycle, gang: Gang, block: Block) -> tuple[Reason, ...]:
     """Why a gang with a planned start waits: for that moment, and for quota where its queue has too little now."""
     shortfalls = cycle.ledger.can_charge(gang.queue, block.room.demand)
-    quota = (explain.quota_exceeded(shortfalls),) if shortfalls else ()
-    return (explain.planned_start(block.at, len(block.room.rows)), *quota)
+    if not block.told:
+        block.told = (explain.planned_start(block.at, len(block.room.rows)),)
+    return (*block.told, explain.quota_exceeded(shortfalls)) if shortfalls else block.told

@@ -119,11 +119,15 @@ def unrecorded(column: ClassFit) -> Reason | None:
 
 
 def _no_room(column: ClassFit, pods: int) -> Reason | None:
-    reason = impossible(column, pods)
-    if reason is not None:
-        return reason
-    match = int(column.mask.sum())
+    """Why so many pods do not fit now; None when they do. Gangs of many queues ask the same."""
     rooms = column.rooms()
+    if pods not in column.said:
+        column.said[pods] = impossible(column, pods) or _too_little(column, pods, rooms)
+    return column.said[pods]
+
+
+def _too_little(column: ClassFit, pods: int, rooms: Int64s) -> Reason | None:
+    match = int(column.mask.sum())
     fit = int(np.minimum(rooms, pods).sum())
     if fit >= pods:
         return None
@@ -212,7 +216,7 @@ def _no_node_matches(column: ClassFit) -> Reason:
 def never_fits(column: ClassFit, pods: int) -> Reason | None:
     """Why the matching nodes would not take the pods even if nothing ran there; None when they would."""
     static = column.trial.nodes.static
-    empty = column.rooms(static.allocatable)
+    empty = column.rooms_empty()
     most = int(np.minimum(empty, pods).sum())
     if most >= pods:
         return None

@@ -18,6 +18,7 @@ from t9ksched.model.cards import CardGrant, ContainerGrant
 from t9ksched.model.labels import LabelSelector
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.podrules import PodTerm
+from t9ksched.model.reasons import Reason
 
 if TYPE_CHECKING:
     from t9ksched.engine.placement.trial import Trial
@@ -35,6 +36,7 @@ class ClassFit:
         needs: `(row of resource, amount)`; `needs_vector` is the same for all resources.
         card_needs: `(row of card resource, cards a pod)`.
         known: False when it asks for a resource that no node has, or for more than any number we count in.
+        said: why so many pods do not fit now, by their number (`engine.explain`); it lasts as long as `rooms` does.
     """
 
     def __init__(self, trial: "Trial", selector: LabelSelector | None, pod_class: PodClass) -> None:
@@ -71,6 +73,11 @@ class ClassFit:
         self._gain: Int64s | None = None
         self._key: Int64s | None = None
         self._bias: Int64s | None = None
+        self._rooms: Int64s | None = None
+        self._rooms_state = -1
+        self._kept = False
+        self._empty: tuple[Mask | None, Int64s] | None = None
+        self.said: dict[int, Reason | None] = {}
 
     def affinity(self) -> ClassAffinity:
         """What the rules of the class allow now."""
@@ -86,7 +93,7 @@ class ClassFit:
 
     def rescope(self) -> None:
         """The scope of the trial has changed."""
-        self._key = None
+        self._key = self._rooms = None
         self._seen = -1
 
     @property
@@ -107,8 +114,14 @@ class ClassFit:
             self.trial.meter.spent += len(self.needs_vector) * len(self.trial.nodes)
             self._gain = self.trial.scores.gain(self.needs_vector)
             self._bias = self.trial.bias(self.pod_class, self.mask, self.ruled)
-            self.trial.keep(self)
+            self._keep()
         return self._gain
+
+    def _keep(self) -> None:
+        """It has arrays: the trial knows, and has them dropped when too many classes do."""
+        if not self._kept:
+            self._kept = True
+            self.trial.keep(self)
 
     @property
     def prefers(self) -> bool:
@@ -125,8 +138,9 @@ class ClassFit:
 
     def drop(self) -> None:
         """Give the arrays back; they are made again when they are needed."""
-        self._mask = self._gain = self._key = self._bias = None
+        self._mask = self._gain = self._key = self._bias = self._rooms = self._empty = None
         self._seen = -1
+        self._kept = False
 
     def refresh(self) -> Int64s:
         """The score of each node for one more pod, or `NEVER`; shape (nodes,), brought up to date."""
@@ -176,14 +190,40 @@ class ClassFit:
         return room
 
     def rooms(self, free: Int64s | None = None) -> Int64s:
-        """How many pods of the class fit on each node, on the columns of free room given (default: now)."""
+        """How many pods of the class fit on each node, on the columns of free room given (default: now).
+
+        The answer for now is kept until something is placed; it is not to be written to.
+        """
+        if free is not None:
+            return self._fit_on(free)
+        state = self.trial.state
+        if self._rooms is None or self._rooms_state != state:
+            self._keep()
+            rooms = self._rooms = self._fit_on(self.trial.free)
+            self._rooms_state = state
+            self.said.clear()
+            if self.ports:
+                for row in np.flatnonzero(rooms).tolist():
+                    if self.ports_taken(row):
+                        rooms[row] = 0
+            rooms.flags.writeable = False
+        return self._rooms
+
+    def rooms_empty(self) -> Int64s:
+        """How many pods of the class would fit on each node if nothing ran there; not to be written to."""
+        scope = self.trial.scope
+        if self._empty is None or self._empty[0] is not scope:
+            self._keep()
+            self._empty = scope, self._fit_on(self.trial.nodes.static.allocatable)
+        return self._empty[1]
+
+    def _fit_on(self, free: Int64s) -> Int64s:
+        """How many pods of the class these columns have room for on each node, host ports aside but for one a node."""
         if not self.known:
             return np.zeros(len(self.trial.nodes), np.int64)
-        now = free is None
-        columns = self.trial.free if free is None else free
         rooms = np.full(len(self.trial.nodes), LARGEST, np.int64)
         for at, amount in self.needs:
-            np.minimum(rooms, columns[at] // amount, out=rooms)
+            np.minimum(rooms, free[at] // amount, out=rooms)
         np.maximum(rooms, 0, out=rooms)
         self.trial.meter.spent += len(rooms) * (1 + len(self.needs))
         rooms[~self.mask] = 0
@@ -191,15 +231,11 @@ class ClassFit:
             rooms[~self.trial.scope] = 0
         if self.ports:
             np.minimum(rooms, 1, out=rooms)
-            if now:
-                for row in np.flatnonzero(rooms).tolist():
-                    if self.ports_taken(row):
-                        rooms[row] = 0
         return rooms
 
     def able(self) -> Mask:
         """Nodes that could take one pod if nothing ran there, shape (nodes,)."""
-        able: Mask = self.rooms(self.trial.nodes.static.allocatable) > 0
+        able: Mask = self.rooms_empty() > 0
         return able
 
     def _sweep(self, rows: Indices | None) -> None:

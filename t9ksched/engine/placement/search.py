@@ -98,7 +98,7 @@ class _Tree:
         trial, column = self._trial, self._pods[at]
         rooms = column.rooms()
         if column.ruled:
-            rooms[~column.affinity().allowed()] = 0
+            rooms = np.where(column.affinity().allowed(), rooms, 0)
         rows = np.flatnonzero(rooms)
         spare = np.zeros(len(rows), np.int64)
         if column in self._wishes:

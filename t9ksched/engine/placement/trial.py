@@ -44,15 +44,21 @@ class Placement(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A line of the journal: a placement made (sign 1) or given back (-1), and ports the node had before."""
+    """A line of the journal: a placement made (sign 1) or given back (-1), and ports the node and the state before."""
 
     placement: Placement
     sign: int
     ports: tuple[HostPort, ...] | None
+    state: int
 
 
 class Trial:
-    """The room that is left, and the journal of what was taken."""
+    """The room that is left, and the journal of what was taken.
+
+    Attributes:
+        state: a number that says which room is left; it is the same again when what was taken was given back by `undo`
+            or `unshift`.
+    """
 
     def __init__(
         self,
@@ -78,6 +84,7 @@ class Trial:
         self.ports: dict[str, tuple[HostPort, ...]] = dict(nodes.ports)
         self.journal: list[Entry] = []
         self.touched: list[int] = []
+        self.state = self._states = 0
         self.resource_rows = {name: at for at, name in enumerate(nodes.static.resources)}
         self._columns: dict[tuple[LabelSelector | None, PodClass], ClassFit] = {}
         self._full: deque[ClassFit] = deque()
@@ -173,9 +180,10 @@ class Trial:
         where = rows.tolist()
         self.touched.extend(where)
         self.journal.extend(
-            Entry(Placement(column, row, count, given, held), 1, None)
+            Entry(Placement(column, row, count, given, held), 1, None, self.state)
             for row, count, given in zip(where, pods.tolist(), shares, strict=True)
         )
+        self._change()
 
     def occupy(self, column: ClassFit, row: int, cards: CardGrant) -> Placement:
         """Take room for one pod whether it fits or not: room that is promised.
@@ -194,11 +202,33 @@ class Trial:
         for row, amounts in room.items():
             self.free[:, row] += amounts
             self.touched.append(row)
+        self._change()
 
-    def shift(self, change: Int64s) -> None:
-        """Add this to the free room, shape (resources, nodes), until the caller takes it back by the negative."""
+    def shift(self, change: Int64s) -> tuple[int, int]:
+        """Add this to the free room, shape (resources, nodes), until the caller takes it back by `unshift`, with what
+        this returns.
+        """
+        before = self.state
+        self._shift(change)
+        return before, self.state
+
+    def unshift(self, change: Int64s, states: tuple[int, int]) -> None:
+        """Take a change back."""
+        before, then = states
+        unchanged = self.state == then
+        self._shift(-change)
+        if unchanged:
+            self.state = before
+
+    def _shift(self, change: Int64s) -> None:
         self.free += change
         self.touched.extend(np.flatnonzero(change.any(axis=0)).tolist())
+        self._change()
+
+    def _change(self) -> None:
+        """The room that is left has never been this before."""
+        self._states += 1
+        self.state = self._states
 
     def release(self, placement: Placement) -> None:
         """Give promised room back; undo takes it again."""
@@ -208,8 +238,9 @@ class Trial:
         """Return to a mark: every number is again what it was, and every card."""
         journal = self.journal
         while len(journal) > mark:
-            placement, sign, ports = journal.pop()
+            placement, sign, ports, state = journal.pop()
             self._apply(placement, -sign)
+            self.state = state
             if ports is not None:
                 self._set_ports(self.nodes.names[placement.row], ports)
 
@@ -232,7 +263,9 @@ class Trial:
                 for port in mine * placement.pods:
                     left.remove(port)
             self._set_ports(name, tuple(left))
-        self.journal.append(Entry(placement, sign, before))
+        self.journal.append(Entry(placement, sign, before, self.state))
+        self._states += 1
+        self.state = self._states
 
     def _set_ports(self, name: str, ports: tuple[HostPort, ...]) -> None:
         if ports:

@@ -1,0 +1,155 @@
+"""When running gangs give their room back, as columns that are kept from cycle to cycle.
+
+Of thousands of ends, those that came or went since the last cycle are few: only these are looked at one by one.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from t9ksched.engine.arrays import Indices, Int64s, Mask
+from t9ksched.engine.placement.trial import Trial
+from t9ksched.engine.work import Work
+from t9ksched.model.gang import ExpectedEnd
+from t9ksched.model.podclass import PodClass
+
+_SOME: Final = 64
+"""After so many ends others may have their turn."""
+_AN_END: Final = 200
+"""Units of work to take in an end."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ends:
+    """Ends with room on nodes that there are, and the *entries* of this room: pods of one class on one node each.
+
+    Attributes:
+        sources: the ends; those without room on such nodes are left out.
+        at: the moment of each, nanoseconds since the epoch, shape (ends,).
+        end, rows, kinds, pods: of each entry the position of its end, the row of the node, the position of the class in
+            `classes`, and how many pods, shape (entries,).
+        amounts: what each entry takes, shape (resources, entries).
+        classes: all classes.
+    """
+
+    sources: tuple[ExpectedEnd, ...]
+    at: Int64s
+    end: Indices
+    rows: Indices
+    kinds: Indices
+    pods: Int64s
+    amounts: Int64s
+    classes: Sequence[PodClass]
+
+    def charged(self, queues: Collection[str], resource: str) -> tuple[Indices, Int64s]:
+        """What ends of these queues pay of a resource until then: their positions, one an entry, and amounts."""
+        each = np.array([_amount(of, resource) for of in self.classes], np.int64)
+        amounts = each[self.kinds] * self.pods
+        ours = np.fromiter((one.queue in queues for one in self.sources), np.bool_, len(self.sources))
+        chosen = np.flatnonzero(ours[self.end] & (amounts > 0))
+        return self.end[chosen], amounts[chosen]
+
+    def at_least(self, moment: int, then: int) -> Int64s:
+        """The moments, with `then` for those up to that moment."""
+        return np.where(self.at > moment, self.at, then)
+
+    def until(self, moment: int) -> Mask:
+        """The entries of ends up to that moment."""
+        chosen: Mask = (self.at <= moment)[self.end]
+        return chosen
+
+
+class KnownEnds:
+    """The ends of the latest cycle, on the same nodes. What it gives is never written to later."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, ExpectedEnd] = {}
+        """By identity: a shell that has nothing new to say of a gang passes the same value again."""
+        self._kinds: dict[int, int] = {}
+        self._classes: list[PodClass] = []
+        self._needs: list[Int64s] = []
+        self._columns: Ends | None = None
+
+    def update(self, expected: Iterable[ExpectedEnd], trial: Trial) -> Work[Ends]:
+        """The columns of these ends, in slices."""
+        ends = {id(one): one for one in expected}
+        before = self._columns
+        if before is None or ends.keys() != self._known.keys():
+            came = [one for key, one in ends.items() if key not in self._known]
+            parts = [] if before is None else [_some(before, [id(one) in ends for one in before.sources])]
+            for first in range(0, len(came), _SOME):
+                parts.append(self._read(came[first : first + _SOME], trial))
+                trial.meter.spent += _AN_END * _SOME
+                yield
+            self._columns = _joined(parts, self._classes, len(trial.free))
+            self._known = ends
+        assert self._columns is not None
+        return self._columns
+
+    def _read(self, came: Sequence[ExpectedEnd], trial: Trial) -> Ends:
+        index = trial.nodes.static.index
+        sources: list[ExpectedEnd] = []
+        entries: list[tuple[int, int, int, int]] = []
+        for one in came:
+            at = len(sources)
+            held = [(at, index[node], self._kind(of, trial), pods) for node, of, pods in one.rooms if node in index]
+            if held:
+                sources.append(one)
+                entries += held
+        end, rows, kinds, pods = np.array(entries, np.int64).reshape(-1, 4).T
+        needs = np.array(self._needs, np.int64).reshape(-1, len(trial.free))
+        amounts = needs[kinds].T * pods
+        at_ = np.array([one.at for one in sources], np.int64)
+        return Ends(tuple(sources), at_, end, rows, kinds, pods, amounts, self._classes)
+
+    def _kind(self, of: PodClass, trial: Trial) -> int:
+        found = self._kinds.get(id(of))
+        if found is None:
+            found = self._kinds[id(of)] = len(self._classes)
+            self._classes.append(of)
+            self._needs.append(trial.column(None, of).needs_vector)
+        return found
+
+
+def _some(ends: Ends, chosen: Sequence[bool]) -> Ends:
+    """Those of the ends that are chosen."""
+    if all(chosen):
+        return ends
+    stay = np.array(chosen, np.bool_)
+    positions = np.cumsum(stay) - 1
+    entries = np.flatnonzero(stay[ends.end])
+    return Ends(
+        tuple(one for one, is_chosen in zip(ends.sources, chosen, strict=True) if is_chosen),
+        ends.at[stay],
+        positions[ends.end[entries]],
+        ends.rows[entries],
+        ends.kinds[entries],
+        ends.pods[entries],
+        ends.amounts[:, entries],
+        ends.classes,
+    )
+
+
+def _joined(parts: Sequence[Ends], classes: Sequence[PodClass], resources: int) -> Ends:
+    if len(parts) == 1:
+        return parts[0]
+    none = np.zeros(0, np.int64)
+    if not parts:
+        return Ends((), none, none, none, none, none, np.zeros((resources, 0), np.int64), classes)
+    before = np.cumsum([0, *(len(part.sources) for part in parts[:-1])]).tolist()
+    return Ends(
+        tuple(one for part in parts for one in part.sources),
+        np.concatenate([part.at for part in parts]),
+        np.concatenate([part.end + first for part, first in zip(parts, before, strict=True)]),
+        np.concatenate([part.rows for part in parts]),
+        np.concatenate([part.kinds for part in parts]),
+        np.concatenate([part.pods for part in parts]),
+        np.concatenate([part.amounts for part in parts], axis=1),
+        classes,
+    )
+
+
+def _amount(of: PodClass, resource: str) -> int:
+    return sum(amount for name, amount in of.requests if name == resource)
