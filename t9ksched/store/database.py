@@ -24,7 +24,7 @@ from t9ksched.model.leadership import SessionLimits, Timing
 from t9ksched.store import sqlite_file, urls
 from t9ksched.store.bulk import Prepared
 from t9ksched.store.errors import StoreError, translate
-from t9ksched.store.sqlite_file import Closing, Direct, prepare_sqlite
+from t9ksched.store.sqlite_file import Closing, Direct, Drivers, prepare_sqlite
 from t9ksched.store.writability import Writability, check_room
 
 T = TypeVar("T")
@@ -79,8 +79,9 @@ class Database:
         urls.keep_private(self.url)
         pool = {} if self.is_sqlite else {"pool_size": 10, "max_overflow": 10, "pool_timeout": 5}
         options = engine_options(self.url, self.timing) | pool
+        self._drivers = Drivers()
         if self.is_sqlite:
-            options["connect_args"]["factory"] = Closing
+            options["connect_args"] |= {"factory": Closing, "async_creator_fn": self._drivers.connect}
         self._engine: AsyncEngine = create_async_engine(urls.for_async(self.url), **options)
         self._reader = self._engine
         if self.is_sqlite:
@@ -262,6 +263,7 @@ class Database:
         moment.
         """
         await self._engine.dispose()
+        await self._drivers.ended()
         if self.is_sqlite:
             self._aside.dispose()
             self._direct.close()

@@ -1,5 +1,6 @@
 """Connections to an SQLite file: how each is set up and closed, and one for whole transactions at once."""
 
+import asyncio
 import sqlite3
 import threading
 from collections.abc import Sequence
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
+import aiosqlite
 from sqlalchemy import event
 from sqlalchemy.engine import Connection
 
@@ -56,6 +58,51 @@ class Closing(sqlite3.Connection):
             cursor.close()
         self._cursors.clear()
         super().close()
+
+
+class _Driver(aiosqlite.Connection):
+    """Is closed once, whichever tasks ask for it.
+
+    A task that is cancelled while it gives back a connection, and then again, leaves SQLAlchemy's close of it under way
+    and stops the thread: the driver's own close would wait for that thread's answer for ever, and a process with it.
+    """
+
+    ending: asyncio.Future[Any] | None = None
+    """Done when the thread has let go of the file; None before the end was asked for, or without an event loop."""
+    _asked = False
+
+    def stop(self) -> asyncio.Future[Any] | None:
+        """End after what the thread was given before; returns `ending`."""
+        if not self._asked:
+            self._asked = True
+            self.ending = super().stop()
+        return self.ending
+
+    async def close(self) -> None:
+        """Return when the connection is closed; again does no harm."""
+        ending = self.stop()
+        if ending is not None:
+            await asyncio.shield(ending)
+
+
+class Drivers:
+    """The asynchronous driver's connections to one file."""
+
+    def __init__(self) -> None:
+        self._made: WeakSet[_Driver] = WeakSet()
+
+    def connect(self, path: str, **options: Any) -> aiosqlite.Connection:
+        """What `aiosqlite.connect` returns, for SQLAlchemy to await."""
+        made = _Driver(lambda: sqlite3.connect(path, **options), iter_chunk_size=64)
+        made._thread.daemon = True
+        self._made.add(made)
+        return made
+
+    async def ended(self) -> None:
+        """Wait for connections that tasks left behind as they were closed, but not for ever."""
+        ending = [one.ending for one in self._made if one.ending is not None and not one.ending.done()]
+        if ending:
+            await asyncio.wait(ending, timeout=2 * BUSY_TIMEOUT_MS / 1000)
 
 
 class Direct:

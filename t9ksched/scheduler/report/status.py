@@ -7,6 +7,7 @@ turn, and then takes a small part of the requests in flight.
 
 import asyncio
 import contextlib
+import math
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -44,7 +45,7 @@ class Due:
 
     def add(self, key: Any, now: float) -> None:
         """The object changed."""
-        self.waiting.setdefault(key, max(now, self.last.get(key, 0.0) + self.period))
+        self.waiting.setdefault(key, max(now, self.last.get(key, -math.inf) + self.period))
 
     def take(self, now: float, aside: float = 0.0) -> list[Any]:
         """The keys that may be written now, and may have been for `aside` seconds."""

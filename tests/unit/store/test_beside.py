@@ -106,3 +106,31 @@ async def test_a_reader_cancelled_before_the_rows_come_keeps_nothing_open(
     async with cancelled_before_the_rows(monkeypatch, store.changes.head()):
         await store.close()
         assert not (tmp_path / "store.db-wal").exists(), "no process has the file open any more"
+
+
+async def test_a_task_cancelled_again_and_again_leaves_nothing_that_waits_for_ever(tmp_path: Path) -> None:
+    """What it gave back may still be being closed when the store is, and is waited for."""
+    store = await Store.open(f"sqlite:///{tmp_path}/store.db")
+    reading, release = asyncio.Event(), threading.Event()
+
+    async def read() -> None:
+        async with store.database.read() as connection:
+            driver: Any = (await connection.get_raw_connection()).driver_connection
+            driver._tx.put_nowait((None, lambda: release.wait(10)))
+            reading.set()
+            await connection.execute(QUESTIONS["select"])
+
+    task = asyncio.create_task(read())
+    await reading.wait()
+    while not task.done():
+        task.cancel()
+        await asyncio.sleep(0)
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    closing_ = asyncio.create_task(store.close())
+    await asyncio.sleep(0.05)
+    assert not closing_.done(), "it does not leave while a thread has the file open"
+    release.set()
+    await closing_
+    if left:
+        _, left = await asyncio.wait(left, timeout=10)
+    assert not left, "a close waits for a thread that has ended"

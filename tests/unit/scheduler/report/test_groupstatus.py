@@ -96,6 +96,12 @@ def test_an_object_is_due_at_most_once_a_period() -> None:
     assert due.next() is None
 
 
+def test_what_was_never_written_is_due_at_once_on_a_machine_that_has_just_started() -> None:
+    due = Due(period=5.0)
+    due.add("q", 1.0)
+    assert due.take(1.0) == ["q"]
+
+
 class Port:
     """Remembers the statuses that are written."""
 
