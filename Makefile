@@ -33,7 +33,7 @@ check: $(READY)  ## formatting, lint, types and who may import whom
 	@echo "check: format, lint, types and imports are in order"
 
 soak: $(READY)  ## the long tests
-	@$(BIN)/python -m pytest -m soak
+	@T9KSCHED_EXAMPLES=5 $(BIN)/python -m pytest -m "soak or hypothesis"
 
 reference: $(READY)  ## write docs/reference/ anew: commands, REST and metrics from the code itself
 	@$(BIN)/python -m t9ksched.cli.reference > docs/reference/cli.md

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from t9ksched.store import schema
+from tests import examples
 from tests.postgresql import Databases, create_database, hasten
 
 # A hand-in is judged by the same examples each time; new ones are looked for at every desk and by `make soak`.
@@ -22,6 +23,11 @@ settings.load_profile("ci" if os.environ.get("CI") else "desk")
 
 # The modules and tests stay as long as the process: the garbage collector need not walk them again and again.
 gc.disable()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Part of the examples."""
+    examples.scale(items)
 
 
 def pytest_collection_finish() -> None:

@@ -66,6 +66,7 @@ class _Uvicorn(uvicorn.Server):
         """End as the library does, but for its pause of a tenth of a second before it looks who is left."""
         for server in self.servers:
             server.close()
+            await server.wait_closed()
         for connection in list(self.server_state.connections):
             connection.shutdown()
         limit = self.config.timeout_graceful_shutdown
@@ -84,8 +85,6 @@ class _Uvicorn(uvicorn.Server):
         while self.server_state.connections or self.server_state.tasks:
             await asyncio.sleep(pause)
             pause = min(pause + _PAUSE_SECONDS, _TICK_SECONDS)
-        for server in self.servers:
-            await server.wait_closed()
 
 
 class Server:

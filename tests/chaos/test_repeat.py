@@ -25,6 +25,6 @@ def elsewhere(hash_seed: str, *seeds: int) -> list[str]:
 
 def test_a_seed_is_one_history_in_every_process() -> None:
     # Nor does it matter what was played before.
-    here = [play(seed).digest for seed in (62, 75)]
+    here = [play(seed).digest for seed in (14, 75)]
     assert len(set(here)) == 2
-    assert elsewhere("1" if os.environ.get("PYTHONHASHSEED") != "1" else "2", 75, 62) == here[::-1]
+    assert elsewhere("1" if os.environ.get("PYTHONHASHSEED") != "1" else "2", 75, 14) == here[::-1]

@@ -112,6 +112,7 @@ def _properties(room: str) -> bool:
         "-W",
         "ignore::pytest.PytestAssertRewriteWarning",
     ]
+    os.environ["T9KSCHED_EXAMPLES"] = "1"
     os.environ["T9KSCHED_REFERENCE_PART"] = str(REFERENCE)
     os.environ["T9KSCHED_HISTORIES_PART"] = str(PART)
     options += ["-k", "not noticed and not can_fail and not fault"]

@@ -15,10 +15,11 @@ from t9ksched.admission.access import Members
 from t9ksched.kube.resources import DEPLOYMENTS, REPLICASETS
 from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.store.acceptances import Acceptance
+from tests.examples import part
 from tests.unit.scheduler.state.test_lastgate import owned, replicated
 from tests.unit.scheduler.state.test_state import GPU, NOW, decide, group, node, pod, state_with
 
-HISTORIES, STEPS = int(60 * float(os.environ.get("T9KSCHED_HISTORIES_PART", "1"))), 25
+HISTORIES, STEPS = part(int(60 * float(os.environ.get("T9KSCHED_HISTORIES_PART", "1")))), 25
 
 
 @dataclass

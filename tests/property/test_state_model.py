@@ -9,11 +9,12 @@ import pytest
 from t9ksched.scheduler.state.changes import Changes
 from t9ksched.scheduler.state.group_events import GroupEvents
 from t9ksched.scheduler.state.node_backoff import NodeBackoff
+from tests.examples import part
 from tests.property.statemodel import Model
 from tests.property.staterebuilt import compare
 from tests.property.stateworld import World
 
-HISTORIES, STEPS = int(30 * float(os.environ.get("T9KSCHED_HISTORIES_PART", "1"))), 80
+HISTORIES, STEPS = part(int(30 * float(os.environ.get("T9KSCHED_HISTORIES_PART", "1")))), 80
 
 
 def play(seed: int) -> World:

@@ -17,7 +17,8 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
-ROOT = Path(__file__).parents[2]
+from tests.sources import ROOT, statements, trees
+
 LOCK = tomllib.loads((ROOT / "uv.lock").read_text())["package"]
 LIST = tomllib.loads((ROOT / ".ci/advisories.toml").read_text())
 NEEDED = [Requirement(each) for each in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]]
@@ -39,12 +40,8 @@ COME_ALONG = {
 def imported() -> set[str]:
     """The top-level modules that the program imports, wherever in a file."""
     found = set()
-    for path in (
-        *(ROOT / "t9ksched").rglob("*.py"),
-        *(ROOT / "api").rglob("*.py"),
-        *(ROOT / "migrations").rglob("*.py"),
-    ):
-        for node in ast.walk(ast.parse(path.read_text())):
+    for _, tree in trees("t9ksched", "api", "migrations"):
+        for node in statements(tree):
             if isinstance(node, ast.Import):
                 found |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:

@@ -4,28 +4,27 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.sources import statements, texts, trees
+
+FOLDERS = ("t9ksched", "api")
 MOST_LINES = 400
 MOST_PARAMETERS = 8
 
 
 def files() -> Iterator[tuple[str, str]]:
     """Path and text of each source file."""
-    for folder in ("t9ksched", "api"):
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            yield path.relative_to(ROOT).as_posix(), path.read_text()
+    yield from texts(*FOLDERS).items()
 
 
 @pytest.fixture(scope="module")
 def classes() -> dict[str, list[tuple[str, ast.ClassDef]]]:
     """Each class of the project by its name, with the file that it stands in."""
     found: defaultdict[str, list[tuple[str, ast.ClassDef]]] = defaultdict(list)
-    for path, text in files():
-        for node in ast.walk(ast.parse(text)):
+    for path, tree in trees(*FOLDERS):
+        for node in statements(tree):
             if isinstance(node, ast.ClassDef):
                 found[node.name].append((path, node))
     return found
@@ -88,9 +87,9 @@ def test_only_the_dev_cluster_reads_its_own_annotations() -> None:
 
 def test_no_class_name_stands_twice_in_a_package() -> None:
     found: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
-    for path, text in files():
+    for path, tree in trees(*FOLDERS):
         package = "/".join(path.split("/")[: 1 if path.startswith("api/") else 2])
-        for node in ast.parse(text).body:
+        for node in tree.body:
             if isinstance(node, ast.ClassDef):
                 found[package, node.name].add(path)
     assert {key: paths for key, paths in found.items() if len(paths) > 1} == {}, "each name means one thing"

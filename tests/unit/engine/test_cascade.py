@@ -1,4 +1,7 @@
-"""No cascade: controllers make their evicted pods anew, round after round, and no job preempts twice for one start."""
+"""No cascade: controllers make their evicted pods anew, round after round, and no job preempts twice for one start.
+
+`make soak` plays more histories, and longer rounds.
+"""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -15,6 +18,7 @@ from t9ksched.model.reservation import Reservation
 from tests.builders import gang, node, pod_class, queue, running, view
 
 ROUNDS = 200
+LONG = pytest.mark.soak
 CARDS = 4
 QUEUES = {
     "low": queue(priority=1),
@@ -145,7 +149,7 @@ def play(seed: int, rounds: int = ROUNDS, policy: Policy | None = None) -> Clust
     return cluster
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=LONG) for seed in range(2, 20))])
 def test_at_most_one_preemption_a_preemptor(seed: int) -> None:
     cluster = play(seed)
     assert sum(cluster.preemptions.values()) > 10, "the history is about preemption"
@@ -157,14 +161,15 @@ def test_inside_a_queue_too() -> None:
     assert play(7, policy=policy).evicted > 20
 
 
+@pytest.mark.parametrize("rounds", [ROUNDS // 4, pytest.param(ROUNDS, marks=LONG)])
 @pytest.mark.parametrize("queue_", ["low", "mid"])
-def test_the_same_victims_come_again_200_times(queue_: str) -> None:
+def test_the_same_victims_come_again_and_again(queue_: str, rounds: int) -> None:
     """One high job after the other, each for one round: the low job makes room and waits, and preempts no job."""
     cluster = Cluster(Random(1))
     for at in range(6):
         cluster.arrive(f"v{at}", queue_, 1, CARDS, 1)
     cluster.apply(cluster.cycle(0), 0)
-    for round_ in range(1, ROUNDS + 1):
+    for round_ in range(1, rounds + 1):
         cluster.arrive(f"p{round_}", "high", 1, CARDS, 1)
         for _ in range(50):
             cluster.apply(cluster.cycle(round_), round_)
@@ -176,5 +181,5 @@ def test_the_same_victims_come_again_200_times(queue_: str) -> None:
         cluster.end(f"p{round_}")
         cluster.apply(cluster.cycle(round_), round_)
         assert all(one.queue == queue_ for one in cluster.running.values())
-    assert cluster.evicted == ROUNDS
+    assert cluster.evicted == rounds
     assert set(cluster.preemptions.values()) == {1}
