@@ -1,6 +1,6 @@
 """A small cluster on virtual time, on which the planner plans starts ahead: jobs come and end as a test says."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from unittest.mock import patch
 
 from msgspec import structs
@@ -13,6 +13,7 @@ from t9ksched.engine.policy import Planning, Policy
 from t9ksched.engine.view import QueueState, View, dump, load
 from t9ksched.model.gang import ExpectedEnd, Gang
 from t9ksched.model.reservation import Reservation
+from t9ksched.model.reserved_room import ReservedRoom
 from tests.builders import GPU, gang, node, pod_class, queue, table
 
 HOUR = 3_600_000_000_000
@@ -27,6 +28,7 @@ class Pool:
     Attributes:
         started: when each job started, by name.
         planned: the start that is planned for each waiting job that has one, by name.
+        rooms: what is reserved by administrators, by name.
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class Pool:
         self._running: dict[str, tuple[Gang, int, list[tuple[str, object]]]] = {}
         self._reservations: tuple[Reservation, ...] = ()
         self._age = 0
+        self.rooms: dict[str, ReservedRoom] = {}
         self.started: dict[str, float] = {}
 
     def submit(
@@ -56,11 +59,38 @@ class Pool:
         of: str = "q",
         priority: int = 0,
         user: str = "",
+        reservation: str = "",
     ) -> None:
         """A gang of so many pods comes; it runs no longer than `hours`, or for ever when that is 0."""
         self._age += 1
         made = gang(name, of, pods, of=pod_class(cpu=0, memory=0, gpu=cards), created=self._age, priority=priority)
-        self._waiting[name] = structs.replace(made, lasts=round(hours * HOUR), user=user)
+        lasts = round(hours * HOUR)
+        self._waiting[name] = structs.replace(made, lasts=lasts, user=user, reservation=reservation)
+
+    def reserve(
+        self, name: str, begin: float, end: float, nodes: Sequence[int | str], *, drain: float = 24, **fields: object
+    ) -> None:
+        """An administrator reserves these nodes, by number or name, from `begin` to `end`; `drain` hours ahead no job
+        without an end starts there. `fields` are those of a `ReservedRoom`.
+        """
+        names = tuple(f"n{one:03}" if isinstance(one, int) else one for one in nodes)
+        times = (round(begin * HOUR), round(end * HOUR), round((begin - drain) * HOUR))
+        self.rooms[name] = ReservedRoom(name, *times, names, **fields)  # type: ignore[arg-type]
+
+    def _reserved(self, now: int) -> tuple[ReservedRoom, ...]:
+        """What is reserved, with what jobs inside hold."""
+        found = []
+        for room in self.rooms.values():
+            inside = [
+                (name, where, of.waiting[0].pod_class, 1)
+                for name, (of, at, places) in self._running.items()
+                if room.admits(of) and of.lasts and at + of.lasts <= room.end
+                for where, _ in places
+                if where in room.nodes
+            ]
+            if room.end > now:
+                found.append(structs.replace(room, inside=tuple(inside)))
+        return tuple(found)
 
     def cancel(self, name: str) -> None:
         """The job waits no longer."""
@@ -85,7 +115,8 @@ class Pool:
                 expected_ends.append(ExpectedEnd(name, of.queue, at + of.lasts, rooms))
         queues = {name: structs_of(state, used.get(name, {})) for name, state in self._queues.items()}
         gangs = tuple(self._waiting.values())
-        return View(self.nodes.freeze(), queues, gangs, self._reservations, expected_ends=tuple(expected_ends))
+        reserved, ends = self._reserved(round(hour * HOUR)), tuple(expected_ends)
+        return View(self.nodes.freeze(), queues, gangs, self._reservations, expected_ends=ends, reserved=reserved)
 
     def cycle(self, hour: float) -> Plan:
         """Plan at that hour, and start what the plan says. A view that was written and read gives the same plan, and so
@@ -99,6 +130,9 @@ class Pool:
         assert structs.replace(again, stats=found.stats).to_bytes() == found.to_bytes(), "memory spares work alone"
         for one in found.assignments:
             of = self._waiting[one.gang]
+            if of.reservation and not of.lasts:
+                # It gets the rest of the reservation as its limit.
+                of = structs.replace(of, lasts=self.rooms[of.reservation].end - now)
             self._running.setdefault(one.gang, (of, now, []))[2].append((one.node, one.grant))
             self.nodes.charge(self.nodes.row(one.node), of.waiting[0].pod_class, one.grant)
         for name in {one.gang for one in found.assignments}:
@@ -125,6 +159,10 @@ class Pool:
     def limit(self, name: str) -> float:
         """How long the running job may run; 0 for ever."""
         return self._running[name][0].lasts / HOUR
+
+    def job(self, name: str) -> tuple[Gang, int, list[tuple[str, object]]]:
+        """The running job: its gang, when it started, and its nodes with their cards."""
+        return self._running[name]
 
     def on(self, name: str) -> list[str]:
         """The jobs that have pods on the node."""

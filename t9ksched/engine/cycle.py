@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from itertools import islice
 
-from t9ksched.engine.arrays import Mask
+from t9ksched.engine import explain
+from t9ksched.engine.arrays import Int64s, Mask
 from t9ksched.engine.cards import granted
 from t9ksched.engine.failure_memory import FailureMemory
 from t9ksched.engine.ledger import Ledger
@@ -16,11 +17,14 @@ from t9ksched.engine.planned_starts import PlannedStarts
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.refill import Refills
 from t9ksched.engine.reservations import Reservations
+from t9ksched.engine.reserved_rooms import ReservedRooms
 from t9ksched.engine.scheduling_key import SchedulingKeys
+from t9ksched.engine.timeline import end_of
 from t9ksched.engine.victims.victim_search import VictimSearch
 from t9ksched.engine.view import View
 from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang, Member
+from t9ksched.model.reasons import Reason
 from t9ksched.model.reservation import Reservation
 from t9ksched.model.volumes import FREE_PREFIX
 
@@ -35,6 +39,7 @@ class Cycle:
         promised: what gangs were promised when victims were evicted for them, by uid; their queues pay for it.
         refills: room kept for members that gangs lost.
         planned: the starts that are planned; None where the policy plans none.
+        advance: what administrators reserved; None where nothing is.
     """
 
     def __init__(self, view: View, policy: Policy, now: int, memory: Memory | None) -> None:
@@ -46,7 +51,11 @@ class Cycle:
         past = memory.failures
         self.trial = Trial(view.nodes, memory.feasibility, policy, pod_affinity, past.distrust)
         self.ledger = Ledger(view.queues, self._total)
-        self.keys = SchedulingKeys(self.trial, view.queues)
+        self.advance: ReservedRooms | None = None
+        if view.reserved:
+            self.advance = ReservedRooms(view.reserved, self.trial, view.expected_ends, now)
+        profile = self.advance.profile if self.advance is not None else None
+        self.keys = SchedulingKeys(self.trial, view.queues, profile)
         self.stats = Stats()
         self.assignments: list[Assignment] = []
         self.short: list[Waiting] = []
@@ -56,12 +65,16 @@ class Cycle:
         self._refilled: set[str] = set()
         self.scopes: dict[str, Mask] = {}
         self.reservations = Reservations(view.reservations, self.trial, now)
-        self.failures = FailureMemory(view, self.trial, self.reservations, self.ledger, policy, past)
+        rooms: dict[int, tuple[object, ...]] = self.reservations.rooms()
+        for row, kept in self.advance.rooms().items() if self.advance is not None else ():
+            rooms[row] = (*rooms.get(row, ()), *kept)
+        self.failures = FailureMemory(view, self.trial, rooms, self.ledger, policy, past)
         self.refills = Refills(view, self.trial, self.reservations, self.ledger, self.failures)
         self.promised = self._promise()
         self.planned: PlannedStarts | None = None
         if policy.planning is not None:
-            self.planned = PlannedStarts(view, self.trial, self.ledger, policy.planning, now, memory.plans)
+            past_plans = memory.plans
+            self.planned = PlannedStarts(view, self.trial, self.ledger, policy.planning, now, past_plans, self.advance)
 
     def _promise(self) -> dict[str, dict[str, int]]:
         """What gangs were promised when victims were evicted for them; their queues pay for it from now on."""
@@ -76,6 +89,24 @@ class Cycle:
         found = dict(zip(self.trial.nodes.static.resources, totals, strict=True))
         # No queue is charged for free volumes, so they are no part of a share.
         return {name: amount for name, amount in found.items() if not name.startswith(FREE_PREFIX)}
+
+    def unreserved(self, gang: Gang) -> Reason | None:
+        """Why the gang may not use the reservation that it names now; None when it may, and where it names none."""
+        if not gang.reservation:
+            return None
+        if self.advance is None:
+            return explain.reservation_waits(gang, (), False, self.now)
+        return self.advance.refusal(gang)
+
+    def withheld(self, gang: Gang) -> Int64s | None:
+        """The change of the trial's columns by what administrators reserved from the gang, shape (resources, nodes),
+        nowhere positive; None for no change.
+        """
+        return None if self.advance is None else self.advance.change(gang, self.now)
+
+    def end_of(self, gang: Gang) -> int:
+        """When the gang ends at the latest if it starts now."""
+        return end_of(gang, self.now) if self.advance is None else self.advance.end_of(gang, self.now)
 
     def victims(self) -> Work[VictimSearch]:
         """The search for victims; made when it is first needed."""
@@ -128,3 +159,5 @@ class Cycle:
                     cards = written[share] = (grant.by_container(column.pod_class.cards), grant)
                 write(Assignment(uid, member.uid, node, generation, cards[0], cards[1]))
         self.stats.pods += len(members)
+        if self.advance is not None:
+            self.advance.started(gang, placements)

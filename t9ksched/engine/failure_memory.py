@@ -10,11 +10,10 @@ import numpy as np
 from t9ksched.engine import explain
 from t9ksched.engine.arrays import Indices, Mask
 from t9ksched.engine.ledger import Ledger
-from t9ksched.engine.past_failures import PastFailures, Place
+from t9ksched.engine.past_failures import PastFailures, Place, Promises
 from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.trial import Trial
 from t9ksched.engine.policy import Policy
-from t9ksched.engine.reservations import Reservations
 from t9ksched.engine.scheduling_key import SchedulingKey
 from t9ksched.engine.view import View
 from t9ksched.engine.work import Work
@@ -54,8 +53,9 @@ class FailureMemory:
     """
 
     def __init__(
-        self, view: View, trial: Trial, reservations: Reservations, ledger: Ledger, policy: Policy, past: PastFailures
+        self, view: View, trial: Trial, promises: Promises, ledger: Ledger, policy: Policy, past: PastFailures
     ) -> None:
+        """`promises` has what is reserved on each node, by row, whoever made it."""
         self._view = view
         self._ledger = ledger
         self._pod_affinity = trial.pod_affinity
@@ -66,7 +66,7 @@ class FailureMemory:
         """Nodes that are not as they were when the cycle began, shape (nodes,)."""
         self.past = past
         self.full: set[ClassFit] = set()
-        past.begin(view.nodes, policy, reservations.rooms(), trial.pod_affinity.begin() if trial.pod_affinity else {})
+        past.begin(view.nodes, policy, promises, trial.pod_affinity.begin() if trial.pod_affinity else {})
         if "preempt" in policy.actions:
             specs = ((name, state.spec.priority, state.spec.preemptible) for name, state in view.queues.items())
             past.among((view.running, *specs))
@@ -176,7 +176,8 @@ def _able(key: SchedulingKey) -> Mask:
 
 def _lasting(gang: Gang, key: SchedulingKey) -> tuple[object, ...]:
     """What a refusal depends on besides nodes and pods."""
+    found = (*key.lasting, key.profile, gang.lasts) if key.profile else key.lasting
     if gang.topology == "None" and not key.ruled:
-        return key.lasting
+        return found
     ruled = tuple(column.ruled for column, _ in key.groups)
-    return (*key.lasting, ruled, gang.topology, gang.levels, gang.nodes)
+    return (*found, ruled, gang.topology, gang.levels, gang.nodes)

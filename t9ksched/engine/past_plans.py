@@ -5,7 +5,7 @@ all goes as it expected after that (gangs end when they were to end, others star
 get an earlier start: each stands without another look. Anything else has all plans looked at again.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,10 +16,14 @@ from t9ksched.engine.ledger import Ledger
 from t9ksched.engine.nodes import Static
 from t9ksched.engine.placement.trial import Trial
 from t9ksched.engine.policy import Planning
-from t9ksched.engine.timeline import NEVER_ENDS, Block, Room, end_of
+from t9ksched.engine.timeline import NEVER_ENDS, Block, Room
 from t9ksched.engine.view import QueueState, View
 from t9ksched.model.gang import Gang
 from t9ksched.model.reservation import Reservation
+from t9ksched.model.reserved_room import ReservedRoom
+
+EndOf = Callable[[Gang, int], int]
+"""When a gang ends at the latest if it starts then."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,6 +35,7 @@ class Expected:
         free: the columns of free room, shape (resources, nodes).
         ends: what ran when the cycle began.
         began: what was started in it: moment of its end, gang, queue and room.
+        reserved: what administrators have reserved.
         held: what queues with a quota were charged, by queue and resource.
     """
 
@@ -40,6 +45,7 @@ class Expected:
     ends: Ends
     began: tuple[tuple[int, str, str, Room], ...]
     specs: Mapping[str, object]
+    reserved: tuple[ReservedRoom, ...]
     held: dict[str, dict[str, int]]
 
     def still_run(self, now: int) -> dict[str, int]:
@@ -94,12 +100,15 @@ class PastPlans:
         queues: Mapping[str, QueueState],
         trial: Trial,
         now: int,
+        end_of: EndOf,
     ) -> list[Block]:
         """The plans of these gangs, with what is true of them now. Those that lost a node are planned anew."""
         planned = tuple(one for one in reservations if one.kind.planned)
         if planned == self._latest[0]:
             known = [(block, gangs.get(block.owner)) for block in self._latest[1]]
-            return [_as_now(block, of, queues[of.queue].spec.priority, now) for block, of in known if of is not None]
+            return [
+                _as_now(block, of, queues[of.queue].spec.priority, now, end_of) for block, of in known if of is not None
+            ]
         owned: dict[str, list[Reservation]] = {}
         for one in planned:
             owned.setdefault(one.owner, []).append(one)
@@ -116,7 +125,7 @@ class PastPlans:
                 room = Room([(trial.column(None, one.pod_class), index[one.node], 1) for one in those])
                 had = (reserved, Block(reserved, room))
             self._blocks[owner] = had
-            found.append(_as_now(had[1], gang, queues[gang.queue].spec.priority, now))
+            found.append(_as_now(had[1], gang, queues[gang.queue].spec.priority, now, end_of))
         return found
 
     def end(self, expected: Expected | None, planned: tuple[Reservation, ...], blocks: Sequence[Block]) -> None:
@@ -136,6 +145,8 @@ class PastPlans:
         if tuple(block.reserved for block in plans) != was.planned:
             return False
         if {one.gang: one.at for one in ends.sources} != was.still_run(now):
+            return False
+        if tuple(room for room in view.reserved if room.end > now) != was.reserved:
             return False
         if {name: state.spec for name, state in view.queues.items()} != was.specs:
             return False
@@ -157,7 +168,7 @@ def _less(held: Mapping[str, int], given_back: Mapping[str, int], times: int = 1
     return {resource: amount for resource, amount in left.items() if amount}
 
 
-def _as_now(block: Block, gang: Gang, rank: int, now: int) -> Block:
+def _as_now(block: Block, gang: Gang, rank: int, now: int, end_of: EndOf) -> Block:
     """The plan with the gang's limit and the priority of its queue as they are now; one that is due starts now."""
     at = max(block.at, now)
     until = end_of(gang, at)

@@ -19,6 +19,7 @@ from t9ksched.engine.members import alike
 from t9ksched.engine.past_plans import Expected, PastPlans, charged
 from t9ksched.engine.placement.trial import Placement, Trial
 from t9ksched.engine.policy import Planning
+from t9ksched.engine.reserved_rooms import ReservedRooms
 from t9ksched.engine.scheduling_key import SchedulingKey
 from t9ksched.engine.timeline import NEVER_ENDS, Block, Room, Timeline, end_of, may_open, openings
 from t9ksched.engine.view import View
@@ -36,13 +37,23 @@ class PlannedStarts:
         gangs: the gangs that wait in queues that exist, by UID.
     """
 
-    def __init__(self, view: View, trial: Trial, ledger: Ledger, planning: Planning, now: int, past: PastPlans) -> None:
+    def __init__(
+        self,
+        view: View,
+        trial: Trial,
+        ledger: Ledger,
+        planning: Planning,
+        now: int,
+        past: PastPlans,
+        reserved: ReservedRooms | None = None,
+    ) -> None:
         self._view = view
         self._trial = trial
         self._ledger = ledger
         self._planning = planning
         self._now = now
         self._past = past
+        self._reserved = reserved
         self._rank: int | None = None
         """Plans of queues with at least this priority are on the timeline."""
         self._accounts = {name: tuple(ledger.path(name)) for name in view.queues}
@@ -72,7 +83,9 @@ class PlannedStarts:
         ends = self._ends = yield from past.ends.update(view.expected_ends, trial)
         overdue = now + self._planning.resolution_seconds * _SECOND
         self._timeline = Timeline(trial.free.shape, now, ends, overdue, self._accounts)
-        plans = past.blocks(view.reservations, self.gangs, view.queues, trial, now)
+        if self._reserved is not None:
+            self._reserved.beside(self._timeline, self.gangs)
+        plans = past.blocks(view.reservations, self.gangs, view.queues, trial, now, self.end_of)
         self._before = {block.owner: block for block in plans}
         self._calm = past.as_expected(plans, view, ends, trial, self._ledger, self._planning, now)
         for block in plans:
@@ -95,6 +108,7 @@ class PlannedStarts:
                 self._ends,
                 tuple(self._begun),
                 {name: state.spec for name, state in self._view.queues.items()},
+                tuple(room for room in self._view.reserved if room.end > self._now),
                 charged(self._view, self._ledger),
             )
         self._past.end(expected, planned, blocks)
@@ -106,8 +120,18 @@ class PlannedStarts:
 
     @property
     def any(self) -> bool:
-        """Whether starts are planned whose room the gang that has its turn must leave to them."""
-        return bool(self._timeline.blocks)
+        """Whether starts are planned whose room the gang that has its turn must leave to them, or room is reserved."""
+        return bool(self._timeline.blocks) or self._reserved is not None
+
+    def end_of(self, gang: Gang, start: int) -> int:
+        """When the gang ends at the latest if it starts then."""
+        return end_of(gang, start) if self._reserved is None else self._reserved.end_of(gang, start)
+
+    def _lasts(self, gang: Gang) -> int:
+        """How long it holds its room at most; 0 for ever."""
+        if gang.lasts or self._reserved is None:
+            return gang.lasts
+        return max((room.end - room.begin for room in self._reserved.own(gang)), default=0)
 
     # ---- the turn of a gang
 
@@ -131,8 +155,11 @@ class PlannedStarts:
     def _is_best(self, gang: Gang, members: Sequence[Member], block: Block) -> bool:
         """Whether the numbers alone show that the plan is still possible, and that no earlier start is.
 
-        They are those of the timeline with the plan on it, which takes nothing before it begins.
+        They are those of the timeline with the plan on it, which takes nothing before it begins. Reserved room is not
+        the same for all gangs, so nothing is said where there is some.
         """
+        if self._reserved is not None:
+            return False
         column, free = (
             self._trial.column(self._view.queues[gang.queue].spec.node_selector, members[0].pod_class),
             self._trial.free,
@@ -168,14 +195,28 @@ class PlannedStarts:
     def taken(self, gang: Gang) -> Int64s | None:
         """The change of the trial's columns for a gang that starts now; None for no change.
 
-        Shape (resources, nodes), nowhere positive: room that planned starts need before the gang ends.
+        Shape (resources, nodes), nowhere positive: room that planned starts need before the gang ends, and what is
+        reserved from it.
         """
-        return self._timeline.lowest(self._now, end_of(gang, self._now))
+        return self._lowest(gang, self._now)
+
+    def _lowest(self, gang: Gang, start: int) -> Int64s | None:
+        """The least change of the columns for the gang if it starts then; None for no change."""
+        reserved = self._reserved
+        if reserved is None:
+            return self._timeline.lowest(start, end_of(gang, start))
+        heeded = reserved.heeded(gang, start)
+        self._timeline.heed(heeded and heeded[0])
+        found = self._timeline.lowest(start, reserved.end_of(gang, start))
+        confined = reserved.confined(gang, start, self._trial.free if found is None else self._trial.free + found)
+        if confined is None:
+            return found
+        return confined if found is None else found + confined
 
     def pays(self, gang: Gang, demand: Mapping[str, int]) -> bool:
         """Whether its queue can pay for this demand of the gang from now on as well as for its planned starts."""
         conditions = self._quota(gang.queue, demand)
-        return not conditions or self._now in openings(conditions, gang.lasts)
+        return not conditions or self._now in openings(conditions, self._lasts(gang))
 
     def started(self, gang: Gang, placements: Sequence[Placement]) -> None:
         """The gang, or members of it, have these places now."""
@@ -184,8 +225,8 @@ class PlannedStarts:
         had = self._lifted.get(gang.uid)
         if had is not None and had.at == self._now and _same(had.room, room):
             del self._lifted[gang.uid]
-        if gang.lasts:
-            end = end_of(gang, self._now)
+        end = self.end_of(gang, self._now)
+        if end != NEVER_ENDS:
             self._timeline.gives_back(end, gang.queue, room)
             self._begun.append((end, gang.uid, gang.queue, room))
 
@@ -208,29 +249,46 @@ class PlannedStarts:
 
         They are sorted, and within the horizon; with `before`, they are earlier than that moment.
         """
-        free = self._trial.free
+        free, reserved = self._trial.free, self._reserved
+        latest = self._now + self._planning.horizon_seconds * _SECOND
+        last = latest if before is None else min(latest, before - 1)
         conditions: list[tuple[Int64s, Mask]] = self._quota(gang.queue, key.demand)
+        if reserved is not None:
+            # What is reserved from a gang without an end depends on when it starts: it is tried at these moments.
+            heeded = reserved.heeded(gang, self._now) if gang.lasts and not gang.reservation else None
+            self._timeline.heed(heeded and heeded[0])
+            at = np.array([self._now, *reserved.moments(gang, last)], np.int64)
+            conditions.append((at, np.ones(len(at), np.bool_)))
         for column, pods in key.groups:
             at, rooms = self._timeline.supply(column, free)
             conditions.append((at, rooms >= pods))
-        latest = self._now + self._planning.horizon_seconds * _SECOND
-        last = latest if before is None else min(latest, before - 1)
-        found = openings(conditions, gang.lasts)
+        found = openings(conditions, self._lasts(gang))
         within: list[int] = found[: np.searchsorted(found, last, side="right")].tolist()
+        if reserved is not None and gang.reservation:
+            own = reserved.own(gang)
+            return [at for at in within if any(room.begin <= at < room.end for room in own)]
         return within
 
-    def change(self, start: int, until: int) -> Int64s:
-        """The least change of the trial's columns from that moment to before `until`, and at the moment itself; shape
-        (resources, nodes).
-        """
-        found = self._timeline.lowest(start, until)
+    def change(self, gang: Gang, start: int) -> Int64s:
+        """The least change of the trial's columns from that moment until the gang ends; shape (resources, nodes)."""
+        found = self._lowest(gang, start)
         return np.zeros_like(self._trial.free) if found is None else found
+
+    def change_in_turn(self, gang: Gang, start: int) -> Int64s:
+        """The change of the trial's columns at that moment, for plans that are laid in the order of their starts; what
+        is reserved from the gang counts until it ends.
+        """
+        self._timeline.heed(None)
+        found = self._timeline.lowest(start, start)
+        found = np.zeros_like(self._trial.free) if found is None else found
+        kept = None if self._reserved is None else self._reserved.change(gang, start)
+        return found if kept is None else found + kept
 
     def still_fits(self, gang: Gang, key: SchedulingKey, block: Block) -> bool:
         """Whether the room of a plan that the gang had is what it asks for, and there at that moment."""
         rows, amounts = block.room.rows, block.room.amounts
         asked = sum(column.needs_vector * pods for column, pods in key.groups)
-        left = self._trial.free[:, rows] + self.change(block.at, end_of(gang, block.at))[:, rows]
+        left = self._trial.free[:, rows] + self.change(gang, block.at)[:, rows]
         allowed = np.logical_or.reduce([column.mask for column, _ in key.groups])[rows]
         same = np.array_equal(amounts.sum(axis=1), asked)
         return bool(same and allowed.all() and np.all((left >= amounts) | (amounts == 0)))
@@ -255,7 +313,7 @@ class PlannedStarts:
 
     def block(self, gang: Gang, at: int, placements: Sequence[Placement]) -> Block:
         """The plan of these places from that moment on."""
-        until, names = end_of(gang, at), self._trial.nodes.names
+        until, names = self.end_of(gang, at), self._trial.nodes.names
         reserved: list[Reservation] = []
         for placement in placements:
             one = Reservation(
@@ -275,7 +333,11 @@ class PlannedStarts:
     # ---- other places for plans
 
     def alike(self, key: SchedulingKey) -> bool:
-        """Whether the plans on the timeline and the gang have pods of one class: then `make_way` always succeeds."""
+        """Whether the plans on the timeline and the gang have pods of one class: then `make_way` always succeeds. Where
+        room is reserved, not all nodes are alike to all gangs.
+        """
+        if self._reserved is not None:
+            return False
         first, _ = key.groups[0]
         return len(key.groups) == 1 and all(block.only == first.pod_class for block in self._timeline.blocks.values())
 

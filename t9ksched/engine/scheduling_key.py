@@ -5,7 +5,7 @@ Room and quota only shrink while a cycle places gangs, so a key that failed keep
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from t9ksched.engine.members import alike
@@ -30,12 +30,14 @@ class SchedulingKey:
         lasting: the same in every cycle: the nodes of the queue, and the classes with their numbers.
         ruled: where its pods may go depends on where pods stand.
         seen: where its pods stand may be what others wait for.
+        profile: what room administrators reserved from its gangs and for them; empty while nothing is reserved.
     """
 
-    __slots__ = ("demand", "groups", "lasting", "ruled", "seen")
+    __slots__ = ("demand", "groups", "lasting", "profile", "ruled", "seen")
 
-    def __init__(self, groups: list[Group]) -> None:
+    def __init__(self, groups: list[Group], profile: tuple[object, ...] = ()) -> None:
         self.groups = groups
+        self.profile = profile
         self.lasting = (groups[0][0].selector, *((column.pod_class, pods) for column, pods in groups))
         self.ruled = any(column.ruled for column, _ in groups)
         self.seen = any(column.seen for column, _ in groups)
@@ -48,7 +50,14 @@ class SchedulingKey:
 class SchedulingKeys:
     """All keys of one cycle."""
 
-    def __init__(self, trial: Trial, queues: Mapping[str, QueueState]) -> None:
+    def __init__(
+        self,
+        trial: Trial,
+        queues: Mapping[str, QueueState],
+        profile: Callable[[Gang], tuple[object, ...]] | None = None,
+    ) -> None:
+        """`profile` tells apart gangs from which different room is reserved."""
+        self._profile = profile
         self._trial = trial
         self._queues = queues
         self._columns: dict[tuple[str, int], ClassFit] = {}
@@ -78,15 +87,22 @@ class SchedulingKeys:
     def of(self, gang: Gang, members: Sequence[Member]) -> Work[SchedulingKey]:
         """The key of these members of a gang, whose minimum they are."""
         together = () if gang.topology == "None" else (gang.topology, gang.levels, gang.nodes)
-        return (yield from self.get(gang.queue, members, together))
+        profile = self._profile(gang) if self._profile is not None else ()
+        return (yield from self.get(gang.queue, members, together, profile))
 
-    def get(self, queue: str, members: Sequence[Member], topology: tuple[object, ...] = ()) -> Work[SchedulingKey]:
+    def get(
+        self,
+        queue: str,
+        members: Sequence[Member],
+        topology: tuple[object, ...] = (),
+        profile: tuple[object, ...] = (),
+    ) -> Work[SchedulingKey]:
         """The key of these members; `topology` tells apart those that want to be together."""
         if alike(members):
-            signature: tuple[object, ...] = (queue, topology, (id(members[0].pod_class), len(members)))
+            signature: tuple[object, ...] = (queue, topology, profile, (id(members[0].pod_class), len(members)))
         else:
             counts = Counter(id(member.pod_class) for member in members)
-            signature = (queue, topology, *counts.items())
+            signature = (queue, topology, profile, *counts.items())
         found = self._known.get(signature)
         if found is None:
             columns: dict[ClassFit, int] = {}
@@ -102,9 +118,9 @@ class SchedulingKeys:
                     hard[column] = hardness(column)
                     yield
                 groups.sort(key=lambda group: hard[group[0]])
-            canonical = (queue, topology, "key", *((id(column), pods) for column, pods in groups))
+            canonical = (queue, topology, profile, "key", *((id(column), pods) for column, pods in groups))
             found = self._known.get(canonical)
             if found is None:
-                found = self._known[canonical] = SchedulingKey(groups)
+                found = self._known[canonical] = SchedulingKey(groups, profile)
             self._known[signature] = found
         return found

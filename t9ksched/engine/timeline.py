@@ -109,7 +109,7 @@ class Timeline:
         accounts: those that a charge of each queue goes to, by queue.
 
     Attributes:
-        blocks: the planned starts on it, by UID of the owner.
+        blocks: the planned starts on it, by UID of the owner; `version` is another one after each change of them.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class Timeline:
         self._began: list[tuple[int, str, Room]] = []
         self._few = OwnedChanges(shape[0])
         self._mixed: tuple[SortedChanges, Mask] | None = None
-        """All changes on the nodes that blocks and late ends touch, and a mask of these."""
+        """All changes on the nodes that blocks, late ends and what is heeded touch, and a mask of these."""
         self._free: Int64s | None = None
         """The columns that what is kept of classes was made from."""
         self._gained: dict[ClassFit, Int64s] = {}
@@ -134,6 +134,16 @@ class Timeline:
         self._paid: dict[tuple[str, str], tuple[Int64s, Int64s]] = {}
         """Moments and amounts of what ends give back of a resource to an account."""
         self.blocks: dict[str, Block] = {}
+        self.version = 0
+        self._heeded: Changes | None = None
+
+    def heed(self, changes: Changes | None) -> None:
+        """Besides, the columns change so from now on, until something else is said: room that is reserved from the gang
+        that has its turn.
+        """
+        if changes is not self._heeded:
+            self._heeded = changes
+            self._changed()
 
     @cached_property
     def _by_moment(self) -> Indices:
@@ -151,12 +161,14 @@ class Timeline:
         self.drop(block.owner)
         self.blocks[block.owner] = block
         self._few.add(block.owner, block.changes)
+        self.version += 1
         self._changed()
 
     def drop(self, owner: str) -> None:
         """The start is planned no longer."""
         if self.blocks.pop(owner, None) is not None:
             self._few.remove(owner)
+            self.version += 1
             self._changed()
 
     def _changed(self) -> None:
@@ -174,9 +186,9 @@ class Timeline:
     def lowest(self, start: int, until: int) -> Int64s | None:
         """The least change of the columns at any moment from `start` to before `until`, shape (resources, nodes).
 
-        None where nothing changes until `start` and no start is planned.
+        None where nothing changes until `start`, no start is planned and nothing is heeded.
         """
-        if start <= self._now and not self.blocks:
+        if start <= self._now and not self.blocks and self._heeded is None:
             return None
         found = np.zeros(self._shape, np.int64)
         mixed, _ = self._on_touched_nodes()
@@ -235,6 +247,8 @@ class Timeline:
     def _on_touched_nodes(self) -> tuple[SortedChanges, Mask]:
         if self._mixed is None:
             few = self._few.changes()
+            if self._heeded is not None:
+                few = joined(self._shape[0], [few, self._heeded])
             touched = np.zeros(self._shape[1], np.bool_)
             touched[few[1]] = True
             self._mixed = SortedChanges(joined(self._shape[0], [self._ends.of(touched), few])), touched

@@ -17,6 +17,7 @@ from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import ClassTable, HostPort, PodClass
 from t9ksched.model.queue import QueueSpec
 from t9ksched.model.reservation import Reservation
+from t9ksched.model.reserved_room import ReservedRoom
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,7 @@ class View:
         namespaces: labels by namespace, for rules that select namespaces.
         expected_ends: when gangs give their room back; only planned starts read them. Gangs that it does not name are
             never expected to end.
+        reserved: what administrators reserved, one value for each time span.
     """
 
     nodes: FrozenNodes
@@ -49,6 +51,7 @@ class View:
     neighbours: tuple[Neighbours, ...] = ()
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     expected_ends: tuple[ExpectedEnd, ...] = ()
+    reserved: tuple[ReservedRoom, ...] = ()
 
 
 class _Node(msgspec.Struct):
@@ -101,6 +104,11 @@ class _ExpectedEnd(msgspec.Struct):
     rooms: list[tuple[str, int, int]]
 
 
+class _ReservedRoom(msgspec.Struct):
+    room: ReservedRoom
+    inside: list[tuple[str, str, int, int]]
+
+
 class _Dump(msgspec.Struct):
     """The JSON form of a view. Pod classes are written once and named by their position."""
 
@@ -113,6 +121,7 @@ class _Dump(msgspec.Struct):
     neighbours: tuple[Neighbours, ...] = ()
     namespaces: dict[str, dict[str, str]] = {}
     expected_ends: list[_ExpectedEnd] = []
+    reserved: list[_ReservedRoom] = []
 
 
 _ANY_CLASS = PodClass()
@@ -178,6 +187,13 @@ def dump(view: View) -> bytes:
             _ExpectedEnd(one.gang, one.queue, one.at, [(node, position(of), pods) for node, of, pods in one.rooms])
             for one in view.expected_ends
         ],
+        reserved=[
+            _ReservedRoom(
+                structs.replace(room, inside=()),
+                [(gang, node, position(of), pods) for gang, node, of, pods in room.inside],
+            )
+            for room in view.reserved
+        ],
     )
     paper.classes = list(positions)
     return msgspec.json.encode(paper)
@@ -230,6 +246,12 @@ def load(text: bytes) -> View:
         expected_ends=tuple(
             ExpectedEnd(one.gang, one.queue, one.at, tuple((node, classes[of], pods) for node, of, pods in one.rooms))
             for one in paper.expected_ends
+        ),
+        reserved=tuple(
+            structs.replace(
+                entry.room, inside=tuple((gang, node, classes[of], pods) for gang, node, of, pods in entry.inside)
+            )
+            for entry in paper.reserved
         ),
     )
 

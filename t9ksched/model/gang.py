@@ -76,7 +76,9 @@ class Gang(msgspec.Struct, frozen=True, gc=False):
         nodes: where its placed members are.
         evicts_from: nanoseconds since the epoch; before this no gang is evicted for it.
         lasts: nanoseconds for which it holds its room at most once it has it; 0 where nothing enforces its end.
-        user: who submitted it, empty when not known.
+        user: who submitted it, empty when not known; `groups` are the user's, read only where room is reserved for
+            groups.
+        reservation: the reservation by administrators that it asks for; it uses no other room.
     """
 
     uid: str
@@ -100,6 +102,8 @@ class Gang(msgspec.Struct, frozen=True, gc=False):
     evicts_from: int = 0
     lasts: int = 0
     user: str = ""
+    groups: tuple[str, ...] = ()
+    reservation: str = ""
 
 
 class ExpectedEnd(msgspec.Struct, frozen=True, gc=False):

@@ -23,6 +23,8 @@ class Code(StrEnum):
     HELD_FOR_OTHER = "HeldForOther"
     WAITING_FOR_VICTIMS = "WaitingForVictims"
     PLANNED_START = "PlannedStart"
+    START_TIME_NOT_REACHED = "StartTimeNotReached"
+    """It may start at a later time: the reservation that it asks for has not begun."""
     VOLUME_NOT_BOUND = "VolumeNotBound"
     TOPOLOGY_NOT_SATISFIED = "TopologyNotSatisfied"
     SCHEDULING_GATED = "SchedulingGated"

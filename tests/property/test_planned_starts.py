@@ -1,8 +1,10 @@
 """Planned starts through random histories: jobs that end early, late and never, nodes that are lost and come back,
-queues of several priorities with quotas, jobs that are withdrawn, a planner that forgets.
+queues of several priorities with quotas, jobs that are withdrawn, a planner that forgets, reservations by
+administrators that come and go.
 
-After every cycle: no plan moved later without a cause, no room is promised twice at any moment, and no job starts later
-than its plan while all ends are in time. What a planner remembers changes nothing (`tests.ahead` compares).
+After every cycle: no plan moved later without a cause, no room is promised twice at any moment, no job starts later
+than its plan while all ends are in time, and who starts leaves reserved room to those it is for. What a planner
+remembers changes nothing (`tests.ahead` compares).
 """
 
 from collections import Counter
@@ -21,8 +23,10 @@ from t9ksched.engine.ends import Ends
 from t9ksched.engine.memory import Memory
 from t9ksched.engine.planned_starts import PlannedStarts
 from t9ksched.engine.policy import Planning
+from t9ksched.engine.reserved_rooms import ReservedRooms
 from t9ksched.model.gang import Gang
-from tests.ahead import HOUR, Interval, Pool
+from t9ksched.model.reserved_room import ReservedRoom
+from tests.ahead import HOUR, MINUTE, Interval, Pool
 from tests.builders import GPU, queue
 
 CARDS = 2
@@ -53,14 +57,41 @@ class Histories(RuleBasedStateMachine):
         hours=st.sampled_from([0, 1, 2, 2, 3, 5, 8]),
         early=st.integers(0, 3),
         priority=st.sampled_from([0, 0, 0, 3]),
+        inside=st.sampled_from([False, False, True]),
     )
-    def submit(self, of: str, pods: int, cards: int, hours: int, early: int, priority: int) -> None:
-        """A job that runs as long as it may, or ends early, or never."""
+    def submit(
+        self, of: str, pods: int, cards: int, hours: int, early: int, priority: int, inside: bool = False
+    ) -> None:
+        """A job that runs as long as it may, or ends early, or never; with `inside` it names a reservation."""
         self.count += 1
         name = f"{of}-{self.count:03}"
-        self.pool.submit(name, pods, hours, cards=cards, of=of, priority=priority)
+        reservation = next(iter(sorted(self.pool.rooms)), "") if inside else ""
+        self.pool.submit(name, pods, hours, cards=cards, of=of, priority=priority, reservation=reservation)
         self.runs[name] = max(1, hours - early) if hours else 1000
         self.excused |= of == "high"
+
+    @rule(
+        at=st.integers(0, 4),
+        nodes=st.integers(1, 3),
+        ahead=st.integers(-1, 5),
+        hours=st.integers(1, 6),
+        of=st.sampled_from(["", "q", "free"]),
+        part=st.booleans(),
+        drain=st.integers(0, 3),
+    )
+    def reserve(self, at: int, nodes: int, ahead: int, hours: int, of: str, part: bool, drain: int) -> None:
+        """An administrator reserves nodes, or a card of each, for a queue or for maintenance."""
+        self.count += 1
+        names = [self.names[(at + more) % len(self.names)] for more in range(min(nodes, len(self.names)))]
+        begin, fields = self.hour + ahead, {"queues": (of,) if of else (), "cards": (GPU, 1) if part else None}
+        self.pool.reserve(f"r{self.count:03}", begin, begin + hours, names, drain=drain, **fields)
+        self.excused = True
+
+    @rule(at=st.integers(0, 5))
+    def give_up_reservation(self, at: int) -> None:
+        if self.pool.rooms:
+            del self.pool.rooms[sorted(self.pool.rooms)[at % len(self.pool.rooms)]]
+            self.excused = True
 
     @rule()
     def forget(self) -> None:
@@ -92,7 +123,7 @@ class Histories(RuleBasedStateMachine):
             self.hour += 1
             for name in sorted(self.pool.running):
                 ran = self.hour - self.pool.started[name]
-                over = ran >= self.runs[name]
+                over = ran >= min(self.runs[name], self.pool.limit(name) or 1000)
                 self.excused |= (over and late) or 0 < self.pool.limit(name) < ran
                 if over and not late:
                     self.pool.end(name)
@@ -101,18 +132,55 @@ class Histories(RuleBasedStateMachine):
             self.cycle()
 
     def cycle(self) -> None:
-        before = self.pool.planned
+        before, running = self.pool.planned, self.pool.running
         self.pool.cycle(self.hour)
+        self.heed_reservations(self.pool.running - running)
         if not self.excused:
             self.never_later(before)
         self.excused = False
         self.promised_once()
         for _ in range(10):
-            known = self.pool.planned, set(self.pool.waiting)
+            known, running = (self.pool.planned, set(self.pool.waiting)), self.pool.running
             self.pool.cycle(self.hour)
+            self.heed_reservations(self.pool.running - running)
             if known == (self.pool.planned, set(self.pool.waiting)):
                 break
-        self.earliest()
+        if not any(room.end > self.hour * HOUR for room in self.pool.rooms.values()):
+            self.earliest()
+
+    def heed_reservations(self, started: Iterable[str]) -> None:
+        """Each of the jobs that have just started may have the places that it got."""
+        for name in started:
+            of, _, places = self.pool.job(name)
+            for room in self.pool.rooms.values():
+                begin, end, hour = room.begin / HOUR, room.end / HOUR, self.hour
+                inside = room.admits(of) and hour < end and hour + of.lasts / HOUR <= end
+                if of.reservation:
+                    assert room.name != of.reservation or (inside and begin <= hour), f"{name} is not in {room.name}"
+                    assert room.name != of.reservation or all(where in room.nodes for where, _ in places)
+                if inside or hour >= end or (not of.lasts and hour < room.drain / HOUR):
+                    continue
+                if of.lasts and hour + of.lasts / HOUR <= begin:
+                    continue
+                for where in {where for where, _ in places} & set(room.nodes):
+                    assert room.cards is not None, f"{name} has room of {room.name} on {where}"
+                    until = hour + of.lasts / HOUR if of.lasts else 1e9
+                    self.leaves(room, where, max(begin, hour), min(end, until))
+
+    def leaves(self, room: ReservedRoom, where: str, begin: float, end: float) -> None:
+        """What is reserved of the node is free then, or used by those that it is for."""
+        assert room.cards is not None
+        held = []
+        for name in self.pool.running:
+            of, at, places = self.pool.job(name)
+            cards = of.waiting[0].pod_class.card_counts[GPU] * sum(there == where for there, _ in places)
+            until = max((at + of.lasts) / HOUR, self.hour + MINUTE / HOUR) if of.lasts else 1e9
+            held.append((until, cards, room.admits(of) and bool(of.lasts) and (at + of.lasts) <= room.end))
+        for moment in {begin, *(until for until, _, _ in held if begin < until < end)}:
+            used = sum(cards for until, cards, _ in held if until > moment)
+            inside = sum(cards for until, cards, admitted in held if until > moment and admitted)
+            free = CARDS - used + min(inside, room.cards[1])
+            assert free >= room.cards[1], f"of {room.name} on {where} {free} are left at {moment}"
 
     def never_later(self, before: dict[str, float]) -> None:
         for name, hour in before.items():
@@ -230,6 +298,24 @@ def test_a_fault_is_noticed(fault: str) -> None:
     play(SHOWN[fault])
     with FAULTS[fault](), pytest.raises(AssertionError):
         play(SHOWN[fault])
+
+
+def reserved_history(*, part: bool) -> None:
+    """Jobs that come before and while room of two of four nodes is reserved for another queue."""
+    machine = Histories()
+    machine.begin(nodes=4, mode="Conservative")
+    machine.reserve(at=0, nodes=2, ahead=3, hours=4, of="free", part=part, drain=1)
+    for hours in (3, 5, 0, 2):
+        machine.submit("q", 3, 1, hours, 0, 0)
+        machine.submit("free", 1, 1, hours, 0, 0, inside=True)
+        machine.go_on(2, late=False)
+
+
+@pytest.mark.parametrize("part", [False, True], ids=["whole nodes", "a card of each"])
+def test_a_reservation_that_is_not_heeded_is_noticed(part: bool) -> None:
+    reserved_history(part=part)
+    with patch.object(ReservedRooms, "heeded", lambda *_, **__: None), pytest.raises(AssertionError):
+        reserved_history(part=part)
 
 
 @pytest.mark.soak

@@ -6,14 +6,13 @@ import numpy as np
 
 from t9ksched.engine import explain
 from t9ksched.engine.actions.action import Turn
-from t9ksched.engine.actions.fit import fit
+from t9ksched.engine.actions.fit import fit, places
 from t9ksched.engine.actions.make_way import make_way
 from t9ksched.engine.arrays import Int64s
 from t9ksched.engine.cycle import Cycle
 from t9ksched.engine.placement.pack import Attempt
 from t9ksched.engine.planned_starts import PlannedStarts
 from t9ksched.engine.scheduling_key import SchedulingKey
-from t9ksched.engine.timeline import end_of
 from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang
 from t9ksched.model.reasons import Reason
@@ -37,6 +36,8 @@ class Allocate:
 
     def _place(self, turn: Turn) -> Work[tuple[Reason, ...]]:
         cycle, gang, key = self._cycle, turn.gang, turn.key
+        if (unreserved := cycle.unreserved(gang)) is not None:
+            return (unreserved,)
         answer = cycle.failures.answer(key)
         # The queue of a gang with promised room is charged already, so the answer to a gang like it does not apply.
         if answer.over_quota and gang.uid not in cycle.promised and not cycle.refills.opened(gang):
@@ -54,7 +55,7 @@ class Allocate:
         own = cycle.reservations.of.get(gang.uid)
         # A gang with reserved room finds more than one like it, and so does one whose planned start is its own.
         shared = not own and turn.had is None
-        ends = end_of(gang, cycle.now) if planned is not None else 0
+        ends = cycle.end_of(gang) if planned is not None or cycle.advance is not None else 0
         if answer.no_room and shared and ends >= answer.from_end:
             cycle.stats.alike += 1
             return answer.no_room
@@ -75,14 +76,14 @@ class Allocate:
         cycle.stats.tried += 1
         known = cycle.failures.known(gang, key, scarce=planned is not None) if shared else None
         if known is not None:
-            answer.no_room, answer.from_end = known, 0
+            answer.no_room, answer.from_end = known, 0 if planned is not None else ends
             return known
         cycle.failures.past.tried += 1
         kept = cycle.refills.nodes(gang) if nodes is None else None
         if kept is None and turn.had is not None and turn.had.at == cycle.now:
             kept = np.zeros(len(trial.nodes), np.bool_)
             kept[turn.had.room.rows] = True
-        taken = None
+        taken = cycle.withheld(gang) if planned is None else None
         scarce = planned is not None and not own and not _enough(key)
         if planned is not None and not scarce:
             taken = planned.taken(gang)
@@ -99,7 +100,7 @@ class Allocate:
         if attempt is not Attempt.PLACED and planned is not None and taken is not None and not own:
             attempt = yield from self._beside(planned, turn)
         if attempt is not Attempt.PLACED:
-            reasons = turn.behind or (yield from self._why(gang, key, attempt, planned=taken is not None))
+            reasons = turn.behind or (yield from self._why(gang, key, attempt, left=taken is not None))
             trial.undo(mark)
             if shared:
                 answer.no_room, answer.from_end = reasons, ends
@@ -130,21 +131,25 @@ class Allocate:
             return Attempt.NO_ROOM
         if not (yield from make_way(cycle, planned, gang, key, cycle.now)):
             return Attempt.NO_ROOM
-        taken = planned.change(cycle.now, end_of(gang, cycle.now))
+        taken = planned.change(gang, cycle.now)
         states = cycle.trial.shift(taken)
         attempt = yield from fit(cycle, gang, key)
         cycle.trial.unshift(taken, states)
         return attempt
 
-    def _why(self, gang: Gang, key: SchedulingKey, attempt: Attempt, *, planned: bool) -> Work[tuple[Reason, ...]]:
+    def _why(self, gang: Gang, key: SchedulingKey, attempt: Attempt, *, left: bool) -> Work[tuple[Reason, ...]]:
         """Reasons why there is no room. Also tries whether it would fit without the room that is reserved for others,
-        and that is needed for starts that are `planned`.
+        and without what it has `left` to planned starts and to reservations by administrators.
         """
         cycle = self._cycle
-        if planned:
+        if left:
             mark = cycle.trial.mark()
             if (yield from fit(cycle, gang, key)) is Attempt.PLACED:
                 cycle.trial.undo(mark)
+                withheld = cycle.withheld(gang)
+                if withheld is not None and not (yield from places(cycle, gang, key, withheld)):
+                    assert cycle.advance is not None
+                    return (cycle.advance.denial(gang),)
                 return (explain.needed_for_planned(gang),)
         reasons = yield from explain.no_room(key.groups, gave_up=attempt is Attempt.GAVE_UP)
         if gang.topology == "Required":

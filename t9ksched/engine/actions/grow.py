@@ -3,7 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from t9ksched.engine import explain
+from t9ksched.engine.arrays import Int64s
 from t9ksched.engine.cycle import Cycle
+from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.pack import pack
 from t9ksched.engine.placement.topology import shared
 from t9ksched.engine.plan import Waiting
@@ -22,7 +24,7 @@ def grow(cycle: Cycle, gang: Gang, members: Sequence[Member]) -> Work[None]:
         scope = shared(cycle.trial, gang) if scope is None else scope
     cycle.trial.within(scope)
     planned = cycle.planned if cycle.planned is not None and cycle.planned.any else None
-    taken = planned.taken(gang) if planned is not None else None
+    taken = planned.taken(gang) if planned is not None else cycle.withheld(gang)
     states = cycle.trial.shift(taken) if taken is not None else (0, 0)
     for column, those in cycle.keys.by_class(gang.queue, members):
         yield
@@ -52,7 +54,7 @@ def grow(cycle: Cycle, gang: Gang, members: Sequence[Member]) -> Work[None]:
             if behind:
                 reasons = behind
             elif got < allowed and taken is not None and column.rooms(cycle.trial.free - taken).any():
-                reasons = (explain.needed_for_planned(gang),)
+                reasons = (_left_to(cycle, gang, column, taken),)
             elif got < allowed:
                 reasons = yield from explain.no_room([(column, left)])
             else:
@@ -63,6 +65,14 @@ def grow(cycle: Cycle, gang: Gang, members: Sequence[Member]) -> Work[None]:
         cycle.trial.unshift(taken, states)
     if left:
         cycle.short.append(Waiting(gang.uid, reasons))
+
+
+def _left_to(cycle: Cycle, gang: Gang, column: ClassFit, taken: Int64s) -> Reason:
+    """Why the gang leaves room that is free to others; `taken` is all that it leaves, off the columns of the trial."""
+    withheld = cycle.withheld(gang)
+    if cycle.advance is None or withheld is None or column.rooms(cycle.trial.free - taken + withheld).any():
+        return explain.needed_for_planned(gang)
+    return cycle.advance.denial(gang)
 
 
 def _times(request: Mapping[str, int], pods: int) -> dict[str, int]:

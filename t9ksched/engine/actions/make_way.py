@@ -31,7 +31,7 @@ def make_way(cycle: Cycle, planned: PlannedStarts, gang: Gang, key: SchedulingKe
         of = gang if block is None else planned.gangs[block.owner]
         asked = key if block is None else (yield from cycle.keys.of(of, chosen(of)[0]))
         yield
-        placements = yield from places(cycle, of, asked, planned.change(moment, moment))
+        placements = yield from places(cycle, of, asked, planned.change_in_turn(of, moment))
         if not placements:
             planned.lift(laid)
             planned.lay(before)

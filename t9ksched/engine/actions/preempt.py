@@ -48,6 +48,8 @@ class Preempt:
         holder = gang.uid in cycle.reservations.of  # needs fewer victims than one like it
         if (answer.no_victims and not holder) or any(reason.code in _NO_ROOM_HELPS for reason in reasons):
             return reasons
+        if cycle.unreserved(gang) is not None:
+            return reasons
         victims = yield from cycle.victims()  # tells the ledger which pods leave already
         demand = self._expected[gang.queue] + Counter(key.demand) if gang.queue in self._expected else key.demand
         short = cycle.ledger.can_charge(gang.queue, demand, staying=True)
@@ -63,7 +65,11 @@ class Preempt:
         mark = trial.mark()
         for placement in cycle.reservations.of.get(gang.uid, ()):
             trial.release(placement)
+        withheld = cycle.withheld(gang)
+        states = trial.shift(withheld) if withheld is not None else (0, 0)
         choice = yield from victims.choose(gang, key.groups, short, ruled=key.ruled)
+        if withheld is not None:
+            trial.unshift(withheld, states)
         if choice is None:
             trial.undo(mark)
             if not (key.ruled or holder) and victims.expect():

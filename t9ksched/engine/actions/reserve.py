@@ -11,7 +11,7 @@ from t9ksched.engine.cycle import Cycle
 from t9ksched.engine.placement.trial import Placement
 from t9ksched.engine.planned_starts import PlannedStarts
 from t9ksched.engine.scheduling_key import SchedulingKey
-from t9ksched.engine.timeline import Block, end_of
+from t9ksched.engine.timeline import Block
 from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang
 from t9ksched.model.reasons import Reason
@@ -38,6 +38,8 @@ class Reserve:
         planned, gang = self._cycle.planned, turn.gang
         if planned is None or turn.behind or gang.placed or gang.uid in self._cycle.reservations.of:
             return False
+        if gang.reservation and self._cycle.advance is None:
+            return False
         if not planned.may_plan(gang, turn.had):
             return False
         block = yield from self._earliest(planned, gang, turn.key, turn.had)
@@ -59,12 +61,11 @@ class Reserve:
                 planned.look_again()
                 break
             yield
-            ends = end_of(gang, at)
-            placements = yield from places(cycle, gang, key, planned.change(at, ends))
+            placements = yield from places(cycle, gang, key, planned.change(gang, at))
             if not placements and ways > 0:
                 ways -= 1
                 if (yield from make_way(cycle, planned, gang, key, at)):
-                    placements = yield from places(cycle, gang, key, planned.change(at, ends))
+                    placements = yield from places(cycle, gang, key, planned.change(gang, at))
             if placements:
                 cycle.stats.planned += 1
                 self._moved(had, placements)

@@ -21,6 +21,7 @@ from t9ksched.engine.explain.gangs import (
     victims_not_found,
     waiting_for_victims,
 )
+from t9ksched.engine.explain.reserved import reservation_full, reservation_waits, reserved
 from t9ksched.engine.explain.room import lacking, no_room, not_together
 
 __all__ = [
@@ -39,6 +40,9 @@ __all__ = [
     "queue_not_found",
     "quota_exceeded",
     "quota_planned",
+    "reservation_full",
+    "reservation_waits",
+    "reserved",
     "too_few",
     "victims_not_found",
     "waiting_for_victims",

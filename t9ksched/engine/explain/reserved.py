@@ -1,0 +1,65 @@
+"""Why a gang waits for, or because of, reservations by administrators."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from t9ksched.model.gang import Gang
+from t9ksched.model.reasons import Code, Reason
+from t9ksched.model.reserved_room import ReservedRoom
+
+
+def reserved(gang: Gang, room: ReservedRoom, now: int) -> Reason:
+    """It would fit, but not until it ends: the room is reserved."""
+    what = f"reservation {room.name!r}"
+    if room.begin <= now:
+        text = f"it would fit, but {what} keeps the room until {_time(room.end)}"
+    elif gang.lasts:
+        text = f"it would fit, but with its time limit it would still run when {what} begins at {_time(room.begin)}"
+    else:
+        text = (
+            f"it would fit, but it has no time limit, so it might still run at {_time(room.begin)}, when {what} begins"
+        )
+    unblocks = [f"{what} ends" if room.begin <= now else f"{what} ends, at {_time(room.end)}"]
+    if room.begin > now:
+        unblocks.append("a shorter time limit, so that it ends before that")
+    return Reason(Code.HELD_FOR_OTHER, text, unblocks=tuple(unblocks))
+
+
+def reservation_full(name: str) -> Reason:
+    """It asks for a reservation in which it does not fit now."""
+    return Reason(
+        Code.INSUFFICIENT_RESOURCES,
+        f"it asks for the reservation {name!r}, and too little of that is free now",
+        unblocks=("other jobs in the reservation end", "ask for less", "leave the reservation out"),
+    )
+
+
+def reservation_waits(gang: Gang, rooms: Sequence[ReservedRoom], known: bool, now: int) -> Reason | None:
+    """Why a gang may not use the reservation that it asks for; None when it may. `rooms` are the occurrences that it
+    may use, in order, and `known` says whether there is such a reservation.
+    """
+    name = gang.reservation
+    if not known:
+        text = f"it asks for the reservation {name!r}, which does not exist or is over"
+        unblocks = ("an administrator creates the reservation", "submit it again without the reservation")
+        return Reason(Code.NOT_PERMITTED, text, unblocks=unblocks)
+    if not rooms:
+        text = f"it asks for the reservation {name!r}, which is not for it"
+        adds = "an administrator adds its queue, its user or a group of that to the reservation"
+        return Reason(Code.NOT_PERMITTED, text, unblocks=(adds, "submit it again without the reservation"))
+    long = [room for room in rooms if not gang.lasts or max(room.begin, now) + gang.lasts <= room.end]
+    if long and long[0].begin <= now:
+        return None
+    if long:
+        begin = _time(long[0].begin)
+        text = f"it asks for the reservation {name!r}, which begins at {begin}"
+        if rooms[0].begin <= now:
+            text = f"it would not end with the reservation {name!r}, and the next one begins at {begin}"
+        return Reason(Code.START_TIME_NOT_REACHED, text, unblocks=("that time comes",))
+    left = max(room.end - max(room.begin, now) for room in rooms) // 1_000_000_000
+    text = f"it asks for the reservation {name!r}, of which {left} seconds are left at most: it would not end in time"
+    return Reason(Code.START_TIME_NOT_REACHED, text, unblocks=("a shorter time limit", "a longer reservation"))
+
+
+def _time(at: int) -> str:
+    return datetime.fromtimestamp(at / 1e9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

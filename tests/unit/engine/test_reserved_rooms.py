@@ -1,0 +1,284 @@
+"""Reservations by administrators: who may start on the room before, during and after, with plans and without."""
+
+import pytest
+
+from t9ksched.engine.policy import Planning
+from t9ksched.model.reasons import Code
+from tests.ahead import HOUR, Pool
+from tests.builders import GPU, queue
+
+QUEUES = {"q": queue(ordering="Backfill"), "eval": queue(ordering="Backfill")}
+BOTH = pytest.mark.parametrize("planning", [None, Planning()], ids=["without plans", "with plans"])
+FOR_EVAL = {"queues": ("eval",)}
+
+
+def pool(planning: Planning | None, nodes: int = 2, cards: int = 8) -> Pool:
+    return Pool(nodes, cards, planning, QUEUES)
+
+
+def codes(given: Pool, name: str, hour: float) -> list[Code]:
+    found = given.cycle(hour)
+    return [reason.code for one in found.waiting if one.gang == name for reason in one.reasons]
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("hours", "hour", "starts"),
+    [
+        pytest.param(10, 0, True, id="it ends when the reservation begins"),
+        pytest.param(11, 0, False, id="it would still run"),
+        pytest.param(10, 1, False, id="an hour too late"),
+        pytest.param(0, 0, True, id="without an end, long before"),
+        pytest.param(0, 5.9, True, id="without an end, just early enough"),
+        pytest.param(0, 6, False, id="without an end, in the time before it"),
+        pytest.param(1, 12, False, id="while it is in force"),
+        pytest.param(100, 20, True, id="when it is over"),
+    ],
+)
+def test_who_starts_on_a_reserved_node(planning: Planning | None, hours: float, hour: float, starts: bool) -> None:
+    given = pool(planning, nodes=1)
+    given.reserve("r", 10, 20, [0], drain=4)
+    given.submit("j", 1, hours, cards=8)
+    given.cycle(hour)
+    assert ("j" in given.started) is starts
+
+
+@BOTH
+def test_the_other_nodes_are_free(planning: Planning | None) -> None:
+    given = pool(planning)
+    given.reserve("r", 10, 20, [0])
+    given.submit("j", 1, 100, cards=8)
+    given.submit("k", 1, 100, cards=8)
+    found = given.cycle(0)
+    assert [one.node for one in found.assignments] == ["n001"]
+    (waiting,) = found.waiting
+    code = Code.HELD_FOR_OTHER if planning is None else Code.PLANNED_START
+    assert waiting.reasons[0].code == code
+
+
+@BOTH
+def test_maintenance_is_for_none_and_is_told(planning: Planning | None) -> None:
+    given = pool(planning, nodes=1)
+    given.reserve("firmware", 10, 20, [0])
+    given.submit("j", 1, 11, cards=8)
+    found = given.cycle(0)
+    if planning is None:
+        assert "'firmware' begins at 1970-01-01T10:00:00Z" in found.waiting[0].reasons[0].message
+    else:
+        assert given.planned == {"j": 20}
+        given.cycle(20)
+        assert given.started == {"j": 20}
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("hours", "hour", "starts"),
+    [
+        pytest.param(10, 10, True, id="it ends with the reservation"),
+        pytest.param(10.5, 10, False, id="it would end after it"),
+        pytest.param(0, 12, False, id="nothing ends it"),
+        pytest.param(12, 8, True, id="before, and until its end"),
+        pytest.param(9, 1, True, id="as any other before it"),
+    ],
+)
+def test_those_it_is_for(planning: Planning | None, hours: float, hour: float, starts: bool) -> None:
+    given = pool(planning, nodes=1)
+    given.reserve("r", 10, 20, [0], **FOR_EVAL)
+    given.submit("j", 1, hours, cards=8, of="eval")
+    given.cycle(hour)
+    assert ("j" in given.started) is starts
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("fields", "admitted"),
+    [({"users": ("ann",)}, True), ({"users": ("bob",)}, False), ({"queues": ("q",)}, True), ({}, False)],
+)
+def test_whom_it_is_for(planning: Planning | None, fields: dict[str, object], admitted: bool) -> None:
+    given = pool(planning, nodes=1)
+    given.reserve("r", 0, 20, [0], **fields)
+    given.submit("j", 1, 5, cards=8, user="ann")
+    given.cycle(1)
+    assert ("j" in given.started) is admitted
+
+
+# ---- jobs that name a reservation
+
+
+@BOTH
+def test_who_names_a_reservation_uses_only_that(planning: Planning | None) -> None:
+    given = pool(planning)
+    given.reserve("r", 10, 20, [1], **FOR_EVAL)
+    given.submit("j", 1, 5, cards=8, of="eval", reservation="r")
+    assert codes(given, "j", 0)[0] == (Code.START_TIME_NOT_REACHED if planning is None else Code.PLANNED_START)
+    if planning is not None:
+        assert given.planned == {"j": 10}
+    found = given.cycle(10)
+    assert [one.node for one in found.assignments] == ["n001"]
+    given.submit("k", 1, 5, cards=8, of="eval", reservation="r")
+    assert Code.INSUFFICIENT_RESOURCES in codes(given, "k", 10) or given.planned == {"k": 15}
+    assert "k" not in given.started, "node n000 is free, and not for it"
+    given.end("j")
+    given.cycle(15)
+    assert given.started["k"] == 15
+
+
+@BOTH
+def test_without_a_limit_it_gets_the_rest(planning: Planning | None) -> None:
+    given = pool(planning)
+    given.reserve("r", 10, 20, [1], **FOR_EVAL)
+    given.submit("j", 1, 0, cards=8, of="eval", reservation="r")
+    given.cycle(12)
+    assert (given.started, given.limit("j")) == ({"j": 12}, 8)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("of", "hours", "name", "code"),
+    [
+        ("q", 5, "r", Code.NOT_PERMITTED),
+        ("eval", 5, "other", Code.NOT_PERMITTED),
+        ("eval", 11, "r", Code.START_TIME_NOT_REACHED),
+    ],
+)
+def test_who_may_not_use_what_it_names_waits(
+    planning: Planning | None, of: str, hours: float, name: str, code: Code
+) -> None:
+    given = pool(planning)
+    given.reserve("r", 10, 20, [1], **FOR_EVAL)
+    given.submit("j", 1, hours, cards=8, of=of, reservation=name)
+    assert codes(given, "j", 10) == [code]
+    assert given.planned == {}
+    given.rooms.clear()
+    assert codes(given, "j", 11) == [Code.NOT_PERMITTED]
+
+
+# ---- a part of each node
+
+
+@BOTH
+def test_a_part_of_a_node_is_reserved(planning: Planning | None) -> None:
+    given = pool(planning, nodes=1)
+    given.reserve("r", 10, 20, [0], cards=(GPU, 3), **FOR_EVAL)
+    given.submit("j", 5, 100, cards=1)
+    given.submit("k", 1, 100, cards=1)
+    given.cycle(0)
+    assert set(given.started) == {"j"}, "five of eight cards are left"
+    given.submit("e", 3, 2, cards=1, of="eval")
+    given.cycle(12)
+    assert set(given.started) == {"j", "e"}
+
+
+@BOTH
+def test_what_jobs_inside_hold_is_not_kept_twice(planning: Planning | None) -> None:
+    given = pool(planning, nodes=1)
+    given.reserve("r", 0, 20, [0], cards=(GPU, 4), **FOR_EVAL)
+    given.submit("e", 3, 5, cards=1, of="eval")
+    given.submit("j", 4, 100, cards=1)
+    given.submit("k", 1, 100, cards=1)
+    given.cycle(1)
+    assert set(given.started) == {"e", "j"}, "one card is kept, three are used"
+    given.end("e")
+    given.cycle(6)
+    assert "k" not in given.started, "four cards are kept again"
+
+
+@BOTH
+def test_who_names_a_part_gets_no_more_than_that(planning: Planning | None) -> None:
+    given = pool(planning, nodes=1)
+    given.reserve("r", 0, 20, [0], cards=(GPU, 4), **FOR_EVAL)
+    given.submit("j", 5, 5, cards=1, of="eval", reservation="r")
+    given.cycle(1)
+    assert given.started == {}
+    given.submit("k", 3, 5, cards=1, of="eval", reservation="r")
+    given.submit("l", 2, 5, cards=1, of="eval", reservation="r")
+    given.submit("m", 1, 5, cards=1, of="eval", reservation="r")
+    given.cycle(2)
+    assert set(given.started) == {"k", "m"}
+
+
+def test_plans_inside_are_not_kept_twice() -> None:
+    given = pool(Planning(), nodes=1)
+    given.reserve("r", 10, 20, [0], cards=(GPU, 4), **FOR_EVAL)
+    given.submit("e", 4, 5, cards=1, of="eval", reservation="r")
+    given.cycle(0)
+    assert given.planned == {"e": 10}
+    given.submit("j", 4, 100, cards=1)
+    given.cycle(1)
+    assert given.started == {"j": 1}, "the other four cards are nobody's"
+
+
+def test_spans_of_one_reservation_are_not_added_up() -> None:
+    given = pool(None, nodes=1)
+    for day in range(3):
+        given.reserve(f"r{day}", 10 + 24 * day, 20 + 24 * day, [0], cards=(GPU, 4), **FOR_EVAL)
+    given.submit("j", 4, 100, cards=1)
+    given.cycle(0)
+    assert given.started == {"j": 0}
+
+
+# ---- with plans
+
+
+def test_a_plan_heeds_a_reservation_and_starts_when_that_ends() -> None:
+    given = pool(Planning(), nodes=1)
+    given.submit("a", 1, 10, cards=8)
+    given.cycle(0)
+    given.submit("b", 1, 5, cards=8)
+    given.cycle(0)
+    assert given.planned == {"b": 10}
+    given.reserve("r", 12, 20, [0])
+    given.cycle(1)
+    assert given.planned == {"b": 20}
+    given.rooms.clear()
+    given.cycle(2)
+    assert given.planned == {"b": 10}
+
+
+def test_a_job_without_an_end_is_planned_after_the_reservation() -> None:
+    given = pool(Planning(), nodes=1)
+    given.reserve("r", 12, 20, [0], drain=4)
+    given.submit("a", 1, 10, cards=8)
+    given.cycle(0)
+    given.submit("b", 1, 0, cards=8)
+    given.cycle(0)
+    assert given.planned == {"b": 20}
+
+
+def test_another_passes_before_the_reservation_if_it_ends_in_time() -> None:
+    given = pool(Planning(), nodes=1)
+    given.reserve("r", 10, 20, [0])
+    given.submit("long", 1, 50, cards=8)
+    given.submit("short", 1, 9, cards=8)
+    given.cycle(0)
+    assert given.planned == {"long": 20}
+    assert given.started == {"short": 0}
+
+
+def test_alike_jobs_get_their_own_answers() -> None:
+    given = pool(None, nodes=1)
+    given.reserve("r", 10, 20, [0], **FOR_EVAL)
+    given.submit("a", 1, 11, cards=8, of="q")
+    given.submit("b", 1, 9, cards=8, of="q")
+    given.submit("c", 1, 0, cards=8, of="q")
+    given.cycle(0)
+    assert given.started == {"b": 0}
+    given.end("b")
+    given.rooms["r"] = given.rooms["r"].__class__("r", 0, 20 * HOUR, 0, ("n000",), users=("ann",))
+    given.submit("d", 1, 5, cards=8, of="q")
+    given.submit("e", 1, 5, cards=8, of="q", user="ann")
+    given.cycle(1)
+    assert set(given.started) == {"b", "e"}
+
+
+@BOTH
+def test_an_answer_does_not_outlive_the_reservation(planning: Planning | None) -> None:
+    given = pool(planning, nodes=1)
+    given.reserve("r", 0, 20, [0])
+    given.submit("j", 1, 5, cards=8)
+    for hour in (1, 2):
+        given.cycle(hour)
+    assert given.started == {}
+    given.rooms.clear()
+    given.cycle(3)
+    assert given.started == {"j": 3}
