@@ -107,9 +107,9 @@ class OwnedChanges:
             self._changes, self._owners = (at[stay], rows[stay], amounts[:, stay]), self._owners[stay]
             self._gone.clear()
         if self._new:
-            owners = [np.full(len(changes[0]), number, np.intp) for number, changes in self._new.items()]
+            owners = np.repeat(np.array(list(self._new), np.intp), [len(at) for at, _, _ in self._new.values()])
             self._changes = joined(len(self._changes[2]), [self._changes, *self._new.values()])
-            self._owners = np.concatenate([self._owners, *owners])
+            self._owners = np.concatenate([self._owners, owners])
             self._new.clear()
         return self._changes
 

@@ -3,15 +3,16 @@
 Jobs of one size are alike to the planner: where one finds no room, none after it does. So of each size only as many
 are shown as the free cards would do for, and of a strict order only what comes before the first that they would not do
 for. What is left out could not start; the plan is the same, and a moment costs what may start in it instead of what
-waits. Where starts are planned, jobs of one size differ by how long they last: all that could start are shown, and
-those that are to have a plan.
+waits. Where starts are planned, jobs of one size differ by how long they last: beside a plan there may be room for a
+shorter one only. A job is left out there if as many as the free cards would do for are before it and last no longer:
+either one of these finds no room, and then neither does it, or they take all the cards.
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from heapq import merge
 from itertools import islice
-from typing import Literal
+from typing import Final, Literal
 
 from t9ksched.model.gang import Gang
 
@@ -59,21 +60,26 @@ class Lines:
             case "passing":
                 found = self._any(free)
             case "first":
-                found = self._first_and_all_that_fit(free)
+                found = self._first_and_all_that_may_start(free)
             case "all":
                 found = merge(*self._lines.values(), key=_first)
         return tuple(gang for _, gang in found)
 
-    def _first_and_all_that_fit(self, free: int) -> Iterator[Entry]:
+    def _first_and_all_that_may_start(self, free: int) -> Iterator[Entry]:
         """All that may start, and the first that is left when those before it have started."""
-        left = free
+        left, waits = free, ()
         for entry, cards in self._in_order(free):
             left -= cards
             if left < 0:
-                fitting = [line for size, line in self._lines.items() if size <= free]
-                yield from merge([entry] if cards > free else [], *fitting, key=_first)
-                return
-        yield from merge(*self._lines.values(), key=_first)
+                waits = (entry,)
+                break
+        fitting = (_shorter(line, free // cards) for cards, line in self._lines.items() if cards <= free)
+        shown = merge(waits, *fitting, key=_first)
+        before: Entry | None = None
+        for entry in shown:
+            if before is None or entry[1] is not before[1]:
+                yield entry
+            before = entry
 
     def _any(self, free: int) -> Iterator[Entry]:
         fitting = ((line, free // cards) for cards, line in self._lines.items() if cards <= free)
@@ -90,6 +96,24 @@ class Lines:
         """Gangs with their numbers of cards, best first, as many of each number as may matter."""
         sized = ([(entry, cards) for entry in islice(line, free // cards + 1)] for cards, line in self._lines.items())
         return merge(*sized, key=lambda pair: pair[0][0])
+
+
+def _shorter(line: Iterable[Entry], most: int) -> Iterator[Entry]:
+    """The gangs of a line that fewer than `most` before them last as long as, or shorter."""
+    lasts: list[int] = []
+    for entry in line:
+        own = entry[1].lasts or _FOR_EVER
+        if len(lasts) < most:
+            insort(lasts, own)
+        elif own < lasts[-1]:
+            lasts.pop()
+            insort(lasts, own)
+        else:
+            continue
+        yield entry
+
+
+_FOR_EVER: Final = 1 << 62
 
 
 def _first(entry: Entry) -> Key:

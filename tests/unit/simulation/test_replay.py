@@ -154,8 +154,8 @@ class Everything(Lines):
         return super().candidates(1 << 40)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMED if name not in PLANNED])
-@given(jobs=JOBS, shape=st.sampled_from(["2x8", "4x4", "5x3", "16x1"]))
+@pytest.mark.parametrize("name", NAMED)
+@given(jobs=ESTIMATED, shape=st.sampled_from(["2x8", "4x4", "5x3", "16x1"]))
 def test_what_is_not_shown_to_the_planner_could_not_start(name: str, jobs: list[Job], shape: str) -> None:
     """On nodes of several cards, where free cards may be of no use."""
     cluster = Cluster.parse(shape)
