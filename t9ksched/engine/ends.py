@@ -5,6 +5,7 @@ Of thousands of ends, those that came or went since the last cycle are few: only
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain, compress
 from typing import Final
 
 import numpy as np
@@ -74,11 +75,13 @@ class KnownEnds:
 
     def update(self, expected: Iterable[ExpectedEnd], trial: Trial) -> Work[Ends]:
         """The columns of these ends, in slices."""
-        ends = {id(one): one for one in expected}
+        listed = tuple(expected)
+        ends = dict(zip(map(id, listed), listed, strict=True))
         before = self._columns
         if before is None or ends.keys() != self._known.keys():
-            came = [one for key, one in ends.items() if key not in self._known]
-            parts = [] if before is None else [_some(before, [id(one) in ends for one in before.sources])]
+            came = [ends[key] for key in ends.keys() - self._known.keys()]
+            came.sort(key=_gang)
+            parts = [] if before is None else [_without(before, self._known.keys() - ends.keys())]
             for first in range(0, len(came), _SOME):
                 parts.append(self._read(came[first : first + _SOME], trial))
                 trial.meter.spent += _AN_END * _SOME
@@ -113,15 +116,20 @@ class KnownEnds:
         return found
 
 
-def _some(ends: Ends, chosen: Sequence[bool]) -> Ends:
-    """Those of the ends that are chosen."""
-    if all(chosen):
+def _gang(one: ExpectedEnd) -> str:
+    return one.gang
+
+
+def _without(ends: Ends, gone: Collection[int]) -> Ends:
+    """The ends without those of these identities."""
+    if not gone:
         return ends
-    stay = np.array(chosen, np.bool_)
+    identities = np.fromiter(map(id, ends.sources), np.int64, len(ends.sources))
+    stay = ~np.isin(identities, np.fromiter(gone, np.int64, len(gone)))
     positions = np.cumsum(stay) - 1
     entries = np.flatnonzero(stay[ends.end])
     return Ends(
-        tuple(one for one, is_chosen in zip(ends.sources, chosen, strict=True) if is_chosen),
+        tuple(compress(ends.sources, stay.tolist())),
         ends.at[stay],
         positions[ends.end[entries]],
         ends.rows[entries],
@@ -140,7 +148,7 @@ def _joined(parts: Sequence[Ends], classes: Sequence[PodClass], resources: int) 
         return Ends((), none, none, none, none, none, np.zeros((resources, 0), np.int64), classes)
     before = np.cumsum([0, *(len(part.sources) for part in parts[:-1])]).tolist()
     return Ends(
-        tuple(one for part in parts for one in part.sources),
+        tuple(chain.from_iterable(part.sources for part in parts)),
         np.concatenate([part.at for part in parts]),
         np.concatenate([part.end + first for part, first in zip(parts, before, strict=True)]),
         np.concatenate([part.rows for part in parts]),

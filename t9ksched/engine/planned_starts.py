@@ -58,8 +58,9 @@ class PlannedStarts:
         """Plans of queues with at least this priority are on the timeline."""
         self._accounts = {name: tuple(ledger.path(name)) for name in view.queues}
         self.gangs = {gang.uid: gang for gang in view.gangs if gang.queue in view.queues}
-        self._timeline: Timeline
+        self._timeline = Timeline(trial.free.shape, now, self._accounts)
         self._ends: Ends | None = None
+        """What is to end; None while nothing has asked for it."""
         self._count: Counter[tuple[str, str]] = Counter()
         self._stands: dict[str, Block] = {}
         """Plans of gangs that have had their turn, by UID."""
@@ -77,19 +78,28 @@ class PlannedStarts:
         """A plan that was looked at may be improved by what happened since."""
 
     def begin(self) -> Work[None]:
-        """Put what is known of ends and plans on the timeline: before any gang has its turn."""
+        """Take in the plans of earlier cycles: before any gang has its turn."""
         view, trial, past, now = self._view, self._trial, self._past, self._now
         past.follow(trial)
-        ends = self._ends = yield from past.ends.update(view.expected_ends, trial)
-        overdue = now + self._planning.resolution_seconds * _SECOND
-        self._timeline = Timeline(trial.free.shape, now, ends, overdue, self._accounts)
         if self._reserved is not None:
             self._reserved.beside(self._timeline, self.gangs)
         plans = past.blocks(view.reservations, self.gangs, view.queues, trial, now, self.end_of)
         self._before = {block.owner: block for block in plans}
-        self._calm = past.as_expected(plans, view, ends, trial, self._ledger, self._planning, now)
         for block in plans:
             self._counts(self.gangs[block.owner], 1)
+        if plans or self._reserved is not None:
+            ends = yield from self.look_ahead()
+            self._calm = past.as_expected(plans, view, ends, trial, self._ledger, self._planning, now)
+
+    def look_ahead(self) -> Work[Ends]:
+        """Take in what is to end, if that is not done yet: before anything is asked about later moments.
+
+        A cycle in which all that waits starts, and nothing is planned, need not know.
+        """
+        if self._ends is None:
+            self._ends = yield from self._past.ends.update(self._view.expected_ends, self._trial)
+            self._timeline.expect(self._ends, self._now + self._planning.resolution_seconds * _SECOND)
+        return self._ends
 
     def _counts(self, gang: Gang, change: int) -> None:
         for what in (("", ""), ("queue", gang.queue), ("user", gang.user)):

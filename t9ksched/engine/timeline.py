@@ -105,22 +105,16 @@ class Timeline:
 
     Args:
         shape: of the columns, (resources, nodes).
-        ends: what gives its room back; an end that is overdue is expected at the moment `overdue`.
         accounts: those that a charge of each queue goes to, by queue.
 
     Attributes:
         blocks: the planned starts on it, by UID of the owner; `version` is another one after each change of them.
     """
 
-    def __init__(
-        self, shape: tuple[int, ...], now: int, ends: Ends, overdue: int, accounts: Mapping[str, Sequence[str]]
-    ) -> None:
+    def __init__(self, shape: tuple[int, ...], now: int, accounts: Mapping[str, Sequence[str]]) -> None:
         self._shape = shape
         self._now = now
-        self._expected = ends
-        self._moments = ends.at_least(now, overdue)
         self._accounts = accounts
-        self._ends = SortedChanges((self._moments[ends.end], ends.rows, ends.amounts))
         self._began: list[tuple[int, str, Room]] = []
         self._few = OwnedChanges(shape[0])
         self._mixed: tuple[SortedChanges, Mask] | None = None
@@ -144,6 +138,13 @@ class Timeline:
         if changes is not self._heeded:
             self._heeded = changes
             self._changed()
+
+    def expect(self, ends: Ends, overdue: int) -> None:
+        """What gives its room back; an end that is overdue is expected at that moment. Asked once, before all else."""
+        self._expected = ends
+        self._moments = ends.at_least(self._now, overdue)
+        self._ends = SortedChanges((self._moments[ends.end], ends.rows, ends.amounts))
+        self._changed()
 
     @cached_property
     def _by_moment(self) -> Indices:

@@ -67,7 +67,8 @@ class Lines:
 
     def _first_and_all_that_may_start(self, free: int) -> Iterator[Entry]:
         """All that may start, and the first that is left when those before it have started."""
-        left, waits = free, ()
+        left = free
+        waits: tuple[Entry, ...] = ()
         for entry, cards in self._in_order(free):
             left -= cards
             if left < 0:
