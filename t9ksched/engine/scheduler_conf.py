@@ -1,7 +1,8 @@
 """`scheduler.conf`: the text administrators write, read into a `Policy`.
 
 A document is taken whole or refused whole; each fault says in which line it is, what is wrong and what to write. The
-text is YAML: `actions`, `tiers` of plugins in the order in which they are asked, and `preempt` with rules of our own.
+text is YAML: `actions`, `tiers` of plugins in the order in which they are asked, and rules of our own: `preempt`,
+`startTimeout`, `planning`.
 """
 
 import math
@@ -11,7 +12,7 @@ from typing import Final, cast
 import yaml
 
 from t9ksched.engine.plugins import HOOKS, Factory, GangOrder, NodeScore, PluginUse, QueueOrder
-from t9ksched.engine.policy import CARDLESS_WEIGHT, Binpack, Policy, Preemption, Strategy
+from t9ksched.engine.policy import CARDLESS_WEIGHT, Binpack, Planning, PlanningMode, Policy, Preemption, Strategy
 from t9ksched.model.duration import parse_duration
 from t9ksched.model.errors import FieldError, Invalid, child
 from t9ksched.model.text import Limits, YamlFault, compose
@@ -21,6 +22,8 @@ ACTIONS: Final = ("allocate", "preempt")
 PLUGINS: Final = ("basic", "predicates", "affinity", "resource", "binpack", "cardless")
 MANDATORY: Final = ("basic", "predicates", "affinity")
 QUEUE_ORDER: Final = ("basic", "resource")
+_MODES: Final = ("Conservative", "EASY")
+_MOST_PLANS: Final = 10_000
 _STRATEGIES: Final = ("MostAllocated", "LeastAllocated")
 _WEIGHT: Final = "resources."
 _MOST: Final = 10
@@ -53,7 +56,7 @@ class _Reader:
         self._faults: list[FieldError] = []
 
     def policy(self, root: yaml.Node) -> Policy:
-        fields = dict(self._fields(root, "", ("actions", "tiers", "preempt", "startTimeout")))
+        fields = dict(self._fields(root, "", ("actions", "tiers", "preempt", "startTimeout", "planning")))
         actions = self._actions(fields.get("actions"), root)
         plugins = self._all_plugins(fields.get("tiers"), root)
         if "preempt" in actions and "resource" not in plugins:
@@ -72,6 +75,7 @@ class _Reader:
         preemption = self._preempt(fields.get("preempt"))
         timeout = fields.get("startTimeout")
         start = self._seconds(timeout, "startTimeout") if timeout is not None else Policy().start_timeout_seconds
+        planning = self._planning(fields.get("planning"))
         if self._faults:
             raise Invalid(self._faults)
         queue_order = [name for name in plugins if name in QUEUE_ORDER or isinstance(_made(uses, name), QueueOrder)]
@@ -86,6 +90,7 @@ class _Reader:
             tuple(uses.values()),
             cardless,
             start_timeout_seconds=start,
+            planning=planning,
         )
 
     def _uses(self, plugins: dict[str, tuple[yaml.Node | None, str]], tiers: yaml.Node) -> dict[str, PluginUse]:
@@ -269,6 +274,51 @@ class _Reader:
             surplus_yields=bool(read("surplusYields", self._flag, default.surplus_yields)),
             max_grace_seconds=read("maxEvictionGrace", self._seconds, default.max_grace_seconds),
         )
+
+    def _planning(self, node: yaml.Node | None) -> Planning | None:
+        """How starts are planned; None where the document does not ask for it."""
+        if node is None:
+            return None
+        default = Planning()
+        known = ("enabled", "mode", "gangs", "perQueue", "perUser", "horizon", "resolution")
+        fields = dict(self._fields(node, "planning", known))
+        mode = self._text(fields["mode"], "planning.mode") if "mode" in fields else default.mode
+        if mode not in _MODES:
+            self._fail(fields["mode"], "planning.mode", f"{mode!r} is unknown: use {' or '.join(_MODES)}")
+
+        def count(key: str, otherwise: int) -> int:
+            return self._counted(fields[key], f"planning.{key}", _MOST_PLANS) if key in fields else otherwise
+
+        def length(key: str, otherwise: int) -> int:
+            return self._some_seconds(fields[key], f"planning.{key}") if key in fields else otherwise
+
+        planning = Planning(
+            mode=cast(PlanningMode, mode),
+            gangs=count("gangs", default.gangs),
+            per_queue=count("perQueue", default.per_queue),
+            per_user=count("perUser", default.per_user),
+            horizon_seconds=length("horizon", default.horizon_seconds),
+            resolution_seconds=length("resolution", default.resolution_seconds),
+        )
+        if "resolution" in fields and planning.resolution_seconds > planning.horizon_seconds:
+            self._fail(fields["resolution"], "planning.resolution", "is longer than the horizon")
+        enabled = self._flag(fields["enabled"], "planning.enabled") if "enabled" in fields else True
+        return planning if enabled else None
+
+    def _counted(self, node: yaml.Node, path: str, most: int) -> int:
+        """A whole number from 1."""
+        number = self._whole(node, path, most)
+        if not number and whole_number(self._text(node, path)) == 0:
+            self._fail(node, path, f"0 is out of range: use a whole number from 1 to {most}")
+        return number
+
+    def _some_seconds(self, node: yaml.Node, path: str) -> int:
+        """A duration that is not 0, in seconds."""
+        before = len(self._faults)
+        seconds = self._seconds(node, path)
+        if not seconds and len(self._faults) == before:
+            self._fail(node, path, "must be longer than 0")
+        return seconds
 
 
 def _made(uses: Mapping[str, PluginUse], name: str) -> object:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from t9ksched.engine.policy import Binpack, Policy, Preemption
+from t9ksched.engine.policy import Binpack, Planning, Policy, Preemption
 from t9ksched.engine.scheduler_conf import parse_conf
 from t9ksched.model.errors import Invalid
 from t9ksched.model.gang import Gang
@@ -80,6 +80,17 @@ def test_rules_of_preemption() -> None:
 def test_parts_of_a_second_are_no_licence_for_none(text: str, seconds: int) -> None:
     rules = parse_conf(LEAST + f"preempt: {{minimumRunTime: {text}, maxEvictionGrace: {text}}}\n").preemption
     assert (rules.minimum_run_seconds, rules.max_grace_seconds) == (seconds, seconds)
+
+
+def test_planning() -> None:
+    everything = (
+        "planning: {enabled: true, mode: EASY, gangs: 7, perQueue: 6, perUser: 5, horizon: 2d, resolution: 30s}\n"
+    )
+    assert parse_conf(LEAST + everything).planning == Planning("EASY", 7, 6, 5, 2 * 86_400, 30)
+    assert parse_conf(LEAST + "planning: {enabled: true}\n").planning == Planning()
+    assert parse_conf(LEAST + "planning: {mode: Conservative}\n").planning == Planning()
+    assert parse_conf(LEAST + "planning: {enabled: false, gangs: 7}\n").planning is None
+    assert parse_conf(LEAST).planning is None
 
 
 class Small:
@@ -177,6 +188,16 @@ def test_weights_of_plugins_stay_countable() -> None:
             LEAST + "preempt: {minimumRunTime: soon, insideQueue: 1}\n",
             ["line 5, preempt.minimumRunTime", "line 5, preempt.insideQueue"],
         ),
+        (LEAST + "planning: on\n", ["line 5, planning"]),
+        (
+            LEAST + "planning: {enabled: maybe, mode: easy, gangs: 0, perQueue: -1, perUser: 10001}\n",
+            [f"line 5, planning.{name}" for name in ("mode", "gangs", "perQueue", "perUser", "enabled")],
+        ),
+        (
+            LEAST + "planning: {horizon: 0, resolution: soon, ahead: 1}\n",
+            [f"line 5, planning.{name}" for name in ("ahead", "horizon", "resolution")],
+        ),
+        (LEAST + "planning: {horizon: 1m, resolution: 2m}\n", ["line 5, planning.resolution"]),
         (LEAST + "action: allocate\n", ["line 5, action"]),
         (LEAST + "actions: allocate\n", ["line 5, actions"]),
         (
