@@ -31,6 +31,14 @@ class TimeLimitShape(Shape):
     enforced: bool
 
 
+class PlannedStartShape(Shape):
+    """When and where a waiting job is to start; `firm` if every end that this relies on is enforced."""
+
+    at: str
+    firm: bool
+    nodes: list[str]
+
+
 class Job(Shape):
     """A job of any kind, also a plain pod or a PodGroup made by hand.
 
@@ -56,6 +64,7 @@ class Job(Shape):
     finishedAt: str | None
     position: int | None
     reason: ReasonShape | None
+    plannedStart: PlannedStartShape | None = None
     expectedStart: dict[str, Any] | None
     timeLimit: TimeLimitShape
     formerSubmitters: list[str] | None = None

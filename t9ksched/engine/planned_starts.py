@@ -76,6 +76,8 @@ class PlannedStarts:
         """Something was started or planned in this cycle."""
         self._gained = False
         """A plan that was looked at may be improved by what happened since."""
+        self._broken: set[str] = set()
+        """Gangs whose plans have lost a node."""
 
     def begin(self) -> Work[None]:
         """Take in the plans of earlier cycles: before any gang has its turn."""
@@ -85,6 +87,8 @@ class PlannedStarts:
             self._reserved.beside(self._timeline, self.gangs)
         plans = past.blocks(view.reservations, self.gangs, view.queues, trial, now, self.end_of)
         self._before = {block.owner: block for block in plans}
+        owners = {one.owner for one in view.reservations if one.kind.planned}
+        self._broken = {owner for owner in owners if owner in self.gangs and owner not in self._before}
         for block in plans:
             self._counts(self.gangs[block.owner], 1)
         if plans or self._reserved is not None:
@@ -244,7 +248,7 @@ class PlannedStarts:
 
     def may_plan(self, gang: Gang, had: Block | None) -> bool:
         """Whether the gang is among those that get a planned start; one that had one keeps it."""
-        if had is not None:
+        if had is not None or gang.uid in self._broken:
             return True
         planning, count = self._planning, self._count
         per_queue = 1 if planning.mode == "EASY" else planning.per_queue
@@ -302,6 +306,20 @@ class PlannedStarts:
         allowed = np.logical_or.reduce([column.mask for column, _ in key.groups])[rows]
         same = np.array_equal(amounts.sum(axis=1), asked)
         return bool(same and allowed.all() and np.all((left >= amounts) | (amounts == 0)))
+
+    def fails(self, gang: Gang, key: SchedulingKey, had: Block | None) -> bool:
+        """Whether the gang had a plan, `had` unless it lost a node, that does not come about as it was."""
+        if had is None:
+            return gang.uid in self._broken
+        return had.at <= self._now or not self.still_fits(gang, key, had)
+
+    def behind(self, gang: Gang) -> list[Block]:
+        """The plans on the timeline whose gangs came later and have their turns after this one."""
+        return [
+            block
+            for owner, block in self._before.items()
+            if owner in self._timeline.blocks and self.gangs[owner].created >= gang.created
+        ]
 
     def keep(self, gang: Gang, block: Block) -> None:
         """The plan stands: that which the gang had, or a new one."""

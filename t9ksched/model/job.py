@@ -33,6 +33,14 @@ class JobReason(msgspec.Struct, frozen=True):
     message: str
 
 
+class PlannedStart(msgspec.Struct, frozen=True):
+    """When and where a waiting job is to start; firm if all that it relies on is enforced."""
+
+    at: str
+    firm: bool
+    nodes: tuple[str, ...]
+
+
 class JobView(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """A job of any kind, also a plain pod or a PodGroup made by hand. Times are RFC 3339 in UTC.
 
@@ -57,6 +65,7 @@ class JobView(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     finished_at: str | None
     position: int | None = None
     reason: JobReason | None = None
+    planned_start: PlannedStart | None = None
     expected_start: dict[str, Any] | None = None
     time_limit: TimeLimit
     former_submitters: tuple[str, ...] = ()

@@ -123,6 +123,7 @@ class PodSpec(msgspec.Struct, gc=False, rename="camel"):
     host_network: bool | None = None
     priority: int | None = None
     active_deadline_seconds: int | None = None
+    termination_grace_period_seconds: int | None = None
 
 
 class PodStatus(msgspec.Struct, gc=False, rename="camel"):

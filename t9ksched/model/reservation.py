@@ -48,6 +48,11 @@ class ReservationKind(StrEnum):
         return self in (ReservationKind.BINDING, ReservationKind.REFILL)
 
 
+def rounded_up(moment: int, step: int) -> int:
+    """The moment, rounded up to whole steps since the epoch; both in nanoseconds."""
+    return -(-moment // step) * step if step else moment
+
+
 @dataclass(frozen=True, slots=True)
 class Reservation:
     """Room for one pod of a class on one node.

@@ -35,6 +35,7 @@ from t9ksched.scheduler.keep.housekeeping import Housekeeping, Sweep
 from t9ksched.scheduler.keep.leadership import Leadership
 from t9ksched.scheduler.keep.max_duration import MaxDurationKeeper
 from t9ksched.scheduler.keep.overrides import Overrides
+from t9ksched.scheduler.keep.plan_keeper import PlanKeeper
 from t9ksched.scheduler.keep.queue_sync import QueueSync
 from t9ksched.scheduler.keep.timekeeper import TimeKeeper, Timeouts
 from t9ksched.scheduler.observe.heap import reading
@@ -99,6 +100,7 @@ class SchedulerService:
         self.sql_writer.before_last = self._recorder.hand_over
         self.executor = Executor(client, self.state, self._recorder, clock, self._changed, volumes, self._cards)
         self._promises = PromiseKeeper(store.promises, self.state, self.sql_writer.lost)
+        self._plans = PlanKeeper(store.planned_starts, self.state)
         self._evictor = Evictor(client, self.state, self._recorder, clock, self._promises)
         self.loop = Loop(
             self.state,
@@ -130,6 +132,7 @@ class SchedulerService:
             groups=not observe,
             crowded=lambda: self.executor.crowded,
         )
+        self.loop.told = self._status.wake
         integrity = GangTimeouts(
             client,
             self.state,
@@ -151,6 +154,7 @@ class SchedulerService:
                 Sweep("durations", 1, durations.sweep),
                 Sweep("time limits", 1, timekeeper.sweep),
                 Sweep("promises", 5, self._promises.sweep),
+                Sweep("planned starts", 1, self._plans.sweep),
                 Sweep("cards", 1, self._sweep_cards),
             ]
         self._housekeeping = Housekeeping(
@@ -167,6 +171,7 @@ class SchedulerService:
             self._projection,
             self._directions,
             self._promises,
+            self._plans,
             self._cards,
             self._evictor,
             self._status,

@@ -132,9 +132,12 @@ class Histories(RuleBasedStateMachine):
             self.cycle()
 
     def cycle(self) -> None:
-        before, running = self.pool.planned, self.pool.running
+        before, running, waited = self.pool.planned, self.pool.running, set(self.pool.waiting)
         self.pool.cycle(self.hour)
         self.heed_reservations(self.pool.running - running)
+        # A gang of a larger priority that had no plan, as with EASY, may take the room of plans when it starts.
+        begun = waited - set(self.pool.waiting) - before.keys()
+        self.excused |= any(name.startswith("high") for name in begun)
         if not self.excused:
             self.never_later(before)
         self.excused = False

@@ -1,6 +1,7 @@
 """The first phase: each gang's minimum, whole or not at all, by the actions of a table."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 from t9ksched.engine import explain
@@ -96,12 +97,28 @@ class Minima:
         if (promise := cycle.promised.get(gang.uid)) is not None:
             cycle.ledger.uncharge(gang.queue, promise)
         turn = Turn(gang, members, key, behind, had)
-        for action in self._actions:
-            if (yield from action.attempt(turn)):
-                break
+        with self._unhindered(turn):
+            for action in self._actions:
+                if (yield from action.attempt(turn)):
+                    break
         if turn.reasons and cycle.view.queues[gang.queue].spec.ordering == "Strict":
             cycle.failures.waits(gang.queue, len(self.staying.get(gang.queue, ())) + 1, key)
         return turn.reasons
+
+    @contextmanager
+    def _unhindered(self, turn: Turn) -> Iterator[None]:
+        """A gang whose planned start does not come about as planned, because something ends late or room was lost, is
+        not held up by plans of gangs that came later: what they were told relied on its plan. They are planned anew at
+        their turns.
+        """
+        planned = self._cycle.planned
+        if planned is None or not planned.fails(turn.gang, turn.key, turn.had):
+            yield
+            return
+        behind = planned.behind(turn.gang)
+        planned.lift(behind)
+        yield
+        planned.lay(behind)
 
     def _wait(self, gang: Gang, reasons: tuple[Reason, ...]) -> None:
         """The gang stays, and keeps the room of members that it lost."""

@@ -15,6 +15,7 @@ from t9ksched.engine.timeline import Block
 from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang
 from t9ksched.model.reasons import Reason
+from t9ksched.model.reservation import rounded_up
 
 _MOST: Final = 200
 """So many moments are tried at most; a gang that fits at none of them has no planned start."""
@@ -91,5 +92,7 @@ def told(cycle: Cycle, gang: Gang, block: Block) -> tuple[Reason, ...]:
     """Why a gang with a planned start waits: for that moment, and for quota where its queue has too little now."""
     shortfalls = cycle.ledger.can_charge(gang.queue, block.room.demand)
     if not block.told:
-        block.told = (explain.planned_start(block.at, len(block.room.rows)),)
+        planning = cycle.policy.planning
+        at = rounded_up(block.at, planning.resolution_seconds * 1_000_000_000) if planning is not None else block.at
+        block.told = (explain.planned_start(at, len(block.room.rows)),)
     return (*block.told, explain.quota_exceeded(shortfalls)) if shortfalls else block.told

@@ -17,12 +17,14 @@ from t9ksched.engine.memory import Memory
 from t9ksched.engine.planner import Assignment, Plan, Planner
 from t9ksched.engine.policy import Policy
 from t9ksched.engine.view import View
+from t9ksched.model.gang import ExpectedEnd
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.scheduler.act.executor import Executor
 from t9ksched.scheduler.act.preemption import Evictor
 from t9ksched.scheduler.decide.plugins import PluginWatch
 from t9ksched.scheduler.decide.standstill import tell_stopped
 from t9ksched.scheduler.report.history_recorder import HistoryRecorder
+from t9ksched.scheduler.report.plan_moves import PlanMoves
 from t9ksched.scheduler.state.snapshot import snapshot
 from t9ksched.scheduler.state.state import ClusterState
 
@@ -89,6 +91,7 @@ class Loop:
         self._wake = asyncio.Event()
         self.policy = policy
         self.stats = LoopStats()
+        self.plan_moves = PlanMoves(state, recorder)
         self.paused = False
         """Nothing is planned while this is set; waiting gangs have the stop as their reason."""
         self.may_evict = True
@@ -97,6 +100,8 @@ class Loop:
         self.find_queues: Callable[[], Awaitable[None]] | None = None
         """Reads queues that were made a moment ago; they are known to the state when it returns."""
         self._finding: asyncio.Future[None] | None = None
+        self.told: Callable[[], None] = lambda: None
+        """Called when gangs have got their reasons and planned starts."""
         self.plugins: PluginWatch | None = None
         """Is told of plugins that fail."""
 
@@ -156,14 +161,30 @@ class Loop:
 
     async def _view(self, now: int) -> View:
         """A view of the present, taken in steps: many jobs may have come at once, and each is judged once."""
+        ends = await self._expected_ends(now)
         steps = self._state.judge(now)
         while True:
             try:
                 next(steps)
             except StopIteration as end:
-                return snapshot(self._state, end.value)
+                return snapshot(self._state, end.value, expected_ends=ends)
             finally:
                 self._told(now)
+            await asyncio.sleep(0)
+
+    async def _expected_ends(self, now: int) -> tuple[ExpectedEnd, ...]:
+        """When running groups end, for a policy that plans starts; taken in steps."""
+        if self.policy.planning is None:
+            self._state.expect_no_ends()
+            return ()
+        grace = self.policy.preemption.max_grace_seconds
+        steps = self._state.expect_ends(self.policy.start_timeout_seconds, grace).follow(now)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                found: tuple[ExpectedEnd, ...] = end.value
+                return found
             await asyncio.sleep(0)
 
     def _told(self, now: int) -> None:
@@ -202,7 +223,7 @@ class Loop:
         self.stats.cycles += 1
         if self.plugins is not None:
             self.plugins.cycle(plan.faults)
-        await self._carry_out(plan)
+        await self._carry_out(view, plan)
         self._state.end_idle_promises(self._clock(), evicting=self._evictor is not None and self._evictor.busy)
         return plan
 
@@ -238,13 +259,23 @@ class Loop:
         gang = self._state.gangs_by_uid.get(uid)
         return gang is not None and gang.complete()
 
-    async def _carry_out(self, plan: Plan) -> None:
+    def _plan_ahead(self, view: View, plan: Plan, now: int) -> None:
+        """Take over the planned starts, and tell of those that moved."""
+        planning = self.policy.planning
+        if not (planning or self._state.reservations.planned):
+            return
+        resolution = planning.resolution_seconds * 1_000_000_000 if planning else self._state.resolution
+        moves = self._state.plan_starts(plan.planned, resolution)
+        self.plan_moves.follow(moves, view, plan, resolution, now)
+
+    async def _carry_out(self, view: View, plan: Plan) -> None:
         """The rest of a plan: the reasons of waiting gangs, and the victims to evict."""
         now = self._clock()
         waits = bool(plan.waiting or plan.surplus)
         placed = bool(plan.assignments) and not self._observe
         self._outdated = asyncio.get_running_loop().time() if placed and waits else None
         self._state.refills.found(plan.kept)
+        self._plan_ahead(view, plan, now)
         if plan.evictions and self._evictor is not None and not self._observe:
             self._evictor.submit(plan, self.policy.preemption.max_grace_seconds)
         for count, waiting in enumerate((*plan.waiting, *plan.surplus), start=1):
@@ -252,6 +283,7 @@ class Loop:
             if count % _TOLD_A_SLICE == 0:
                 await asyncio.sleep(0)
         self._recorder.wake()
+        self.told()
 
     def _would_start(self, decided: list[Assignment]) -> Reason:
         """What the plan would do with a gang, as the reason that an observer shows instead of doing it."""

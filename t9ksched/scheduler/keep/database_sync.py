@@ -13,6 +13,7 @@ from t9ksched.scheduler.act.cardkeeper import CardKeeper
 from t9ksched.scheduler.act.preemption import Evictor
 from t9ksched.scheduler.act.promises import PromiseKeeper
 from t9ksched.scheduler.keep.overrides import Overrides
+from t9ksched.scheduler.keep.plan_keeper import PlanKeeper
 from t9ksched.scheduler.keep.queue_sync import QueueSync
 from t9ksched.scheduler.report.history_recorder import HistoryRecorder
 from t9ksched.scheduler.report.sql_writer import SqlWriter
@@ -36,6 +37,7 @@ class Restored:
     queues: QueueSync
     overrides: Overrides
     promises: PromiseKeeper
+    plans: PlanKeeper
     cards: CardKeeper
     evictor: Evictor
     status: StatusWriter
@@ -79,6 +81,7 @@ class DatabaseSync:
             await parts.queues.load()
             await parts.overrides.load()
             await parts.promises.restore(self._clock())
+            await parts.plans.restore()
             await parts.cards.restore()
             async for piece in self._store.runs.pieces():
                 state.clocks.restore(piece)

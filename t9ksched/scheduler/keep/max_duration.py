@@ -7,7 +7,6 @@ priority are exempt.
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
-from datetime import timedelta
 from typing import Final
 
 import structlog
@@ -19,6 +18,7 @@ from t9ksched.model.reasons import Code
 from t9ksched.scheduler.act.stopping import Stopper
 from t9ksched.scheduler.report.event_writer import EventWriter
 from t9ksched.scheduler.report.history_recorder import HistoryRecorder
+from t9ksched.scheduler.state.enforced_ends import pod_deadline
 from t9ksched.scheduler.state.objects import timestamp
 from t9ksched.scheduler.state.records import GangRecord, PodRecord
 from t9ksched.scheduler.state.state import ClusterState
@@ -29,16 +29,6 @@ log = structlog.get_logger(__name__)
 _GANGS_A_SLICE: Final = 500
 _LOOK_NS: Final = 200_000
 """Nanoseconds between two looks at a group for each group there is: ten seconds at 50,000, a look a second at 5,000."""
-
-
-def deadline(pod: PodRecord, spec: QueueSpec) -> int | None:
-    """When the pod reaches the limit, in nanoseconds since the epoch; None without a limit, or before its time
-    counts.
-    """
-    length = spec.duration
-    since = pod.created if spec.max_duration_from == "Creation" else pod.started
-    exempt = pod.system or (pod.owner is not None and pod.owner.kind == "DaemonSet")
-    return None if length is None or exempt or not since else since + _nanoseconds(length)
 
 
 class MaxDurationKeeper:
@@ -70,7 +60,7 @@ class MaxDurationKeeper:
             if spec is None:
                 continue
             for pod in gang.members.values():
-                end = deadline(pod, spec)
+                end = pod_deadline(pod, spec)
                 if end is not None and now > end and not (pod.finished or pod.deleting):
                     yield pod, spec
 
@@ -124,7 +114,3 @@ def _why(pod: PodRecord, spec: QueueSpec) -> str:
     since, what = (pod.created, "creation") if spec.max_duration_from == "Creation" else (pod.started, "start")
     limit = f"its queue's maxDuration of {spec.max_duration}"
     return f"pod {pod.name} reached {limit}, counted from its {what} at {timestamp(since)}"
-
-
-def _nanoseconds(length: timedelta) -> int:
-    return int(length.total_seconds() * 1_000_000_000)

@@ -120,6 +120,7 @@ class TimeKeeper:
         state, clocks = self._state, self._state.clocks.by_job
         gangs = state.groups_of(uid)
         clock = clocks.get(uid)
+        before = clock.run if clock is not None else None
         evicted = clock.evicted if clock is not None else frozenset()
         # Pods of an earlier group of this name are not ended by this job's limit, however long they run.
         holding = [pod for gang in gangs for pod in gang.members.values() if pod.holds and not gang.inherited(pod)]
@@ -138,6 +139,8 @@ class TimeKeeper:
             self._runs_on(clock, gangs, now, runs=runs, limited=limit is not None)
         else:
             self._lost(clock, now)
+        if clock.run is not before:
+            state.clock_changed(uid)
         if self._is_over(clock, now, known=bool(gangs) or uid in state.jobs, timeless=runs and limit is None):
             self._forget(uid)
             return []
@@ -194,6 +197,7 @@ class TimeKeeper:
         earliest = clock.run.bound_at if clock.timed else min(gang.created for gang in gangs)
         clock.unsure = False
         clock.set(ran_at=min(now, max(said, earliest)) if said else now, missed=0, missed_at=0, retry_at=0, why="")
+        self._state.clock_changed(clock.run.uid)
 
     def _due(
         self,

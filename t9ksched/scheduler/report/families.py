@@ -56,6 +56,13 @@ QUEUE_ALLOCATED: Final = Family(
 )
 LEADING: Final = Family("t9ksched_leading", "gauge", "1 on the scheduler that leads, 0 on one that waits to lead.")
 GANGS_WAITING: Final = Family("t9ksched_gangs_waiting", "gauge", "Groups that wait for a place.")
+PLANNED_STARTS: Final = Family("t9ksched_planned_starts", "gauge", "Groups that wait and have a planned start.")
+PLANS_MOVED: Final = Family(
+    "t9ksched_plans_moved_total",
+    "counter",
+    "How often a planned start moved by more than the resolution, earlier or later.",
+    ("direction",),
+)
 STOPPED: Final = Family("t9ksched_stopped", "gauge", "1 while an administrator has stopped it, else 0.", ("what",))
 DATABASE_AWAY: Final = Family(
     "t9ksched_database_away", "gauge", "1 while the database does not answer, so that new groups wait, else 0."
@@ -82,6 +89,8 @@ FAMILIES: Final = (
     QUEUE_QUOTA,
     QUEUE_ALLOCATED,
     GANGS_WAITING,
+    PLANNED_STARTS,
+    PLANS_MOVED,
     STOPPED,
     DATABASE_AWAY,
     CARD_DRIFT,

@@ -2,18 +2,25 @@
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
+from t9ksched.model.job import PlannedStart
 from t9ksched.scheduler.report.node_shape import quantities
 from t9ksched.scheduler.state.charges import Charges
 from t9ksched.scheduler.state.edits import ignored_minimum
 from t9ksched.scheduler.state.records import GangRecord
 
+_NODES_NAMED: Final = 8
 _PHASES = {"Pending": "pending", "Running": "running", "Succeeded": "succeeded", "Failed": "failed"}
 
 
 def group_status(
-    gang: GangRecord, before: dict[str, Any], charges: Charges, now: str, new_id: Callable[[], str]
+    gang: GangRecord,
+    before: dict[str, Any],
+    charges: Charges,
+    now: str,
+    new_id: Callable[[], str],
+    planned: PlannedStart | None = None,
 ) -> dict[str, Any]:
     """The whole status: member counts without zeros, what the members hold, and the conditions.
 
@@ -42,6 +49,7 @@ def group_status(
             _members(gang, condition),
             _scheduled(gang, condition),
             *([_evicted(gang, condition)] if gang.evicted or "Evicted" in conditions else []),
+            *([_planned(gang, planned, condition)] if planned or "PlannedStart" in conditions else []),
         ],
         **dict(sorted(counts.items())),
     }
@@ -79,6 +87,19 @@ def _evicted(gang: GangRecord, condition: Callable[[str, bool, str, str], dict[s
     reason, message = gang.evicted
     now = f". It waits: {_why(gang)}" if gang.reasons else ""
     return condition("Evicted", True, reason, f"{message}{now}")
+
+
+def _planned(
+    gang: GangRecord, planned: PlannedStart | None, condition: Callable[[str, bool, str, str], dict[str, Any]]
+) -> dict[str, Any]:
+    if planned is not None:
+        named = ", ".join(planned.nodes[:_NODES_NAMED])
+        more = f" and {len(planned.nodes) - _NODES_NAMED} more" if len(planned.nodes) > _NODES_NAMED else ""
+        text = f"it is planned to start at {planned.at} on {named}{more}"
+        return condition("PlannedStart", True, "Firm" if planned.firm else "Tentative", text)
+    if gang.complete():
+        return condition("PlannedStart", False, "Started", "the group has been given its place")
+    return condition("PlannedStart", False, "NotPlanned", "no start is planned for the group")
 
 
 def _why(gang: GangRecord) -> str:

@@ -41,6 +41,8 @@ async def exposition(
         families.QUEUE_QUOTA: _quotas(state),
         families.QUEUE_ALLOCATED: _held(state),
         families.GANGS_WAITING: iter([((), len(state.pending))]),
+        families.PLANNED_STARTS: iter([((), len(state.reservations.planned))]),
+        families.PLANS_MOVED: (((direction,), count) for direction, count in state.reservations.moved.items()),
         families.STOPPED: (((what,), int(what in stopped)) for what in STOPPABLE),
         families.DATABASE_AWAY: iter([((), int(state.outage.away))]),
         families.CARD_DRIFT: iter([((), len(state.cards.drifting))]),

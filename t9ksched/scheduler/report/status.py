@@ -19,6 +19,7 @@ from t9ksched.kube.errors import ApiError, NotFound
 from t9ksched.kube.port import ClusterPort
 from t9ksched.kube.resources import PODGROUPS
 from t9ksched.scheduler.report.groupstatus import group_status
+from t9ksched.scheduler.report.job_shape import planned_start
 from t9ksched.scheduler.state.records import GangRecord
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.errors import StoreError
@@ -141,7 +142,8 @@ class StatusWriter:
             return  # gone meanwhile
         before = gang.status
         known = before if gang.own_status is None else gang.own_status
-        status = group_status(gang, known, self._state.charges, self._now(), lambda: str(uuid.uuid4()))
+        planned = planned_start((gang,), self._state)
+        status = group_status(gang, known, self._state.charges, self._now(), lambda: str(uuid.uuid4()), planned)
         if status == before:
             self._state.progress.status_written(gang, status)
             return

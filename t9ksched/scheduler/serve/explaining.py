@@ -16,7 +16,6 @@ from t9ksched.model.queue import Queue
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.model.reservation import Reservation
 from t9ksched.model.taints import untolerated
-from t9ksched.scheduler.keep.max_duration import deadline
 from t9ksched.scheduler.report.ended import failure
 from t9ksched.scheduler.report.job_phase import goes_on, phase, why_ended
 from t9ksched.scheduler.report.job_reason import POD_FAILED, taken, unjudged, why_failed
@@ -26,6 +25,7 @@ from t9ksched.scheduler.report.observed_job import ObservedJob, identity, is_pas
 from t9ksched.scheduler.report.restarts import restarting
 from t9ksched.scheduler.state.charges import Charge
 from t9ksched.scheduler.state.edits import ignored
+from t9ksched.scheduler.state.enforced_ends import pod_deadline
 from t9ksched.scheduler.state.limits import limit_warning, own_limit
 from t9ksched.scheduler.state.objects import timestamp
 from t9ksched.scheduler.state.records import FINISHED, GangRecord, PodRecord
@@ -325,7 +325,7 @@ def _add(held: _Held, state: ClusterState, charge: Charge, pod: PodRecord, amoun
         held.amounts[resource] = held.amounts.get(resource, 0) + amount
         held.cards += counts.get(resource, 0)
     queue = state.queues.get(charge.queue)
-    ends = [deadline(pod, queue.spec) if queue is not None else None]
+    ends = [pod_deadline(pod, queue.spec) if queue is not None else None]
     if pod.gang is not None:
         ends.append(state.clocks.end(pod.gang, own_limit(state, pod.gang)))
     end = min((one for one in ends if one is not None), default=None)

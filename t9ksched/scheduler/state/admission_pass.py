@@ -149,6 +149,10 @@ class AdmissionPass:
             record.evicts_from, record.stale = evicts_from, True
         if evicts_from:
             self.ends.append(evicts_from)
+        if (ends := self._state.enforced_ends) is not None:
+            lasts, user = ends.lasts(record), self._state.permissions.submitter(record) or ""
+            if lasts != record.lasts or user != record.user:
+                record.lasts, record.user, record.stale = lasts, user, True
         return record.snapshot()
 
     def _permitted(self, gang: GangRecord, now: int) -> bool:

@@ -29,6 +29,10 @@ class Cursor(Generic[T]):
         """What changed since the last call, each thing once, in the order of their first unread change."""
         return self._topic.since(self)
 
+    def close(self) -> None:
+        """Read no more: what only this reader had not taken is dropped."""
+        self._topic.leave(self)
+
 
 class Topic(Generic[T]):
     """Things that changed: of many changes of one thing a reader sees one."""
@@ -62,6 +66,11 @@ class Topic(Generic[T]):
         self._cursors.append(cursor)
         return cursor
 
+    def leave(self, cursor: Cursor[T]) -> None:
+        """A reader is gone."""
+        self._cursors.remove(cursor)
+        self._drop()
+
     def since(self, cursor: Cursor[T]) -> list[T]:
         """What changed since the cursor's position, which is now the end."""
         if cursor.position == self.number:
@@ -78,7 +87,7 @@ class Topic(Generic[T]):
 
     def _drop(self) -> None:
         """Forget what every reader has read."""
-        least = min(cursor.position for cursor in self._cursors)
+        least = min((cursor.position for cursor in self._cursors), default=self.number)
         if least == self.number:
             self._last.clear()
             return
@@ -145,6 +154,7 @@ class ChangeFeed:
         nameless: groups that pods name and that do not exist, as `namespace/name`.
         acceptances: what was agreed with groups, to be written down.
         owners: UIDs of owners of pods with which something was agreed, to be written down as it is now.
+        clocks: UIDs of jobs that began to run, or of which it became known since when they run.
         said: groups that got another reason without being judged by a plan.
         ended: bound pods whose cards came free, with their groups.
         bypassing: pods of our name that their creators put on nodes: namespace, name, UID, node.
@@ -158,6 +168,7 @@ class ChangeFeed:
         self.nameless: Topic[str] = Topic()
         self.acceptances: Log[Acceptance] = Log()
         self.owners: Topic[str] = Topic()
+        self.clocks: Topic[str] = Topic()
         self.said: Log[GangRecord] = Log()
         self.ended: Log[tuple[GangRecord, PodRecord]] = Log()
         self.bypassing: Log[tuple[str, str, str, str]] = Log()

@@ -55,6 +55,8 @@ class PodEvents:
             record.limit_text = intern(limit_text)
             self._state.changes.gang_changed(record.gang)
         record.active_deadline = pod.spec.active_deadline_seconds
+        if (grace := pod.spec.termination_grace_period_seconds) is not None:
+            record.grace = grace
         record.evicted = record.evicted or pod.disruption not in OTHERS
         if pod.spec.node_name and not record.node:
             record.node = intern(pod.spec.node_name)

@@ -21,6 +21,8 @@ from t9ksched.store.job_overrides import JobControl
 from t9ksched.workloads.shape import Template
 
 FINISHED: Final = ("Succeeded", "Failed")
+DEFAULT_GRACE: Final = 30
+"""What Kubernetes writes into a pod that says nothing of it."""
 
 
 class PodRecord(msgspec.Struct, eq=False):
@@ -65,6 +67,8 @@ class PodRecord(msgspec.Struct, eq=False):
     """Its annotation `time-limit`."""
     active_deadline: int | None = None
     """Its activeDeadlineSeconds, which its kubelet enforces."""
+    grace: int = DEFAULT_GRACE
+    """Seconds that it gets to end once it is deleted."""
     retry_at: int = 0
     refusals: int = 0
     evicted: bool = False
@@ -194,6 +198,9 @@ class GangRecord(msgspec.Struct, eq=False):
     """The user's object above it is recorded as started; of a plain pod that is never checked."""
     nameless: int = 0
     """Since when its submitter or its owner has been unknown; 0 while both are known."""
+    lasts: int = 0
+    """For how long it holds its room once it has it, and its submitter: noted while starts are planned."""
+    user: str = ""
     stale: bool = True
     changes: int = 0
     """How often it or a member of it has changed."""
@@ -364,6 +371,8 @@ class GangRecord(msgspec.Struct, eq=False):
             levels=self.levels,
             nodes=self._nodes() if self.spec.topology_policy != "None" else (),
             evicts_from=self.evicts_from,
+            lasts=self.lasts,
+            user=self.user,
         )
 
     def _nodes(self) -> tuple[str, ...]:

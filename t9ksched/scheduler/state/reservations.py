@@ -7,7 +7,7 @@ the watches report what became of them. A gang's reservations for lost members a
 
 from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from t9ksched.model.reservation import Reservation, ReservationKind
 from t9ksched.scheduler.state.charges import Charge, Charges
@@ -20,12 +20,26 @@ IDLE_PROMISE_NS: Final = 5 * 1_000_000_000
 """How long promised room that no pod is leaving is kept: the watch may be behind the evictions."""
 
 
+class Move(NamedTuple):
+    """How the planned start of a gang changed: before and after, None for no plan."""
+
+    before: tuple[Reservation, ...] | None
+    after: tuple[Reservation, ...] | None
+
+    @property
+    def by(self) -> int | None:
+        """How much later it starts, in nanoseconds; None for a plan that is new or gone."""
+        return self.after[0].since - self.before[0].since if self.before and self.after else None
+
+
 class ReservationBook:
     """Reservations by kind. Times are nanoseconds since the epoch, passed in.
 
     Attributes:
         refused: places of members whose binding was refused, by UID of the pod.
         promised: room that victims are leaving, by UID of the gang that they were evicted for.
+        planned: starts of waiting gangs at a moment to come, by UID of the gang.
+        moved: how often planned starts moved, by direction.
         refills: what gangs keep for lost members.
     """
 
@@ -34,6 +48,8 @@ class ReservationBook:
         self.refills = refills
         self.refused = refused
         self.promised: dict[str, tuple[Reservation, ...]] = {}
+        self.planned: dict[str, tuple[Reservation, ...]] = {}
+        self.moved = {"earlier": 0, "later": 0}
         self._idle: dict[str, int] = {}
         """Since when no pod has been leaving the room promised to a gang."""
         self._on_change = on_change
@@ -41,15 +57,17 @@ class ReservationBook:
     def in_force(self) -> tuple[Reservation, ...]:
         """All reservations in force, for a view of the engine."""
         promised = (one for reservations in self.promised.values() for one in reservations)
-        return (*self.refused.values(), *promised, *self.refills.reservations)
+        planned = (one for reservations in self.planned.values() for one in reservations)
+        return (*self.refused.values(), *promised, *self.refills.reservations, *planned)
 
     def next_end(self) -> int | None:
-        """When the next reservation ends, or may be found idle for too long; None where no end is known.
+        """When the next reservation ends, may be found idle for too long, or begins; None where none is known.
 
         Places of refused members are swept (`sweep`) and are not among these.
         """
         times = [since + IDLE_PROMISE_NS for since in self._idle.values()]
         times += [reservations[0].until for reservations in self.promised.values()]
+        times += [reservations[0].since for reservations in self.planned.values()]
         if (end := self.refills.next_end()) is not None:
             times.append(end)
         return min(times, default=None)
@@ -79,6 +97,7 @@ class ReservationBook:
     def gang_gone(self, gang: str) -> None:
         """The gang of that UID needs no places any more. What it was promised ends when it waits no longer."""
         self._drop(lambda one: one.owner == gang)
+        self.planned.pop(gang, None)
 
     def sweep(self, now: int) -> int:
         """End the places whose time is over; the number of those."""
@@ -92,6 +111,33 @@ class ReservationBook:
         for uid in over:
             del self.refused[uid]
         return len(over)
+
+    # Planned starts
+
+    def plan(
+        self, reservations: Iterable[Reservation], gone: Callable[[str], bool], resolution: int
+    ) -> dict[str, Move]:
+        """All planned starts, as the latest cycle made them; `gone` says that a gang started or went away since. Moves
+        by more than `resolution`, in nanoseconds, are counted.
+
+        Returns:
+            What is new, moved to another moment, or planned no longer, by UID of the gang.
+        """
+        before = self.planned
+        self.planned = {owner: plan for owner, plan in _by_owner(reservations).items() if not gone(owner)}
+        moves = {}
+        for owner in before | self.planned:
+            was, now = before.get(owner), self.planned.get(owner)
+            if was is None or now is None or was[0].since != now[0].since:
+                moves[owner] = move = Move(was, now)
+                if move.by is not None and abs(move.by) > resolution:
+                    self.moved["later" if move.by > 0 else "earlier"] += 1
+        return moves
+
+    def restore_plans(self, plans: Mapping[str, tuple[Reservation, ...]]) -> None:
+        """Restore starts that were planned before a restart; one that was planned since is newer and kept."""
+        self.planned = dict(plans) | self.planned
+        self._on_change()
 
     # Room that victims leave
 
@@ -126,6 +172,7 @@ class ReservationBook:
     def used(self, owner: str) -> None:
         """The gang has all its places."""
         self.promised.pop(owner, None)
+        self.planned.pop(owner, None)
 
     def give_up(self, owner: str) -> None:
         """The room promised to this gang does not come free: it waits like any other."""

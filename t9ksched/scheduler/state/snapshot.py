@@ -6,16 +6,21 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from t9ksched.engine.view import QueueState, View
-from t9ksched.model.gang import Gang, Running
+from t9ksched.model.gang import ExpectedEnd, Gang, Running
 from t9ksched.scheduler.state.pod_affinity_index import own_labels
 
 if TYPE_CHECKING:
     from t9ksched.scheduler.state.state import ClusterState
 
 
-def snapshot(state: "ClusterState", gangs: Iterable[Gang], running: tuple[Running, ...] = ()) -> View:
+def snapshot(
+    state: "ClusterState",
+    gangs: Iterable[Gang],
+    running: tuple[Running, ...] = (),
+    expected_ends: tuple[ExpectedEnd, ...] = (),
+) -> View:
     """A frozen view of nodes, queues and reservations, with these waiting gangs. `running` are possible victims, for a
-    policy that preempts.
+    policy that preempts, `expected_ends` for one that plans starts.
     """
     queues = {
         name: QueueState(queue.spec, dict(state.charges.queue_used.get(name, {})), queue.draining)
@@ -23,9 +28,10 @@ def snapshot(state: "ClusterState", gangs: Iterable[Gang], running: tuple[Runnin
     }
     nodes, reserved = state.nodes.freeze(), state.reservations.in_force()
     if not state.affinity_index:
-        return View(nodes, queues, tuple(gangs), reserved, running)
+        return View(nodes, queues, tuple(gangs), reserved, running, expected_ends=expected_ends)
     labelled = tuple(_labelled(state, gang) for gang in gangs)
-    return View(nodes, queues, labelled, reserved, running, state.affinity_index.present(), state.namespaces.labels)
+    there, labels = state.affinity_index.present(), state.namespaces.labels
+    return View(nodes, queues, labelled, reserved, running, there, labels, expected_ends)
 
 
 def _labelled(state: "ClusterState", gang: Gang) -> Gang:

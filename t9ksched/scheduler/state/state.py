@@ -5,7 +5,7 @@ Decisions are charged here before they are carried out, and taken back on refusa
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 
 from t9ksched.admission.access import Members
 from t9ksched.engine.nodes import NodeTable
@@ -27,6 +27,7 @@ from t9ksched.scheduler.state.changes import Changes
 from t9ksched.scheduler.state.charges import Charges
 from t9ksched.scheduler.state.clocks import Clocks
 from t9ksched.scheduler.state.counts import Counts
+from t9ksched.scheduler.state.enforced_ends import EnforcedEnds
 from t9ksched.scheduler.state.group_events import GroupEvents
 from t9ksched.scheduler.state.job_events import JobEvents
 from t9ksched.scheduler.state.job_record import JobRecord
@@ -46,7 +47,7 @@ from t9ksched.scheduler.state.progress import Progress
 from t9ksched.scheduler.state.queue_attribution import QueueAttribution
 from t9ksched.scheduler.state.records import GangRecord, PodRecord
 from t9ksched.scheduler.state.refill import Refills
-from t9ksched.scheduler.state.reservations import ReservationBook, waiting_for_victims
+from t9ksched.scheduler.state.reservations import Move, ReservationBook, waiting_for_victims
 from t9ksched.scheduler.state.sharing import Sharing
 from t9ksched.scheduler.state.snapshot import snapshot
 from t9ksched.scheduler.state.volumes.storage import Storage
@@ -125,6 +126,10 @@ class ClusterState:
         self.preemption_backoff = PreemptionBackoff()
         self.outage = Outage(on_change)
         self.membership.unread = lambda: self.outage.unread
+        self.enforced_ends: EnforcedEnds | None = None
+        """Kept while starts are planned."""
+        self.resolution = 0
+        """To which the times of planned starts are rounded up where they are shown, in nanoseconds."""
         self.stops: tuple[Stop, ...] = ()
         """The administrators' stops in force."""
         self.controls: dict[str, JobControl] = {}
@@ -177,6 +182,35 @@ class ClusterState:
             except StopIteration as end:
                 return snapshot(self, end.value, running)
 
+    def expect_ends(self, start_timeout: int, most_grace: int) -> EnforcedEnds:
+        """Keep the expected ends of groups, by these rules in seconds: starts are planned."""
+        if self.enforced_ends is not None and self.enforced_ends.rules != (start_timeout, most_grace):
+            self.expect_no_ends()
+        if self.enforced_ends is None:
+            self.enforced_ends = EnforcedEnds(self, start_timeout, most_grace)
+        return self.enforced_ends
+
+    def expect_no_ends(self) -> None:
+        """No starts are planned."""
+        if self.enforced_ends is not None:
+            self.enforced_ends.close()
+            self.enforced_ends = None
+
+    def plan_starts(self, planned: Iterable[Reservation], resolution: int) -> dict[str, Move]:
+        """The planned starts as the latest cycle made them; shown times are rounded up to `resolution`, nanoseconds.
+
+        Returns:
+            What is new, moved or planned no longer, by UID of the group.
+        """
+        self.resolution = resolution
+        gangs = self.gangs_by_uid
+        moves = self.reservations.plan(planned, lambda owner: owner not in gangs or gangs[owner].complete(), resolution)
+        for uid in moves:
+            if (gang := gangs.get(uid)) is not None:
+                self.feed.gangs.note(gang)
+                self.changes.job_changed(gang)
+        return moves
+
     def judge(self, now: int) -> Generator[None, None, tuple[Gang, ...]]:
         """Accept or refuse waiting groups, in steps; returns the gangs for `snapshot`."""
         return self.admission_pass.run(now)
@@ -192,6 +226,12 @@ class ClusterState:
     def obey(self, stops: tuple[Stop, ...]) -> None:
         """What administrators stopped for now, all of it."""
         self.stops = stops
+
+    def clock_changed(self, job: str) -> None:
+        """Since when the job of that UID is bound or runs became known: it ends sooner than was planned with."""
+        if self.enforced_ends is not None:
+            self.feed.clocks.note(job)
+            self.wake()
 
     def clock_set(self) -> None:
         """The wall clock was set."""

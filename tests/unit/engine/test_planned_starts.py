@@ -79,6 +79,52 @@ def test_an_end_that_is_late_moves_the_plan_by_little_and_keeps_the_room() -> No
     assert pool.started["b"] == 10.005
 
 
+@pytest.mark.parametrize("hours", [20, 0], ids=["a limit", "for ever"])
+def test_an_end_that_is_late_does_not_put_a_gang_behind_one_that_came_later(hours: float) -> None:
+    """The plan of the later one begins when the earlier was to end; a minute more must not be in its way."""
+    pool = blocked()
+    pool.submit("c", 8, hours)
+    pool.cycle(1)
+    assert pool.planned == {"b": 10, "c": 15}
+    pool.cycle(10)
+    assert pool.planned["b"] == pytest.approx(10 + 1 / 60)
+    assert pool.planned.get("c", 1e9) >= 15
+    pool.end("a")
+    pool.cycle(10 + 1 / 120)
+    assert pool.started == {"a": 0, "b": 10 + 1 / 120}
+    assert pool.planned["c"] == pytest.approx(15 + 1 / 120)
+    pool.end("b")
+    pool.cycle(15)
+    assert pool.started["c"] == 15
+
+
+def test_a_late_start_is_not_held_up_by_a_plan_that_relied_on_it() -> None:
+    pool = blocked()
+    pool.submit("c", 8, 0)
+    pool.cycle(1)
+    assert pool.planned == {"b": 10, "c": 15}
+    pool.end("a")
+    pool.cycle(10.5)
+    assert pool.started == {"a": 0, "b": 10.5}
+    assert pool.planned["c"] == 15.5
+
+
+def test_a_lost_node_moves_the_plans_in_their_order() -> None:
+    pool = Pool(4, 1)
+    pool.submit("a", 4, 2)
+    pool.cycle(0)
+    for name in ("b", "c", "d"):
+        pool.submit(name, 2, 3)
+    pool.cycle(0)
+    assert pool.planned == {"b": 2, "c": 2, "d": 5}
+    pool.end("a")
+    pool.nodes.remove("n000")
+    pool.nodes.remove("n001")
+    pool.cycle(1)
+    assert pool.started == {"a": 0, "b": 1}
+    assert pool.planned == {"c": 4, "d": 7}
+
+
 def test_without_an_enforced_end_nothing_is_planned() -> None:
     pool = Pool()
     pool.submit("a", 6)

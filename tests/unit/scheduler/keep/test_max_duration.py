@@ -7,7 +7,7 @@ import pytest
 
 from t9ksched.model.pod import OwnerReference
 from t9ksched.model.queue import QueueSpec, parse_queue_spec
-from t9ksched.scheduler.keep.max_duration import deadline
+from t9ksched.scheduler.state.enforced_ends import pod_deadline
 from t9ksched.scheduler.state.records import PodRecord
 
 SECOND = 1_000_000_000
@@ -29,7 +29,7 @@ CASES: list[Case] = [
 @pytest.mark.parametrize(("spec", "started", "end"), CASES)
 def test_deadline(spec: dict[str, str], started: int, end: int | None) -> None:
     pod = PodRecord("p", "ns", "p", True, None, created=CREATED, started=started)
-    assert deadline(pod, parse_queue_spec(spec)) == end
+    assert pod_deadline(pod, parse_queue_spec(spec)) == end
 
 
 def _always_from(since: Callable[[PodRecord], int]) -> Callable[[PodRecord, QueueSpec], int | None]:
@@ -48,7 +48,7 @@ MUTANTS = {
 
 @pytest.mark.parametrize("fault", MUTANTS)
 def test_each_fault_is_seen(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(globals(), "deadline", MUTANTS[fault])
+    monkeypatch.setitem(globals(), "pod_deadline", MUTANTS[fault])
     red = []
     for case in CASES:
         try:
@@ -63,4 +63,4 @@ def test_who_is_exempt(kind: str) -> None:
     pod = PodRecord("p", "ns", "p", True, None, created=CREATED, started=STARTED, system=kind == "system")
     if kind == "DaemonSet":
         pod.owner = OwnerReference(api_version="apps/v1", kind=kind, name="d", uid="d", controller=True)
-    assert deadline(pod, parse_queue_spec({"maxDuration": "10s"})) is None
+    assert pod_deadline(pod, parse_queue_spec({"maxDuration": "10s"})) is None

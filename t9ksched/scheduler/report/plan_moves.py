@@ -1,0 +1,139 @@
+"""Tells users when the planned start of their job moves, and why: event `PlanMoved` on the job and in history.
+
+Told when it moves later, or earlier by five minutes or more, at most once in five minutes a job; what happened in
+between is told then. The engine says only where plans are now: the cause is found by comparing two cycles.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from t9ksched.engine.plan import Plan
+from t9ksched.engine.view import View
+from t9ksched.model import names
+from t9ksched.model.queue import QueueSpec
+from t9ksched.model.reservation import Reservation, rounded_up
+from t9ksched.scheduler.report.history_recorder import HistoryRecorder
+from t9ksched.scheduler.state.objects import timestamp
+from t9ksched.scheduler.state.reservations import Move
+from t9ksched.scheduler.state.state import ClusterState
+from t9ksched.store import history
+
+_SECOND: Final = 1_000_000_000
+TELL_NS: Final = 300 * _SECOND
+"""An earlier start is told if it is so much earlier, and two moves of a job are at least so far apart."""
+
+
+@dataclass(slots=True)
+class _Told:
+    """What users know of a plan: its moment, when they were last told of a move, and why it moved since."""
+
+    since: int
+    at: int
+    why: str = ""
+
+
+class PlanMoves:
+    """Follows the planned starts from cycle to cycle. Times are nanoseconds since the epoch."""
+
+    def __init__(self, state: ClusterState, recorder: HistoryRecorder) -> None:
+        self._state = state
+        self._recorder = recorder
+        self._told: dict[str, _Told] = {}
+        self._specs: dict[str, QueueSpec] = {}
+        self._ends: dict[str, int] = {}
+
+    def follow(self, moves: Mapping[str, Move], view: View, plan: Plan, resolution: int, now: int) -> None:
+        """A cycle made this plan on this view; `resolution` in nanoseconds."""
+        if not (moves or self._told):
+            return
+        causes = _Causes(self._specs, self._ends, view, plan, resolution, now)
+        book = self._state.reservations
+        for uid, move in moves.items():
+            told = self._told.get(uid)
+            if told is None:
+                if move.after is not None:
+                    self._told[uid] = _Told(move.after[0].since, 0)
+                continue
+            if move.by is None or abs(move.by) > resolution:
+                told.why = causes.of(move)
+        for uid, told in list(self._told.items()):
+            gang, planned = self._state.gangs_by_uid.get(uid), book.planned.get(uid)
+            if gang is None or (planned is None and gang.complete()):
+                del self._told[uid]
+                continue
+            since = planned[0].since if planned is not None else 0
+            if since and told.since - TELL_NS < since <= told.since + resolution:
+                continue
+            if now < told.at + TELL_NS:
+                continue
+            told_before = timestamp(rounded_up(told.since, resolution))
+            moved = f"from {told_before} to {timestamp(rounded_up(since, resolution))}"
+            text = f"its planned start moved {moved}" if since else f"it is no longer planned to start at {told_before}"
+            text = f"{text}: {told.why or causes.of(Move(None, planned))}"
+            self._recorder.ended(gang, history.PLAN_MOVED, text, now, notice=names.EVENT_PLAN_MOVED)
+            if since:
+                told.since, told.at, told.why = since, now, ""
+            else:
+                del self._told[uid]
+        self._specs = {name: queue.spec for name, queue in view.queues.items()}
+        self._ends = {one.gang: one.at for one in view.expected_ends}
+
+
+class _Causes:
+    """Why plans moved in a cycle, as far as the views of two cycles show it."""
+
+    def __init__(
+        self,
+        specs: Mapping[str, QueueSpec],
+        ends: Mapping[str, int],
+        view: View,
+        plan: Plan,
+        resolution: int,
+        now: int,
+    ) -> None:
+        self._specs = specs
+        self._ends = ends
+        self._view = view
+        self._resolution = resolution
+        self._now = now
+        started = {one.gang for one in plan.assignments} | {one.by for one in plan.evictions}
+        served = started | {one.owner for one in plan.planned}
+        self._ranks = {
+            view.queues[gang.queue].spec.priority: gang.queue
+            for gang in view.gangs
+            if gang.uid in served and gang.queue in view.queues
+        }
+
+    def of(self, move: Move) -> str:
+        """The cause of this move, as a clause."""
+        before, after = move
+        if before is None:
+            return "what runs and what is planned changed"
+        if after is not None and after[0].since <= before[0].since:
+            return "room is expected sooner than before"
+        if lost := self._lost(before):
+            return f"node {lost} was lost or closed"
+        spec = self._view.queues.get(before[0].queue)
+        if spec is None or self._specs.get(before[0].queue, spec.spec) != spec.spec:
+            return f"queue {before[0].queue!r} was changed"
+        rank = spec.spec.priority
+        if higher := max((other for other in self._ranks if other > rank), default=None):
+            return f"queue {self._ranks[higher]!r} has a larger priority ({higher} against {rank})"
+        if after is None and all(gang.uid != before[0].owner for gang in self._view.gangs):
+            return "it may not start at present; its reasons say why"
+        for one in self._view.expected_ends:
+            if one.at <= self._now:
+                return "a job that was to end has not ended yet"
+            if self._ends.get(one.gang, one.at) + self._resolution < one.at:
+                return "a running job may run longer than before"
+        return "room that it needs is used otherwise: by pods of other schedulers, or by an order of an administrator"
+
+    def _lost(self, plan: Iterable[Reservation]) -> str:
+        """A node of the plan that is not there any more, or takes no pods; empty where there is none."""
+        static = self._view.nodes.static
+        for one in plan:
+            row = static.index.get(one.node)
+            if row is None or static.facts[row].unschedulable:
+                return one.node
+        return ""

@@ -1,0 +1,131 @@
+"""Planned starts from outside: who waits is told when it starts, nobody delays it, and a restart keeps the moment."""
+
+import asyncio
+from typing import Any
+
+from t9ksched.engine.policy import Planning, Policy
+from t9ksched.kube.resources import NODES, PODGROUPS, PODS
+from t9ksched.model import names
+from t9ksched.scheduler.serve.explaining import explanation
+from t9ksched.store import history
+from t9ksched.store.store import Store
+from tests.integration.scheduler.conftest import Start
+from tests.integration.scheduler.test_failures import happened
+from tests.integration.world import TIMEOUT, Object, World
+
+PLANS = Policy(planning=Planning(per_user=100))
+EXACT = Policy(planning=Planning(per_user=100, resolution_seconds=1))
+
+
+def limited(world: World, name: str, gpus: int, queue: str, limit: str = "", grace: int = 1) -> Object:
+    annotations = {names.TIME_LIMIT_ANNOTATION: limit} if limit else {}
+    return world.pod(name, gpus, queue=queue, annotations=annotations, terminationGracePeriodSeconds=grace)
+
+
+async def uid(world: World, pod: str) -> str:
+    return str((await world.client.get(PODS, pod, world.namespace))["metadata"]["uid"])
+
+
+async def waits_for(world: World, pod: str) -> str:
+    return (await world.event(names.EVENT_WAITING, pod))["message"]
+
+
+async def stored(store: Store, *waiting: str) -> dict[str, Any]:
+    """The planned starts in SQL, once those are of these."""
+    async with asyncio.timeout(TIMEOUT):
+        while True:
+            if set(found := await store.planned_starts.all()) == set(waiting):
+                return found
+            await asyncio.sleep(0.1)
+
+
+async def timed(service: Any, world: World, pod: str) -> None:
+    """Return once it is known since when the pod runs; before that it may run longer by `startTimeout`."""
+    gang = service.state.pod_named(world.namespace, pod).gang
+    async with asyncio.timeout(TIMEOUT):
+        while (clock := service.state.clocks.of(gang)) is None or not clock.run.ran_at:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+
+
+async def job_of(service: Any, kind: str, name: str, namespace: str) -> Any:
+    view = await service._jobs.find(namespace, kind, name)
+    assert view is not None
+    return await explanation(view, service.state)
+
+
+async def test_a_large_gang_starts_although_small_jobs_keep_coming(
+    world: World, start: Start, queue: str, store: Store
+) -> None:
+    await world.play(1, 4)
+    async with start(policy=PLANS) as service:
+        await world.create(limited(world, "long", 3, queue, "4h"))
+        await world.running("long")
+        await timed(service, world, "long")
+        await world.gang("large", 2, 2, queue)
+        condition = await world.condition("large", "PlannedStart", "True", "Firm")
+        assert world.nodes[0] in condition["message"]
+        await world.create(limited(world, "endless", 1, queue))
+        assert "when other jobs are to start there" in await waits_for(world, "endless")
+        await world.create(limited(world, "small", 1, queue, "10m"))
+        await world.running("small")
+        told = await job_of(service, "podgroup", "large", world.namespace)
+        assert [reason["code"] for reason in told["reasons"]] == ["PlannedStart"]
+        planned = told["job"]["plannedStart"]
+        assert (planned["firm"], list(planned["nodes"])) == (True, world.nodes)
+        await world.until(PODGROUPS, "large", lambda group: planned["at"] in str(group["status"]["conditions"]))
+        assert planned["at"].endswith(":00Z"), "rounded up to the resolution"
+        await world.client.delete(PODS, "long", world.namespace)
+        moved = await world.event(names.EVENT_PLAN_MOVED, "large")
+        assert "room is expected sooner than before" in moved["message"]
+        assert "moved from" in (await happened(store, history.PLAN_MOVED, "large")).detail["message"]
+        await world.client.delete(PODS, "small", world.namespace)
+        await world.running("large-0", "large-1")
+        await world.condition("large", "PlannedStart", "False", "Started")
+        assert set(await world.bound()) == {"large-0", "large-1"}
+
+
+async def test_a_planned_start_comes_when_it_was_planned_and_outlives_a_restart(
+    world: World, start: Start, queue: str, store: Store
+) -> None:
+    await world.play(1, 2)
+    async with start(policy=EXACT):
+        await world.create(limited(world, "first", 1, queue, "15s"))
+        await world.running("first")
+        await world.create(limited(world, "second", 2, queue, "1h"))
+        assert "planned to start at" in await waits_for(world, "second")
+        (plan,) = (await stored(store, await uid(world, "second"))).values()
+    async with start(policy=EXACT) as service:
+        assert next(iter(service.state.reservations.planned.values()))[0].since <= plan[0].since
+        await world.create(limited(world, "third", 1, queue))
+        await waits_for(world, "third")
+        await world.event(names.EVENT_TIME_LIMIT_EXCEEDED, "first")
+        await world.running("second")
+        await stored(store, await uid(world, "third"))
+        begun = service.state.pod_named(world.namespace, "second").started
+        assert begun <= plan[0].since + 2_000_000_000, "never later than planned"
+        assert "third" not in await world.bound()
+
+
+async def test_a_closed_node_moves_a_plan_and_the_cause_is_told(world: World, start: Start, queue: str) -> None:
+    await world.play(2, 2)
+    async with start(policy=PLANS) as service:
+        await world.create(limited(world, "short", 2, queue, "1h"), limited(world, "long", 2, queue, "9h"))
+        places = {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in await world.running("short", "long")}
+        await world.gang("next", 1, 2, queue)
+        condition = await world.condition("next", "PlannedStart", "True")
+        assert places["short"] in condition["message"]
+        await world.client.patch(NODES, places["short"], None, {"spec": {"unschedulable": True}})
+        moved = await world.event(names.EVENT_PLAN_MOVED, "next")
+        assert f"node {places['short']} was lost or closed" in moved["message"]
+        await world.until(
+            PODGROUPS,
+            "next",
+            lambda group: any(
+                one["type"] == "PlannedStart" and places["long"] in one["message"]
+                for one in group["status"]["conditions"]
+            ),
+        )
+        service.loop.policy = Policy()
+        service.loop.wake()
+        await world.condition("next", "PlannedStart", "False", "NotPlanned")
+        assert service.state.enforced_ends is None
