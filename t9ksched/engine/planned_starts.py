@@ -237,7 +237,7 @@ class PlannedStarts:
         self._acted = True
         room = Room.placed(placements)
         had = self._lifted.get(gang.uid)
-        if had is not None and had.at == self._now and _same(had.room, room):
+        if had is not None and had.at == self._now and had.room.same(room):
             del self._lifted[gang.uid]
         end = self.end_of(gang, self._now)
         if end != NEVER_ENDS:
@@ -398,13 +398,3 @@ class PlannedStarts:
                 at, paid = self._timeline.paid(account, resource, held)
                 found.append((at, paid + needs <= nominal))
         return found
-
-
-def _same(one: Room, other: Room) -> bool:
-    """Whether both are the same amounts on the same nodes."""
-    if len(one.rows) != len(other.rows):
-        return False
-    mine, theirs = np.argsort(one.rows), np.argsort(other.rows)
-    return np.array_equal(one.rows[mine], other.rows[theirs]) and np.array_equal(
-        one.amounts[:, mine], other.amounts[:, theirs]
-    )

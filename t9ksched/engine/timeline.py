@@ -54,6 +54,15 @@ class Room:
         """What placements take."""
         return cls([(placement.column, placement.row, placement.pods) for placement in placements])
 
+    def same(self, other: "Room") -> bool:
+        """Whether both are the same amounts on the same nodes."""
+        if len(self.rows) != len(other.rows):
+            return False
+        mine, theirs = np.argsort(self.rows), np.argsort(other.rows)
+        return np.array_equal(self.rows[mine], other.rows[theirs]) and np.array_equal(
+            self.amounts[:, mine], other.amounts[:, theirs]
+        )
+
     @property
     def demand(self) -> Mapping[str, int]:
         """What the pods ask for together, in units by resource."""
