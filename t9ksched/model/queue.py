@@ -13,6 +13,7 @@ from t9ksched.model.duration import parse_duration
 from t9ksched.model.errors import FieldError, Invalid, child
 from t9ksched.model.labels import LabelSelector, key_fault, value_fault
 from t9ksched.model.quantity import QuantityError, from_units, parse, to_units
+from t9ksched.model.start_windows import StartWindow, parse_start_windows
 
 Ordering = Literal["BestEffort", "Strict", "Backfill"]
 OverQuota = Literal["Wait", "Reject"]
@@ -38,6 +39,7 @@ class QueueSpec:
         namespace_selector: which namespaces may use it; None or without requirements means none.
         over_quota: what submission does with a workload that fits the quota but not what is left of it.
         ordering: which gangs may pass a blocked one.
+        start_windows: when its gangs may start; none means always.
     """
 
     quota: Mapping[str, int] = field(default_factory=dict)
@@ -51,6 +53,7 @@ class QueueSpec:
     namespace_selector: LabelSelector | None = None
     over_quota: OverQuota = "Wait"
     ordering: Ordering = "BestEffort"
+    start_windows: tuple[StartWindow, ...] = ()
     source: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -169,6 +172,13 @@ class _Reader:
             self.faults.extend(error.errors)
             return None
 
+    def start_windows(self, key: str) -> tuple[StartWindow, ...]:
+        try:
+            return parse_start_windows(self.raw.get(key), child(self.path, key))
+        except Invalid as error:
+            self.faults.extend(error.errors)
+            return ()
+
     def quota(self) -> dict[str, int]:
         outer = self.raw.get("quota")
         if outer is None:
@@ -210,6 +220,7 @@ _FIELDS: Final = (
     "namespaceSelector",
     "overQuota",
     "ordering",
+    "startWindows",
 )
 
 
@@ -251,6 +262,7 @@ def parse_queue_spec(raw: object, path: str = "spec") -> QueueSpec:
         namespace_selector=reader.selector("namespaceSelector"),
         over_quota=cast(OverQuota, reader.choice("overQuota", ("Wait", "Reject"), "Wait")),
         ordering=cast(Ordering, reader.choice("ordering", ORDERINGS, "BestEffort")),
+        start_windows=reader.start_windows("startWindows"),
         source={key: value for key, value in raw.items() if value is not None},
     )
     if reader.faults:
