@@ -92,6 +92,10 @@ class Pool:
                 found.append(structs.replace(room, inside=tuple(inside)))
         return tuple(found)
 
+    def change_queue(self, name: str, state: QueueState) -> None:
+        """An administrator changes a queue."""
+        self._queues[name] = state
+
     def cancel(self, name: str) -> None:
         """The job waits no longer."""
         del self._waiting[name]

@@ -19,6 +19,7 @@ from t9ksched.model.queue import Ordering, QueueSpec
 from t9ksched.model.reasons import Reason
 from t9ksched.model.reservation import Reservation
 from t9ksched.model.resources import is_card_resource
+from t9ksched.model.start_windows import StartWindow
 from t9ksched.model.taints import Taint, Toleration
 
 GPU = "nvidia.com/gpu"
@@ -215,6 +216,7 @@ def queue(
     selector: Mapping[str, str] | None = None,
     ordering: Ordering = "BestEffort",
     preemptible: bool = True,
+    start_windows: tuple[StartWindow, ...] = (),
 ) -> QueueState:
     """A queue and what it uses; without quota unless one is given."""
     return QueueState(
@@ -225,6 +227,7 @@ def queue(
             node_selector=LabelSelector.parse({"matchLabels": dict(selector)}) if selector else None,
             ordering=ordering,
             preemptible=preemptible,
+            start_windows=start_windows,
         ),
         used={name: to_units(name, value) for name, value in (used or {}).items()},
     )

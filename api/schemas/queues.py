@@ -7,6 +7,18 @@ from pydantic import BaseModel, Field
 from api.schemas.base import Quantities, Shape, WarningShape
 
 
+class StartWindowShape(Shape):
+    """When a queue starts jobs: from a time of these days (absent: of every day) to another, by the wall clock.
+
+    `to` is on the next day if it is not later than `from`; both are `HH:MM`, up to `24:00`.
+    """
+
+    days: list[Literal["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]] | None = None
+    begin: str = Field(alias="from")
+    to: str
+    timeZone: str = "UTC"
+
+
 class QueueSpecShape(Shape):
     """A queue's policy; absent fields have their defaults."""
 
@@ -21,6 +33,7 @@ class QueueSpecShape(Shape):
     namespaceSelector: dict[str, Any] | None = None
     overQuota: Literal["Wait", "Reject"] = "Wait"
     ordering: Literal["BestEffort", "Strict", "Backfill"] = "BestEffort"
+    startWindows: list[StartWindowShape] | None = None
 
 
 class MembersBody(BaseModel):

@@ -22,6 +22,7 @@ from t9ksched.engine.scheduling_key import SchedulingKeys
 from t9ksched.engine.timeline import end_of
 from t9ksched.engine.victims.victim_search import VictimSearch
 from t9ksched.engine.view import View
+from t9ksched.engine.windows import Windows
 from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang, Member
 from t9ksched.model.reasons import Reason
@@ -40,6 +41,7 @@ class Cycle:
         refills: room kept for members that gangs lost.
         planned: the starts that are planned; None where the policy plans none.
         advance: what administrators reserved; None where nothing is.
+        windows: the start windows of queues.
     """
 
     def __init__(self, view: View, policy: Policy, now: int, memory: Memory | None) -> None:
@@ -71,10 +73,14 @@ class Cycle:
         self.failures = FailureMemory(view, self.trial, rooms, self.ledger, policy, past)
         self.refills = Refills(view, self.trial, self.reservations, self.ledger, self.failures)
         self.promised = self._promise()
+        self.windows = Windows(view.queues, now)
         self.planned: PlannedStarts | None = None
         if policy.planning is not None:
             past_plans = memory.plans
-            self.planned = PlannedStarts(view, self.trial, self.ledger, policy.planning, now, past_plans, self.advance)
+            planning, windows = policy.planning, self.windows
+            self.planned = PlannedStarts(
+                view, self.trial, self.ledger, planning, now, past_plans, windows, self.advance
+            )
 
     def _promise(self) -> dict[str, dict[str, int]]:
         """What gangs were promised when victims were evicted for them; their queues pay for it from now on."""

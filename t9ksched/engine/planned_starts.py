@@ -23,6 +23,7 @@ from t9ksched.engine.reserved_rooms import ReservedRooms
 from t9ksched.engine.scheduling_key import SchedulingKey
 from t9ksched.engine.timeline import NEVER_ENDS, Block, Room, Timeline, end_of, may_open, openings
 from t9ksched.engine.view import View
+from t9ksched.engine.windows import Windows
 from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang, Member
 from t9ksched.model.reservation import Reservation, ReservationKind
@@ -45,6 +46,7 @@ class PlannedStarts:
         planning: Planning,
         now: int,
         past: PastPlans,
+        windows: Windows,
         reserved: ReservedRooms | None = None,
     ) -> None:
         self._view = view
@@ -53,12 +55,12 @@ class PlannedStarts:
         self._planning = planning
         self._now = now
         self._past = past
+        self._windows = windows
         self._reserved = reserved
         self._rank: int | None = None
         """Plans of queues with at least this priority are on the timeline."""
-        self._accounts = {name: tuple(ledger.path(name)) for name in view.queues}
         self.gangs = {gang.uid: gang for gang in view.gangs if gang.queue in view.queues}
-        self._timeline = Timeline(trial.free.shape, now, self._accounts)
+        self._timeline = Timeline(trial.free.shape, now, {name: tuple(ledger.path(name)) for name in view.queues})
         self._ends: Ends | None = None
         """What is to end; None while nothing has asked for it."""
         self._count: Counter[tuple[str, str]] = Counter()
@@ -154,7 +156,7 @@ class PlannedStarts:
         block = self._before.get(gang.uid)
         if block is None or block.at <= self._now or self._rank != block.rank or gang.placed:
             return None
-        if self._view.queues[gang.queue].spec.ordering == "Strict":
+        if self._view.queues[gang.queue].spec.ordering == "Strict" or not self._windows.allow(gang, block.at):
             return None
         if block.gang is not gang:
             first = block.reserved[0].pod_class
@@ -174,11 +176,8 @@ class PlannedStarts:
         """
         if self._reserved is not None:
             return False
-        column, free = (
-            self._trial.column(self._view.queues[gang.queue].spec.node_selector, members[0].pod_class),
-            self._trial.free,
-        )
-        rows = block.room.rows
+        selector, free, rows = self._view.queues[gang.queue].spec.node_selector, self._trial.free, block.room.rows
+        column = self._trial.column(selector, members[0].pod_class)
         if not column.mask[rows].all() or self._timeline.over(free)[rows].any():
             return False
         return not may_open(self._timeline.supply(column, free), len(members), gang.lasts, block.at)
@@ -276,7 +275,7 @@ class PlannedStarts:
         for column, pods in key.groups:
             at, rooms = self._timeline.supply(column, free)
             conditions.append((at, rooms >= pods))
-        found = openings(conditions, self._lasts(gang))
+        found = self._windows.openings(gang, conditions, self._lasts(gang), latest)
         within: list[int] = found[: np.searchsorted(found, last, side="right")].tolist()
         if reserved is not None and gang.reservation:
             own = reserved.own(gang)

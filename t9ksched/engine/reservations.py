@@ -61,6 +61,10 @@ class Reservations:
         """Whether room that the owner had before is reserved for it, or looked for."""
         return (owner in self.of or owner in self.missing) and self.kinds[owner].restores
 
+    def start_decided(self, owner: str) -> bool:
+        """Whether the owner has begun to start: its victims are leaving, or its binding is tried again."""
+        return owner in self.of and (self.comes_free(owner) or self.restores(owner))
+
     def rooms(self) -> dict[int, tuple[object, ...]]:
         """What is reserved on each node, by row, with its owners."""
         found: dict[int, tuple[object, ...]] = {}

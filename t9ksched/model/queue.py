@@ -66,6 +66,9 @@ class QueueSpec:
         spec = dict(self.source)
         if self.quota:
             spec["quota"] = {"requests": {name: from_units(name, units) for name, units in self.quota.items()}}
+        if self.start_windows:
+            windows = spec.get("startWindows") or ()
+            spec["startWindows"] = [{key: one[key] for key in one if one[key] is not None} for one in windows]
         return spec
 
 

@@ -1,4 +1,4 @@
-"""When a queue may start jobs: windows of wall-clock time in a time zone, such as 20:00 to 06:00 on weekdays in Shanghai.
+"""When a queue may start jobs: windows of wall-clock time in a time zone, such as 20:00 to 06:00 in Shanghai.
 
 A window repeats on its days. It begins at `from` on such a day and ends at `to`, which is on the next day if it is not
 later than `from`. Clocks that are put forward or back are followed as on a wall: a time that is skipped is the next one
@@ -9,12 +9,12 @@ day does not exist. Moments are nanoseconds since the epoch; a window includes i
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, datetime, time, timedelta
 from functools import lru_cache
 from typing import Final
-from zoneinfo import ZoneInfo
 
 from t9ksched.model.errors import FieldError, Invalid, child
+from t9ksched.model.wall_clock import moment_of, time_zone, zone_fault
 
 DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 MOST: Final = 100
@@ -22,14 +22,8 @@ MOST: Final = 100
 EVERY_DAY: Final = tuple(range(7))
 _FIELDS: Final = ("days", "from", "to", "timeZone")
 _TIME: Final = re.compile(r"([01][0-9]|2[0-3]):[0-5][0-9]|24:00")
-_ZONE: Final = re.compile(r"[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*")
-_NO_ZONES: Final = ("posix", "right", "localtime", "posixrules", "Factory")
-"""Files beside the zones of a system: zones with leap seconds, its own zone."""
-_LONGEST_NAME: Final = 100
 _NS: Final = 1_000_000_000
 _DAY: Final = 1440
-_SECOND: Final = timedelta(seconds=1)
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _WITHIN: Final = 40
 """Days in which a window begins at least once."""
 Span = tuple[int, int]
@@ -38,7 +32,7 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, order=True)
 class StartWindow:
-    """One window: weekdays of its begin (0 is Monday), begin and end in minutes of the day (0 to 1440), and the zone."""
+    """One window: weekdays of its begin (0 is Monday), begin and end in minutes of the day (0 to 1440), zone."""
 
     days: tuple[int, ...] = EVERY_DAY
     begin: int = 0
@@ -100,62 +94,19 @@ def _occurrence(window: StartWindow, day: int) -> Span | None:
     """The occurrence that begins on that day (proleptic Gregorian ordinal); None where there is none."""
     if day < 1 or (day + 6) % 7 not in window.days:
         return None
-    zone = _zone(window.zone)
     later = _DAY if window.end <= window.begin else 0
     try:
         midnight = datetime.combine(date.fromordinal(day), time())
-        begin = _moment(midnight + timedelta(minutes=window.begin), zone, last=False)
-        end = _moment(midnight + timedelta(minutes=window.end + later), zone, last=True)
+        begin = moment_of(midnight + timedelta(minutes=window.begin), window.zone, last=False)
+        end = moment_of(midnight + timedelta(minutes=window.end + later), window.zone, last=True)
     except (OverflowError, ValueError):
         return None  # before the year 1, or after the year 9999
     return (begin, end) if begin < end else None
 
 
-def _moment(wall: datetime, zone: ZoneInfo, *, last: bool) -> int:
-    """When clocks of the zone show that time: of two moments the first, or the `last`; where it is skipped, when the
-    clocks are put forward.
-    """
-    before, after = (_offset(wall.replace(tzinfo=zone, fold=fold)) for fold in (0, 1))
-    if before < after:
-        # PEP 495: fold=0 reads a skipped time by the offset from before the gap, fold=1 by the one from after it.
-        low, high = wall - after, wall - before
-        while high - low > _SECOND:
-            middle = low + (high - low) // 2
-            middle -= timedelta(microseconds=middle.microsecond)
-            put_forward = _offset(middle.replace(tzinfo=UTC).astimezone(zone)) >= after
-            low, high = (low, middle) if put_forward else (middle, high)
-        at = high
-    else:
-        at = wall - (after if last else before)
-    return (at.replace(tzinfo=UTC) - _EPOCH) // _SECOND * _NS
-
-
-def _offset(moment: datetime) -> timedelta:
-    return moment.utcoffset() or timedelta()
-
-
 def _day_of(moment: int, zone: str) -> int:
     """The date of the moment in that zone, as an ordinal."""
-    return datetime.fromtimestamp(moment // _NS, _zone(zone)).toordinal()
-
-
-@lru_cache(maxsize=1024)
-def _zone(name: str) -> ZoneInfo:
-    return ZoneInfo(name)
-
-
-def zone_fault(name: object) -> str:
-    """What is wrong with the name of a time zone; empty when it is known."""
-    unknown = f"{name!r} is not a time zone: use a name of the IANA database, such as Asia/Shanghai or UTC"
-    if not isinstance(name, str) or len(name) > _LONGEST_NAME or not _ZONE.fullmatch(name):
-        return unknown if not isinstance(name, str) or len(name) <= _LONGEST_NAME else "is too long for a time zone"
-    if name.partition("/")[0] in _NO_ZONES:
-        return unknown
-    try:
-        _zone(name)
-    except (ValueError, KeyError, OSError):  # also a folder of zones, such as `America`
-        return unknown
-    return ""
+    return datetime.fromtimestamp(moment // _NS, time_zone(zone)).toordinal()
 
 
 def parse_start_windows(raw: object, path: str) -> tuple[StartWindow, ...]:
@@ -208,7 +159,7 @@ def _minutes(value: object, path: str, faults: list[FieldError]) -> int | None:
 def _days(value: object, path: str, faults: list[FieldError]) -> tuple[int, ...]:
     if value is None:
         return EVERY_DAY
-    if not isinstance(value, list) or not value:
+    if not isinstance(value, list) or not 0 < len(value) <= len(DAYS):
         faults.append(FieldError(path, f"must be a list of {', '.join(DAYS)}; leave it out for every day"))
         return EVERY_DAY
     for nth, day in enumerate(value):

@@ -24,18 +24,30 @@ from t9ksched.engine.memory import Memory
 from t9ksched.engine.planned_starts import PlannedStarts
 from t9ksched.engine.policy import Planning
 from t9ksched.engine.reserved_rooms import ReservedRooms
+from t9ksched.engine.windows import Windows
 from t9ksched.model.gang import Gang
 from t9ksched.model.reserved_room import ReservedRoom
+from t9ksched.model.start_windows import StartWindow
 from tests.ahead import HOUR, MINUTE, Interval, Pool
 from tests.builders import GPU, queue
 
 CARDS = 2
+DAY = 24
+OPEN = ((2, 4), (7, 8), (11, 14), (17, 19), (23, 1))
+"""The hours of a day between which the queue `night` starts jobs."""
 QUEUES = {
     "high": queue(ordering="Backfill", priority=5),
     "q": queue(ordering="Backfill"),
     "small": queue(ordering="Backfill", quota={GPU: 5}),
     "free": queue(ordering="BestEffort"),
+    "night": queue(ordering="Backfill", start_windows=tuple(StartWindow(begin=a * 60, end=b * 60) for a, b in OPEN)),
 }
+
+
+def may_start(of: str, hour: float) -> bool:
+    """Whether the queue starts jobs then; hours count from the begin of a day."""
+    now = hour % DAY
+    return of != "night" or any(begin <= now < end or (end < begin and not end <= now < begin) for begin, end in OPEN)
 
 
 class Histories(RuleBasedStateMachine):
@@ -51,7 +63,7 @@ class Histories(RuleBasedStateMachine):
         self.excused = True
 
     @rule(
-        of=st.sampled_from(["q", "q", "high", "small", "small", "free"]),
+        of=st.sampled_from(["q", "q", "high", "small", "small", "free", "night", "night"]),
         pods=st.integers(1, 5),
         cards=st.integers(1, CARDS),
         hours=st.sampled_from([0, 1, 2, 2, 3, 5, 8]),
@@ -135,6 +147,7 @@ class Histories(RuleBasedStateMachine):
         before, running, waited = self.pool.planned, self.pool.running, set(self.pool.waiting)
         self.pool.cycle(self.hour)
         self.heed_reservations(self.pool.running - running)
+        self.inside_windows()
         # A gang of a larger priority that had no plan, as with EASY, may take the room of plans when it starts.
         begun = waited - set(self.pool.waiting) - before.keys()
         self.excused |= any(name.startswith("high") for name in begun)
@@ -191,6 +204,12 @@ class Histories(RuleBasedStateMachine):
                 assert self.pool.planned.get(name, 1e9) <= hour, f"{name} was to start at {hour}"
                 assert hour > self.hour, f"{name} was to start at {hour} and waits"
 
+    def inside_windows(self) -> None:
+        """Jobs start, and are planned to start, only when their queue starts jobs."""
+        for name, hour in (*self.pool.started.items(), *self.pool.planned.items()):
+            of = name.partition("-")[0]
+            assert may_start(of, hour), f"{name} starts at {hour}"
+
     def promised_once(self) -> None:
         """Sums of what runs and what is planned, at every moment at which something begins."""
         intervals = self.pool.intervals(self.hour)
@@ -211,9 +230,12 @@ class Histories(RuleBasedStateMachine):
         for name, hour in self.pool.planned.items():
             of = self.pool.waiting[name]
             others = [one for one in intervals if one[4] != name and one[5] >= QUEUES[of.queue].spec.priority]
-            for start in sorted({self.hour, *(end for _, end, _, _, _, _ in others)}):
+            opens = {day * DAY + begin for day in range(20) for begin, _ in OPEN} if of.queue == "night" else set()
+            for start in sorted({self.hour, *(end for _, end, _, _, _, _ in others), *opens}):
                 if start >= hour:
                     break
+                if start < self.hour or not may_start(of.queue, start):
+                    continue
                 end = start + of.lasts / HOUR if of.lasts else 1e9
                 assert not self.fits(of, others, start, end), f"{name} is planned for {hour} and fits at {start}"
 
@@ -268,6 +290,7 @@ FAULTS = {
     "plans of equal queues are not seen": lambda: patch.object(
         PlannedStarts, "focus", lambda self, gang: self.lift(self.blocks())
     ),
+    "plans heed no windows": lambda: patch.object(Windows, "_steps", lambda self, gang, until: None),
     "all is always as expected": lambda: patch.object(planned_starts.PastPlans, "as_expected", lambda *_: True),
 }
 
@@ -280,6 +303,7 @@ SHOWN: dict[str, tuple[Step, ...]] = {
     "ends are expected too early": (*BLOCKED, 5),
     "quota is not planned": (("small", 5, 5), ("small", 3, 5), ("small", 3, 5), 0),
     "plans of equal queues are not seen": (*BLOCKED, ("q", 1, 8), 0),
+    "plans heed no windows": (*BLOCKED, ("night", 8, 1), 0),
     "all is always as expected": (("q", 8, 5, 3), 0, ("q", 8, 5), 3),
 }
 

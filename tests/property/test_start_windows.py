@@ -1,8 +1,9 @@
-"""Windows compared with a walk over minutes: clocks are read minute by minute, and nothing else is known of the zone."""
+"""Windows compared with a walk over minutes: clocks are read minute by minute, and no more is known of the zone."""
 
 from bisect import bisect_left
 from datetime import UTC, date, datetime, timedelta
 from functools import cache
+from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 from hypothesis import given, settings
@@ -23,8 +24,6 @@ Wall = tuple[int, int]
 """What clocks show: the date as an ordinal, and the minute of the day."""
 
 
-
-
 def wall(zone: ZoneInfo, minute: int) -> Wall:
     shown = datetime.fromtimestamp(minute * 60, zone)
     return shown.toordinal(), shown.hour * 60 + shown.minute
@@ -32,7 +31,7 @@ def wall(zone: ZoneInfo, minute: int) -> Wall:
 
 @cache
 def walk(zone: str, minute: int) -> dict[Wall, list[int]]:
-    """The minutes at which clocks show each time, in their order, from some days before that minute to two weeks after."""
+    """The minutes at which clocks show each time, in order, from some days before that minute to two weeks after it."""
     read: dict[Wall, list[int]] = {}
     for each in range(minute - 5 * 1440, minute + 18 * 1440):
         read.setdefault(wall(ZoneInfo(zone), each), []).append(each)
@@ -92,7 +91,7 @@ def test_windows_are_those_of_a_clock_on_the_wall(
     if (not covered[0]) in covered:
         assert changed == (minute + covered.index(not covered[0])) * MINUTE
     found = spans(windows, moment, moment + 2 * 1440 * MINUTE)
-    assert all(end < begin for (_, end), (begin, _) in zip(found, found[1:], strict=False))
+    assert all(end < begin for (_, end), (begin, _) in pairwise(found))
     for each in range(0, 2 * 1440, 7):
         nth = bisect_left(found, ((minute + each) * MINUTE + 1,)) - 1
         assert covered[each] == (nth >= 0 and (minute + each) * MINUTE < found[nth][1]), each

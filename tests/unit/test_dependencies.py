@@ -26,9 +26,10 @@ LOADED_BY_NAME = {
     "aiosqlite": ("t9ksched/store", "sqlite+aiosqlite"),
     "fastapi-offline": ("api", 'files("fastapi_offline")'),
     "psycopg": ("t9ksched/store", "postgresql+psycopg"),
+    "tzdata": ("t9ksched/model", "from zoneinfo import"),
 }
 """Dependencies without an import, each with a folder and what stands there: SQLAlchemy loads its drivers by the
-address, the page /docs is made of files of a package."""
+address, the page /docs is made of files of a package, zoneinfo takes its zones from one where the system has none."""
 COME_ALONG = {
     "anyio": "FastAPI's way to threads",
     "starlette": "what FastAPI is made of and hands on",

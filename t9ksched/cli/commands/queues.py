@@ -1,6 +1,7 @@
 """`t9ksched queues`: create and change queues, and show what they hold."""
 
 import os
+import re
 import shlex
 import subprocess
 import tempfile
@@ -17,6 +18,7 @@ from t9ksched.cli.options import OutputOption, Service, with_service
 from t9ksched.cli.output import Output, console, print_json, print_table, print_warnings, table
 
 ADMIN = "/apis/v1/admin/queues"
+_WINDOW = re.compile(r"(?:([A-Z][A-Za-z,-]*) +)?([0-9:]+) *- *([0-9:]+)(?: +(\S+))?")
 
 app = typer.Typer(no_args_is_help=True, help="List, make, change, close and open queues.")
 
@@ -33,6 +35,14 @@ NodeSelectorOption = Annotated[
 NamespacesOption = Annotated[
     list[str] | None,
     typer.Option("--for-namespace", metavar="NS", help="A namespace that may use it; may be given repeatedly."),
+]
+WindowsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--start-window",
+        metavar="[DAYS] FROM-TO [ZONE]",
+        help="Jobs start only then, such as 'Mon-Fri 20:00-06:00 Asia/Shanghai'; repeatable. always: at any time.",
+    ),
 ]
 _Names = list[str] | None
 FileOption = Annotated[
@@ -84,6 +94,7 @@ def create(
     priority: PriorityOption = None,
     node_label: NodeSelectorOption = None,
     for_namespace: NamespacesOption = None,
+    start_window: WindowsOption = None,
     everyone: Annotated[bool, typer.Option("--everyone", help="Any user may use it.")] = False,
     for_user: Annotated[_Names, typer.Option("--for-user", metavar="USER", help="A user who may use it.")] = None,
     for_group: Annotated[_Names, typer.Option("--for-group", metavar="GROUP", help="A group that may.")] = None,
@@ -95,7 +106,8 @@ def create(
         body["name"] = name
     if not body.get("name"):
         raise Failure("The queue has no name.", remedy="Write t9ksched queues create NAME …", code=BAD_USAGE)
-    body["spec"] = (body.get("spec") or {}) | _spec(body.get("spec"), quota, priority, node_label, for_namespace)
+    before = body.get("spec") or {}
+    body["spec"] = before | _spec(before, quota, priority, node_label, for_namespace, start_window)
     members = {"everyone": everyone or None, "users": for_user, "groups": for_group}
     if named := {key: value for key, value in members.items() if value}:
         body["members"] = (body.get("members") or {}) | named
@@ -113,6 +125,7 @@ def edit(
     priority: PriorityOption = None,
     node_label: NodeSelectorOption = None,
     for_namespace: NamespacesOption = None,
+    start_window: WindowsOption = None,
     output: OutputOption = Output.table,
 ) -> None:
     """Change a queue: from a file, by options, or in $EDITOR when neither is given."""
@@ -121,7 +134,7 @@ def edit(
     current = {"labels": before.body.get("labels") or {}, "spec": before.body.get("spec") or {}}
     if file:
         current |= {key: value for key, value in _read(file).items() if key in current}
-    changes = _spec(current["spec"], quota, priority, node_label, for_namespace)
+    changes = _spec(current["spec"], quota, priority, node_label, for_namespace, start_window)
     if not file and not changes:
         current = _in_editor(current, name)
     current["spec"] = current["spec"] | changes
@@ -218,16 +231,17 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _spec(
-    before: dict[str, Any] | None,
+    before: dict[str, Any],
     quota: list[str] | None,
     priority: int | None,
     node_label: list[str] | None,
     for_namespace: list[str] | None,
+    start_window: list[str] | None,
 ) -> dict[str, Any]:
     """The fields of a spec that the options name."""
     spec: dict[str, Any] = {}
     if quota:
-        known = ((before or {}).get("quota") or {}).get("requests") or {}
+        known = (before.get("quota") or {}).get("requests") or {}
         spec["quota"] = {"requests": known | _pairs(quota, "--quota nvidia.com/gpu=8")}
     if priority is not None:
         spec["priority"] = priority
@@ -238,7 +252,30 @@ def _spec(
         spec["namespaceSelector"] = {
             "matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "In", "values": values}]
         }
+    if start_window:
+        spec["startWindows"] = [] if start_window == ["always"] else [_window(text) for text in start_window]
     return spec
+
+
+def _window(text: str) -> dict[str, Any]:
+    """A start window from `Mon-Wed,Sat 20:00-06:00 Asia/Shanghai`, days and zone being optional."""
+    from t9ksched.model.start_windows import DAYS
+
+    found = _WINDOW.fullmatch(text.strip())
+    if found is None:
+        remedy = "Write it like --start-window '20:00-06:00' or --start-window 'Mon-Fri 20:00-06:00 Asia/Shanghai'."
+        raise Failure(f"'{text}' is no start window.", remedy=remedy, code=BAD_USAGE)
+    days, begin, end, zone = found.groups()
+    window: dict[str, Any] = {"from": begin, "to": end}
+    if days:
+        window["days"] = []
+        for part in days.split(","):
+            first, _, last = part.partition("-")
+            known = first in DAYS and last in DAYS and DAYS.index(first) <= DAYS.index(last)
+            window["days"] += DAYS[DAYS.index(first) : DAYS.index(last) + 1] if known else [part]
+    if zone:
+        window["timeZone"] = zone
+    return window
 
 
 def _pairs(texts: list[str], example: str) -> dict[str, str]:

@@ -34,6 +34,8 @@ class Minima:
     def __init__(self, cycle: Cycle) -> None:
         self._cycle = cycle
         self._actions = [action(cycle) for action in ACTIONS if action.needs in cycle.policy.actions]
+        self._planning = [action for action in self._actions if isinstance(action, Reserve)]
+        """What is done for a gang that may not start now."""
         self.staying: dict[str, list[tuple[Gang, tuple[Reason, ...]]]] = {}
         self.above: dict[str, list[tuple[Gang, list[Member]]]] = {}
 
@@ -92,13 +94,15 @@ class Minima:
         cycle = self._cycle
         key = yield from cycle.keys.of(gang, members)
         behind = yield from cycle.failures.behind(gang.queue, key)
+        outside = None if cycle.reservations.start_decided(gang.uid) else cycle.windows.shut(gang)
+        shut = () if outside is None else (outside,)
         if behind and gang.uid not in cycle.reservations.of:
-            return behind
+            return (*shut, *behind)
         if (promise := cycle.promised.get(gang.uid)) is not None:
             cycle.ledger.uncharge(gang.queue, promise)
-        turn = Turn(gang, members, key, behind, had)
+        turn = Turn(gang, members, key, behind, had, shut)
         with self._unhindered(turn):
-            for action in self._actions:
+            for action in self._planning if shut else self._actions:
                 if (yield from action.attempt(turn)):
                     break
         if turn.reasons and cycle.view.queues[gang.queue].spec.ordering == "Strict":

@@ -54,7 +54,8 @@ class Reserve:
     ) -> Work[Block | None]:
         """Plan the earliest start; None where there is none."""
         cycle = self._cycle
-        stays = had is not None and had.at > cycle.now and planned.still_fits(gang, key, had)
+        stays = had is not None and had.at > cycle.now and cycle.windows.allow(gang, had.at)
+        stays = stays and had is not None and planned.still_fits(gang, key, had)
         sooner = had.at if stays and had is not None else None
         later = (at for at in planned.openings(gang, key, sooner) if at > cycle.now)
         ways = _WAYS if had is None or planned.alike(key) else 0
@@ -89,10 +90,17 @@ class Reserve:
 
 
 def told(cycle: Cycle, gang: Gang, block: Block) -> tuple[Reason, ...]:
-    """Why a gang with a planned start waits: for that moment, and for quota where its queue has too little now."""
+    """Why a gang with a planned start waits: for that moment, for its queue to start gangs, and for quota where it has
+    too little now.
+    """
+    outside = cycle.windows.shut(gang)
+    shut = () if outside is None else (outside,)
     shortfalls = cycle.ledger.can_charge(gang.queue, block.room.demand)
     if not block.told:
         planning = cycle.policy.planning
         at = rounded_up(block.at, planning.resolution_seconds * 1_000_000_000) if planning is not None else block.at
         block.told = (explain.planned_start(at, len(block.room.rows)),)
-    return (*block.told, explain.quota_exceeded(shortfalls)) if shortfalls else block.told
+    if not (shortfalls or shut):
+        return block.told
+    quota = (explain.quota_exceeded(shortfalls),) if shortfalls else ()
+    return (*block.told, *shut, *quota)

@@ -137,12 +137,23 @@ def needed_for_planned(gang: Gang) -> Reason:
     )
 
 
+def outside_window(queue: str, begins: int | None) -> Reason:
+    """Its queue starts jobs only in windows; the next one begins at `begins` (nanoseconds since the epoch), None where
+    none does.
+    """
+    when = f"the next one begins at {_when(begins)}" if begins is not None else "and none begins any more"
+    return Reason(
+        Code.OUTSIDE_WINDOW,
+        f"queue {queue!r} starts jobs only in its start windows: {when}",
+        unblocks=("the window begins", f"an administrator changes the start windows of queue {queue!r}"),
+    )
+
+
 def planned_start(at: int, nodes: int) -> Reason:
     """It is to start at that moment (nanoseconds since the epoch), on so many nodes."""
-    when = datetime.fromtimestamp(at / 1e9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return Reason(
         Code.PLANNED_START,
-        f"planned to start at {when} on {counted(nodes, 'node')}",
+        f"planned to start at {_when(at)} on {counted(nodes, 'node')}",
         unblocks=("jobs that run there end, by then at the latest",),
     )
 
@@ -188,9 +199,12 @@ def waiting_for_victims(pods: int, jobs: int) -> Reason:
 
 def evicts_later(when: int) -> Reason:
     """It may not preempt before `when` (nanoseconds since the epoch), because its last binding was refused."""
-    at = datetime.fromtimestamp(when / 1e9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return Reason(
         Code.BIND_REFUSED,
-        f"others would be evicted to make room for it, but its last binding was refused: not before {at}",
+        f"others would be evicted to make room for it, but its last binding was refused: not before {_when(when)}",
         unblocks=("what refused it is put right", "room comes free by itself"),
     )
+
+
+def _when(moment: int) -> str:
+    return datetime.fromtimestamp(moment / 1e9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from t9ksched.engine.explain import queue_closed
 from t9ksched.model.gang import Gang
+from t9ksched.model.queue import Queue
 from t9ksched.model.reasons import Code, Reason
+from t9ksched.model.start_windows import next_change
 from t9ksched.scheduler.state.admission_gate import NAMING_NS
 from t9ksched.scheduler.state.limits import control_of, limit_asked
 from t9ksched.scheduler.state.records import GangRecord
@@ -38,12 +40,15 @@ class AdmissionPass:
 
     Attributes:
         ends: when skipped groups may be judged again: the end of the wait for a submitter's record, of a rest after
-            evictions, or of the pause after a start that took too long.
+            evictions, or of the pause after a start that took too long. Also when start windows of queues in which
+            groups wait begin or end.
     """
 
     def __init__(self, state: "ClusterState") -> None:
         self._state = state
         self.ends: list[int] = []
+        self._windowed: set[str] = set()
+        """Queues of which the next change is in `ends`."""
 
     def run(self, now: int) -> Generator[None, None, tuple[Gang, ...]]:
         """Judge waiting groups, in steps of a few milliseconds, between which the event loop may do other work. Groups
@@ -57,6 +62,7 @@ class AdmissionPass:
         self._state.preemption_backoff.forget(now)
         self._state.settle()
         self.ends = self._state.membership.show(now)
+        self._windowed.clear()
         self._state.accept_running(now)
         self._state.follow_losses(now)
         if len(self._state._pending) > _WORK_A_STEP:
@@ -153,7 +159,17 @@ class AdmissionPass:
             lasts, user = ends.lasts(record), self._state.permissions.submitter(record) or ""
             if lasts != record.lasts or user != record.user:
                 record.lasts, record.user, record.stale = lasts, user, True
+        if queue is not None and queue.spec.start_windows:
+            self._follow_windows(queue, now)
         return record.snapshot()
+
+    def _follow_windows(self, queue: Queue, now: int) -> None:
+        """What waits in the queue is judged again when a window begins or ends."""
+        if queue.name in self._windowed:
+            return
+        self._windowed.add(queue.name)
+        if (change := next_change(queue.spec.start_windows, now)) is not None:
+            self.ends.append(change)
 
     def _permitted(self, gang: GangRecord, now: int) -> bool:
         """Whether the group may start in its queue. If its submitter or its owner is not known yet, that is reported

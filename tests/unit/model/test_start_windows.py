@@ -55,7 +55,8 @@ OPEN = [
     ("02:00", "04:00", "America/New_York", None, "2026-03-08 00:00", "2026-03-08 07:00", "2026-03-08 08:00"),
     ("02:15", "02:45", "America/New_York", ["Sun"], "2026-03-07 12:00", "2026-03-15 06:15", "2026-03-15 06:45"),
     ("01:15", "01:30", "America/New_York", None, "2026-10-31 12:00", "2026-11-01 05:15", "2026-11-01 06:30"),
-    # Lord Howe moves its clocks by half an hour: 02:00 to 02:30 is skipped on 4 October, 01:30 to 02:00 twice on 5 April.
+    # Lord Howe moves its clocks by half an hour: 02:00 to 02:30 is skipped on 4 October, 01:30 to 02:00 comes twice on
+    # 5 April.
     ("02:10", "02:40", "Australia/Lord_Howe", None, "2026-10-03 12:00", "2026-10-03 15:30", "2026-10-03 15:40"),
     ("02:00", "02:30", "Australia/Lord_Howe", None, "2026-10-03 12:00", "2026-10-04 15:00", "2026-10-04 15:30"),
     ("01:40", "01:50", "Australia/Lord_Howe", None, "2026-04-04 12:00", "2026-04-04 14:40", "2026-04-04 15:20"),
@@ -106,12 +107,20 @@ def test_the_end_of_the_calendar_is_no_error() -> None:
 
 # ---- how they are written
 
+NOON = {"from": "12:00", "to": "13:00"}
+
 
 def test_what_was_written_comes_back_and_absent_fields_have_defaults() -> None:
     raw = {"startWindows": [{"from": "20:00", "to": "06:00"}]}
     spec = parse_queue_spec(raw)
     assert spec.start_windows == (StartWindow((0, 1, 2, 3, 4, 5, 6), 1200, 360, "UTC"),)
     assert spec.to_dict() == raw
+
+
+def test_fields_without_a_value_are_left_out() -> None:
+    """The API server takes no null."""
+    raw = {"startWindows": [NOON | {"days": None, "timeZone": None}]}
+    assert parse_queue_spec(raw).to_dict() == {"startWindows": [NOON]}
 
 
 @pytest.mark.parametrize("raw", [None, [], {}])
@@ -124,9 +133,6 @@ def test_the_order_of_days_and_windows_means_nothing() -> None:
     noon = {"from": "12:00", "to": "13:00"}
     same = [noon, {"days": ["Mon", "Tue"], "from": "20:00", "to": "06:00"}, noon]
     assert parse_start_windows([night, noon], "w") == parse_start_windows(same, "w")
-
-
-NOON = {"from": "12:00", "to": "13:00"}
 
 
 @pytest.mark.parametrize(
@@ -150,6 +156,7 @@ NOON = {"from": "12:00", "to": "13:00"}
         ([{"from": "24:00", "to": "00:00"}], "[0].to"),
         ([NOON, NOON | {"days": []}], "[1].days"),
         ([NOON | {"days": "Mon"}], "[0].days"),
+        ([NOON | {"days": ["Mon"] * 8}], "[0].days"),
         ([NOON | {"days": ["Mon", "Monday"]}], "[0].days[1]"),
         ([NOON | {"days": [["Mon"]]}], "[0].days[0]"),
         ([NOON | {"zone": "UTC"}], "[0].zone"),

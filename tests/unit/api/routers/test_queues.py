@@ -92,6 +92,11 @@ async def test_of_concurrent_edits_of_one_revision_one_wins(world: World) -> Non
         ({"name": "q", "spec": {"priority": True}}, ["spec.priority"]),
         ({"name": "q", "spec": {"requests": {"cpu": 1}}}, ["spec.requests"]),
         ({"name": "q", "spec": {"maxDuration": "1.5h"}}, ["spec.maxDuration"]),
+        ({"name": "q", "spec": {"startWindows": "20:00-06:00"}}, ["spec.startWindows"]),
+        (
+            {"name": "q", "spec": {"startWindows": [{"from": "20:00", "to": "6", "timeZone": "Mars/Olympus"}]}},
+            ["spec.startWindows[0].timeZone", "spec.startWindows[0].to"],
+        ),
         ({"name": "q", "spec": {"quota": {"requests": {"cpu": "-1"}}}}, ["spec.quota.requests.cpu"]),
         (
             {"name": "q", "spec": {"quota": {"requests": {"nvidia.com/gpu": "many"}}}},

@@ -111,6 +111,14 @@ def queue(spec: Object) -> Object:
         ({"quota": {"requests": {"cpu": -1}}}, "spec.quota.requests.cpu"),
         ({"quota": {"requests": {"cpu": "much"}}}, "spec.quota.requests.cpu"),
         ({"preemptible": "yes"}, "spec.preemptible"),
+        ({"startWindows": [{"from": "20:00"}]}, "spec.startWindows[0].to"),
+        ({"startWindows": [{"from": "9:00", "to": "10:00"}]}, "spec.startWindows[0].from"),
+        ({"startWindows": [{"from": "20:00", "to": "24:01"}]}, "spec.startWindows[0].to"),
+        ({"startWindows": [{"from": "20:00", "to": "20:00"}]}, "spec.startWindows[0]"),
+        ({"startWindows": [{"from": "24:00", "to": "00:00"}]}, "spec.startWindows[0]"),
+        ({"startWindows": [{"from": "20:00", "to": "06:00", "days": ["Monday"]}]}, "spec.startWindows[0].days[0]"),
+        ({"startWindows": [{"from": "20:00", "to": "06:00", "days": []}]}, "spec.startWindows[0].days"),
+        ({"startWindows": [{"from": "20:00", "to": "06:00", "timeZone": "+08:00"}]}, "spec.startWindows[0].timeZone"),
         ({"nodeSelector": {"matchExpressions": [{"operator": "In"}]}}, "spec.nodeSelector.matchExpressions[0].key"),
     ],
 )
@@ -135,6 +143,13 @@ def test_queues_that_are_refused(api: Api, spec: Object, field: str) -> None:
             "maxDurationFrom": "Creation",
             "closed": True,
             "preemptible": False,
+        },
+        {"startWindows": []},
+        {
+            "startWindows": [
+                {"from": "20:00", "to": "06:00", "days": ["Mon", "Fri"], "timeZone": "America/Argentina/Ushuaia"},
+                {"from": "00:00", "to": "24:00"},
+            ]
         },
     ],
 )

@@ -18,6 +18,8 @@ from tests.unit.scheduler.state.test_state import CREATED, NOW, decide, group, n
 
 NO = Reason(Code.BIND_REFUSED, "no")
 SECOND = 1_000_000_000
+HOUR = 3600 * SECOND
+DAY = 24 * HOUR
 
 
 class Cluster:
@@ -209,3 +211,24 @@ def test_what_the_claims_of_a_pod_mean_is_asked_again_when_its_binding_is_refuse
     state.storage.remove_claim(decoder(Claim)(claim))
     state.refuse("pod-a", NO, NOW, keep_place=False)
     assert [reason.code for reason in state.pods["pod-a"].unbound] == [Code.VOLUME_NOT_BOUND]
+
+
+def test_what_waits_is_judged_when_a_start_window_begins_and_when_it_ends() -> None:
+    midnight = NOW - NOW % DAY
+    windows = [{"from": "20:00", "to": "22:00"}]
+    cluster = Cluster()
+    state = cluster.state
+    state.set_queues([Queue("q", parse_queue_spec({"startWindows": windows})), Queue("r", parse_queue_spec({}))])
+    state.permit({"q": Members(everyone=True), "r": Members(everyone=True)})
+    state.view(midnight)
+    assert state.next_retry() is None, "nothing waits"
+    for name, queue in (("a", "q"), ("b", "q"), ("big", "r")):
+        state.upsert_pod(pod(name, 9, queue=queue))
+    for hour, expected in ((1, 20), (20, 22), (21.5, 22), (22, 44)):
+        state.view(midnight + int(hour * HOUR))
+        assert state.next_retry() == midnight + expected * HOUR
+    cluster.woken = 0
+    state.set_queues([Queue("q", parse_queue_spec({})), Queue("r", parse_queue_spec({}))])
+    assert cluster.woken
+    state.view(midnight)
+    assert state.next_retry() is None
