@@ -98,7 +98,7 @@ class SchedulerService:
         self._cards = CardKeeper(store.bindings, self.state, self.sql_writer.lost)
         self.sql_writer.first = self._cards.flush
         self.sql_writer.before_last = self._recorder.hand_over
-        self.executor = Executor(client, self.state, self._recorder, clock, self._changed, volumes, self._cards)
+        self.executor = Executor(client, self.state, self._recorder, clock, self._refused, volumes, self._cards)
         self._promises = PromiseKeeper(store.promises, self.state, self.sql_writer.lost)
         self._plans = PlanKeeper(store.planned_starts, self.state)
         self._evictor = Evictor(client, self.state, self._recorder, clock, self._promises)
@@ -206,6 +206,11 @@ class SchedulerService:
 
     def _changed(self) -> None:
         self.loop.wake()
+
+    def _refused(self) -> None:
+        """Called when a binding did not happen: no watch may tell of that, so the group's status is written at once."""
+        self.loop.wake()
+        self._status.wake()
 
     def _apply(self, policy: Policy) -> None:
         """Another policy is in force from the next cycle on."""

@@ -28,6 +28,7 @@ _LOOK_SECONDS = 0.25
 def haste(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a scheduler does every few seconds it does several times a second."""
     monkeypatch.setattr(housekeeping, "AsyncIOScheduler", _Timers)
+    monkeypatch.setattr(status, "GROUP_PERIOD", 0.1)
     monkeypatch.setattr(status, "QUEUE_PERIOD", 0.5)
 
 

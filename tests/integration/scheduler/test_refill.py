@@ -16,6 +16,7 @@ from t9ksched.scheduler.report.observed_job import observed_job
 from t9ksched.scheduler.serve.explaining import explanation
 from t9ksched.scheduler.service import SchedulerService
 from t9ksched.store.store import Store
+from t9ksched.workloads import replica
 from tests.integration.scheduler.conftest import Start
 from tests.integration.world import World
 from tests.kinds import PYTORCHTRAININGJOBS
@@ -27,7 +28,9 @@ PREEMPT = Policy(actions=("allocate", "preempt"))
 
 
 @pytest.fixture
-async def controllers(world: World) -> AsyncIterator[Controllers]:
+async def controllers(world: World, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Controllers]:
+    """Controllers that make a pod that failed anew without long pauses."""
+    monkeypatch.setattr(replica, "MAX_DELAY", 0.1)
     service = Controllers(await world.account(CONTROLLER))
     task = asyncio.create_task(service.run())
     await service.ready.wait()
