@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from t9ksched.store import schema
-from tests import examples
+from tests import examples, order
 from tests.postgresql import Databases, create_database, hasten
 
 # A hand-in is judged by the same examples each time; new ones are looked for at every desk and by `make soak`.
@@ -25,23 +25,23 @@ settings.load_profile("ci" if os.environ.get("CI") else "desk")
 gc.disable()
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Part of the examples."""
+    """Part of the examples, and files that wait beside those that compute."""
     examples.scale(items)
+    order.take_turns(items)
 
 
 def pytest_collection_finish() -> None:
     """From here on garbage is collected, but among what was made since, and a tenth as often as by default."""
-    gc.collect()
     gc.freeze()
     gc.set_threshold(7_000, 10, 10)
     gc.enable()
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Half as many workers more than processors: tests from outside wait for other processes much of their time."""
-    processors = len(os.sched_getaffinity(0))
-    return processors + processors // 2
+    """Twice as many workers as processors: tests from outside wait for other processes much of their time."""
+    return 2 * len(os.sched_getaffinity(0))
 
 
 @pytest.fixture(scope="session")

@@ -188,7 +188,7 @@ async def outage(processes: Processes, readiness: Readiness, after: float, secon
 
 @pytest.mark.parametrize(
     ("rate", "seconds"),
-    [pytest.param(200, 15, id="quarter-of-a-minute"), pytest.param(200, 900, id="long", marks=pytest.mark.soak)],
+    [pytest.param(100, 9, id="seconds"), pytest.param(200, 900, id="long", marks=pytest.mark.soak)],
 )
 async def test_a_database_restarted_under_load(processes: Processes, rate: float, seconds: float) -> None:
     async with replicas(processes) as (load, readiness):
