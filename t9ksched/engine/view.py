@@ -4,8 +4,10 @@ A view is everything `plan` reads: the nodes at one moment, the queues with what
 and the room already promised. `dump` and `load` write and read it; the plan of a copy equals the plan of the original.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Final
 
 import msgspec
 from msgspec import structs
@@ -80,7 +82,9 @@ class _Reservation(msgspec.Struct):
     pod_class: int
 
 
-class _RunningPod(msgspec.Struct):
+class RunningPodForm(msgspec.Struct):
+    """A running pod as a dump has it."""
+
     uid: str
     name: str
     role: str
@@ -94,7 +98,7 @@ class _RunningPod(msgspec.Struct):
 
 class _Running(msgspec.Struct):
     running: Running
-    pods: list[_RunningPod]
+    pods: list[RunningPodForm]
 
 
 class _ExpectedEnd(msgspec.Struct):
@@ -125,18 +129,30 @@ class _Dump(msgspec.Struct):
 
 
 _ANY_CLASS = PodClass()
+_TOGETHER: Final = 100
+"""Nodes, gangs and the like that make a piece of a dump."""
+
+
+class Positions(dict[PodClass, int]):
+    """Pod classes by the position at which a document lists them; those asked for are added."""
+
+    def __missing__(self, pod_class: PodClass) -> int:
+        found = self[pod_class] = len(self)
+        return found
 
 
 def dump(view: View) -> bytes:
     """The view as JSON."""
-    positions: dict[PodClass, int] = {}
+    return b"".join(pieces(view, Positions()))
 
-    def position(pod_class: PodClass) -> int:
-        return positions.setdefault(pod_class, len(positions))
 
+def pieces(view: View, position: Positions) -> Iterator[bytes]:
+    """The JSON of the view in pieces that take about a millisecond each; joined they are what `dump` gives. What is
+    written of other things before the last piece may use the same positions of classes.
+    """
     nodes, static = view.nodes, view.nodes.static
-    paper = _Dump(
-        nodes=[
+    parts: dict[str, Iterator[object]] = {
+        "nodes": (
             _Node(
                 facts=static.facts[row],
                 generation=static.generation[row],
@@ -147,68 +163,56 @@ def dump(view: View) -> bytes:
                 ports=nodes.ports.get(static.names[row], ()),
             )
             for row in range(len(nodes))
-        ],
-        queues=dict(view.queues),
-        classes=[],
-        gangs=[
-            _Gang(
-                structs.replace(gang, waiting=()),
-                [_Member(m.uid, m.name, m.role, position(m.pod_class), m.labels) for m in gang.waiting],
-            )
-            for gang in view.gangs
-        ],
-        reservations=[
-            _Reservation(replace(reservation, pod_class=_ANY_CLASS), position(reservation.pod_class))
+        ),
+        "gangs": (_Gang(structs.replace(gang, waiting=()), _members(gang, position)) for gang in view.gangs),
+        "reservations": (
+            _Reservation(replace(reservation, pod_class=_ANY_CLASS), position[reservation.pod_class])
             for reservation in view.reservations
-        ],
-        running=[
-            _Running(
-                structs.replace(group, pods=()),
-                [
-                    _RunningPod(
-                        pod.uid,
-                        pod.name,
-                        pod.role,
-                        pod.node,
-                        position(pod.pod_class),
-                        pod.cards,
-                        pod.leaving,
-                        pod.asked,
-                        pod.kept,
-                    )
-                    for pod in group.pods
-                ],
-            )
-            for group in view.running
-        ],
-        neighbours=view.neighbours,
-        namespaces={name: dict(labels) for name, labels in view.namespaces.items()},
-        expected_ends=[
-            _ExpectedEnd(one.gang, one.queue, one.at, [(node, position(of), pods) for node, of, pods in one.rooms])
+        ),
+        "running": (
+            _Running(structs.replace(group, pods=()), running_pods(group.pods, position)) for group in view.running
+        ),
+        "neighbours": iter(view.neighbours),
+        "expected_ends": (
+            _ExpectedEnd(one.gang, one.queue, one.at, [(node, position[of], pods) for node, of, pods in one.rooms])
             for one in view.expected_ends
-        ],
-        reserved=[
+        ),
+        "reserved": (
             _ReservedRoom(
                 structs.replace(room, inside=()),
-                [(gang, node, position(of), pods) for gang, node, of, pods in room.inside],
+                [(gang, node, position[of], pods) for gang, node, of, pods in room.inside],
             )
             for room in view.reserved
-        ],
-    )
-    paper.classes = list(positions)
-    return msgspec.json.encode(paper)
+        ),
+    }
+    encode = msgspec.json.encode
+    yield b'{"queues":%s' % encode(view.queues)
+    for name, values in parts.items():
+        yield b',"%s":[' % name.encode()
+        comma = b""
+        while some := list(islice(values, _TOGETHER)):
+            yield comma + encode(some)[1:-1]
+            comma = b","
+        yield b"]"
+    namespaces = {name: dict(labels) for name, labels in view.namespaces.items()}
+    yield b',"namespaces":%s,"classes":%s}' % (encode(namespaces), encode(list(position)))
 
 
-def load(text: bytes) -> View:
+def load(text: bytes | msgspec.Raw) -> View:
     """A view from what `dump` wrote.
 
     Raises:
         msgspec.ValidationError: the text is no dump of a view; the message has the path.
     """
+    return load_with_classes(text)[0]
+
+
+def load_with_classes(text: bytes | msgspec.Raw) -> tuple[View, list[PodClass]]:
+    """A view and the classes of its pods by position, for what was written beside it; errors as in `load`."""
     paper = msgspec.json.decode(text, type=_Dump, dec_hook=read_request)
     table = ClassTable()
     classes = [table.intern(pod_class) for pod_class in paper.classes]
-    return View(
+    view = View(
         nodes=_nodes(paper.nodes),
         queues=paper.queues,
         gangs=tuple(
@@ -221,26 +225,7 @@ def load(text: bytes) -> View:
         reservations=tuple(
             replace(entry.reservation, pod_class=classes[entry.pod_class]) for entry in paper.reservations
         ),
-        running=tuple(
-            structs.replace(
-                entry.running,
-                pods=tuple(
-                    RunningPod(
-                        pod.uid,
-                        pod.name,
-                        pod.role,
-                        classes[pod.pod_class],
-                        pod.node,
-                        pod.cards,
-                        pod.leaving,
-                        pod.asked,
-                        pod.kept,
-                    )
-                    for pod in entry.pods
-                ),
-            )
-            for entry in paper.running
-        ),
+        running=tuple(structs.replace(entry.running, pods=read_pods(entry.pods, classes)) for entry in paper.running),
         neighbours=paper.neighbours,
         namespaces=paper.namespaces,
         expected_ends=tuple(
@@ -253,6 +238,47 @@ def load(text: bytes) -> View:
             )
             for entry in paper.reserved
         ),
+    )
+    return view, classes
+
+
+def _members(gang: Gang, position: Positions) -> list[_Member]:
+    return [_Member(m.uid, m.name, m.role, position[m.pod_class], m.labels) for m in gang.waiting]
+
+
+def running_pods(pods: Iterable[RunningPod], position: Positions) -> list[RunningPodForm]:
+    """Running pods as they are written."""
+    return [
+        RunningPodForm(
+            pod.uid,
+            pod.name,
+            pod.role,
+            pod.node,
+            position[pod.pod_class],
+            pod.cards,
+            pod.leaving,
+            pod.asked,
+            pod.kept,
+        )
+        for pod in pods
+    ]
+
+
+def read_pods(forms: Iterable[RunningPodForm], classes: Sequence[PodClass]) -> tuple[RunningPod, ...]:
+    """Running pods from what was written."""
+    return tuple(
+        RunningPod(
+            pod.uid,
+            pod.name,
+            pod.role,
+            classes[pod.pod_class],
+            pod.node,
+            pod.cards,
+            pod.leaving,
+            pod.asked,
+            pod.kept,
+        )
+        for pod in forms
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from t9ksched.engine.view import dump, load
+from t9ksched.engine.view import Positions, dump, load, load_with_classes, pieces
 from t9ksched.model.cards import CardGrant
 from t9ksched.model.reservation import Reservation, ReservationKind
 from tests.builders import GPU, gang, node, pod_class, queue, running, table, view
@@ -71,3 +71,17 @@ def test_what_is_written_is_the_same_in_every_process() -> None:
         for seed in ("1", "2")
     }
     assert len(texts) == 1
+
+
+def test_a_large_view_is_written_in_many_pieces() -> None:
+    shapes = [pod_class(cpu=1 + at) for at in range(5)]
+    gangs = [gang(f"g{at}", pods=2, of=shapes[at % 5]) for at in range(250)]
+    made = view([node(f"n{at:03}") for at in range(250)], gangs)
+    positions = Positions()
+    found = list(pieces(made, positions))
+    assert len(found) > 6
+    assert b"".join(found) == dump(made)
+    assert list(positions.values()) == list(range(5))
+    again, classes = load_with_classes(dump(made))
+    assert dump(again) == dump(made)
+    assert classes == list(positions)
