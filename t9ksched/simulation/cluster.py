@@ -1,15 +1,19 @@
 """The cluster of a replay: alike nodes with cards, and the pods that a job of so many cards has on them."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from t9ksched.engine.nodes import NodeTable
 from t9ksched.model.cards import MOST_INDEXED, CardTable, WholeCards
 from t9ksched.model.errors import Invalid
+from t9ksched.model.gang import Gang, Member
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import ClassTable, PodClass
+from t9ksched.simulation.job import Job, nanoseconds
 
+QUEUE: Final = "trace"
+"""The queue that all jobs are in."""
 CARD: Final = "nvidia.com/gpu"
 MOST_NODES: Final = 100_000
 MOST_CARDS: Final = MOST_INDEXED
@@ -70,6 +74,39 @@ class Cluster:
         whole = (size for size in range(min(cards, self.cards), 0, -1) if cards % size == 0)
         each = next(size for size in whole if cards // size <= self.nodes * (self.cards // size))
         return cards // each, each
+
+
+@dataclass(frozen=True, slots=True)
+class Gangs:
+    """Makes the gangs of jobs, as the planner sees them.
+
+    Attributes:
+        by_priority: whether they have the priorities of the trace; else all are equal.
+        last: whether they say how long they may last.
+    """
+
+    cluster: Cluster
+    by_priority: bool = False
+    last: bool = False
+    shapes: "Shapes" = field(default_factory=lambda: Shapes())
+
+    def of(self, job: Job, at: int) -> Gang:
+        """The gang of the job at this position; that is its UID."""
+        uid = str(at)
+        pods, cards = self.cluster.pods(job.cards)
+        shape = self.shapes.of(cards)
+        return Gang(
+            uid=uid,
+            name=f"trace/{at:09}",
+            queue=QUEUE,
+            priority=job.priority if self.by_priority else 0,
+            created=nanoseconds(job.submitted),
+            min_member=pods,
+            waiting=tuple(Member(f"{uid}-{pod}", f"trace/{uid}-{pod}", "", shape) for pod in range(pods)),
+            total=pods,
+            total_roles=(("", pods),),
+            lasts=nanoseconds(job.runs if job.limit is None else job.limit) if self.last else 0,
+        )
 
 
 class Shapes:

@@ -17,12 +17,12 @@ class Figures:
     Attributes:
         jobs: how many.
         makespan: from the first submission to the last end.
-        mean_wait: from submission to start.
+        mean_wait: of the time from submission to end in which the job did not run.
         mean_completion, p99_completion: from submission to end; 99 of 100 jobs took no longer.
         mean_bounded_slowdown: see `Run.bounded_slowdown`.
         utilisation: the share of all cards that jobs held, of any number, between the first submission and the last
             end of those that are counted.
-        preemptions: how often a running job was stopped for another.
+        preemptions: how often a running job that is counted was stopped for another.
     """
 
     jobs: int
@@ -46,7 +46,7 @@ def figures(runs: Sequence[Run], capacity: int, counted: slice = slice(None)) ->
         raise ValueError(f"no job is at these positions: there are {len(runs)}")
     first, last = ours[0].job.submitted, max(run.ended for run in ours)
     completions = sorted(run.completion for run in ours)
-    held = sum(max(0.0, min(run.ended, last) - max(run.started, first)) * run.job.cards for run in runs)
+    held = sum(run.ran(first, last) * run.job.cards for run in runs)
     return Figures(
         jobs=len(ours),
         makespan=last - first,
@@ -55,6 +55,7 @@ def figures(runs: Sequence[Run], capacity: int, counted: slice = slice(None)) ->
         p99_completion=completions[math.ceil(_P99 * len(completions)) - 1],
         mean_bounded_slowdown=_mean(run.bounded_slowdown for run in ours),
         utilisation=held / (capacity * (last - first)),
+        preemptions=sum(len(run.pauses) for run in ours),
     )
 
 

@@ -1,5 +1,6 @@
 """A job of a trace, and what became of it in a replay. Times are seconds since the trace began."""
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -33,20 +34,35 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A job that was started, and when. It ends at `started + job.runs`."""
+    """A job that was started, and when.
+
+    Attributes:
+        started: when it ran first.
+        pauses: from when to when it was preempted; what it had done was kept.
+    """
 
     job: Job
     started: float
+    pauses: tuple[tuple[float, float], ...] = ()
 
     @property
     def ended(self) -> float:
         """When it ended."""
-        return self.started + self.job.runs
+        return self.started + self.job.runs + self._paused
 
     @property
     def wait(self) -> float:
-        """Seconds from its submission to its start."""
-        return self.started - self.job.submitted
+        """Seconds between its submission and its end in which it did not run."""
+        return self.started - self.job.submitted + self._paused
+
+    @property
+    def _paused(self) -> float:
+        return math.fsum(resumed - stopped for stopped, resumed in self.pauses)
+
+    def ran(self, first: float, last: float) -> float:
+        """For how many seconds of this interval it ran."""
+        spans = ((self.started, self.ended, 1), *((stopped, resumed, -1) for stopped, resumed in self.pauses))
+        return math.fsum(sign * max(0.0, min(end, last) - max(begin, first)) for begin, end, sign in spans)
 
     @property
     def completion(self) -> float:
@@ -57,6 +73,21 @@ class Run:
     def bounded_slowdown(self) -> float:
         """How many times longer it took than it ran, at least 1; short runs count as ten seconds (Feitelson 1997)."""
         return max(1.0, self.completion / max(self.job.runs, BOUND_SECONDS))
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What became of the jobs.
+
+    Attributes:
+        runs: one a job that was started, in the order of submission.
+        too_large: jobs that need more cards than the cluster has; they are left out.
+        plans: how often the planner was asked.
+    """
+
+    runs: tuple[Run, ...]
+    too_large: int = 0
+    plans: int = 0
 
 
 def nanoseconds(seconds: float) -> int:

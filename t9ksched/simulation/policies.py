@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, Literal
 
 from t9ksched.engine.plugins import PluginUse
 from t9ksched.engine.policy import Planning, PlanningMode, Policy
@@ -12,6 +12,7 @@ from t9ksched.model.queue import Ordering
 from t9ksched.simulation.job import Job, nanoseconds
 from t9ksched.simulation.lines import Key, Shown
 
+Remaining = Literal["time", "service"]
 _MILLISECONDS: Final = 1000
 
 
@@ -24,6 +25,8 @@ class Contender:
         ordering: of the one queue that all jobs are in.
         by_priority: whether priorities of the trace count; else all are equal.
         shortest_first: whether jobs that ask for less time, or run shorter where they ask for none, go first.
+        remaining: what orders jobs, those that run among those that wait, in policies that preempt: how long they still
+            have to run, or that times their cards.
         promises: whether a planned start is kept for its job. Else each moment plans anew, so that the best job of that
             moment has the plan, as in textbooks.
     """
@@ -33,6 +36,7 @@ class Contender:
     by_priority: bool = False
     shortest_first: bool = False
     promises: bool = True
+    remaining: Remaining | None = None
 
     @property
     def shown(self) -> Shown:
@@ -88,10 +92,13 @@ NAMED: Final[Mapping[str, Contender]] = {
     "easy": Contender(_planning("EASY"), "Backfill"),
     "conservative": Contender(_planning("Conservative"), "Backfill"),
     "sjf-easy": Contender(_planning("EASY"), "Backfill", shortest_first=True, promises=False),
+    "srtf": Contender(remaining="time"),
+    "srsf": Contender(remaining="service"),
 }
 """First come, first served; the same, but a job without room is passed; larger priority first; shortest job first. Then
 first come, first served with backfilling that delays the first job that waits in no case, or any; shortest job first
-with backfilling that does not delay the first.
+with backfilling that does not delay the first. Then those that preempt: what is soonest done first, and what has the
+fewest card-seconds left first (Tiresias, NSDI 2019; Muri, SIGCOMM 2022).
 """
 
 

@@ -8,36 +8,19 @@ import heapq
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from t9ksched.engine.memory import Memory
 from t9ksched.engine.plan import Assignment
 from t9ksched.engine.planner import plan
 from t9ksched.engine.view import QueueState, View
-from t9ksched.model.gang import ExpectedEnd, Gang, Member
+from t9ksched.model.gang import ExpectedEnd, Gang
 from t9ksched.model.queue import QueueSpec
 from t9ksched.model.reservation import Reservation
-from t9ksched.simulation.cluster import Cluster, Shapes
-from t9ksched.simulation.job import Job, Run, nanoseconds, seconds
+from t9ksched.simulation.cluster import QUEUE, Cluster, Gangs
+from t9ksched.simulation.job import Job, Replay, Run, nanoseconds, seconds
 from t9ksched.simulation.lines import Lines
 from t9ksched.simulation.policies import Contender
-
-QUEUE: Final = "trace"
-
-
-@dataclass(frozen=True, slots=True)
-class Replay:
-    """What became of the jobs.
-
-    Attributes:
-        runs: one a job that was started, in the order of submission.
-        too_large: jobs that need more cards than the cluster has; they are left out.
-        plans: how often the planner was asked.
-    """
-
-    runs: tuple[Run, ...]
-    too_large: int = 0
-    plans: int = 0
+from t9ksched.simulation.preempting import Preempting
 
 
 def replay(
@@ -45,6 +28,9 @@ def replay(
 ) -> Replay:
     """Play the jobs, which are in the order of their submission; `progress` hears how many have ended so far."""
     fitting = [job for job in jobs if job.cards <= cluster.capacity]
+    if contender.remaining is not None:
+        runs, plans = Preempting(fitting, cluster, contender, contender.remaining).run(progress)
+        return Replay(runs, len(jobs) - len(fitting), plans)
     return _Replaying(fitting, cluster, contender).run(progress, len(jobs) - len(fitting))
 
 
@@ -65,12 +51,12 @@ class _Replaying:
         self._contender = contender
         self._free = cluster.capacity
         self._nodes = cluster.table()
-        self._shapes = Shapes()
         self._memory = Memory()
         self._policy = contender.policy_for({str(at): job for at, job in enumerate(jobs)})
         self._queues = {QUEUE: QueueState(QueueSpec(ordering=contender.ordering))}
         self._waiting = Lines(contender.shown)
         self._plans_starts = contender.policy.planning is not None
+        self._gangs = Gangs(cluster, contender.by_priority, last=self._plans_starts)
         self._expected: dict[str, ExpectedEnd] = {}
         self._planned: tuple[Reservation, ...] = ()
         self._running: dict[str, _Place] = {}
@@ -101,21 +87,8 @@ class _Replaying:
         return Run(job, max(job.submitted, seconds(self._started[at])))
 
     def _come(self, at: int) -> None:
-        job, uid = self._jobs[at], str(at)
-        pods, cards = self._cluster.pods(job.cards)
-        shape = self._shapes.of(cards)
-        gang = Gang(
-            uid=uid,
-            name=f"trace/{at:09}",
-            queue=QUEUE,
-            priority=job.priority if self._contender.by_priority else 0,
-            created=nanoseconds(job.submitted),
-            min_member=pods,
-            waiting=tuple(Member(f"{uid}-{pod}", f"trace/{uid}-{pod}", "", shape) for pod in range(pods)),
-            total=pods,
-            total_roles=(("", pods),),
-            lasts=nanoseconds(job.runs if job.limit is None else job.limit) if self._plans_starts else 0,
-        )
+        job = self._jobs[at]
+        gang = self._gangs.of(job, at)
         self._waiting.add(gang, job.cards, self._contender.key(job, at))
 
     def _plan(self, gangs: tuple[Gang, ...], now: int) -> None:

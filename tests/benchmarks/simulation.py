@@ -18,9 +18,9 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from t9ksched.simulation.cluster import Cluster
 from t9ksched.simulation.figures import figures
-from t9ksched.simulation.job import Job
+from t9ksched.simulation.job import Job, Replay
 from t9ksched.simulation.policies import NAMED, named
-from t9ksched.simulation.replay import Replay, replay
+from t9ksched.simulation.replay import replay
 from tests.benchmarks.timing import best, report
 
 SIZES = ((1, 50), (2, 15), (4, 12), (8, 17), (16, 3), (32, 2), (64, 1))

@@ -19,16 +19,26 @@ from t9ksched.simulation.figures import Figures, figures
 from t9ksched.simulation.traces import FORMATS, Trace, read
 
 if TYPE_CHECKING:
+    from t9ksched.simulation.job import Replay
     from t9ksched.simulation.policies import Contender
-    from t9ksched.simulation.replay import Replay
 
 app = typer.Typer(name="simulate", help="Try policies on recorded workloads, without a cluster.", no_args_is_help=True)
-_POLICIES: Final = ("fcfs", "besteffort", "priority", "sjf", "easy", "conservative", "sjf-easy")
+_POLICIES: Final = ("fcfs", "besteffort", "priority", "sjf", "easy", "conservative", "sjf-easy", "srtf", "srsf")
 """The names of `simulation.policies`, which imports the engine: to show the help needs none."""
 _COMPARED: Final = _POLICIES[:5]
 """What is compared unless said otherwise: not those that may take minutes."""
 _WINDOW: Final = re.compile(r"([0-9]{0,9}):([0-9]{0,9})")
-_COLUMNS: Final = ("POLICY", "JOBS", "MEAN WAIT", "MEAN COMPLETION", "P99", "SLOWDOWN", "MAKESPAN", "UTILISATION")
+_COLUMNS: Final = (
+    "POLICY",
+    "JOBS",
+    "MEAN WAIT",
+    "MEAN COMPLETION",
+    "P99",
+    "SLOWDOWN",
+    "MAKESPAN",
+    "UTILISATION",
+    "PREEMPTED",
+)
 
 
 @app.callback()
@@ -162,6 +172,7 @@ def _print(trace: Trace, found: "dict[str, tuple[Figures, Replay, float]]") -> N
             f"{sums.mean_bounded_slowdown:,.1f}",
             f"{sums.makespan:,.0f} s",
             f"{sums.utilisation:.1%}",
+            f"{sums.preemptions:,}",
         ]
         for name, (sums, _, _) in found.items()
     ]

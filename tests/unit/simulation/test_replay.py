@@ -43,6 +43,8 @@ ORDERS: dict[str, Callable[[Job], float]] = {
     "sjf-easy": lambda job: asks(job),
 }
 PLANNED = ("easy", "conservative", "sjf-easy")
+PREEMPTING = {"srtf": lambda job: 1, "srsf": lambda job: job.cards}
+"""What the time that a job has left is multiplied by."""
 ESTIMATED = st.tuples(JOBS, st.lists(st.sampled_from([0, 0, 1, 5, 20, 60]), min_size=25, max_size=25)).map(
     lambda drawn: [replace(job, limit=job.runs + more) for job, more in zip(drawn[0], drawn[1], strict=False)]
 )
@@ -139,7 +141,64 @@ def test_backfilling_on_one_pool_of_slots_is_that_of_textbooks(name: str, jobs: 
     assert [run.started for run in played.runs] == backfilled(jobs, 16, name)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMED if name not in PLANNED])
+def shared(jobs: list[Job], capacity: int, name: str) -> list[tuple[float, float]]:
+    """When each job begins and ends where it is chosen anew at each event which jobs run, the least work left first."""
+    left = [job.runs for job in jobs]
+    there: list[int] = []
+    running: list[int] = []
+    begun: dict[int, float] = {}
+    ended: dict[int, float] = {}
+    now, comes = 0.0, 0
+    while len(ended) < len(jobs):
+        before = now
+        now = min([now + left[at] for at in running] + [job.submitted for job in jobs[comes : comes + 1]])
+        for at in running:
+            left[at] -= now - before
+            if not left[at]:
+                ended[at] = now
+                there.remove(at)
+        while comes < len(jobs) and jobs[comes].submitted <= now:
+            there.append(comes)
+            comes += 1
+        was, running, free = running, [], capacity
+        for at in sorted(
+            there, key=lambda at: (left[at] * PREEMPTING[name](jobs[at]), at not in was, jobs[at].submitted, at)
+        ):
+            if jobs[at].cards <= free:
+                free -= jobs[at].cards
+                running.append(at)
+                begun.setdefault(at, now)
+    return [(begun[at], ended[at]) for at in range(len(jobs))]
+
+
+@pytest.mark.parametrize("name", PREEMPTING)
+@given(jobs=JOBS)
+def test_preemption_on_one_pool_of_slots_is_that_of_textbooks(name: str, jobs: list[Job]) -> None:
+    runs = replay(jobs, Cluster(16, 1), named(name)).runs
+    assert [(run.started, run.ended) for run in runs] == shared(jobs, 16, name)
+
+
+def test_what_a_preempted_job_has_done_is_kept() -> None:
+    jobs = [Job("long", 0, 100, 2), Job("short", 10, 20, 1), Job("last", 40, 5, 1)]
+    runs = replay(jobs, Cluster(1, 2), named("srtf")).runs
+    assert [(run.started, run.pauses, run.ended) for run in runs] == [
+        (0, ((10, 30), (40, 45)), 125),
+        (10, (), 30),
+        (40, (), 45),
+    ]
+    assert figures(runs, 2) == Figures(
+        jobs=3,
+        makespan=125,
+        mean_wait=25 / 3,
+        mean_completion=(125 + 20 + 5) / 3,
+        p99_completion=125,
+        mean_bounded_slowdown=(125 / 100 + 1 + 1) / 3,
+        utilisation=225 / 250,
+        preemptions=2,
+    )
+
+
+@pytest.mark.parametrize("name", [name for name in NAMED if name not in PLANNED and name not in PREEMPTING])
 @given(jobs=JOBS)
 def test_on_one_pool_of_slots_it_is_the_textbook_policy(name: str, jobs: list[Job]) -> None:
     played = replay(jobs, Cluster(16, 1), named(name))
@@ -161,6 +220,7 @@ def test_what_is_not_shown_to_the_planner_could_not_start(name: str, jobs: list[
     cluster = Cluster.parse(shape)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("t9ksched.simulation.replay.Lines", Everything)
+        patch.setattr("t9ksched.simulation.preempting.Lines", Everything)
         whole = replay(jobs, cluster, named(name))
     assert replay(jobs, cluster, named(name)).runs == whole.runs
 
@@ -170,7 +230,7 @@ def test_no_card_is_held_twice_and_none_idles_beside_a_job_that_fits(jobs: list[
     cluster = Cluster(4, 4)
     runs = replay(jobs, cluster, named(name)).runs
     for moment in sorted({run.started for run in runs}):
-        held = sum(run.job.cards for run in runs if run.started <= moment < run.ended)
+        held = sum(run.job.cards for run in runs if run.ran(moment, moment + 0.5))
         assert held <= cluster.capacity
     assert all(run.started >= run.job.submitted for run in runs)
 
