@@ -93,7 +93,7 @@ class Gangs:
     def of(self, job: Job, at: int) -> Gang:
         """The gang of the job at this position; that is its UID."""
         uid = str(at)
-        pods, cards = self.cluster.pods(job.cards)
+        pods, cards = (job.pods, job.cards // job.pods) if job.pods else self.cluster.pods(job.cards)
         shape = self.shapes.of(cards)
         return Gang(
             uid=uid,

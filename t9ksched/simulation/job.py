@@ -21,6 +21,7 @@ class Job:
         user: who submitted it, empty where the trace does not say.
         priority: larger goes first, for policies that ask for it.
         limit: the run time that its user asked for; None without one.
+        pods: how many alike pods it has, of which its cards are a multiple; 0 for as few as the nodes allow.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Job:
     user: str = ""
     priority: int = 0
     limit: float | None = None
+    pods: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +41,13 @@ class Run:
     Attributes:
         started: when it ran first.
         pauses: from when to when it was preempted; what it had done was kept.
+        planned: the first start that was planned for it; None where none was.
     """
 
     job: Job
     started: float
     pauses: tuple[tuple[float, float], ...] = ()
+    planned: float | None = None
 
     @property
     def ended(self) -> float:

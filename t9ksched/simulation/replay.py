@@ -59,6 +59,7 @@ class _Replaying:
         self._gangs = Gangs(cluster, contender.by_priority, last=self._plans_starts)
         self._expected: dict[str, ExpectedEnd] = {}
         self._planned: tuple[Reservation, ...] = ()
+        self._first_plans: dict[str, int] = {}
         self._running: dict[str, _Place] = {}
         self._ends: list[tuple[int, int]] = []
         self._started: dict[int, int] = {}
@@ -84,7 +85,9 @@ class _Replaying:
     def _run(self, at: int) -> Run:
         """What became of the job; one that started at once waited for no time at all, however its time is rounded."""
         job = self._jobs[at]
-        return Run(job, max(job.submitted, seconds(self._started[at])))
+        planned = self._first_plans.get(str(at))
+        started = max(job.submitted, seconds(self._started[at]))
+        return Run(job, started, planned=None if planned is None else seconds(planned))
 
     def _come(self, at: int) -> None:
         job = self._jobs[at]
@@ -104,6 +107,8 @@ class _Replaying:
             begun.setdefault(one.gang, []).append(one)
         for uid, pods in begun.items():
             self._start(_Place(known[uid], pods), now)
+        for reserved in found.planned:
+            self._first_plans.setdefault(reserved.owner, reserved.since)
         if self._contender.promises:
             self._planned = found.planned
 

@@ -241,6 +241,13 @@ def test_what_is_too_large_is_left_out_and_counted() -> None:
     assert (played.too_large, [(run.job.name, run.started) for run in played.runs]) == (1, [("a", 0), ("c", 5)])
 
 
+def test_the_first_planned_start_of_a_job_is_known() -> None:
+    """Two nodes of two cards; a gang of one-card pods waits for the end that comes first of two."""
+    jobs = [Job("a", 0, 10, 2, limit=20), Job("b", 0, 5, 2, limit=5), Job("gang", 1, 1, 4, pods=4), Job("c", 2, 1, 1)]
+    runs = replay(jobs, Cluster(2, 2), named("conservative")).runs
+    assert [(run.planned, run.started) for run in runs] == [(None, 0), (None, 0), (20, 10), (5, 5)]
+
+
 def test_progress_is_told_until_all_have_ended() -> None:
     told: list[int] = []
     replay([Job("a", 0, 5, 1), Job("b", 9, 5, 1)], Cluster(1, 1), named("fcfs"), told.append)
