@@ -17,6 +17,7 @@ from t9ksched.admission.oddities import nearest
 from t9ksched.model.dns import is_label, is_subdomain
 from t9ksched.model.errors import FieldError
 from t9ksched.model.timelimit import limit_seconds
+from t9ksched.model.wall_clock import parse_moment
 
 _KIND: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}")
 _SHOWN: Final = 100
@@ -73,6 +74,20 @@ def _fault(name: str, known: list[str]) -> FieldError:
     else:
         hint = "there are no parameters here"
     return FieldError(f"query.{name[:_SHOWN]}", f"is unknown: {hint}")
+
+
+def moment_text(text: str | None, path: str) -> str | None:
+    """Check a moment of a request.
+
+    Raises:
+        Problem: it is no RFC 3339 time.
+    """
+    if text is not None:
+        try:
+            parse_moment(text)
+        except ValueError as error:
+            raise invalid([FieldError(path, str(error))]) from None
+    return text
 
 
 def limit_text(text: str | None, path: str = "timeLimit") -> str | None:

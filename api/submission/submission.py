@@ -20,10 +20,10 @@ from t9ksched.admission.request import JoinedGroup, least_requests
 from t9ksched.admission.verdict import INVALID_FIELD
 from t9ksched.model.api_resource import Resource
 from t9ksched.model.errors import FieldError, Invalid
-from t9ksched.model.names import QUEUE_LABEL, SCHEDULER_NAME, TIME_LIMIT_ANNOTATION
+from t9ksched.model.names import QUEUE_LABEL, SCHEDULER_NAME, START_AFTER_ANNOTATION, TIME_LIMIT_ANNOTATION
 from t9ksched.model.podgroup import PodGroupSpec
 from t9ksched.model.queue import Queue
-from t9ksched.workloads.queueing import set_time_limit, with_queue
+from t9ksched.workloads.queueing import annotate, with_queue
 from t9ksched.workloads.read import UnknownKind, read
 from t9ksched.workloads.registry import KINDS
 from t9ksched.workloads.shape import Template, Workload
@@ -41,6 +41,7 @@ class Wish:
     queue: str | None = None
     priority: int | None = None
     time_limit: str | None = None
+    start_after: str | None = None
 
 
 @dataclass(slots=True)
@@ -132,8 +133,9 @@ def prepare(documents: Sequence[tuple[str, Any]], wish: Wish) -> list[Item]:
         seen.add(key)
     _join_groups(items)
     for item in items:
-        if wish.time_limit is not None and item.is_job:
-            set_time_limit(item.obj, wish.time_limit)
+        for annotation, text in ((TIME_LIMIT_ANNOTATION, wish.time_limit), (START_AFTER_ANNOTATION, wish.start_after)):
+            if text is not None and item.is_job:
+                annotate(item.obj, annotation, text)
         if wish.priority is not None and item.ours and KINDS[item.resource.kind].pod is not None and item.group is None:
             text = f"a {item.resource.kind} has no priority: leave it out, or put its pods in a PodGroup"
             faults.append(FieldError("priority", text))

@@ -24,6 +24,7 @@ ENTRY: Final[Phase] = (entry.group_joinable, entry.queue_permitted, entry.priori
 CONTENT: Final[Phase] = (
     rules.time_limit_allowed,
     rules.signal_readable,
+    rules.start_time_readable,
     forms.claims_supported,
     forms.card_shares_supported,
     forms.card_names_fit,

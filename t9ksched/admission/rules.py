@@ -22,9 +22,10 @@ from t9ksched.admission.verdict import (
 )
 from t9ksched.model.duration import parse_duration
 from t9ksched.model.errors import FieldError, child
-from t9ksched.model.names import SIGNAL_BEFORE_ANNOTATION, TIME_LIMIT_ANNOTATION
+from t9ksched.model.names import SIGNAL_BEFORE_ANNOTATION, START_AFTER_ANNOTATION, TIME_LIMIT_ANNOTATION
 from t9ksched.model.quantity import from_units
 from t9ksched.model.queue import Queue, closed_to_new, queue_missing
+from t9ksched.model.wall_clock import parse_moment
 
 _SHOWN = 10
 
@@ -139,6 +140,19 @@ def signal_readable(request: Request) -> Verdict:
         except ValueError as error:
             faults.append(FieldError(child(path, SIGNAL_BEFORE_ANNOTATION), str(error)))
     return invalid(faults, "write a time such as 5m, shorter than the time limit") if faults else ALLOWED
+
+
+def start_time_readable(request: Request) -> Verdict:
+    """The moment before which a job is not to start, if it names one, is an RFC 3339 time."""
+    faults = []
+    for path, annotations in _annotations(request):
+        if (text := annotations.get(START_AFTER_ANNOTATION)) is None:
+            continue
+        try:
+            parse_moment(text)
+        except ValueError as error:
+            faults.append(FieldError(child(path, START_AFTER_ANNOTATION), str(error)))
+    return invalid(faults, "write a time with its offset, such as 2030-01-31T20:00:00+08:00") if faults else ALLOWED
 
 
 def _annotations(request: Request) -> Iterator[tuple[str, Mapping[str, object]]]:

@@ -1,11 +1,11 @@
-"""Putting a queue, a priority and a time limit into a workload: what `--queue` and `?queue=` do."""
+"""Putting a queue, a priority and times into a workload: what `--queue` and `?queue=` do."""
 
 import copy
 from collections.abc import Mapping
 from typing import Any
 
 from t9ksched.model.errors import Invalid, child
-from t9ksched.model.names import QUEUE_LABEL, SCHEDULER_NAME, TIME_LIMIT_ANNOTATION
+from t9ksched.model.names import QUEUE_LABEL, SCHEDULER_NAME
 from t9ksched.workloads.read import UnknownKind
 from t9ksched.workloads.registry import KINDS, kind_named
 
@@ -39,16 +39,17 @@ def with_queue(obj: Mapping[str, Any], queue: str | None = None, priority: int |
     return changed
 
 
-def set_time_limit(obj: dict[str, Any], limit: str) -> None:
-    """Write a time limit into the workload's annotations, of Kubernetes' own kinds into those of their pods too.
+def annotate(obj: dict[str, Any], annotation: str, text: str) -> None:
+    """Write a time limit or a start time into the workload's annotations, of Kubernetes' own kinds into those of their
+    pods too.
 
     Raises:
         Invalid: something that is no mapping stands in the way.
     """
     kind = kind_named(str(obj.get("kind")))
-    _below(obj, "metadata", "annotations")[TIME_LIMIT_ANNOTATION] = limit
+    _below(obj, "metadata", "annotations")[annotation] = text
     if kind is not None and kind.pod:
-        _below(obj, *kind.pod, "metadata", "annotations")[TIME_LIMIT_ANNOTATION] = limit
+        _below(obj, *kind.pod, "metadata", "annotations")[annotation] = text
 
 
 def _below(obj: dict[str, Any], *keys: str) -> dict[str, Any]:

@@ -73,6 +73,8 @@ def _status(dice: Random, obj: Object, others: list[str]) -> Object:
 
 
 _DURATIONS = ("1s", "0", "-1h", "soon", "9" * 400, "1000000h", None)
+_MOMENTS = ("2020-01-01T00:00:00Z", "1970-01-01T00:00:00Z", "soon", "2030-01-01", "", "9" * 400, None)
+"""None to come: a job that waits for its moment would wait past the end of the test."""
 FIELDS = (
     Field("queue of a pod", PODS, AGREED, _labels(QUEUE, "qa", "qb", "default", "none", "", None)),
     Field("group of a pod", PODS, BOUND, _group),
@@ -83,6 +85,7 @@ FIELDS = (
         AGREED,
         _annotations(f"{_OURS}/time-limit", f"{_OURS}/signal-before", values=_DURATIONS),
     ),
+    Field("start of a pod", PODS, "", _annotations(f"{_OURS}/start-after", values=_MOMENTS)),
     Field(
         "marks of a submission",
         PODS,
@@ -120,6 +123,7 @@ FIELDS = (
     ),
     Field("topology of a group", PODGROUPS, AGREED, _annotations(f"{_OURS}/topology-key", values=("zone", "x", None))),
     Field("times of a group", PODGROUPS, AGREED, _annotations(f"{_OURS}/time-limit", values=_DURATIONS)),
+    Field("start of a group", PODGROUPS, "", _annotations(f"{_OURS}/start-after", values=_MOMENTS)),
     Field("status of a group", PODGROUPS, "", _status, status=True),
     Field("node of a claim", PVCS, "", _annotations(_SELECTED, values=("n0", "n1", "no-such-node", "", None))),
     Field("labels of a claim", PVCS, "", _labels("app", "x", None)),

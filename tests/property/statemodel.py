@@ -116,6 +116,7 @@ class Model:
         assert (record.owner and record.owner.uid) == owner
         assert record.orphaned == (owner is not None and not meta.get("ownerReferences"))
         assert record.limit_text == annotations(raw).get(names.TIME_LIMIT_ANNOTATION, "")
+        assert record.start_text == annotations(raw).get(names.START_AFTER_ANNOTATION, "")
         assert record.active_deadline == spec.get("activeDeadlineSeconds")
         assert record.system == (spec.get("priority", 0) >= 2_000_000_000)
         assert record.evicted == (pod.disruption not in OTHERS)
@@ -232,6 +233,7 @@ class Model:
         keys = [key.strip() for key in annotations(raw).get(names.TOPOLOGY_KEY_ANNOTATION, "").split(",")]
         assert gang.levels == (tuple(key for key in keys if key) or ("kubernetes.io/hostname",))
         assert gang.limit_text == annotations(raw).get(names.TIME_LIMIT_ANNOTATION, "")
+        assert gang.start_text == annotations(raw).get(names.START_AFTER_ANNOTATION, "")
         alone = self._state.acceptances.get(gang.uid)
         owner = None if alone is not None and alone.by_itself else controller(meta).get("uid")
         assert (gang.owner and gang.owner.uid) == owner

@@ -47,6 +47,13 @@ def stamp(rng: random.Random) -> str:
     return f"2026-01-01T00:{rng.randrange(60):02}:{rng.randrange(60):02}Z"
 
 
+def moment(rng: random.Random, now: int) -> str:
+    """When a job asks to start: a time that is past, or comes soon or late, or what cannot be read."""
+    if rng.random() < 0.1:
+        return "soon"
+    return datetime.fromtimestamp(now // SECOND + rng.choice((-60, 2, 30, 600)), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def row_time(ns: int) -> datetime:
     return datetime.fromtimestamp(ns / 1e9, UTC)
 
@@ -126,6 +133,7 @@ class Objects:
         ]
         notes = {names.TOPOLOGY_KEY_ANNOTATION: rng.choice(("zone", " zone , kubernetes.io/hostname", ","))}
         notes |= {names.TIME_LIMIT_ANNOTATION: "1h"} if rng.random() < 0.2 else {}
+        notes |= {names.START_AFTER_ANNOTATION: moment(rng, self.now)} if rng.random() < 0.2 else {}
         meta = {"name": name, "namespace": "ns", "uid": uid, "creationTimestamp": created}
         meta |= {"annotations": notes} if rng.random() < 0.5 else {}
         meta |= {"ownerReferences": owned} if owned else {}

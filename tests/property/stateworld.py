@@ -16,7 +16,19 @@ from t9ksched.scheduler.state.objects import PodGroupObject
 from t9ksched.store.acceptances import Acceptance
 from t9ksched.store.job_overrides import JobControl
 from tests.property.statecycle import Cycles
-from tests.property.stateobjects import ENDED, GPU, GROUPS, NODES, QUEUES, REFUSED, SECOND, against, row_time, stamp
+from tests.property.stateobjects import (
+    ENDED,
+    GPU,
+    GROUPS,
+    NODES,
+    QUEUES,
+    REFUSED,
+    SECOND,
+    against,
+    moment,
+    row_time,
+    stamp,
+)
 from tests.property.stateseldom import CLAIMS
 
 _HAPPENINGS = {
@@ -164,7 +176,7 @@ class World(Cycles):
             return
         rng, pod = self.rng, self.pods[uid]
         meta = pod["metadata"]
-        match rng.choice(("delete", "delete", "evict", "label", "limit", "gate", "orphan", "deadline")):
+        match rng.choice(("delete", "delete", "evict", "label", "limit", "begin", "gate", "orphan", "deadline")):
             case "delete":
                 meta["deletionTimestamp"] = stamp(rng)
                 self._ends_unbound(uid)
@@ -179,6 +191,8 @@ class World(Cycles):
                 meta["labels"] = {key: value for key, value in self._labels().items() if value}
             case "limit":
                 meta["annotations"] = meta["annotations"] | {names.TIME_LIMIT_ANNOTATION: rng.choice(("1h", "2h"))}
+            case "begin":
+                meta["annotations"] = meta["annotations"] | {names.START_AFTER_ANNOTATION: moment(rng, self.now)}
             case "gate":
                 pod["spec"]["schedulingGates"] = rng.choice(([], [{"name": "y"}]))
             case "orphan":
@@ -236,7 +250,9 @@ class World(Cycles):
         container = {"name": "m", "image": "x", "resources": {"requests": amounts, "limits": amounts}}
         template = {"spec": {"schedulerName": names.SCHEDULER_NAME, "containers": [container]}}
         meta: dict[str, Any] = {"name": uid, "namespace": "ns", "uid": uid}
-        meta |= {"annotations": {names.TIME_LIMIT_ANNOTATION: "3h"}} if rng.random() < 0.2 else {}
+        notes = {names.TIME_LIMIT_ANNOTATION: "3h"} if rng.random() < 0.2 else {}
+        notes |= {names.START_AFTER_ANNOTATION: moment(rng, self.now)} if rng.random() < 0.1 else {}
+        meta |= {"annotations": notes} if notes else {}
         if uid in ("rs-1", "web-0"):
             kind, over = ("Deployment", "web-0") if uid == "rs-1" else ("App", "app-0")
             above = {"apiVersion": "apps/v1", "kind": kind, "name": over, "uid": over}

@@ -7,11 +7,13 @@ from typing import Any
 from t9ksched.engine.explain import queue_closed
 from t9ksched.engine.planner import Assignment
 from t9ksched.engine.view import View
+from t9ksched.model.names import START_AFTER_ANNOTATION
 from t9ksched.model.queue import Queue
 from t9ksched.model.reasons import Code, Reason
 from t9ksched.model.reservation import Reservation, ReservationKind
 from t9ksched.scheduler.state.charges import Charge
 from t9ksched.scheduler.state.limits import control_of, limit_agreed, limit_asked
+from t9ksched.scheduler.state.objects import nanoseconds, timestamp
 from t9ksched.scheduler.state.preemption_backoff import PreemptionBackoff
 from t9ksched.scheduler.state.records import GangRecord, PodRecord, job_of
 from t9ksched.store.acceptances import Acceptance
@@ -193,6 +195,7 @@ class Views:
         assert gang.unrecorded == (outage.unread or (outage.since is not None and not gang.in_part()))
         assert made is not None
         assert made.evicts_from == evicts_from
+        assert made.created == max(gang.created, self._asked(gang))
 
     def _why_not(self, gang: GangRecord, now: int) -> Reason | str | None:
         """Why a group is not in the view; `later` when that is not said yet."""
@@ -227,7 +230,21 @@ class Views:
             self._accepted(gang, queue, now)
         if gang.acceptance is None:  # a group before it in this view may have been the first of its owner
             assert gang.agreed in {self._agreed(gang, known) for known in (self._acceptances, state.acceptances)}
+        at = self._asked(gang)
+        begun = [gang, *(state.gangs_of_owner(gang.owner.uid) if gang.owner else ())]
+        if at > now and not gang.lost and not any(one.placed_count() for one in begun):
+            self._ends.append(at)
+            message = f"it is not to start before {timestamp(at)}"
+            unblocks = ("that time comes", f"its annotation {START_AFTER_ANNOTATION} is changed")
+            return Reason(Code.START_TIME_NOT_REACHED, message, unblocks=unblocks)
         return state.outage.refusal(gang)
+
+    def _asked(self, gang: GangRecord) -> int:
+        """The latest moment that is asked for and can be read; a job of ours has its own."""
+        job, root = self.state.jobs.get(job_of(gang)), self.state.owners.root(gang).owner
+        others = [one.start_text for one in (job, root, gang, *gang.members.values()) if one is not None]
+        texts = [job.start_text] if job is not None and job.kind != "Job" else others
+        return max((nanoseconds(text) for text in texts if text.startswith("2")), default=0)
 
     def _too_many(self, gang: GangRecord) -> Reason | None:
         """Beyond the limits on jobs that wait, which are not looked at here."""

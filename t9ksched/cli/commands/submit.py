@@ -5,8 +5,9 @@ its file. Otherwise warnings and refusals go to stderr.
 """
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -14,6 +15,8 @@ from t9ksched.cli.client import Client
 from t9ksched.cli.failure import REQUEST_FAILED, Failure
 from t9ksched.cli.options import OutputOption, Service, with_service
 from t9ksched.cli.output import Output, console, print_failure, print_json, print_warnings
+
+_OPTIONS: Final = {"timeLimit": "--time-limit", "startAfter": "--begin"}
 
 
 @with_service
@@ -36,15 +39,20 @@ def submit(
     time_limit: Annotated[
         str | None, typer.Option("--time-limit", metavar="T", help="End it after so long, such as 4h or 1h30m.")
     ] = None,
+    begin: Annotated[
+        str | None,
+        typer.Option("--begin", metavar="T", help="Start it no earlier, such as 2030-01-31T20:00:00+08:00."),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Judge it, and create nothing.")] = False,
     output: OutputOption = Output.table,
 ) -> None:
     """Submit jobs. The objects of a file are all created or none; the exit code is 1 when a file was refused."""
     client = service()
+    wish = {"namespace": namespace, "queue": queue, "priority": priority, "timeLimit": time_limit, "startAfter": begin}
     done: dict[str, list[dict[str, Any]]] = {"items": [], "warnings": [], "problems": []}
     for path in [*file, *(more or [])]:
         try:
-            answer = _send(client, path, namespace, queue, priority, time_limit, dry_run)
+            answer = _send(client, path, wish | {"dryRun": "true" if dry_run else None})
         except Failure as failure:
             done["problems"].append({"file": str(path)} | failure.to_dict())
             if output is Output.table:
@@ -62,28 +70,14 @@ def submit(
         raise typer.Exit(REQUEST_FAILED)
 
 
-def _send(
-    client: Client,
-    path: Path,
-    namespace: str | None,
-    queue: str | None,
-    priority: int | None,
-    time_limit: str | None,
-    dry_run: bool,
-) -> dict[str, Any]:
+def _send(client: Client, path: Path, query: Mapping[str, str | int | None]) -> dict[str, Any]:
     """Submit what a file holds; `items` of the answer are the jobs it became, `warnings` what is odd about them."""
     try:
         content = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
     except OSError as error:
         raise Failure(f"it cannot be read: {error.strerror or error}") from error
-    query = {
-        "namespace": namespace,
-        "queue": queue,
-        "priority": priority,
-        "timeLimit": time_limit,
-        "dryRun": "true" if dry_run else None,
-    }
-    answer = client.call("POST", "/apis/v1/workloads", raw=content, content_type="application/yaml", query=query)
+    yaml = "application/yaml"
+    answer = client.call("POST", "/apis/v1/workloads", raw=content, content_type=yaml, query=query, options=_OPTIONS)
     return dict(answer.body)
 
 

@@ -25,6 +25,7 @@ from t9ksched.scheduler.report.history_recorder import HistoryRecorder
 from t9ksched.scheduler.report.observed_job import identity
 from t9ksched.scheduler.state.objects import natural
 from t9ksched.scheduler.state.records import GangRecord
+from t9ksched.scheduler.state.start_times import start_asked
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store.history import PREEMPTED, History
 
@@ -148,7 +149,7 @@ class EvictableGangs:
             queue=gang.queue,
             pods=tuple(pods),
             priority=gang.priority,
-            created=gang.created,
+            created=max(gang.created, start_asked(state, gang).at),
             started=started,
             min_member=gang.minimum.members,
             roles=gang.minimum.roles,

@@ -36,6 +36,7 @@ from t9ksched.scheduler.state.limits import control_of, limit_warning, own_limit
 from t9ksched.scheduler.state.objects import nanoseconds, timestamp
 from t9ksched.scheduler.state.records import GangRecord, PodRecord, job_of
 from t9ksched.scheduler.state.refill import GANG_RECOVERY_TIMEOUT_SECONDS
+from t9ksched.scheduler.state.start_times import start_asked
 from t9ksched.scheduler.state.state import ClusterState
 from t9ksched.store import history
 from t9ksched.store.errors import StoreError
@@ -90,8 +91,8 @@ class TimeKeeper:
         self._recovery = timeouts.recovery * SECOND
         self._gone: dict[str, None] = {}
         """Jobs of which rows are to be removed."""
-        self._told: dict[str, str] = {}
-        """By job, the message already sent about its annotation."""
+        self._told: dict[str, tuple[str, str]] = {}
+        """By job, the messages already sent about its time limit and its start time."""
         self._changed = state.feed.gangs.follow()
 
     async def sweep(self) -> None:
@@ -329,11 +330,15 @@ class TimeKeeper:
         return f"pod {pod.name} is {status.get('phase') or 'Pending'} and says no more"
 
     def _tell_of_annotation(self, gang: GangRecord) -> None:
-        """Say once that a limit cannot be read, or that it was edited after it was agreed on."""
-        text = limit_warning(self._state, gang)
-        if text and self._told.get(job_of(gang)) != text:
-            self._told[job_of(gang)] = text
-            self._events.gang(gang, names.EVENT_TIME_LIMIT_IGNORED, text, warning=True)
+        """Say once that a limit or a start time cannot be read, or that a limit was edited after it was agreed on."""
+        limit, start = limit_warning(self._state, gang), start_asked(self._state, gang).fault
+        known = self._told.get(job_of(gang), ("", ""))
+        if (limit or start) and known != (limit, start):
+            self._told[job_of(gang)] = limit, start
+            if limit and limit != known[0]:
+                self._events.gang(gang, names.EVENT_TIME_LIMIT_IGNORED, limit, warning=True)
+            if start and start != known[1]:
+                self._events.gang(gang, names.EVENT_START_AFTER_IGNORED, start, warning=True)
 
     def _forget(self, uid: str) -> None:
         self._told.pop(uid, None)

@@ -9,7 +9,7 @@ from typing import Final
 
 from t9ksched.model.errors import child
 from t9ksched.model.job import TERMINATING, JobReason
-from t9ksched.model.names import TIME_LIMIT_ANNOTATION
+from t9ksched.model.names import START_AFTER_ANNOTATION, TIME_LIMIT_ANNOTATION
 from t9ksched.model.node import NodeFacts
 from t9ksched.model.podclass import PodClass
 from t9ksched.model.queue import Queue
@@ -29,6 +29,7 @@ from t9ksched.scheduler.state.enforced_ends import pod_deadline
 from t9ksched.scheduler.state.limits import limit_warning, own_limit
 from t9ksched.scheduler.state.objects import timestamp
 from t9ksched.scheduler.state.records import FINISHED, GangRecord, PodRecord
+from t9ksched.scheduler.state.start_times import start_asked
 from t9ksched.scheduler.state.state import ClusterState
 
 _MOST_HOLDERS: Final = 20
@@ -143,7 +144,9 @@ def _addressed(view: ObservedJob, state: ClusterState, reasons: Iterable[Reason]
 def _warnings(view: ObservedJob, state: ClusterState) -> list[Json]:
     """What was asked for or edited and does not count, and members that failed while the job goes on."""
     limit = child("metadata.annotations", TIME_LIMIT_ANNOTATION)
+    start = child("metadata.annotations", START_AFTER_ANNOTATION)
     found = [(limit, limit_warning(state, gang)) for gang in view.gangs]
+    found += [(start, start_asked(state, gang).fault) for gang in view.gangs]
     found += [("", text) for gang in view.gangs[:_MOST_WARNED] for text in ignored(gang)]
     if (elsewhere := _elsewhere(view, state)) is not None:
         found.append(("spec", elsewhere.message))

@@ -14,6 +14,7 @@ from t9ksched.model.start_windows import next_change
 from t9ksched.scheduler.state.admission_gate import NAMING_NS
 from t9ksched.scheduler.state.limits import control_of, limit_asked
 from t9ksched.scheduler.state.records import GangRecord
+from t9ksched.scheduler.state.start_times import too_early
 
 if TYPE_CHECKING:
     from t9ksched.scheduler.state.state import ClusterState
@@ -40,8 +41,8 @@ class AdmissionPass:
 
     Attributes:
         ends: when skipped groups may be judged again: the end of the wait for a submitter's record, of a rest after
-            evictions, or of the pause after a start that took too long. Also when start windows of queues in which
-            groups wait begin or end.
+            evictions, or of the pause after a start that took too long; the start that was asked for. Also when start
+            windows of queues in which groups wait begin or end.
     """
 
     def __init__(self, state: "ClusterState") -> None:
@@ -140,6 +141,10 @@ class AdmissionPass:
         if record.acceptance is None:
             self._state.waiting_jobs.let_in(record)
             self._state.gate.accept(record, now)
+        if (early := too_early(self._state, record, now)) is not None:
+            self._state.refused(record, early)
+            self.ends.append(record.start_after)
+            return None
         if self._state.outage.away and (unwritten := self._state.outage.refusal(record)) is not None:
             self._state.refused(record, unwritten)
             return None

@@ -57,6 +57,7 @@ class GroupEvents:
         gang.created = nanoseconds(meta.creation_timestamp)
         gang.levels = levels((meta.annotations or {}).get(names.TOPOLOGY_KEY_ANNOTATION, ""))
         gang.limit_text = (meta.annotations or {}).get(names.TIME_LIMIT_ANNOTATION, "")
+        gang.start_text = (meta.annotations or {}).get(names.START_AFTER_ANNOTATION, "")
         owner = self.owner_of(meta)
         claimed_by = meta.controller.title if meta.controller is not None and owner is None else ""
         if gang.claimed_by != claimed_by:

@@ -40,9 +40,11 @@ class JobEvents:
                 if gang.virtual and gang.spec.priority != job.priority:
                     gang.spec = replace(gang.spec, priority=job.priority)
                     self._state.changes.gang_changed(gang)
-        elif (known.limit_text, known.phase) != (job.limit_text, job.phase):
+                elif job.start_text or gang.start_after:
+                    self._state.changes.gang_changed(gang)  # the job's own annotation counts
+        elif (known.limit_text, known.start_text, known.phase) != (job.limit_text, job.start_text, job.phase):
             for gang in self._state.gangs_of_owner(job.uid):
-                self._state.changes.gang_changed(gang)  # it may be paused, or resume with another time limit
+                self._state.changes.gang_changed(gang)  # it may be paused, start at another time, or resume
             self._state.wake()
         self._state.feed.jobs.note(job.uid)
 

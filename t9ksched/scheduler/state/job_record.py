@@ -40,6 +40,8 @@ class JobRecord:
     finished: int = 0
     limit_text: str = ""
     """Its annotation `time-limit`."""
+    start_text: str = ""
+    """Its annotation `start-after`."""
     deadline: int | None = None
     """Its activeDeadlineSeconds, which its own controller enforces."""
     wants_pods: bool = True

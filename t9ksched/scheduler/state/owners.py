@@ -14,7 +14,7 @@ import msgspec
 
 from t9ksched.model.api_resource import Resource
 from t9ksched.model.errors import Invalid
-from t9ksched.model.names import SCHEDULER_API, SCHEDULER_NAME, TIME_LIMIT_ANNOTATION
+from t9ksched.model.names import SCHEDULER_API, SCHEDULER_NAME, START_AFTER_ANNOTATION, TIME_LIMIT_ANNOTATION
 from t9ksched.model.ordered import OrderedSet
 from t9ksched.model.pod import OwnerReference
 from t9ksched.model.quantity import QuantityError
@@ -62,6 +62,8 @@ class Owner(msgspec.Struct, eq=False):
     """Nanoseconds since 1970; 0 if it is not known."""
     limit_text: str = ""
     """Its annotation `time-limit`."""
+    start_text: str = ""
+    """Its annotation `start-after`."""
     _wanted: Wanted | None = None
     _read: bool = False
 
@@ -127,11 +129,15 @@ class Owners:
             self.remove(meta.uid)
             return
         text = _encode(obj.spec)
-        limit = str((meta.annotations or {}).get(TIME_LIMIT_ANNOTATION, ""))
+        annotations = meta.annotations or {}
+        limit = str(annotations.get(TIME_LIMIT_ANNOTATION, ""))
+        start = str(annotations.get(START_AFTER_ANNOTATION, ""))
         known = self._known.get(meta.uid)
         above = meta.controller
-        if known is not None and (known.text, known.limit_text, known.above) == (text, limit, above):
-            return
+        if known is not None:
+            was = (known.text, known.limit_text, known.start_text, known.above)
+            if was == (text, limit, start, above):
+                return
         if known is not None and known.above != above:
             self._not_below(known)
         owner = Owner(
@@ -144,6 +150,7 @@ class Owners:
             text,
             nanoseconds(meta.creation_timestamp),
             limit,
+            start,
         )
         self._known[meta.uid] = owner
         if owner.kind == _BETWEEN and above is not None:

@@ -50,10 +50,15 @@ class PodEvents:
         record.orphaned = record.owner is not None and pod.metadata.controller is None
         self._claim(record, pod.metadata.controller)
         record.started = nanoseconds(pod.status.start_time or "")
-        limit_text = (pod.metadata.annotations or NOTHING).get(names.TIME_LIMIT_ANNOTATION, "")
-        if limit_text != record.limit_text:
-            record.limit_text = intern(limit_text)
+        annotations = pod.metadata.annotations or NOTHING
+        limit_text = annotations.get(names.TIME_LIMIT_ANNOTATION, "")
+        start_text = annotations.get(names.START_AFTER_ANNOTATION, "")
+        if limit_text != record.limit_text or start_text != record.start_text:
+            sooner = start_text != record.start_text
+            record.limit_text, record.start_text = intern(limit_text), intern(start_text)
             self._state.changes.gang_changed(record.gang)
+            if sooner and record.ours:
+                self._state.wake()
         record.active_deadline = pod.spec.active_deadline_seconds
         if (grace := pod.spec.termination_grace_period_seconds) is not None:
             record.grace = grace

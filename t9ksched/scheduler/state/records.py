@@ -65,6 +65,8 @@ class PodRecord(msgspec.Struct, eq=False):
     """The group that it names and may not join."""
     limit_text: str = ""
     """Its annotation `time-limit`."""
+    start_text: str = ""
+    """Its annotation `start-after`."""
     active_deadline: int | None = None
     """Its activeDeadlineSeconds, which its kubelet enforces."""
     grace: int = DEFAULT_GRACE
@@ -145,6 +147,12 @@ class GangRecord(msgspec.Struct, eq=False):
     spec_faults: str = ""
     limit_text: str = ""
     """The annotation `time-limit` of the PodGroup."""
+    start_text: str = ""
+    """The annotation `start-after` of the PodGroup."""
+    start_after: int = 0
+    """The moment before which it does not start, by the annotations as they were when it was looked at last."""
+    start_seen: int = -1
+    """Its change counter at that time."""
     levels: tuple[str, ...] = (HOSTNAME,)
     """Node labels, narrow to wide, that `topologyPolicy` speaks of."""
     created: int = 0
@@ -230,7 +238,8 @@ class GangRecord(msgspec.Struct, eq=False):
 
     def terms(self) -> tuple[object, ...]:
         """The fields of its PodGroup on which its members' admission depends."""
-        return self.uid, self.created, self.levels, self.owner, self.spec, self.spec_faults, self.limit_text
+        texts = self.limit_text, self.start_text
+        return self.uid, self.created, self.levels, self.owner, self.spec, self.spec_faults, texts
 
     def living(self) -> Iterable[PodRecord]:
         """Members that count: not failed, and not going away without a place."""
@@ -356,7 +365,7 @@ class GangRecord(msgspec.Struct, eq=False):
             name=self.key,
             queue=self.queue,
             priority=self.priority,
-            created=self.created,
+            created=max(self.created, self.start_after),
             min_member=least.members,
             roles=least.roles,
             waiting=tuple(waiting),

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from t9ksched.kube.resources import QUEUES
+from t9ksched.kube.resources import PODS, QUEUES
 from t9ksched.model import names
 from t9ksched.store.store import Store
 from tests.integration.scheduler.conftest import Start
@@ -54,3 +54,36 @@ async def test_a_job_starts_when_the_window_of_its_queue_begins(world: World, st
         assert not await world.bound()
         await world.running("a")
         assert clock() >= begin
+
+
+async def test_a_job_starts_no_earlier_than_it_asks_for(world: World, start: Start, queue: str) -> None:
+    await world.play(1, 4)
+    begin = time.time_ns() // 1_000_000_000 + 5
+    text = datetime.fromtimestamp(begin, UTC).isoformat()
+    group = world.group("g", 2, queue)
+    group["metadata"]["annotations"] = {names.START_AFTER_ANNOTATION: text}
+    async with start() as service:
+        await world.create(group, *(world.pod(f"g-{at}", 1, group="g") for at in range(2)))
+        event = await world.event(names.EVENT_WAITING, "g")
+        assert f"it is not to start before {text.replace('+00:00', 'Z')}" in event["message"]
+        assert (await first_reason(service, "podgroup", "g", world.namespace))["code"] == "StartTimeNotReached"
+        await world.create(world.pod("beside", 4, queue=queue))
+        await world.running("beside")
+        await world.client.delete(PODS, "beside", world.namespace)
+        for at in range(2):
+            await world.running(f"g-{at}")
+        assert time.time() >= begin
+
+
+async def test_a_start_time_that_cannot_be_read_is_ignored_and_said(world: World, start: Start, queue: str) -> None:
+    await world.play(1, 2)
+    async with start() as service:
+        await world.create(world.pod("a", 1, queue=queue, annotations={names.START_AFTER_ANNOTATION: "tonight"}))
+        event = await world.event(names.EVENT_START_AFTER_IGNORED, "a")
+        assert f"the annotation {names.START_AFTER_ANNOTATION} is ignored: 'tonight' is not a time" in event["message"]
+        await world.running("a")
+        (warning,) = (await explained(service, "pod", "a", world.namespace))["warnings"]
+        assert (warning["path"], "'tonight' is not a time" in warning["message"]) == (
+            f"metadata.annotations[{names.START_AFTER_ANNOTATION}]",
+            True,
+        )

@@ -19,7 +19,7 @@ from t9ksched.admission.judge import PHASES
 from t9ksched.engine.planner import plan
 from t9ksched.engine.scheduler_conf import Policy
 from t9ksched.kube.resources import PODGROUPS
-from t9ksched.model.names import TIME_LIMIT_ANNOTATION
+from t9ksched.model.names import START_AFTER_ANNOTATION, TIME_LIMIT_ANNOTATION
 from t9ksched.model.pod import decode_pod
 from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.model.reasons import Reason
@@ -280,6 +280,22 @@ async def test_what_is_too_much_is_refused_or_reduced(world: World) -> None:
     assert (accepted.priority, accepted.time_limit) == (7, timedelta(hours=1))
 
 
+@pytest.mark.parametrize(
+    ("annotation", "text"), [(TIME_LIMIT_ANNOTATION, "soon"), (START_AFTER_ANNOTATION, "tomorrow")]
+)
+async def test_times_that_cannot_be_read_are_refused_or_ignored(world: World, annotation: str, text: str) -> None:
+    state = await both(world, Case("start_time_readable", "InvalidField", ""))
+    asked = pod("p", queue="q")
+    asked["metadata"]["annotations"] = {annotation: text}
+    rest = await submitted(world, asked)
+    assert (rest.code, f"metadata.annotations[{annotation}]: {text!r} is not a" in rest.message) == (
+        "InvalidField",
+        True,
+    )
+    past_rest(state, asked)
+    assert [one.pod for one in decide(state)] == ["p"]
+
+
 async def test_a_pod_joins_a_group_that_it_may_join(world: World) -> None:
     state = await both(world, Case("group_joinable", "Forbidden", ""), {"users": ["bob"]})
     theirs, by_hand = pod_group("theirs", queue="q"), pod_group("by-hand", queue="q")
@@ -320,7 +336,7 @@ async def test_rest_refuses_what_the_scheduler_leaves_alone(world: World, space:
 
 def test_every_rule_has_a_row() -> None:
     """Rules about annotations are in `test_rules.py`: the scheduler tells their faults as warnings."""
-    elsewhere = {"jobs_could_wait", "time_limit_allowed", "signal_readable", "node_left_open"}
+    elsewhere = {"jobs_could_wait", "time_limit_allowed", "signal_readable", "start_time_readable", "node_left_open"}
     rows = {case.rule for case in CASES} | elsewhere
     rows |= {"jobs_may_wait", "queue_permitted", "priority_permitted", "group_joinable", "namespace_for_users"}
     assert {rule.__name__ for phase in PHASES for rule in phase} == rows

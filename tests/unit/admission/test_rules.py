@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from t9ksched.admission import Request, Verdict, judge
-from t9ksched.model.names import SIGNAL_BEFORE_ANNOTATION, TIME_LIMIT_ANNOTATION
+from t9ksched.model.names import SIGNAL_BEFORE_ANNOTATION, START_AFTER_ANNOTATION, TIME_LIMIT_ANNOTATION
 from t9ksched.model.queue import Queue, parse_queue_spec
 from t9ksched.workloads.shape import Template
 
@@ -172,6 +172,30 @@ def test_a_time_limit_is_not_longer_than_what_the_queue_allows(text: str, longes
         assert verdict.allowed is allowed
         if not allowed:
             assert [fault.path for fault in verdict.errors] == [f"{place}.annotations[{TIME_LIMIT_ANNOTATION}]"]
+
+
+@pytest.mark.parametrize(
+    ("text", "allowed"),
+    [
+        ("2030-01-31T20:00:00Z", True),
+        ("2030-01-31T20:00:00.5+08:00", True),
+        ("1999-01-31T20:00:00-08:00", True),
+        ("2030-01-31T20:00:00", False),
+        ("2030-02-30T20:00:00Z", False),
+        ("20:00", False),
+        ("", False),
+        (5, False),
+    ],
+)
+def test_a_start_time_is_a_moment(text: object, allowed: bool) -> None:
+    for place in ("metadata", "spec.template.metadata"):
+        inside = Template("", 1, 1, {"annotations": {START_AFTER_ANNOTATION: text}}, {}, "spec.template.spec")
+        outside = {START_AFTER_ANNOTATION: text} if place == "metadata" else {}
+        verdict = judge(
+            Request("Job/j", "q", "queue", None, templates=() if outside else (inside,), annotations=outside)
+        )
+        faults = [fault.path for fault in verdict.errors if START_AFTER_ANNOTATION in fault.path]
+        assert faults == ([] if allowed else [f"{place}.annotations[{START_AFTER_ANNOTATION}]"])
 
 
 def test_resource_claims_are_refused() -> None:

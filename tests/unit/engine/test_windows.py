@@ -173,6 +173,19 @@ def test_a_window_that_is_taken_away_takes_the_plan_along() -> None:
     assert pool.started == {"a": 14}
 
 
+def test_a_plan_does_not_stand_outside_the_window_it_was_made_for() -> None:
+    """Room comes free for it at no other moment, so numbers alone show that no earlier start is possible."""
+    pool = Pool(queues={"night": NIGHT, "q": queue(ordering="Backfill")})
+    pool.submit("a", 6, 9)
+    pool.cycle(12)
+    pool.submit("b", 8, 5, of="night")
+    pool.cycle(12)
+    assert pool.planned == {"b": 21}
+    pool.change_queue("night", queue(ordering="Backfill", start_windows=(window(22, 23),)))
+    pool.cycle(13)
+    assert pool.planned == {"b": 22}
+
+
 def test_a_plan_that_is_due_when_its_window_ends_waits_for_the_next() -> None:
     pool = Pool(queues={"night": NIGHT})
     pool.submit("a", 6, 5.99, of="night")

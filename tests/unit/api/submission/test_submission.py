@@ -139,6 +139,17 @@ class TestAccepted:
         refused = await world.user("POST", f"{WORKLOADS}?timeLimit=1.5h", pytorch("other"))
         assert (refused.body["code"], refused.paths) == ("InvalidField", ["timeLimit"])
 
+    async def test_a_start_time_is_written_on_the_job(self, world: World) -> None:
+        time = "2030-01-31T20:00:00%2B08:00"
+        made = await world.user("POST", f"{WORKLOADS}?startAfter={time}", pytorch(annotations={START: "2029-01-01"}))
+        assert made.status == 201
+        (obj,) = world.kube.objects.values()
+        assert obj["metadata"]["annotations"][START] == "2030-01-31T20:00:00+08:00"
+        for wrong in ("", "tomorrow", "2030-01-31T20:00:00"):
+            refused = await world.user("POST", f"{WORKLOADS}?startAfter={wrong}", pytorch("other"))
+            assert (refused.status, refused.body["code"], refused.paths) == (422, "InvalidField", ["startAfter"])
+        assert len(world.kube.objects) == 1
+
     async def test_fields_of_the_server_are_dropped(self, world: World) -> None:
         exported = pytorch(uid="forged", resourceVersion="5", creationTimestamp="x") | {
             "status": {"phase": "Succeeded"}
@@ -160,6 +171,7 @@ AT = "spec.replicaSpecs[0].template.spec.containers[0]"
 BLOCK = "spec.scheduler.t9kScheduler"
 QUEUE_LABEL = "metadata.labels[scheduler.tensorstack.dev/queue]"
 LIMIT = "scheduler.tensorstack.dev/time-limit"
+START = "scheduler.tensorstack.dev/start-after"
 
 
 def faulty(field: str, value: Any) -> Json:
@@ -192,6 +204,7 @@ FAULTY: list[tuple[str, Json, str, str]] = [
     ("no containers", changed(pytorch(), f"{SPEC}.containers", []), "InvalidField", AT.removesuffix("[0]")),
     ("time limit", pytorch(annotations={LIMIT: "soon"}), "InvalidField", f"metadata.annotations[{LIMIT}]"),
     ("half an hour", pytorch(annotations={LIMIT: "1.5h"}), "InvalidField", f"metadata.annotations[{LIMIT}]"),
+    ("start time", pytorch(annotations={START: "soon"}), "InvalidField", f"metadata.annotations[{START}]"),
     ("system namespace", pytorch(namespace="kube-system"), "Forbidden", "metadata.namespace"),
     ("our namespace", pytorch(namespace="t9k-system"), "Forbidden", "metadata.namespace"),
     ("missing namespace", pytorch(namespace="nowhere"), "NotFound", "metadata.namespace"),
