@@ -1,0 +1,347 @@
+"""What becomes of the live cluster if nothing else comes: its planner on virtual time, from one end to the next.
+
+All that happens at one moment happens before the planner is asked what starts then. Jobs run as long as they may: what
+nothing ends runs for ever. Evicted jobs leave when their grace is over, and wait again where something makes their pods
+anew.
+"""
+
+import heapq
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from msgspec import structs
+
+from t9ksched.engine.memory import Memory
+from t9ksched.engine.plan import Assignment, Eviction, Plan
+from t9ksched.engine.planner import plan
+from t9ksched.engine.view import View
+from t9ksched.model.gang import ExpectedEnd, Gang, Member, Running
+from t9ksched.model.reasons import Reason
+from t9ksched.model.reserved_room import ReservedRoom
+from t9ksched.model.start_windows import next_begin
+from t9ksched.simulation.places import Books, Place, by_gang
+from t9ksched.simulation.present import Present
+
+_SECOND: Final = 1_000_000_000
+_OVERDUE: Final = 60 * _SECOND
+"""How much later an end that is overdue is expected, where the policy does not say."""
+_PROMISED: Final = 60 * _SECOND
+"""How much longer than the grace of its victims a preemptor is promised their room."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """When a group gets its minimum, nanoseconds since the epoch, and on which nodes, sorted."""
+
+    at: int
+    nodes: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Outlook:
+    """What became of the groups. All is by UID.
+
+    Attributes:
+        until: how far the walk looked; nanoseconds since the epoch.
+        complete: whether that is as far as was asked.
+        starts: first starts, also those of groups that had lost their places. Where the walk ends before, the start
+            that is planned.
+        reasons: why groups were waiting after the first moment.
+        victims: of preemptors, how many members of which groups they had evicted.
+        lost: when groups that ran were evicted, so that less than their minimum was left.
+    """
+
+    until: int
+    complete: bool = True
+    starts: dict[str, Start] = field(default_factory=dict)
+    reasons: dict[str, tuple[Reason, ...]] = field(default_factory=dict)
+    victims: dict[str, dict[str, int]] = field(default_factory=dict)
+    lost: dict[str, int] = field(default_factory=dict)
+
+
+def outlook(present: Present, until: int, stop: Callable[[], bool] = lambda: False) -> Outlook:
+    """Walk from the present to a later moment, or until nothing waits. After each moment `stop` is asked whether that
+    is far enough.
+    """
+    return _Walk(present, until).run(stop)
+
+
+class _Walk:
+    """The state of a walk. Times are nanoseconds since the epoch."""
+
+    def __init__(self, present: Present, until: int) -> None:
+        view = present.view
+        self._present = present
+        self._policy = present.policy
+        self._until = until
+        self._memory = Memory()
+        self._books = Books(view)
+        self._gangs = {gang.uid: gang for gang in view.gangs}
+        self._places: dict[str, Place] = {}
+        self._reservations = [one for one in view.reservations if not one.kind.planned]
+        self._planned = tuple(one for one in view.reservations if one.kind.planned)
+        self._rooms = list(view.reserved)
+        self._evictions: dict[str, int] = {}
+        """How often groups that wait again were evicted, by UID."""
+        self._events: list[tuple[int, str]] = []
+        """Moments at which a group ends, or victims of it are gone, by its UID; empty for a mere look."""
+        self._leaving: dict[str, list[tuple[int, set[str]]]] = {}
+        """Until when victims hold their places, by UID of their group."""
+        self._running: tuple[Running, ...] = ()
+        self._told = False
+        """The reasons of the first moment are known."""
+        self._found = Outlook(until)
+        preemption = self._policy.preemption
+        self._protected = preemption.minimum_run_seconds * _SECOND if "preempt" in self._policy.actions else 0
+        """How long a group that got its places is no victim."""
+        planning = self._policy.planning
+        overdue = present.at + (planning.resolution_seconds * _SECOND if planning is not None else _OVERDUE)
+        for one in present.occupants:
+            place = self._places[one.gang.uid] = Place.of(one)
+            if place.ends:
+                place.ends = place.ends if place.ends > present.at else overdue
+                heapq.heappush(self._events, (place.ends, one.gang.uid))
+            self._already_leaving(place)
+        for moment in self._foreseen():
+            if moment > present.at:
+                heapq.heappush(self._events, (moment, ""))
+
+    def _already_leaving(self, place: Place) -> None:
+        leaves = {pod.uid for pod in place.pods if pod.leaving}
+        if leaves:
+            self._goes(place, leaves, self._present.at + min(place.grace, self._most_grace))
+
+    def _foreseen(self) -> Iterable[int]:
+        """Moments of which is known from the beginning that something changes at them."""
+        for room in self._rooms:
+            yield from (room.begin, room.end)
+        for one in self._reservations:
+            yield from (one.since, one.until)
+        for gang in self._gangs.values():
+            yield gang.evicts_from
+        for place in self._places.values() if self._protected else ():
+            yield place.started + self._protected
+        yield self._present.resumes
+
+    @property
+    def _most_grace(self) -> int:
+        return self._policy.preemption.max_grace_seconds * _SECOND
+
+    def run(self, stop: Callable[[], bool]) -> Outlook:
+        """Go from moment to moment."""
+        found, now = self._found, self._present.at
+        while True:
+            self._happens(now)
+            if self._gangs:
+                self._decide(now)
+            if not self._gangs and not self._leaving:
+                break
+            following = self._next(now)
+            if following is None or following > self._until:
+                break
+            if stop():
+                found.complete, found.until = False, now
+                break
+            now = following
+        for one in self._planned:
+            if one.owner not in found.starts and one.since <= self._until:
+                nodes = sorted({other.node for other in self._planned if other.owner == one.owner})
+                found.starts[one.owner] = Start(one.since, tuple(nodes))
+        return found
+
+    def _next(self, now: int) -> int | None:
+        """The next moment at which something may start; now, where victims have no time to end."""
+        moments = [moment for moment, _ in self._events[:1]]
+        moments += [one.since for one in self._planned if one.since > now]
+        queues = self._present.view.queues
+        for name in {gang.queue for gang in self._gangs.values()} & queues.keys():
+            if (windows := queues[name].spec.start_windows) and (begin := next_begin(windows, now)) is not None:
+                moments.append(begin)
+        return min(moments, default=None)
+
+    def _happens(self, now: int) -> None:
+        """What ends by now has ended."""
+        while self._events and self._events[0][0] <= now:
+            _, uid = heapq.heappop(self._events)
+            place = self._places.get(uid)
+            if place is None:
+                continue
+            for gone in [one for one in self._leaving.get(uid, ()) if one[0] <= now]:
+                self._leaving[uid].remove(gone)
+                self._gone(place, gone[1], now)
+            if not self._leaving.get(uid):
+                self._leaving.pop(uid, None)
+            if place.ends and place.ends <= now and uid in self._places:
+                self._over(place)
+        self._rooms = [room for room in self._rooms if room.end > now]
+
+    def _over(self, place: Place) -> None:
+        """A group has ended, and its job with it."""
+        uid = place.gang.uid
+        self._books.give_back(place, [pod.uid for pod in place.pods])
+        del self._places[uid]
+        self._leaving.pop(uid, None)
+        self._gangs.pop(uid, None)
+        self._forget(uid)
+
+    def _forget(self, uid: str) -> None:
+        """Nothing is reserved for a group any more."""
+        self._reservations = [one for one in self._reservations if one.owner != uid]
+        self._planned = tuple(one for one in self._planned if one.owner != uid)
+
+    # ---- a cycle
+
+    def _decide(self, now: int) -> None:
+        """Ask the planner, and let happen what it decides."""
+        first, self._told = not self._told, True
+        if self._present.stopped is not None and not 0 < self._present.resumes <= now:
+            if first:
+                self._found.reasons.update(dict.fromkeys(self._gangs, (self._present.stopped,)))
+            return
+        found = plan(self._view(), self._policy, now, self._memory)
+        if first:
+            self._found.reasons.update({one.gang: one.reasons for one in (*found.waiting, *found.surplus)})
+        for uid, assignments in by_gang(found.assignments).items():
+            self._start(uid, assignments, now)
+        self._evict(found, now)
+        self._planned = tuple(one for one in found.planned if one.owner in self._gangs)
+
+    def _view(self) -> View:
+        """What the planner sees now."""
+        present, books, places = self._present.view, self._books, self._places.values()
+        if "preempt" in self._policy.actions:
+            running = tuple(place.running for place in places if place.evictable and place.pods)
+            # The same tuple again spares work.
+            if len(running) != len(self._running) or any(
+                one is not other for one, other in zip(running, self._running, strict=True)
+            ):
+                self._running = running
+        ends: tuple[ExpectedEnd, ...] = ()
+        if self._policy.planning is not None or self._rooms:
+            ends = tuple(place.expected for place in places if place.ends)
+        return View(
+            books.nodes.freeze(),
+            books.queues(),
+            tuple(self._gangs.values()),
+            (*self._reservations, *self._planned),
+            self._running,
+            books.neighbours(),
+            present.namespaces,
+            ends,
+            tuple(self._used(room) for room in self._rooms),
+        )
+
+    def _used(self, room: ReservedRoom) -> ReservedRoom:
+        """The reservation with what groups inside hold of it."""
+        nodes = set(room.nodes)
+        inside = [
+            (place.gang.uid, node, of, pods)
+            for place in self._places.values()
+            if place.ends and place.ends <= room.end and room.admits(place.gang)
+            for node, of, pods in place.expected.rooms
+            if node in nodes
+        ]
+        return structs.replace(room, inside=tuple(inside))
+
+    def _start(self, uid: str, assignments: list[Assignment], now: int) -> None:
+        """Members of a group get their places."""
+        gang = self._gangs[uid]
+        place = self._places.get(uid)
+        if place is None:
+            place = self._places[uid] = Place(structs.replace(gang, waiting=()), started=now)
+            place.evictions = self._evictions.get(uid, 0)
+            place.ends = self._end(gang, now)
+            if place.ends:
+                heapq.heappush(self._events, (place.ends, uid))
+            if self._protected:
+                heapq.heappush(self._events, (now + self._protected, ""))
+        had = place.complete and bool(place.pods)
+        waiting = {member.uid: member for member in gang.waiting}
+        for one in assignments:
+            self._books.take(place, waiting.pop(one.pod), one)
+        if place.complete and not had:
+            self._found.starts.setdefault(uid, Start(now, tuple(sorted({pod.node for pod in place.pods}))))
+        if waiting:
+            self._gangs[uid] = self._left(gang, place, tuple(waiting.values()))
+        else:
+            del self._gangs[uid]
+        self._forget(uid)
+
+    def _end(self, gang: Gang, now: int) -> int:
+        """When the group ends at the latest if it starts now; 0 for never."""
+        if gang.lasts:
+            return now + gang.lasts
+        own = [room.end for room in self._rooms if gang.reservation == room.name]
+        return min(own, default=0)
+
+    @staticmethod
+    def _left(gang: Gang, place: Place, waiting: tuple[Member, ...]) -> Gang:
+        """The group of which these members have no place, and others have one."""
+        held = dict(place.gang.placed)
+        for pod in place.pods:
+            held[pod.role] = held.get(pod.role, 0) + 1
+        nodes = tuple(sorted({pod.node for pod in place.pods})) if gang.topology != "None" else ()
+        return structs.replace(
+            gang, waiting=waiting, placed=tuple(sorted(held.items())), refilling=True, ran=True, nodes=nodes
+        )
+
+    # ---- victims
+
+    def _evict(self, found: Plan, now: int) -> None:
+        if not found.evictions:
+            return
+        by_victim: dict[str, list[Eviction]] = {}
+        for one in found.evictions:
+            by_victim.setdefault(one.gang, []).append(one)
+        latest = now
+        for uid, evictions in by_victim.items():
+            place = self._places.get(uid)
+            chosen = {one.pod for one in evictions} & {pod.uid for pod in place.pods} if place is not None else set()
+            if place is None or not chosen:
+                self._reservations = [one for one in self._reservations if one.owner != uid]  # room that it had lost
+                continue
+            for one in evictions:
+                victims = self._found.victims.setdefault(one.by, {})
+                victims[uid] = victims.get(uid, 0) + 1
+            place.pods = [
+                structs.replace(pod, leaving=True, asked=True) if pod.uid in chosen else pod for pod in place.pods
+            ]
+            place.changed()
+            at = now + min(place.grace, self._most_grace)
+            latest = max(latest, at)
+            self._goes(place, chosen, at)
+        until = latest + _PROMISED
+        heapq.heappush(self._events, (until, ""))
+        owners = {one.owner for one in found.reservations}
+        self._reservations = [one for one in self._reservations if not (one.owner in owners and one.kind.comes_free)]
+        self._reservations += [replace(one, until=until) for one in found.reservations]
+
+    def _goes(self, place: Place, pods: set[str], at: int) -> None:
+        """These pods of a group leave at that moment."""
+        uid = place.gang.uid
+        self._leaving.setdefault(uid, []).append((at, pods))
+        heapq.heappush(self._events, (at, uid))
+
+    def _gone(self, place: Place, pods: set[str], now: int) -> None:
+        """Victims have left: their members wait again, if something makes them anew."""
+        gang, uid = place.gang, place.gang.uid
+        had = place.complete
+        gone = self._books.give_back(place, pods)
+        if had and not place.complete:
+            self._found.lost.setdefault(uid, now)
+        if not place.pods:
+            del self._places[uid]
+            self._evictions[uid] = place.evictions + 1
+        waits = self._gangs.get(uid)
+        if not place.remade:
+            if not place.pods:
+                self._gangs.pop(uid, None)
+            return
+        waiting = (*(waits.waiting if waits is not None else ()), *gone)
+        if place.pods:
+            self._gangs[uid] = self._left(waits or gang, place, waiting)
+            return
+        self._gangs[uid] = structs.replace(
+            gang, waiting=waiting, refilling=False, ran=False, accepted=True, nodes=(), evicts_from=0
+        )
