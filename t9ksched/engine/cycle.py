@@ -76,10 +76,8 @@ class Cycle:
         self.windows = Windows(view.queues, now)
         self.planned: PlannedStarts | None = None
         if policy.planning is not None:
-            past_plans = memory.plans
-            planning, windows = policy.planning, self.windows
             self.planned = PlannedStarts(
-                view, self.trial, self.ledger, planning, now, past_plans, windows, self.advance
+                view, self.trial, self.ledger, policy, now, memory.plans, self.reservations, self.advance
             )
 
     def _promise(self) -> dict[str, dict[str, int]]:

@@ -31,10 +31,11 @@ class Answer:
         no_room: why its pods have no place, for gangs that may run until `from_end` (nanoseconds since the epoch) or
             longer: planned starts may leave room to those that end before.
         behind: why a strict queue does not let it pass.
-        no_victims: preemption could not help it; candidates only get fewer.
+        no_victims: preemption could not help it, nor gangs that may run until `victims_from_end` or longer; candidates
+            only get fewer.
     """
 
-    __slots__ = ("behind", "from_end", "no_room", "no_victims", "over_quota")
+    __slots__ = ("behind", "from_end", "no_room", "no_victims", "over_quota", "victims_from_end")
 
     def __init__(self) -> None:
         self.over_quota: Reasons = ()
@@ -42,6 +43,7 @@ class Answer:
         self.from_end = 0
         self.behind: Reasons = ()
         self.no_victims = False
+        self.victims_from_end = 0
 
 
 class FailureMemory:

@@ -6,8 +6,7 @@ moves later for a gang that came later. Gangs of queues with a larger priority d
 conservative backfilling of Mu'alem and Feitelson, 2001, on nodes and for gangs; `EASY` plans for the first gangs only.)
 """
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -18,7 +17,10 @@ from t9ksched.engine.ledger import Ledger
 from t9ksched.engine.members import alike
 from t9ksched.engine.past_plans import Expected, PastPlans, charged
 from t9ksched.engine.placement.trial import Placement, Trial
-from t9ksched.engine.policy import Planning
+from t9ksched.engine.plan_counts import PlanCounts
+from t9ksched.engine.policy import Planning, Policy
+from t9ksched.engine.promised_rooms import PromisedRooms
+from t9ksched.engine.reservations import Reservations
 from t9ksched.engine.reserved_rooms import ReservedRooms
 from t9ksched.engine.scheduling_key import SchedulingKey
 from t9ksched.engine.timeline import NEVER_ENDS, Block, Room, Timeline, end_of, may_open, openings
@@ -26,7 +28,7 @@ from t9ksched.engine.view import View
 from t9ksched.engine.windows import Windows
 from t9ksched.engine.work import Work
 from t9ksched.model.gang import Gang, Member
-from t9ksched.model.reservation import Reservation, ReservationKind
+from t9ksched.model.reservation import Reservation
 
 _SECOND: Final = 1_000_000_000
 
@@ -36,6 +38,7 @@ class PlannedStarts:
 
     Attributes:
         gangs: the gangs that wait in queues that exist, by UID.
+        promised: what is reserved for gangs and not used yet.
     """
 
     def __init__(
@@ -43,27 +46,28 @@ class PlannedStarts:
         view: View,
         trial: Trial,
         ledger: Ledger,
-        planning: Planning,
+        policy: Policy,
         now: int,
         past: PastPlans,
-        windows: Windows,
+        reservations: Reservations,
         reserved: ReservedRooms | None = None,
     ) -> None:
         self._view = view
         self._trial = trial
         self._ledger = ledger
-        self._planning = planning
+        self._planning = planning = policy.planning or Planning()
         self._now = now
         self._past = past
-        self._windows = windows
+        self._windows = Windows(view.queues, now)
         self._reserved = reserved
         self._rank: int | None = None
         """Plans of queues with at least this priority are on the timeline."""
         self.gangs = {gang.uid: gang for gang in view.gangs if gang.queue in view.queues}
         self._timeline = Timeline(trial.free.shape, now, {name: tuple(ledger.path(name)) for name in view.queues})
+        self.promised = PromisedRooms(view, reservations, self._timeline, self.gangs, policy, now)
         self._ends: Ends | None = None
         """What is to end; None while nothing has asked for it."""
-        self._count: Counter[tuple[str, str]] = Counter()
+        self._counts = PlanCounts(planning)
         self._stands: dict[str, Block] = {}
         """Plans of gangs that have had their turn, by UID."""
         self._before: dict[str, Block] = {}
@@ -92,7 +96,10 @@ class PlannedStarts:
         owners = {one.owner for one in view.reservations if one.kind.planned}
         self._broken = {owner for owner in owners if owner in self.gangs and owner not in self._before}
         for block in plans:
-            self._counts(self.gangs[block.owner], 1)
+            self._counts.add(self.gangs[block.owner])
+        if self.promised:
+            self._gained = True
+            self.promised.lay()
         if plans or self._reserved is not None:
             ends = yield from self.look_ahead()
             self._calm = past.as_expected(plans, view, ends, trial, self._ledger, self._planning, now)
@@ -106,10 +113,6 @@ class PlannedStarts:
             self._ends = yield from self._past.ends.update(self._view.expected_ends, self._trial)
             self._timeline.expect(self._ends, self._now + self._planning.resolution_seconds * _SECOND)
         return self._ends
-
-    def _counts(self, gang: Gang, change: int) -> None:
-        for what in (("", ""), ("queue", gang.queue), ("user", gang.user)):
-            self._count[what] += change
 
     def standing(self) -> tuple[Reservation, ...]:
         """The plans that stand when all gangs have had their turn, as reservations, one a pod, by owner."""
@@ -198,11 +201,12 @@ class PlannedStarts:
 
     def turn(self, gang: Gang) -> Block | None:
         """It is the gang's turn: its plan, if it had one, is off the timeline. Returns it."""
+        self.promised.lift(gang.uid)
         had = self._before.pop(gang.uid, None)
         if had is not None:
             self._timeline.drop(gang.uid)
             self._lifted[gang.uid] = had
-            self._counts(gang, -1)
+            self._counts.add(gang, -1)
         return had
 
     def taken(self, gang: Gang) -> Int64s | None:
@@ -213,23 +217,29 @@ class PlannedStarts:
         """
         return self._lowest(gang, self._now)
 
-    def _lowest(self, gang: Gang, start: int) -> Int64s | None:
-        """The least change of the columns for the gang if it starts then; None for no change."""
+    def taken_from(self, gang: Gang, going: Collection[str]) -> Int64s | None:
+        """As `taken`, if some of these gangs, by UID, are evicted for it: their ends give nothing back for plans."""
+        return self._lowest(gang, self._now, going, self.promised.delay)
+
+    def _lowest(self, gang: Gang, start: int, going: Collection[str] = (), delay: int = 0) -> Int64s | None:
+        """The least change of the columns for the gang if it starts then, or so much later; None for no change."""
         reserved = self._reserved
         if reserved is None:
-            return self._timeline.lowest(start, end_of(gang, start))
+            return self._timeline.lowest(start, end_of(gang, start + delay), going)
         heeded = reserved.heeded(gang, start)
         self._timeline.heed(heeded and heeded[0])
-        found = self._timeline.lowest(start, reserved.end_of(gang, start))
+        found = self._timeline.lowest(start, reserved.end_of(gang, start + delay), going)
         confined = reserved.confined(gang, start, self._trial.free if found is None else self._trial.free + found)
         if confined is None:
             return found
         return confined if found is None else found + confined
 
-    def pays(self, gang: Gang, demand: Mapping[str, int]) -> bool:
-        """Whether its queue can pay for this demand of the gang from now on as well as for its planned starts."""
-        conditions = self._quota(gang.queue, demand)
-        return not conditions or self._now in openings(conditions, self._lasts(gang))
+    def pays(self, gang: Gang, demand: Mapping[str, int], delay: int = 0) -> bool:
+        """Whether its queue can pay for this demand of the gang from now on as well as for its planned starts, if it
+        starts so much later at most.
+        """
+        conditions, lasts = self._quota(gang.queue, demand), self._lasts(gang)
+        return not conditions or self._now in openings(conditions, lasts and lasts + delay)
 
     def started(self, gang: Gang, placements: Sequence[Placement]) -> None:
         """The gang, or members of it, have these places now."""
@@ -247,15 +257,7 @@ class PlannedStarts:
 
     def may_plan(self, gang: Gang, had: Block | None) -> bool:
         """Whether the gang is among those that get a planned start; one that had one keeps it."""
-        if had is not None or gang.uid in self._broken:
-            return True
-        planning, count = self._planning, self._count
-        per_queue = 1 if planning.mode == "EASY" else planning.per_queue
-        return (
-            count["", ""] < planning.gangs
-            and count["queue", gang.queue] < per_queue
-            and (not gang.user or count["user", gang.user] < planning.per_user)
-        )
+        return had is not None or gang.uid in self._broken or self._counts.allow(gang)
 
     def openings(self, gang: Gang, key: SchedulingKey, before: int | None = None) -> list[int]:
         """Moments from now on at which the gang may fit, by numbers of pods, and its queue can pay, until it ends.
@@ -324,7 +326,7 @@ class PlannedStarts:
         """The plan stands: that which the gang had, or a new one."""
         self._timeline.take(block)
         self._stands[gang.uid] = block
-        self._counts(gang, 1)
+        self._counts.add(gang)
         if self._lifted.get(gang.uid) is block:
             del self._lifted[gang.uid]
 
@@ -340,22 +342,8 @@ class PlannedStarts:
 
     def block(self, gang: Gang, at: int, placements: Sequence[Placement]) -> Block:
         """The plan of these places from that moment on."""
-        until, names = self.end_of(gang, at), self._trial.nodes.names
-        reserved: list[Reservation] = []
-        for placement in placements:
-            one = Reservation(
-                gang.uid,
-                names[placement.row],
-                placement.column.pod_class,
-                ReservationKind.PLANNED,
-                rank=self._view.queues[gang.queue].spec.priority,
-                since=at,
-                until=0 if until == NEVER_ENDS else until,
-                firm=True,
-                queue=gang.queue,
-            )
-            reserved += [one] * placement.pods
-        return Block(tuple(reserved), Room.placed(placements))
+        rank = self._view.queues[gang.queue].spec.priority
+        return Block.of(gang, rank, at, self.end_of(gang, at), placements, self._trial.nodes.names)
 
     # ---- other places for plans
 

@@ -5,7 +5,7 @@ end. All amounts are changes against the trial's present columns, so that placin
 end that it is given. Times are nanoseconds since the epoch.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Final
 
@@ -18,7 +18,7 @@ from t9ksched.engine.placement.class_fit import ClassFit
 from t9ksched.engine.placement.trial import Placement
 from t9ksched.model.gang import Gang
 from t9ksched.model.reasons import Reason
-from t9ksched.model.reservation import Reservation
+from t9ksched.model.reservation import Reservation, ReservationKind
 
 NEVER_ENDS: Final = 1 << 62
 """The end of what holds its room without a limit."""
@@ -103,10 +103,34 @@ class Block:
             np.concatenate([-room.amounts, room.amounts], axis=1),
         )
 
+    @classmethod
+    def of(
+        cls, gang: Gang, rank: int, at: int, until: int, placements: Sequence[Placement], names: Sequence[str]
+    ) -> "Block":
+        """The start of a gang in these places, on nodes of these names; `rank` is the priority of its queue."""
+        reserved: list[Reservation] = []
+        for placement in placements:
+            one = Reservation(
+                gang.uid,
+                names[placement.row],
+                placement.column.pod_class,
+                ReservationKind.PLANNED,
+                rank=rank,
+                since=at,
+                until=0 if until == NEVER_ENDS else until,
+                firm=True,
+                queue=gang.queue,
+            )
+            reserved += [one] * placement.pods
+        return cls(tuple(reserved), Room.placed(placements))
+
 
 def end_of(gang: Gang, start: int) -> int:
     """When the gang ends at the latest if it starts then."""
     return start + gang.lasts if gang.lasts else NEVER_ENDS
+
+
+_HELD: Final = "held:"
 
 
 class Timeline:
@@ -125,6 +149,7 @@ class Timeline:
         self._now = now
         self._accounts = accounts
         self._began: list[tuple[int, str, Room]] = []
+        self._held: dict[str, tuple[int, str, Room]] = {}
         self._few = OwnedChanges(shape[0])
         self._mixed: tuple[SortedChanges, Mask] | None = None
         """All changes on the nodes that blocks, late ends and what is heeded touch, and a mask of these."""
@@ -166,6 +191,19 @@ class Timeline:
         self._began.append((at, queue, room))
         self._changed()
 
+    def hold(self, owner: str, at: int, queue: str, room: Room) -> None:
+        """The room, held for a gang of that UID, comes free then; its queue pays until then, none where it is empty."""
+        self.release(owner)
+        self._few.add(_HELD + owner, (np.full(len(room.rows), at, np.int64), room.rows, room.amounts))
+        self._held[owner] = (at, queue, room)
+        self._changed()
+
+    def release(self, owner: str) -> None:
+        """What `hold` said of this gang is no longer so."""
+        if self._held.pop(owner, None) is not None:
+            self._few.remove(_HELD + owner)
+            self._changed()
+
     def take(self, block: Block) -> None:
         """A start is planned; its owner has no other one."""
         self.drop(block.owner)
@@ -193,15 +231,18 @@ class Timeline:
             self._supplies.clear()
             self._short = None
 
-    def lowest(self, start: int, until: int) -> Int64s | None:
+    def lowest(self, start: int, until: int, without: Collection[str] = ()) -> Int64s | None:
         """The least change of the columns at any moment from `start` to before `until`, shape (resources, nodes).
 
-        None where nothing changes until `start`, no start is planned and nothing is heeded.
+        None where nothing changes until `start`, no start is planned and nothing is heeded. With gangs to be left out,
+        by UID, what they hold does not come free; only for `start` now.
         """
         if start <= self._now and not self.blocks and self._heeded is None:
             return None
         found = np.zeros(self._shape, np.int64)
-        mixed, _ = self._on_touched_nodes()
+        mixed, touched = self._on_touched_nodes()
+        if without:
+            mixed = self._mix(self._ends_but(without, touched))
         for changes in (self._ends, mixed) if start > self._now else (mixed,):
             if len(changes):
                 found[:, changes.nodes] = changes.lowest(start, until)
@@ -243,7 +284,7 @@ class Timeline:
             ends, amounts = self._expected.charged(queues, resource)
             known = self._paid[account, resource] = self._moments[ends], -amounts
         at, gained = [], []
-        for moment, queue, room in self._began:
+        for moment, queue, room in (*self._began, *self._held.values()):
             if queue in queues and (amount := room.demand.get(resource)):
                 at.append(moment)
                 gained.append(-amount)
@@ -254,14 +295,25 @@ class Timeline:
         moments = np.concatenate([known[0], np.array(at, np.int64)])
         return _steps(self._now, held, moments, np.concatenate([known[1], np.array(gained, np.int64)]))
 
+    def _ends_but(self, without: Collection[str], nodes: Mask) -> Changes:
+        """The ends on these nodes, without those of these gangs."""
+        ends = self._expected
+        stays = np.array([one.gang not in without for one in ends.sources], np.bool_)
+        which = np.flatnonzero(stays[ends.end] & nodes[ends.rows])
+        return self._moments[ends.end[which]], ends.rows[which], ends.amounts[:, which]
+
+    def _mix(self, ends: Changes) -> SortedChanges:
+        """These ends with blocks, late ends and what is heeded."""
+        few = self._few.changes()
+        return SortedChanges(joined(self._shape[0], [ends, few, *([self._heeded] if self._heeded is not None else [])]))
+
     def _on_touched_nodes(self) -> tuple[SortedChanges, Mask]:
         if self._mixed is None:
-            few = self._few.changes()
-            if self._heeded is not None:
-                few = joined(self._shape[0], [few, self._heeded])
             touched = np.zeros(self._shape[1], np.bool_)
-            touched[few[1]] = True
-            self._mixed = SortedChanges(joined(self._shape[0], [self._ends.of(touched), few])), touched
+            touched[self._few.changes()[1]] = True
+            if self._heeded is not None:
+                touched[self._heeded[1]] = True
+            self._mixed = self._mix(self._ends.of(touched)), touched
         return self._mixed
 
 

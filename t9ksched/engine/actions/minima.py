@@ -105,6 +105,8 @@ class Minima:
             for action in self._planning if shut else self._actions:
                 if (yield from action.attempt(turn)):
                     break
+        if turn.reasons and cycle.planned is not None:
+            cycle.planned.promised.lay((gang.uid,))
         if turn.reasons and cycle.view.queues[gang.queue].spec.ordering == "Strict":
             cycle.failures.waits(gang.queue, len(self.staying.get(gang.queue, ())) + 1, key)
         return turn.reasons

@@ -46,19 +46,28 @@ class Preempt:
         cycle = self._cycle
         answer = cycle.failures.answer(key)
         holder = gang.uid in cycle.reservations.of  # needs fewer victims than one like it
-        if (answer.no_victims and not holder) or any(reason.code in _NO_ROOM_HELPS for reason in reasons):
+        planned = cycle.planned if cycle.planned is not None and cycle.planned.any else None
+        delay = planned.promised.delay if planned is not None else 0
+        ends = planned.end_of(gang, cycle.now + delay) if planned is not None else 0
+        known = answer.no_victims and ends >= answer.victims_from_end
+        if (known and not holder) or any(reason.code in _NO_ROOM_HELPS for reason in reasons):
             return reasons
         if cycle.unreserved(gang) is not None:
             return reasons
+        taken = None
+        if planned is not None:
+            if not planned.pays(gang, key.demand, delay):
+                return reasons
+            taken = planned.taken_from(gang, self._below(gang))
         victims = yield from cycle.victims()  # tells the ledger which pods leave already
         demand = self._expected[gang.queue] + Counter(key.demand) if gang.queue in self._expected else key.demand
         short = cycle.ledger.can_charge(gang.queue, demand, staying=True)
         cycle.stats.searched += 1
         # With a minimum run time, time alone makes victims; a quota that is short changes with every charge.
         timed = bool(cycle.policy.preemption.minimum_run_seconds)
-        lasts = not (short or timed or holder)
+        lasts = not (short or timed or holder or taken is not None)
         if lasts and cycle.failures.is_known_to_fail(gang, key):
-            answer.no_victims = True
+            answer.no_victims, answer.victims_from_end = True, ends
             return reasons
         cycle.failures.past.searched += 1
         trial = cycle.trial
@@ -67,7 +76,10 @@ class Preempt:
             trial.release(placement)
         withheld = cycle.withheld(gang)
         states = trial.shift(withheld) if withheld is not None else (0, 0)
+        states = trial.shift(taken) if taken is not None else (0, 0)
         choice = yield from victims.choose(gang, key.groups, short, ruled=key.ruled)
+        if taken is not None:
+            trial.unshift(taken, states)
         if withheld is not None:
             trial.unshift(withheld, states)
         if choice is None:
@@ -75,7 +87,8 @@ class Preempt:
             if not (key.ruled or holder) and victims.expect():
                 self._expected[gang.queue].update(key.demand)
                 return reasons  # gangs alike are asked anew: that room is expected by this one
-            answer.no_victims = answer.no_victims or not holder
+            if not holder:
+                answer.no_victims, answer.victims_from_end = True, ends
             if lasts and not (
                 cycle.evictions or victims.expecting
             ):  # victims may be spared and waiting gangs may be gone by then
@@ -90,8 +103,27 @@ class Preempt:
         cycle.ledger.charge(gang.queue, key.demand)
         trial.commit()
         cycle.stats.preempted += 1
+        if cycle.planned is not None:
+            parts = [
+                (column, row, count)
+                for column, rows, counts in choice.places
+                for row, count in zip(rows.tolist(), counts.tolist(), strict=True)
+            ]
+            cycle.planned.promised.promise(gang, parts)
         jobs = len(set(map(id, map(itemgetter(0), choice.victims))))
         return (explain.waiting_for_victims(len(choice.victims), jobs), *reasons)
+
+    def _below(self, gang: Gang) -> frozenset[str]:
+        """The running gangs, by UID, of which members may be evicted for the gang, and perhaps others: planned starts
+        may not rely on the ends of its victims, whose room it will have.
+        """
+        queues = self._cycle.view.queues
+        rank = queues[gang.queue].spec.priority
+        return frozenset(
+            running.uid
+            for running in self._cycle.view.running
+            if running.queue == gang.queue or (running.queue in queues and queues[running.queue].spec.priority < rank)
+        )
 
     def _evict(self, gang: Gang, key: SchedulingKey, choice: Choice) -> None:
         """Record the evictions and reserve the room. On the trial the room is taken twice until the victims are
