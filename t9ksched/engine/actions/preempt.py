@@ -110,6 +110,7 @@ class Preempt:
                 for row, count in zip(rows.tolist(), counts.tolist(), strict=True)
             ]
             cycle.planned.promised.promise(gang, parts)
+            cycle.planned.look_again()
         jobs = len(set(map(id, map(itemgetter(0), choice.victims))))
         return (explain.waiting_for_victims(len(choice.victims), jobs), *reasons)
 

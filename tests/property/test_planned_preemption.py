@@ -1,0 +1,198 @@
+"""Preemption and planned starts together, through random histories.
+
+After every cycle: a plan moved later only for a queue of larger priority, and what runs, is promised or planned fits
+on the nodes at every moment. Victims leave in the next cycle, and wait again.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from unittest.mock import patch
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+
+from t9ksched.engine.plan import Plan
+from t9ksched.engine.planned_starts import PlannedStarts
+from t9ksched.engine.policy import Planning, Policy
+from t9ksched.engine.promised_rooms import PromisedRooms
+from t9ksched.engine.view import View
+from t9ksched.model.gang import Running, RunningPod
+from t9ksched.model.reservation import Reservation
+from tests.ahead import HOUR, Interval, Pool
+from tests.builders import GPU, queue
+
+CARDS = 2
+RANKS = {"low": 1, "mid": 3, "firm": 3, "high": 5}
+QUEUES = {name: queue(ordering="Backfill", priority=rank, preemptible=name != "firm") for name, rank in RANKS.items()}
+UNTIL = 660 * 1_000_000_000
+
+
+class PreemptingPool(Pool):
+    """Gangs of larger queues evict those of smaller ones, which leave when the next cycle begins.
+
+    Attributes:
+        promised: the room that gangs were promised, by name.
+    """
+
+    def __init__(self, nodes: int, mode: str) -> None:
+        super().__init__(nodes, CARDS, None, QUEUES)
+        self.policy = Policy(actions=("allocate", "preempt"), planning=Planning(mode))  # type: ignore[arg-type]
+        self.promised: dict[str, tuple[Reservation, ...]] = {}
+        self._leaving: set[str] = set()
+
+    def view(self, hour: float) -> View:
+        seen = super().view(hour)
+        promised = tuple(one for those in self.promised.values() for one in those)
+        running = tuple(self._shown(name) for name in sorted(self.running))
+        return replace(seen, running=running, reservations=(*seen.reservations, *promised))
+
+    def _shown(self, name: str) -> Running:
+        of, at, places = self.job(name)
+        leaves = name in self._leaving
+        pods = tuple(
+            RunningPod(f"{name}-{nth}", f"ns/{name}-{nth}", "", of.waiting[0].pod_class, where, grant, leaves)  # type: ignore[arg-type]
+            for nth, (where, grant) in enumerate(places)
+        )
+        return Running(name, of.name, of.queue, pods, created=of.created, started=at, min_member=len(pods))
+
+    def cycle(self, hour: float) -> Plan:
+        for name in self._leaving & self.running:
+            of, _, _ = self.job(name)
+            self.end(name)
+            self._waiting[name] = of
+        self._leaving.clear()
+        found = super().cycle(hour)
+        self._leaving = {one.gang for one in found.evictions}
+        made: dict[str, list[Reservation]] = {}
+        for one in found.reservations:
+            made.setdefault(one.owner, []).append(replace(one, until=round(hour * HOUR) + UNTIL))
+        self.promised |= {owner: tuple(those) for owner, those in made.items()}
+        self.promised = {owner: those for owner, those in self.promised.items() if owner in self.waiting}
+        return found
+
+    def intervals(self, hour: float) -> list[Interval]:
+        found = [one for one in super().intervals(hour) if one[4] not in self._leaving]
+        for owner, those in self.promised.items():
+            lasts = self.waiting[owner].lasts
+            end = (those[0].until + lasts) / HOUR if lasts else 1e9
+            each = those[0].pod_class.card_counts[GPU]
+            found += [(hour, end, ("node", one.node), each, owner, 1000) for one in those]
+        return found
+
+
+class Histories(RuleBasedStateMachine):
+    """Times are whole hours."""
+
+    @initialize(nodes=st.integers(2, 5), mode=st.sampled_from(["Conservative", "EASY"]))
+    def begin(self, nodes: int, mode: str) -> None:
+        self.hour = 0
+        self.pool = PreemptingPool(nodes, mode)
+        self.count = 0
+        self.runs: dict[str, int] = {}
+
+    @rule(
+        of=st.sampled_from(["low", "low", "mid", "mid", "firm", "high"]),
+        pods=st.integers(1, 5),
+        cards=st.integers(1, CARDS),
+        hours=st.sampled_from([0, 1, 2, 3, 5, 8]),
+        early=st.integers(0, 2),
+    )
+    def submit(self, of: str, pods: int, cards: int, hours: int, early: int) -> None:
+        """A job that runs as long as it may, or ends early, or never."""
+        self.count += 1
+        name = f"{of}-{self.count:03}"
+        self.pool.submit(name, pods, hours, cards=cards, of=of)
+        self.runs[name] = max(1, hours - early) if hours else 1000
+
+    @rule(hours=st.sampled_from([0, 1, 1, 2]))
+    def go_on(self, hours: int) -> None:
+        """Time passes, with cycles at each hour until nothing changes."""
+        for _ in range(hours):
+            self.hour += 1
+            for name in sorted(self.pool.running):
+                if self.hour - self.pool.started[name] >= self.runs[name]:
+                    self.pool.end(name)
+            self.cycles()
+        if not hours:
+            self.cycles()
+
+    def cycles(self) -> None:
+        for _ in range(8):
+            before, waited = self.pool.planned, set(self.pool.waiting)
+            promised = set(self.pool.promised)
+            self.pool.cycle(self.hour)
+            served = (waited - set(self.pool.waiting)) | (set(self.pool.promised) - promised) | self.pool.planned.keys()
+            # A gang that has a plan may start, or get room, as was planned.
+            best = max((RANKS[name.split("-")[0]] for name in served - before.keys()), default=0)
+            self.never_later(before, best)
+            self.promised_once()
+            if not served and before == self.pool.planned:
+                break
+
+    def never_later(self, before: dict[str, float], best: int) -> None:
+        for name, hour in before.items():
+            if name in self.pool.waiting and name not in self.pool.promised and RANKS[name.split("-")[0]] >= best:
+                now = self.pool.planned.get(name, 1e9)
+                assert now <= hour, f"{name} was to start at {hour}, and is to start at {now}"
+
+    def promised_once(self) -> None:
+        intervals = self.pool.intervals(self.hour)
+        for moment in {begin for begin, *_ in intervals}:
+            taken: dict[tuple[str, str], int] = {}
+            for begin, end, where, cards, _, _ in intervals:
+                if begin <= moment < end and where[0] == "node":
+                    taken[where] = taken.get(where, 0) + cards
+            for (_, name), cards in taken.items():
+                assert cards <= CARDS, f"{cards} cards of {name} are promised at hour {moment}"
+
+
+SETTINGS = settings(deadline=None, suppress_health_check=list(HealthCheck))
+Histories.TestCase.settings = settings(SETTINGS, max_examples=40, stateful_step_count=25, phases=[Phase.generate])
+TestHistories = Histories.TestCase
+
+
+@pytest.mark.soak
+def test_long_histories() -> None:
+    run_state_machine_as_test(Histories, settings=settings(SETTINGS, max_examples=2000, stateful_step_count=50))
+
+
+FAULTS = {
+    "victims are taken without a look at plans": lambda: patch.object(PlannedStarts, "taken_from", lambda *_: None),
+    "the ends of victims count for plans": lambda: patch.object(PlannedStarts, "taken_from", _with_their_ends),
+    "promised room never ends": lambda: patch.object(PromisedRooms, "lay", lambda *_: None),
+}
+
+
+def _with_their_ends(self: PlannedStarts, gang: object, going: object) -> object:
+    return self._lowest(gang, self._now, (), self.promised.delay)  # type: ignore[arg-type]
+
+
+@contextmanager
+def blocked() -> Iterator[Histories]:
+    """Two nodes: on one a gang that may be evicted, on the other one that may not, both for five hours; a gang of its
+    queue's priority needs both and is to start then.
+    """
+    machine = Histories()
+    machine.begin(nodes=2, mode="Conservative")
+    for of in ("firm", "low"):
+        machine.submit(of=of, pods=1, cards=2, hours=5, early=0)
+    machine.go_on(hours=0)
+    machine.submit(of="mid", pods=2, cards=2, hours=2, early=0)
+    machine.go_on(hours=0)
+    assert machine.pool.planned == {"mid-003": 5}
+    yield machine
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_faults_are_noticed(fault: str) -> None:
+    hours = 3 if "never" in fault else 8
+    with blocked() as machine:
+        machine.submit(of="mid", pods=1, cards=1, hours=hours, early=0)
+        machine.go_on(hours=2)
+    with blocked() as machine, FAULTS[fault]():
+        machine.submit(of="mid", pods=1, cards=1, hours=hours, early=0)
+        with pytest.raises(AssertionError):
+            machine.go_on(hours=2)
