@@ -36,6 +36,8 @@ class Minima:
         self._actions = [action(cycle) for action in ACTIONS if action.needs in cycle.policy.actions]
         self._planning = [action for action in self._actions if isinstance(action, Reserve)]
         """What is done for a gang that may not start now."""
+        self._victims_of: set[str] | None = None
+        """Queues with running gangs that may be evicted; None while nothing has asked for them."""
         self.staying: dict[str, list[tuple[Gang, tuple[Reason, ...]]]] = {}
         self.above: dict[str, list[tuple[Gang, list[Member]]]] = {}
 
@@ -71,6 +73,7 @@ class Minima:
         if planned is not None:
             planned.focus(gang)
             judged = members and enough and not closed and gang.uid not in cycle.reservations.of
+            judged = judged and not (cycle.view.running and self._may_evict(gang.queue))
             if judged and (block := planned.rests(gang, members)) is not None:
                 self._wait(gang, told(cycle, gang, block))
                 return
@@ -110,6 +113,15 @@ class Minima:
         if turn.reasons and cycle.view.queues[gang.queue].spec.ordering == "Strict":
             cycle.failures.waits(gang.queue, len(self.staying.get(gang.queue, ())) + 1, key)
         return turn.reasons
+
+    def _may_evict(self, queue: str) -> bool:
+        """Whether gangs of the queue may find victims: then time and every end may help one that has a plan."""
+        queues = self._cycle.view.queues
+        if self._victims_of is None:
+            found = {group.queue for group in self._cycle.view.running if group.queue in queues}
+            self._victims_of = {name for name in found if queues[name].spec.preemptible}
+        rank = queues[queue].spec.priority
+        return any(name == queue or queues[name].spec.priority < rank for name in self._victims_of)
 
     @contextmanager
     def _unhindered(self, turn: Turn) -> Iterator[None]:

@@ -95,12 +95,11 @@ def test_the_plan_stands_while_the_victims_leave_and_when_they_have_left() -> No
     assert {one.owner: one.since for one in found.planned} == {"b": 5 * HOUR}
 
 
-def test_a_plan_on_other_nodes_is_in_nobodys_way() -> None:
+def test_a_gang_with_a_plan_evicts_others_once_that_makes_room() -> None:
     seen = with_plan()
-    nodes = view([node(f"n{at}", gpu=1) for at in range(5)], []).nodes
     more = running("x", "low", ["n4"], of=CARD)
-    table = view([node(f"n{at}", gpu=1) for at in range(5)], [], running=[*RUNNING, more])
-    seen = replace(seen, nodes=table.nodes, running=table.running)
-    assert len(nodes) == 5
-    found = after(seen, limited("p", "high", 1, 0))
-    assert {one.gang for one in found.evictions} == {"x"}
+    larger = view([node(f"n{at}", gpu=1) for at in range(5)], [], running=[*RUNNING, more])
+    seen = replace(seen, nodes=larger.nodes, running=larger.running)
+    found = after(seen)
+    assert {(one.gang, one.by) for one in found.evictions} == {("v", "b"), ("w", "b"), ("x", "b")}
+    assert not found.planned
