@@ -5,6 +5,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
+from t9ksched.engine.policy import Planning, Policy
 from t9ksched.kube.resources import PODS, QUEUES
 from t9ksched.model import names
 from t9ksched.store.store import Store
@@ -52,6 +53,23 @@ async def test_a_job_starts_when_the_window_of_its_queue_begins(world: World, st
         shown = await world.client.get(QUEUES, name, names.SYSTEM_NAMESPACE)
         assert shown["spec"]["startWindows"] == [window]
         assert not await world.bound()
+        await world.running("a")
+        assert clock() >= begin
+
+
+async def test_a_start_is_planned_for_the_begin_of_the_window(world: World, start: Start, store: Store) -> None:
+    await world.play(1, 2)
+    clock, begin = before_a_minute()
+    name = f"{world.run}-night"
+    windows = [{"from": clock_time(begin), "to": clock_time(begin + 60 * MINUTE)}]
+    await store.queues.create(name, {}, world.queue_spec | {"startWindows": windows}, {"everyone": True})
+    async with start(clock=clock, policy=Policy(planning=Planning())) as service:
+        await world.create(world.pod("a", 1, queue=name))
+        await world.event(names.EVENT_WAITING, "a")
+        told = await explained(service, "pod", "a", world.namespace)
+        assert [reason["code"] for reason in told["reasons"]] == ["PlannedStart", "OutsideWindow"]
+        begins = datetime.fromtimestamp(begin / 1e9, UTC).strftime("%Y-%m-%dT%H:%M:00Z")
+        assert told["job"]["plannedStart"]["at"] == begins
         await world.running("a")
         assert clock() >= begin
 
